@@ -1,0 +1,9 @@
+//! The agent: answers what is unanswered in a chat.
+//!
+//! - [`turn`]: one turn of one chat, from claim to delivery
+//! - [`batch`]: a batch of the queue: chats side by side, what failed handed back
+
+pub mod batch;
+pub mod turn;
+
+pub use turn::{Agent, TurnError};

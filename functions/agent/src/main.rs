@@ -1,0 +1,58 @@
+//! The Lambda function behind the queue: wires the agent to its table, bucket, queue, model and channels.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_agent::{Agent, batch};
+use annals_shared::channel::telegram::client::Client;
+use annals_shared::clock::Clock;
+use annals_shared::config::{AgentConfig, Env, StoreConfig, TelegramConfig, process_env};
+use annals_shared::delivery::Deliverer;
+use annals_shared::history::History;
+use annals_shared::model::Model;
+use annals_shared::queue::Sqs;
+use annals_shared::telemetry;
+use aws_lambda_events::sqs::SqsEvent;
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+
+/// The function's timeout in the template, after which no run of it is alive.
+const LEASE: Duration = Duration::from_secs(300);
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    telemetry::init_json();
+    let env = Env::new(&process_env);
+    let store = StoreConfig::from_env(env)?;
+    let config = AgentConfig::from_env(env, None)?;
+    let queue_url = env.required("ANNALS_QUEUE_URL")?;
+    let clock = Clock::system();
+    let telegram = match TelegramConfig::from_env(env)? {
+        Some(telegram) => Some(Client::new(&telegram.api_base, telegram.token, clock.clone())?),
+        None => None,
+    };
+
+    let aws = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
+    let agent = Agent {
+        history: History::new(
+            aws_sdk_dynamodb::Client::new(&aws),
+            store.table,
+            aws_sdk_s3::Client::new(&aws),
+            store.bucket,
+            clock.clone(),
+            store.retention,
+        ),
+        model: Model::new(&config.model)?,
+        deliverer: Deliverer::new(telegram, None),
+        view: config.view,
+        system_prompt: config.system_prompt,
+        agent_id: config.agent_id,
+        lease: LEASE,
+        clock,
+    };
+    let shared = Arc::new((agent, Sqs::new(aws_sdk_sqs::Client::new(&aws), queue_url)));
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Error>(batch::handle(&shared.0, &shared.1, event.payload).await) }
+    }))
+    .await
+}

@@ -1,0 +1,361 @@
+//! One turn of one chat: claim it, see what is unanswered, ask the model once for all of it, append the reply,
+//! deliver it, finish.
+//!
+//! A crash between any two steps leaves either nothing (the next run starts anew), or a committed turn, which the next
+//! run finishes first: with the same messages covered, so with the same key of the reply, and from the piece on that
+//! was not delivered. Why no message is answered twice in the history is written in `annals_shared::history::turn`.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
+use annals_shared::config::ViewConfig;
+use annals_shared::context::{Context, context};
+use annals_shared::delivery::{Deliverer, DeliveryError, Parcel, Progress};
+use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Reached, Superseded};
+use annals_shared::history::{History, HistoryError, Reply};
+use annals_shared::message::{Role, UiMessage};
+use annals_shared::model::{Answer, Model, ModelError, Question};
+use annals_shared::record::{DeliveryFailure, Kind, Record};
+use annals_shared::sort_key::{SortKey, Timestamp};
+use annals_shared::tokens;
+
+/// How often a run asks the model before it leaves the turn to the queue's redelivery.
+const MODEL_TRIES: u32 = 3;
+/// The pause behind the first failed try; each later one is twice as long.
+const MODEL_BACKOFF: Duration = Duration::from_millis(500);
+/// The longest pause that a provider's `Retry-After` gets within a run.
+const MODEL_PATIENCE: Duration = Duration::from_secs(8);
+/// How often the typing indicator is shown again: Telegram's lasts five seconds.
+const TYPING_INTERVAL: Duration = Duration::from_secs(4);
+/// How long an album must have been quiet before it is answered: its items are separate webhooks.
+const ALBUM_QUIET: Duration = Duration::from_millis(1500);
+/// What the user is told when no answer can be made.
+const FAILURE_NOTICE: &str =
+    "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
+
+/// Answers chats.
+#[derive(Clone)]
+pub struct Agent {
+    /// The histories.
+    pub history: History,
+    /// What answers.
+    pub model: Model,
+    /// Where replies go.
+    pub deliverer: Deliverer,
+    /// What decides a context.
+    pub view: ViewConfig,
+    /// `SYSTEM_PROMPT`
+    pub system_prompt: Option<String>,
+    /// `AGENT_ID`: who speaks in replies.
+    pub agent_id: String,
+    /// How long one run may hold a chat: as long as the process can live at most.
+    pub lease: Duration,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// A turn is not done; delivered again, it goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// The history could not be read or written.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The model gave no answer.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The reply is stored, but not delivered.
+    #[error("the reply is stored but not delivered: {0}")]
+    Delivery(DeliveryError),
+    /// Another run has the chat.
+    #[error("another run has this chat until {until} (epoch milliseconds)")]
+    Busy {
+        /// When its lease runs out.
+        until: Timestamp,
+    },
+    /// Another run took the chat over.
+    #[error(transparent)]
+    Superseded(#[from] Superseded),
+}
+
+/// What one run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    /// Answered what was unanswered when it looked, or found nothing.
+    All,
+    /// Finished another run's turn; there may be more.
+    EarlierTurn,
+}
+
+/// A turn that this run has found or made, with what it takes to carry it out.
+struct Work<'a> {
+    lease: &'a Lease,
+    records: Vec<Record>,
+    turn: OpenTurn,
+    /// Whether it was committed before, by this run or another.
+    committed: bool,
+    session_start: Option<SortKey>,
+}
+
+impl Agent {
+    /// Answers what is unanswered in `chat`, seen from `from` (the earliest message that the queue named).
+    ///
+    /// `last_try`: the queue will not deliver this turn again, so that it must end, with a notice to the user where
+    /// there is no answer.
+    pub async fn run(&self, chat: &ChatKey, from: Option<&SortKey>, last_try: bool) -> Result<(), TurnError> {
+        loop {
+            let lease = match self.history.claim(chat, self.lease).await? {
+                Claim::Claimed(lease) => lease,
+                Claim::Busy(until) => return Err(TurnError::Busy { until }),
+            };
+            match self.run_claimed(&lease, from, last_try).await {
+                Ok(Done::All) => return Ok(()),
+                Ok(Done::EarlierTurn) => {}
+                Err(error) => {
+                    // Without this the redelivery would wait for the lease to run out.
+                    if !matches!(error, TurnError::Superseded(_)) {
+                        drop(self.history.release(&lease).await);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn run_claimed(
+        &self,
+        lease: &Lease,
+        from: Option<&SortKey>,
+        last_try: bool,
+    ) -> Result<Done, TurnError> {
+        let Some(mut work) = self.look(lease, from).await? else {
+            self.history.release(lease).await??;
+            return Ok(Done::All);
+        };
+        let done = if work.committed { Done::EarlierTurn } else { Done::All };
+        let reply = match work.stored_reply() {
+            Some(reply) => reply.clone(),
+            None => self.answer(&mut work, last_try).await?,
+        };
+        let reached = self.deliver(&work, &reply, last_try).await?;
+        let ending = Ending { context_from: work.session_start, reached };
+        self.history.finish(lease, &ending).await??;
+        Ok(done)
+    }
+
+    /// What there is to do: a committed turn first, else what is unanswered.
+    async fn look<'a>(
+        &self,
+        lease: &'a Lease,
+        from: Option<&SortKey>,
+    ) -> Result<Option<Work<'a>>, TurnError> {
+        let committed = lease.head.turn.clone();
+        let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
+        let from = [from, first_covered].into_iter().flatten().min();
+        loop {
+            let records = self.history.context_records(&lease.chat, &lease.head, from).await?;
+            let seen = self.see(&records);
+            if let Some(turn) = committed {
+                return Ok(Some(Work {
+                    lease,
+                    records,
+                    turn,
+                    committed: true,
+                    session_start: seen.session_start,
+                }));
+            }
+            if seen.unanswered.is_empty() {
+                return Ok(None);
+            }
+            if let Some(pause) = self.album_pause(&records, &seen.unanswered) {
+                self.clock.sleep(pause).await;
+                continue;
+            }
+            let turn = OpenTurn { covers: seen.unanswered, sent: 0 };
+            return Ok(Some(Work {
+                lease,
+                records,
+                turn,
+                committed: false,
+                session_start: seen.session_start,
+            }));
+        }
+    }
+
+    /// How long to wait for further items of an album, if one is among the unanswered and has only just arrived.
+    fn album_pause(&self, records: &[Record], unanswered: &[SortKey]) -> Option<Duration> {
+        let unanswered: HashSet<&SortKey> = unanswered.iter().collect();
+        let newest = records
+            .iter()
+            .filter(|record| record.album.is_some() && unanswered.contains(&record.key.base()))
+            .map(|record| record.sent_at)
+            .max()?;
+        let quiet_at = newest.plus(ALBUM_QUIET);
+        let now = self.clock.now();
+        (quiet_at > now).then(|| quiet_at.since(now))
+    }
+
+    fn see(&self, records: &[Record]) -> Context {
+        let system_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
+        context(records, self.clock.now(), &self.view.policy(system_tokens))
+    }
+
+    /// Asks the model, commits, and appends the reply, or on the last try a notice that there is none.
+    async fn answer(&self, work: &mut Work<'_>, last_try: bool) -> Result<Record, TurnError> {
+        let newest = work.newest_covered()?.clone();
+        let seen = self.see(&work.without_later_messages(&self.see(&work.records).unanswered));
+        let question = Question {
+            system: self.system_prompt.as_deref(),
+            messages: &seen.messages,
+            unanswered: seen.unanswered.len(),
+            group: newest.is_group(),
+        };
+        let answered = tokio::select! {
+            answered = self.ask(question) => answered,
+            () = self.keep_typing(&newest) => Err(ModelError::Empty),
+        };
+        let (kind, message) = match answered {
+            Ok(answer) => (Kind::Normal, message_of(answer)),
+            Err(error) if last_try => {
+                tracing::error!(chat = %work.lease.chat.session_id(), %error, "no answer after the last try; the user is told");
+                (Kind::Notice, UiMessage::text("", Role::Assistant, FAILURE_NOTICE))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if !work.committed {
+            self.history.commit(work.lease, &work.turn).await??;
+            work.committed = true;
+        }
+        let reply = Reply {
+            kind,
+            channel: newest.channel,
+            chat_id: newest.chat_id.clone(),
+            agent_id: self.agent_id.clone(),
+            message,
+            behind: newest.key.base(),
+            behind_id: newest.message_id.clone(),
+            covers: work.turn.covers.clone(),
+        };
+        Ok(self.history.append_reply(&work.lease.chat, reply).await?)
+    }
+
+    async fn ask(&self, question: Question<'_>) -> Result<Answer, ModelError> {
+        let mut backoff = MODEL_BACKOFF;
+        let mut tries = 1;
+        loop {
+            match self.model.answer(question).await {
+                Err(error) if tries < MODEL_TRIES && error.is_passing() => {
+                    tracing::warn!(%error, tries, "the model gave no answer; asking again");
+                    let pause = error.retry_after().unwrap_or_default().max(backoff).min(MODEL_PATIENCE);
+                    self.clock.sleep(pause).await;
+                    backoff *= 2;
+                    tries += 1;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    /// Shows the typing indicator for as long as it is polled.
+    async fn keep_typing(&self, to: &Record) {
+        loop {
+            self.deliverer.show_typing(to).await;
+            self.clock.sleep(TYPING_INTERVAL).await;
+        }
+    }
+
+    /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or this was the
+    /// last try, and notes why on the reply.
+    async fn deliver(&self, work: &Work<'_>, reply: &Record, last_try: bool) -> Result<Reached, TurnError> {
+        let to = work.newest_covered()?;
+        if !self.deliverer.reaches(to.channel) {
+            return Ok(Reached::Unknown);
+        }
+        if let Some(blocked) = work.lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to)) {
+            self.history.note_delivery_failure(reply, blocked).await?;
+            return Ok(Reached::Unknown);
+        }
+        let text = reply.message.plain_text();
+        let mut parcel = Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None };
+        let mut sent = work.turn.sent;
+        let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces));
+        loop {
+            let failure = match self.deliverer.deliver(parcel, sent, progress).await {
+                Ok(()) if work.lease.head.blocked.is_some() => return Ok(Reached::Yes),
+                Ok(()) => return Ok(Reached::Unknown),
+                Err(DeliveryError::Moved { to: moved_to }) if parcel.moved_to.is_none() => {
+                    let new = ChatKey::telegram(moved_to, None);
+                    self.history.rename(&work.lease.chat, &new, self.clock.now()).await?;
+                    parcel.moved_to = Some(moved_to);
+                    sent = 0;
+                    continue;
+                }
+                Err(error @ DeliveryError::Unavailable { .. }) if !last_try => {
+                    return Err(TurnError::Delivery(error));
+                }
+                Err(error) => error,
+            };
+            tracing::error!(chat = %work.lease.chat.session_id(), error = %failure, "a reply is stored but not delivered");
+            let noted = DeliveryFailure { reason: failure.to_string(), at: self.clock.now() };
+            self.history.note_delivery_failure(reply, &noted).await?;
+            let blocked = matches!(failure, DeliveryError::Blocked { .. });
+            return Ok(if blocked { Reached::No(noted) } else { Reached::Unknown });
+        }
+    }
+}
+
+impl Agent {
+    /// Notes how many pieces of the reply have been sent, so that a crash goes on behind them.
+    async fn note_progress(&self, work: &Work<'_>, sent: usize) -> Result<(), DeliveryError> {
+        let turn = OpenTurn { sent, ..work.turn.clone() };
+        let reason = match self.history.commit(work.lease, &turn).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(superseded)) => superseded.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(DeliveryError::Unavailable { reason })
+    }
+}
+
+impl Work<'_> {
+    /// The newest message that the turn covers: what the reply answers and stands behind.
+    fn newest_covered(&self) -> Result<&Record, HistoryError> {
+        let newest = self.turn.covers.last();
+        let found = newest.and_then(|base| {
+            self.records.iter().find(|record| {
+                record.key.base() == *base && record.role() == Role::User && record.kind != Kind::Boundary
+            })
+        });
+        found
+            .ok_or_else(|| HistoryError::Missing { key: newest.map(ToString::to_string).unwrap_or_default() })
+    }
+
+    /// The reply that an earlier run has stored for this very turn.
+    fn stored_reply(&self) -> Option<&Record> {
+        let key = self.turn.covers.last()?.reply();
+        self.records.iter().find(|record| record.key == key)
+    }
+
+    /// The records without the unanswered messages that this turn does not cover: its reply stands before them.
+    fn without_later_messages(&self, unanswered: &[SortKey]) -> Vec<Record> {
+        let later: HashSet<&SortKey> =
+            unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
+        self.records.iter().filter(|record| !later.contains(&record.key.base())).cloned().collect()
+    }
+}
+
+fn message_of(answer: Answer) -> UiMessage {
+    let mut message = UiMessage::text("", Role::Assistant, answer.text);
+    if let Some(usage) = answer.usage
+        && let Ok(usage) = serde_json::to_value(usage)
+    {
+        message.metadata.insert("usage".into(), usage);
+    }
+    message
+}
+
+/// A private chat whose user writes again has unblocked the bot; a group says so in an update of its own.
+fn still_blocked(blocked: &DeliveryFailure, to: &Record) -> bool {
+    to.is_group() || to.ts <= blocked.at
+}

@@ -1,0 +1,144 @@
+//! Histories and contexts out: `GET /v1/chats/{chatId}/messages`, `GET /v1/chats/{chatId}/context`.
+
+use std::sync::Arc;
+
+use annals_shared::chat_key::ChatKey;
+use annals_shared::context;
+use annals_shared::history::{Cursor, History, HistoryError, MAX_PAGE, Page, Position};
+use annals_shared::message::UiMessage;
+use annals_shared::problem::Problem;
+use annals_shared::tokens;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::{Stream, stream};
+use serde::{Deserialize, Serialize};
+
+use crate::auth::Caller;
+use crate::post::path;
+use crate::{Failure, Http};
+
+const NDJSON: &str = "application/x-ndjson";
+const DEFAULT_PAGE: usize = 50;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct PageQuery {
+    before: Option<String>,
+    after: Option<String>,
+    limit: Option<String>,
+}
+
+/// `{messages, before, after}`
+#[derive(Debug, Serialize)]
+struct Messages {
+    messages: Vec<UiMessage>,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+/// `{messages, system, tokens, window}`
+#[derive(Debug, Serialize)]
+struct ContextView {
+    messages: Vec<UiMessage>,
+    system: Option<String>,
+    tokens: u32,
+    window: u32,
+}
+
+/// `GET /v1/chats/{chatId}/messages`
+pub(crate) async fn messages(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    chat_id: Result<Path<String>, PathRejection>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let chat = caller.chat(&path(chat_id)?)?;
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accepts.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == NDJSON) {
+        let body = Body::from_stream(lines(http.ingress.history().clone(), chat));
+        return Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response());
+    }
+    let bad_query =
+        |_| Problem::bad_request("bad-query", "The query is unusable", "see the routes in the README");
+    let Query(query) = query.map_err(bad_query)?;
+    let page = http.ingress.history().page(&chat, &position(&query)?, limit(&query)?).await?;
+    let Page { records, before, after } = page;
+    Ok(Json(Messages {
+        messages: records.iter().map(annals_shared::record::Record::listed).collect(),
+        before: before.map(|cursor| cursor.encode()),
+        after: after.map(|cursor| cursor.encode()),
+    })
+    .into_response())
+}
+
+/// `GET /v1/chats/{chatId}/context`
+pub(crate) async fn context(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    chat_id: Result<Path<String>, PathRejection>,
+) -> Result<Response, Failure> {
+    let chat = caller.chat(&path(chat_id)?)?;
+    let history = http.ingress.history();
+    let head = history.head(&chat).await?;
+    let records = history.context_records(&chat, &head, None).await?;
+    let system_tokens = http.system_prompt.as_deref().map_or(0, tokens::of_text);
+    let seen = context::context(&records, http.clock.now(), &http.view.policy(system_tokens));
+    Ok(Json(ContextView {
+        messages: seen.messages,
+        system: http.system_prompt.clone(),
+        tokens: seen.tokens + system_tokens,
+        window: http.view.window,
+    })
+    .into_response())
+}
+
+fn position(query: &PageQuery) -> Result<Position, Problem> {
+    let cursor = |text: &str| {
+        Cursor::decode(text)
+            .map_err(|error| Problem::bad_request("bad-cursor", "No such cursor", error.to_string()))
+    };
+    match (&query.before, &query.after) {
+        (None, None) => Ok(Position::Newest),
+        (Some(before), None) => Ok(Position::Before(cursor(before)?)),
+        (None, Some(after)) => Ok(Position::After(cursor(after)?)),
+        (Some(_), Some(_)) => {
+            let detail = "give \"before\" or \"after\", not both";
+            Err(Problem::bad_request("bad-cursor", "No such cursor", detail))
+        }
+    }
+}
+
+fn limit(query: &PageQuery) -> Result<usize, Problem> {
+    let Some(limit) = &query.limit else { return Ok(DEFAULT_PAGE) };
+    let is_number = !limit.is_empty() && limit.bytes().all(|b| b.is_ascii_digit());
+    // A number too long for a usize is over the maximum all the same.
+    match limit.parse().unwrap_or(usize::MAX) {
+        1.. if is_number => Ok(limit.parse().unwrap_or(MAX_PAGE).min(MAX_PAGE)),
+        _ => {
+            let detail = format!("give a whole number from 1 to {MAX_PAGE}");
+            Err(Problem::bad_request("bad-limit", "The limit is no number of messages", detail))
+        }
+    }
+}
+
+/// The whole history as JSON lines, oldest first, read page by page as the caller takes it.
+fn lines(history: History, chat: ChatKey) -> impl Stream<Item = Result<Bytes, HistoryError>> {
+    stream::try_unfold(Some(Position::Oldest), move |position| {
+        let (history, chat) = (history.clone(), chat.clone());
+        async move {
+            let Some(position) = position else { return Ok(None) };
+            let page = history.page(&chat, &position, MAX_PAGE).await?;
+            let mut lines = Vec::new();
+            for record in &page.records {
+                serde_json::to_writer(&mut lines, &record.listed())?;
+                lines.push(b'\n');
+            }
+            Ok(Some((Bytes::from(lines), page.after.map(Position::After))))
+        }
+    })
+}

@@ -1,0 +1,108 @@
+//! The HTTP API: `/v1/…` and `/health`.
+//!
+//! # Layout
+//!
+//! - [`auth`]: API keys, and which chats a caller may name
+//! - `post.rs`: messages in, and waiting for their reply
+//! - `get.rs`: histories and contexts out
+
+pub mod auth;
+mod get;
+mod post;
+
+use std::sync::Arc;
+
+use annals_shared::clock::Clock;
+use annals_shared::config::{ApiKey, ViewConfig};
+use annals_shared::history::HistoryError;
+use annals_shared::ingress::{Ingress, IngressError};
+use annals_shared::problem::Problem;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{MethodRouter, get, post};
+use axum::{Json, Router};
+use serde_json::json;
+
+/// The longest request body taken.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// What the API needs.
+pub struct Http {
+    /// Appends and enqueues, and the histories.
+    pub ingress: Ingress,
+    /// Who may call.
+    pub keys: Vec<ApiKey>,
+    /// What decides a context.
+    pub view: ViewConfig,
+    /// `SYSTEM_PROMPT`
+    pub system_prompt: Option<String>,
+    /// Makes ids of messages that come without one: unique, 1 to 256 bytes.
+    pub new_id: fn() -> String,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// The routes.
+pub fn router(http: Http) -> Router {
+    let route = |methods: MethodRouter<Arc<Http>>| methods.fallback(async || Problem::method_not_allowed());
+    Router::new()
+        .route("/health", route(get(async || Json(json!({"status": "ok"})))))
+        .route("/v1/messages", route(post(post::direct_message)))
+        .route("/v1/chats/{chat_id}/messages", route(post(post::chat_message).get(get::messages)))
+        .route("/v1/chats/{chat_id}/context", route(get(get::context)))
+        .route("/v1/chats/{chat_id}/reset", route(post(post::reset)))
+        .fallback(async || Problem::not_found())
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .with_state(Arc::new(http))
+}
+
+/// 128 random bits in hex.
+pub fn random_id() -> String {
+    let mut bytes = [0_u8; 16];
+    // The system's generator does not fail once it has started.
+    if aws_lc_rs::rand::fill(&mut bytes).is_err() {
+        tracing::error!("the system's random generator failed");
+    }
+    format!("msg_{}", hex::encode(bytes))
+}
+
+/// The one place where a failure to store or read becomes an answer; logged here, once.
+fn unavailable(error: &dyn std::error::Error) -> Problem {
+    tracing::error!(%error, "a request failed");
+    Problem::unavailable()
+}
+
+/// Why a handler gives no result.
+enum Failure {
+    Problem(Problem),
+    Ingress(IngressError),
+    History(HistoryError),
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<IngressError> for Failure {
+    fn from(error: IngressError) -> Self {
+        Self::Ingress(error)
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        Self::History(error)
+    }
+}
+
+impl axum::response::IntoResponse for Failure {
+    fn into_response(self) -> axum::response::Response {
+        match self {
+            Self::Problem(problem) => problem,
+            Self::Ingress(error) => unavailable(&error),
+            Self::History(error) => unavailable(&error),
+        }
+        .into_response()
+    }
+}

@@ -1,0 +1,42 @@
+//! The Lambda function behind `/v1/…`: wires the API to its table, bucket and queue.
+
+use std::sync::Arc;
+
+use annals_http::{Http, random_id, router};
+use annals_shared::clock::Clock;
+use annals_shared::config::{ConfigError, Env, StoreConfig, ViewConfig, agent_id, api_keys, process_env};
+use annals_shared::history::History;
+use annals_shared::ingress::Ingress;
+use annals_shared::queue::Sqs;
+use annals_shared::telemetry;
+use lambda_http::Error;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    telemetry::init_json();
+    let env = Env::new(&process_env);
+    let store = StoreConfig::from_env(env)?;
+    let keys = api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
+    let queue_url = env.required("ANNALS_QUEUE_URL")?;
+    let clock = Clock::system();
+
+    let aws = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
+    let history = History::new(
+        aws_sdk_dynamodb::Client::new(&aws),
+        store.table,
+        aws_sdk_s3::Client::new(&aws),
+        store.bucket,
+        clock.clone(),
+        store.retention,
+    );
+    let queue = Arc::new(Sqs::new(aws_sdk_sqs::Client::new(&aws), queue_url));
+    lambda_http::run(router(Http {
+        ingress: Ingress::new(history, queue, agent_id(env)?),
+        keys,
+        view: ViewConfig::from_env(env)?,
+        system_prompt: env.optional("SYSTEM_PROMPT"),
+        new_id: random_id,
+        clock,
+    }))
+    .await
+}

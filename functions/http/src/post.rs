@@ -1,0 +1,318 @@
+//! Messages in: `POST /v1/chats/{chatId}/messages`, `POST /v1/messages`, `POST /v1/chats/{chatId}/reset`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_shared::chat_key::{ActorKey, ChatKey};
+use annals_shared::command::Command;
+use annals_shared::history::{Appended, Outcome};
+use annals_shared::message::{Part, Role, UiMessage};
+use annals_shared::problem::Problem;
+use annals_shared::record::{Channel, Draft, Kind};
+use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::auth::Caller;
+use crate::{Failure, Http};
+
+/// The longest that a request waits for its reply.
+const MAX_WAIT: Duration = Duration::from_secs(25);
+/// The first pause between two looks for the reply; each later one is longer, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_millis(800);
+/// How far behind a message its reply is looked for.
+const LOOK_AHEAD: usize = 200;
+
+/// `{userId, text or parts, messageId?, ts?}`
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    user_id: Option<Value>,
+    text: Option<Value>,
+    parts: Option<Value>,
+    message_id: Option<Value>,
+    ts: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wait {
+    wait: Option<String>,
+}
+
+/// `{chatKey, messageId, duplicate, revision?, reply?}`
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Receipt {
+    chat_key: ChatKey,
+    message_id: MessageId,
+    duplicate: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply: Option<UiMessage>,
+}
+
+/// `POST /v1/chats/{chatId}/messages`
+pub(crate) async fn chat_message(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    chat_id: Result<Path<String>, PathRejection>,
+    wait: Result<Query<Wait>, QueryRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Failure> {
+    let chat = caller.chat(&path(chat_id)?)?;
+    let wait = wait_time(wait)?;
+    let message = Message::parse(&body_bytes(body)?)?;
+    http.receive(chat, &message, wait).await
+}
+
+/// `POST /v1/messages`
+pub(crate) async fn direct_message(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    wait: Result<Query<Wait>, QueryRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Failure> {
+    let wait = wait_time(wait)?;
+    let message = Message::parse(&body_bytes(body)?)?;
+    let chat = ChatKey::direct(http.ingress.agent_id(), &caller.crossing_user_id(&message.user_id))
+        .map_err(|error| bad_user(error.to_string()))?;
+    http.receive(chat, &message, wait).await
+}
+
+/// `POST /v1/chats/{chatId}/reset`: what `/reset` does; the body may name who asks as `userId`.
+pub(crate) async fn reset(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    chat_id: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Failure> {
+    let chat = caller.chat(&path(chat_id)?)?;
+    let body = body_bytes(body)?;
+    let user_id = match body.is_empty() {
+        true => None,
+        false => parse_body(&body)?.user_id.map(|id| user_id(Some(id))).transpose()?,
+    };
+    let message = Message {
+        user_id: user_id.unwrap_or_else(|| caller.name.clone()),
+        parts: vec![Part::text("/reset")],
+        id: None,
+        ts: None,
+    };
+    http.receive(chat, &message, None).await
+}
+
+/// A request's body, checked.
+struct Message {
+    user_id: String,
+    parts: Vec<Part>,
+    id: Option<MessageId>,
+    ts: Option<Timestamp>,
+}
+
+impl Message {
+    fn parse(body: &[u8]) -> Result<Self, Problem> {
+        let body = parse_body(body)?;
+        Ok(Self {
+            user_id: user_id(body.user_id)?,
+            parts: parts(body.text, body.parts)?,
+            id: body.message_id.map(message_id).transpose()?,
+            ts: body.ts.map(timestamp).transpose()?,
+        })
+    }
+
+    /// The command that the message is, if it is one text that starts with one.
+    fn command(&self) -> Option<Command> {
+        match &self.parts[..] {
+            [part] => {
+                Command::parse(UiMessage::new("", Role::User, vec![part.clone()]).plain_text().as_str(), None)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Http {
+    async fn receive(
+        &self,
+        chat: ChatKey,
+        message: &Message,
+        wait: Option<Duration>,
+    ) -> Result<Response, Failure> {
+        ActorKey::new(chat.clone(), &message.user_id).map_err(|error| bad_user(error.to_string()))?;
+        let now = self.clock.now();
+        let (message_id, ts) = match &message.id {
+            // One id is one message, whatever time comes with it: the first time that came stands.
+            Some(id) => {
+                let ts = self.ingress.history().first_time(&chat, id, message.ts.unwrap_or(now)).await?;
+                (id.clone(), ts)
+            }
+            None => {
+                let id = MessageId::new((self.new_id)()).map_err(|e| bad_message_id(e.to_string()))?;
+                (id, message.ts.unwrap_or(now))
+            }
+        };
+        let draft = Draft {
+            chat_id: chat.chat_id().to_owned(),
+            chat,
+            channel: Channel::Http,
+            user_id: message.user_id.clone(),
+            message_id: message_id.clone(),
+            ts,
+            form_ts: None,
+            role: Role::User,
+            kind: Kind::Normal,
+            parts: message.parts.clone(),
+            metadata: Map::new(),
+            album: None,
+            asks: true,
+            opens_session: false,
+        };
+        let Appended { base, outcome } = match message.command() {
+            None => self.ingress.receive(&draft).await?,
+            Some(command) => {
+                let commanded = self.ingress.command(&command, &draft).await?;
+                if let Some(confirmation) = commanded.confirmation {
+                    self.ingress.confirmed(&draft, confirmation).await?;
+                }
+                commanded.appended
+            }
+        };
+        tracing::info!(chat = %draft.chat.session_id(), ?outcome, "message");
+        let reply = match wait {
+            Some(wait) => self.wait_for_reply(&draft.chat, &base, wait).await?,
+            None => None,
+        };
+        let status = if reply.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
+        let receipt = Receipt {
+            chat_key: draft.chat,
+            message_id,
+            duplicate: outcome == Outcome::Duplicate,
+            revision: match outcome {
+                Outcome::Revision(number) => Some(number),
+                Outcome::Stored | Outcome::Duplicate => None,
+            },
+            reply,
+        };
+        Ok((status, Json(receipt)).into_response())
+    }
+
+    /// What covers the message at `base`, or confirms it, as soon as it is stored.
+    async fn wait_for_reply(
+        &self,
+        chat: &ChatKey,
+        base: &SortKey,
+        wait: Duration,
+    ) -> Result<Option<UiMessage>, Failure> {
+        let until = self.clock.now().plus(wait);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let records = self.ingress.history().following(chat, base, LOOK_AHEAD).await?;
+            let reply =
+                records.iter().find(|record| record.covers.contains(base) || record.key == base.notice());
+            if let Some(reply) = reply {
+                return Ok(Some(reply.listed()));
+            }
+            let left = until.since(self.clock.now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            self.clock.sleep(pause.min(left)).await;
+            pause = (pause * 3 / 2).min(MAX_PAUSE);
+        }
+    }
+}
+
+pub(crate) fn path(chat_id: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+    let bad = "the chat id in the path is no percent-encoded UTF-8";
+    chat_id
+        .map(|Path(id)| id)
+        .map_err(|_| Problem::bad_request("bad-chat-id", "The chat id is unusable", bad))
+}
+
+fn body_bytes(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Problem> {
+    body.map_err(|_| Problem::too_large("1 MiB"))
+}
+
+fn parse_body(body: &[u8]) -> Result<Body, Problem> {
+    // Where, but not what: the error's own text may quote the message.
+    serde_json::from_slice(body).map_err(|error| {
+        let detail = format!(
+            "the body must be a JSON object {{userId, text or parts, messageId?, ts?}}; line {}, column {}",
+            error.line(),
+            error.column()
+        );
+        Problem::bad_request("bad-body", "The body is no message", detail)
+    })
+}
+
+fn wait_time(wait: Result<Query<Wait>, QueryRejection>) -> Result<Option<Duration>, Problem> {
+    let bad = || {
+        let detail = "give a number of seconds from 0 to 25, such as ?wait=20";
+        Problem::bad_request("bad-wait", "The wait is no number of seconds", detail)
+    };
+    let Query(Wait { wait }) = wait.map_err(|_| bad())?;
+    let Some(wait) = wait else { return Ok(None) };
+    let secs: f64 = wait.parse().map_err(|_| bad())?;
+    if !secs.is_finite() || secs < 0.0 {
+        return Err(bad());
+    }
+    Ok(Some(Duration::from_secs_f64(secs.min(MAX_WAIT.as_secs_f64()))))
+}
+
+fn user_id(value: Option<Value>) -> Result<String, Problem> {
+    match value {
+        Some(Value::String(id)) if !id.is_empty() => Ok(id),
+        None | Some(Value::Null) => Err(Problem::bad_request(
+            "missing-user",
+            "userId is missing",
+            "give the id of the person who speaks as \"userId\"",
+        )),
+        Some(_) => Err(bad_user("must be a string that is not empty".into())),
+    }
+}
+
+fn bad_user(detail: String) -> Problem {
+    Problem::bad_request("bad-user", "The userId is unusable", detail)
+}
+
+fn message_id(value: Value) -> Result<MessageId, Problem> {
+    match value {
+        Value::String(id) => MessageId::new(id).map_err(|error| bad_message_id(error.to_string())),
+        _ => Err(bad_message_id("must be a string".into())),
+    }
+}
+
+fn bad_message_id(detail: String) -> Problem {
+    Problem::bad_request("bad-message-id", "The messageId is unusable", detail)
+}
+
+fn timestamp(value: Value) -> Result<Timestamp, Problem> {
+    value.as_i64().and_then(Timestamp::from_millis).ok_or_else(|| {
+        let detail = "give milliseconds since 1970 as a whole number of at most 13 digits";
+        Problem::bad_request("bad-ts", "The ts is no time", detail)
+    })
+}
+
+fn parts(text: Option<Value>, parts: Option<Value>) -> Result<Vec<Part>, Problem> {
+    let bad = |detail: &str| Problem::bad_request("bad-message", "The message is unusable", detail);
+    match (text, parts) {
+        (Some(Value::String(text)), None | Some(Value::Null)) if !text.trim().is_empty() => {
+            Ok(vec![Part::text(text)])
+        }
+        (None | Some(Value::Null), Some(Value::Array(parts))) if !parts.is_empty() => {
+            parts.into_iter().map(|part| Part::new(part).map_err(|error| bad(&error.to_string()))).collect()
+        }
+        (Some(_), Some(_)) => Err(bad("give \"text\" or \"parts\", not both")),
+        (None, None) => Err(bad("give what is said as \"text\" or \"parts\"")),
+        (Some(_), None) => Err(bad("\"text\" must be a string that is not blank")),
+        (None, Some(_)) => Err(bad("\"parts\" must be a list of UIMessage parts that is not empty")),
+    }
+}

@@ -1,0 +1,188 @@
+//! `POST /telegram`: Telegram's webhook.
+//!
+//! Verify, parse, append, enqueue, and only then 200. Any failure before that is a 5xx, which makes Telegram deliver
+//! the update again; what no redelivery can mend (no JSON, an unknown kind) is not answered with one.
+//!
+//! Source of the protocol facts: <https://core.telegram.org/bots/api#setwebhook>.
+
+use std::sync::Arc;
+
+use annals_shared::channel::telegram::client::Client;
+use annals_shared::channel::telegram::parse::{self, Bot, Incoming, Settings};
+use annals_shared::channel::telegram::verify::secret_matches;
+use annals_shared::clock::Clock;
+use annals_shared::command::Command;
+use annals_shared::delivery::{Deliverer, DeliveryError, Parcel};
+use annals_shared::history::HistoryError;
+use annals_shared::ingress::{Ingress, IngressError};
+use annals_shared::problem::Problem;
+use annals_shared::record::{DeliveryFailure, Draft};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+/// The longest webhook body taken.
+const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
+
+/// What the webhook needs.
+pub struct Telegram {
+    /// Appends and enqueues.
+    pub ingress: Ingress,
+    /// Sends confirmations of commands.
+    pub deliverer: Deliverer,
+    /// How messages are read.
+    pub settings: Settings,
+    /// What Telegram sends as `X-Telegram-Bot-Api-Secret-Token`.
+    pub secret: SecretString,
+    /// Who the bot is.
+    pub identity: Identity,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// Who the bot is: its id from its token, its name from Telegram when a group first needs it.
+pub struct Identity {
+    id: i64,
+    client: Option<Client>,
+    username: OnceCell<Option<String>>,
+}
+
+impl Identity {
+    /// The bot with this id, whose name `client` asks for.
+    pub fn asked_for(id: i64, client: Client) -> Self {
+        Self { id, client: Some(client), username: OnceCell::new() }
+    }
+
+    /// A bot that is no real one: the local program's, without a token.
+    pub fn local(id: i64, username: &str) -> Self {
+        Self { id, client: None, username: OnceCell::new_with(Some(Some(username.to_owned()))) }
+    }
+
+    /// The bot, with its name if `named`; an error where Telegram cannot be asked just now.
+    async fn bot(&self, named: bool) -> Result<Bot, WebhookError> {
+        if !named {
+            return Ok(Bot { id: self.id, username: None });
+        }
+        let username = self.username.get_or_try_init(async || match &self.client {
+            None => Ok(None),
+            Some(client) => match client.get_me().await {
+                Ok(me) => Ok(Some(me.username)),
+                Err(error) if error.is_permanent() => {
+                    tracing::error!(%error, "the bot's name is unknown: groups reach it by reply only");
+                    Ok(None)
+                }
+                Err(error) => Err(WebhookError::Name(error.to_string())),
+            },
+        });
+        Ok(Bot { id: self.id, username: username.await?.clone() })
+    }
+}
+
+/// The update is not, or not known to be, stored: Telegram must deliver it again.
+#[derive(Debug, thiserror::Error)]
+enum WebhookError {
+    #[error(transparent)]
+    Ingress(#[from] IngressError),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    #[error("Telegram does not tell the bot's name: {0}")]
+    Name(String),
+    #[error("a confirmation was not sent: {0}")]
+    Confirmation(DeliveryError),
+}
+
+/// The route.
+pub fn router(telegram: Telegram) -> Router {
+    Router::new()
+        .route("/telegram", post(webhook).fallback(async || Problem::method_not_allowed()))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .with_state(Arc::new(telegram))
+}
+
+async fn webhook(
+    State(telegram): State<Arc<Telegram>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<StatusCode, Problem> {
+    let header = headers.get("x-telegram-bot-api-secret-token").map(|value| value.as_bytes());
+    if !secret_matches(header, telegram.secret.expose_secret()) {
+        return Err(Problem::unauthorized("X-Telegram-Bot-Api-Secret-Token is missing or wrong"));
+    }
+    let body = body.map_err(|_| Problem::too_large("6 MiB"))?;
+    let not_an_update =
+        |_| Problem::bad_request("not-an-update", "Not an update", "the body is no JSON object");
+    let update: Value = serde_json::from_slice(&body).map_err(|_| not_an_update(()))?;
+
+    let received = async {
+        let bot = telegram.identity.bot(parse::needs_username(&update)).await?;
+        match parse::parse(&update, &bot, &telegram.settings) {
+            Ok(incoming) => {
+                for item in &incoming {
+                    telegram.receive(item).await?;
+                }
+                Ok(Some(()))
+            }
+            Err(_) => Ok(None),
+        }
+    };
+    match received.await {
+        Ok(Some(())) => Ok(StatusCode::OK),
+        Ok(None) => Err(not_an_update(())),
+        Err::<_, WebhookError>(error) => {
+            tracing::error!(%error, "an update is not stored; Telegram will deliver it again");
+            Err(Problem::unavailable())
+        }
+    }
+}
+
+impl Telegram {
+    async fn receive(&self, incoming: &Incoming) -> Result<(), WebhookError> {
+        match incoming {
+            Incoming::Message(draft) => {
+                let appended = self.ingress.receive(draft).await?;
+                tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, asks = draft.asks, "message");
+            }
+            Incoming::Command { command, draft } => self.command(command, draft).await?,
+            Incoming::Migration { old, new, at, event } => {
+                self.ingress.history().rename(old, new, *at).await?;
+                self.ingress.receive(event).await?;
+                tracing::info!(old = %old.session_id(), new = %new.session_id(), "a group has moved");
+            }
+            Incoming::Membership { chat, can_write, at } => {
+                let left = DeliveryFailure { reason: "the bot was blocked or removed".into(), at: *at };
+                self.ingress.history().set_blocked(chat, Some(&left).filter(|_| !can_write)).await?;
+                tracing::info!(chat = %chat.session_id(), can_write, "membership");
+            }
+            Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "update ignored"),
+        }
+        Ok(())
+    }
+
+    async fn command(&self, command: &Command, draft: &Draft) -> Result<(), WebhookError> {
+        let commanded = self.ingress.command(command, draft).await?;
+        tracing::info!(chat = %draft.chat.session_id(), outcome = ?commanded.appended.outcome, "command");
+        let Some(confirmation) = commanded.confirmation else { return Ok(()) };
+        let parcel = Parcel {
+            to: &confirmation.to,
+            key: &confirmation.key,
+            text: &confirmation.text,
+            ts: self.clock.now(),
+            moved_to: None,
+        };
+        match self.deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
+            Err(error @ DeliveryError::Unavailable { .. }) => return Err(WebhookError::Confirmation(error)),
+            Err(error) => {
+                tracing::warn!(chat = %draft.chat.session_id(), %error, "a confirmation cannot be delivered");
+            }
+            Ok(()) => {}
+        }
+        self.ingress.confirmed(draft, confirmation).await?;
+        Ok(())
+    }
+}

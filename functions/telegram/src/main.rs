@@ -1,0 +1,48 @@
+//! The Lambda function behind `POST /telegram`: wires the webhook to its table, bucket, queue and bot.
+
+use std::sync::Arc;
+
+use annals_shared::channel::telegram::client::Client;
+use annals_shared::clock::Clock;
+use annals_shared::config::{ConfigError, Env, StoreConfig, TelegramConfig, process_env, telegram_settings};
+use annals_shared::delivery::Deliverer;
+use annals_shared::history::History;
+use annals_shared::ingress::Ingress;
+use annals_shared::queue::Sqs;
+use annals_shared::telemetry;
+use annals_telegram::{Identity, Telegram, router};
+use lambda_http::Error;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    telemetry::init_json();
+    let env = Env::new(&process_env);
+    let store = StoreConfig::from_env(env)?;
+    let settings = telegram_settings(env)?;
+    let queue_url = env.required("ANNALS_QUEUE_URL")?;
+    let config =
+        TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new("TELEGRAM_BOT_TOKEN", "is not set"))?;
+    let clock = Clock::system();
+    let client = Client::new(&config.api_base, config.token, clock.clone())?;
+
+    let aws = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
+    let history = History::new(
+        aws_sdk_dynamodb::Client::new(&aws),
+        store.table,
+        aws_sdk_s3::Client::new(&aws),
+        store.bucket,
+        clock.clone(),
+        store.retention,
+    );
+    let queue = Arc::new(Sqs::new(aws_sdk_sqs::Client::new(&aws), queue_url));
+    let ingress = Ingress::new(history, queue, settings.agent_id.clone());
+    lambda_http::run(router(Telegram {
+        ingress,
+        deliverer: Deliverer::new(Some(client.clone()), None),
+        settings,
+        secret: config.secret,
+        identity: Identity::asked_for(config.bot_id, client),
+        clock,
+    }))
+    .await
+}

@@ -1,0 +1,34 @@
+# What there is to do: `just`. Each recipe is also one plain command, for those without just.
+
+[private]
+default:
+    @just --list --unsorted
+
+# The local program: all routes in one process, no account
+run *args:
+    cargo run -- {{ args }}
+
+# All tests, or those that the arguments name
+test *args:
+    cargo test --workspace --locked {{ args }}
+
+# Format and lints, as CI wants them
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# The code's documentation; opens with `just docs --open`
+docs *args:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked {{ args }}
+
+# Licences, versions, sources and security advisories of the dependencies
+deny:
+    cargo deny --locked --workspace check
+
+# The SAM template
+infra:
+    infra/validate.sh
+
+# Everything that must pass
+ci:
+    .ci/run

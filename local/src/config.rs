@@ -1,0 +1,125 @@
+//! Settings of the local program: those of every function, with development secrets where none are set.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use annals_shared::channel::telegram::parse::Settings;
+use annals_shared::config::{
+    AgentConfig, ApiKey, ConfigError, Env, TelegramConfig, api_keys, retention, telegram_settings,
+};
+use annals_shared::history::Retention;
+use secrecy::SecretString;
+
+/// The API key where `HTTP_API_KEYS` is not set: name `dev`, admin.
+pub const DEV_API_KEY: &str = "dev";
+/// What `/telegram` wants in its secret header where Telegram is not set up.
+pub const DEV_TELEGRAM_SECRET: &str = "dev-telegram-secret";
+
+/// Everything the local program is told.
+#[derive(Clone, Debug)]
+pub struct LocalConfig {
+    /// `ANNALS_DATA_DIR`
+    pub data_dir: PathBuf,
+    /// `ANNALS_HOST`
+    pub host: IpAddr,
+    /// `ANNALS_PORT`; 0 picks a free one.
+    pub port: u16,
+    /// The agent, with `echo` as the default model.
+    pub agent: AgentConfig,
+    /// How long records stay.
+    pub retention: Retention,
+    /// `HTTP_API_KEYS`, or the development key.
+    pub api_keys: Vec<ApiKey>,
+    /// Telegram, if it is set up.
+    pub telegram: Option<TelegramConfig>,
+    /// How Telegram's messages are read.
+    pub telegram_settings: Settings,
+}
+
+impl LocalConfig {
+    /// From the environment. With nothing set at all it works.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let host = env.optional("ANNALS_HOST").unwrap_or_else(|| "127.0.0.1".into());
+        let host = if host == "localhost" { "127.0.0.1" } else { &host };
+        let host: IpAddr = host
+            .parse()
+            .map_err(|_| ConfigError::new("ANNALS_HOST", "must be an IP address or localhost"))?;
+        let port = env.optional("ANNALS_PORT").unwrap_or_else(|| "3000".into());
+        let port =
+            port.parse().map_err(|_| ConfigError::new("ANNALS_PORT", "must be a port from 0 to 65535"))?;
+        let api_keys = api_keys(env)?;
+        let telegram = TelegramConfig::from_env(env)?;
+
+        let mut with_dev_secret = Vec::new();
+        if api_keys.is_none() {
+            with_dev_secret.push("HTTP_API_KEYS");
+        }
+        if telegram.is_none() {
+            with_dev_secret.push("TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET");
+        }
+        if !host.is_loopback() && !with_dev_secret.is_empty() {
+            let problem = format!(
+                "is outside the loopback range while development secrets are in use: set {} first",
+                with_dev_secret.join(", ")
+            );
+            return Err(ConfigError::new("ANNALS_HOST", problem));
+        }
+        let dev_key = || vec![ApiKey { name: "dev".into(), secret: DEV_API_KEY.into(), admin: true }];
+        Ok(Self {
+            data_dir: data_dir(env),
+            host,
+            port,
+            agent: AgentConfig::from_env(env, Some("echo"))?,
+            retention: retention(env)?,
+            api_keys: api_keys.unwrap_or_else(dev_key),
+            telegram,
+            telegram_settings: telegram_settings(env)?,
+        })
+    }
+
+    /// What `/telegram` wants in its secret header.
+    pub fn telegram_secret(&self) -> SecretString {
+        self.telegram.as_ref().map_or_else(|| DEV_TELEGRAM_SECRET.into(), |telegram| telegram.secret.clone())
+    }
+}
+
+/// `ANNALS_DATA_DIR`, by default `.annals`.
+pub fn data_dir(env: Env<'_>) -> PathBuf {
+    env.optional("ANNALS_DATA_DIR").unwrap_or_else(|| ".annals".into()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(settings: &[(&str, &str)]) -> Result<LocalConfig, String> {
+        let lookup =
+            |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        LocalConfig::from_env(Env::new(&lookup)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_set_is_a_working_program_on_loopback() {
+        let config = config(&[]).unwrap();
+        assert!(config.host.is_loopback() && config.port == 3000 && config.telegram.is_none());
+        assert_eq!((config.api_keys[0].name.as_str(), config.api_keys[0].admin), ("dev", true));
+    }
+
+    #[test]
+    fn development_secrets_stay_on_loopback() {
+        let error = config(&[("ANNALS_HOST", "0.0.0.0")]).unwrap_err();
+        assert!(
+            error.starts_with("ANNALS_HOST")
+                && error.contains("HTTP_API_KEYS")
+                && error.contains("TELEGRAM_BOT_TOKEN")
+        );
+        let set = [
+            ("ANNALS_HOST", "0.0.0.0"),
+            ("HTTP_API_KEYS", "a:b"),
+            ("TELEGRAM_BOT_TOKEN", "1:x"),
+            ("TELEGRAM_WEBHOOK_SECRET", "s"),
+        ];
+        assert!(config(&set).is_ok());
+        assert!(config(&[("ANNALS_HOST", "::1")]).is_ok());
+    }
+}

@@ -1,0 +1,21 @@
+//! Annals on a laptop: the functions' own handlers in one process, over a DynamoDB engine and an S3 service that the
+//! same AWS SDK code talks to.
+//!
+//! # Layout
+//!
+//! - [`config`]: settings, and the development secrets where none are set
+//! - [`stores`]: DynamoDB and S3 inside the process
+//! - [`queue`]: the in-process form of the FIFO queue
+//! - [`outbox`]: replies of channels that are not set up
+//! - [`program`]: wires them to the handlers and serves
+//! - [`guard`]: keeps web pages out
+//! - [`replay`], [`show`]: the other commands
+
+pub mod config;
+pub mod guard;
+pub mod outbox;
+pub mod program;
+pub mod queue;
+pub mod replay;
+pub mod show;
+pub mod stores;

@@ -1,0 +1,134 @@
+//! The local program: the handlers of every function over the stores of one data directory.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_agent::Agent;
+use annals_http::{Http, random_id};
+use annals_shared::channel::telegram::client::Client;
+use annals_shared::clock::Clock;
+use annals_shared::delivery::Deliverer;
+use annals_shared::history::{History, Retention};
+use annals_shared::ingress::Ingress;
+use annals_shared::model::Model;
+use annals_telegram::{Identity, Telegram};
+use anyhow::Context;
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use tokio::net::TcpListener;
+
+use crate::config::LocalConfig;
+use crate::guard;
+use crate::outbox::FileOutbox;
+use crate::queue::{LocalQueue, Ready};
+use crate::stores::{BUCKET, DataLock, Stores, TABLE, lock};
+
+/// The bot that stands in where Telegram is not set up: `@annals_bot`, with an id that Telegram gives nobody.
+const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
+
+/// How long a run may hold a chat: longer than any lasts, since no other process is there to take it over.
+const LEASE: Duration = Duration::from_secs(3600);
+
+/// A program that is ready to serve.
+pub struct Program {
+    listener: TcpListener,
+    router: Router,
+    queue: LocalQueue,
+    ready: Ready,
+    agent: Agent,
+    _lock: DataLock,
+}
+
+impl Program {
+    /// Opens the data directory and binds the address.
+    pub async fn start(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
+        let data_lock = lock(&config.data_dir)?;
+        let stores = Stores::open(&config.data_dir).await?;
+        let history = history(&stores, config.retention.clone(), clock.clone());
+        let (queue, ready) = LocalQueue::open(stores.dynamodb.clone()).await?;
+        for chat in queue.pending() {
+            // Nobody else works on this directory, so a run that still has the chat died with the last process.
+            history.free(&chat).await?;
+        }
+
+        let telegram_secret = config.telegram_secret();
+        let (identity, client) = match config.telegram {
+            Some(telegram) => {
+                let client = Client::new(&telegram.api_base, telegram.token, clock.clone())?;
+                (Identity::asked_for(telegram.bot_id, client.clone()), Some(client))
+            }
+            None => (Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None),
+        };
+        let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
+        let deliverer = Deliverer::new(client, Some(outbox.clone()));
+        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
+        let agent = Agent {
+            history,
+            model: Model::new(&config.agent.model)?,
+            deliverer: deliverer.clone(),
+            view: config.agent.view,
+            system_prompt: config.agent.system_prompt.clone(),
+            agent_id: config.agent.agent_id.clone(),
+            lease: LEASE,
+            clock: clock.clone(),
+        };
+        let telegram = annals_telegram::router(Telegram {
+            ingress: ingress.clone(),
+            deliverer,
+            settings: config.telegram_settings,
+            secret: telegram_secret,
+            identity,
+            clock: clock.clone(),
+        });
+        let http = annals_http::router(Http {
+            ingress,
+            keys: config.api_keys,
+            view: config.agent.view,
+            system_prompt: config.agent.system_prompt,
+            new_id: random_id,
+            clock,
+        });
+        let mut router = Router::new()
+            .route("/local/outbox", get(async move || Json(outbox.entries())))
+            .merge(telegram)
+            .merge(http);
+        if config.host.is_loopback() {
+            router = router.layer(middleware::from_fn(guard::only_local));
+        }
+
+        let address = SocketAddr::new(config.host, config.port);
+        let listener = TcpListener::bind(address).await.with_context(|| {
+            format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
+        })?;
+        Ok(Self { listener, router, queue, ready, agent, _lock: data_lock })
+    }
+
+    /// Where the program answers.
+    pub fn address(&self) -> anyhow::Result<SocketAddr> {
+        self.listener.local_addr().context("the listener has no address")
+    }
+
+    /// Serves until `shutdown`, then ends what is under way; turns that still wait run at the next start.
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
+        let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
+        let served = axum::serve(self.listener, self.router).with_graceful_shutdown(shutdown).await;
+        turns.abort();
+        served.context("the server has stopped")
+    }
+}
+
+/// The histories of a data directory, for commands that only read.
+pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
+    anyhow::ensure!(
+        data_dir.join("dynamodb.db").exists(),
+        "there is no data in {}: start Annals there first (cargo run), or set ANNALS_DATA_DIR",
+        data_dir.display()
+    );
+    Ok(history(&Stores::open(data_dir).await?, retention, clock))
+}
+
+fn history(stores: &Stores, retention: Retention, clock: Clock) -> History {
+    History::new(stores.dynamodb.clone(), TABLE.into(), stores.s3.clone(), BUCKET.into(), clock, retention)
+}

@@ -1,0 +1,117 @@
+//! `history CHATKEY` and `context CHATKEY`: what is stored, and what the model would see.
+
+use std::io::Write;
+
+use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
+use annals_shared::config::ViewConfig;
+use annals_shared::context::context;
+use annals_shared::history::{History, MAX_PAGE, Page, Position};
+use annals_shared::message::{PartView, Role, UiMessage};
+use annals_shared::sort_key::Timestamp;
+use annals_shared::tokens;
+use serde_json::Value;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One `UIMessage` a line.
+    Jsonl,
+}
+
+/// Prints the whole history of `chat`, oldest first.
+pub async fn history(
+    history: &History,
+    chat: &ChatKey,
+    format: Format,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let mut position = Some(Position::Oldest);
+    let mut count = 0;
+    while let Some(at) = position {
+        let Page { records, after, .. } = history.page(chat, &at, MAX_PAGE).await?;
+        count += records.len();
+        for record in &records {
+            print(&record.listed(), format, out)?;
+        }
+        position = after.map(Position::After);
+    }
+    if count == 0 && format == Format::Text {
+        writeln!(out, "Nothing is stored under {chat}.")?;
+    }
+    Ok(())
+}
+
+/// Prints what the model would see of `chat` now.
+pub async fn context_of(
+    history: &History,
+    chat: &ChatKey,
+    view: &ViewConfig,
+    system_prompt: Option<&str>,
+    clock: &Clock,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let head = history.head(chat).await?;
+    let records = history.context_records(chat, &head, None).await?;
+    let system_tokens = system_prompt.map_or(0, tokens::of_text);
+    let seen = context(&records, clock.now(), &view.policy(system_tokens));
+    if let Some(system) = system_prompt {
+        writeln!(out, "system\n{}", indented(system))?;
+    }
+    for message in &seen.messages {
+        print(message, Format::Text, out)?;
+    }
+    writeln!(
+        out,
+        "{} messages, about {} of {} tokens, {} unanswered, {} left out",
+        seen.messages.len(),
+        seen.tokens + system_tokens,
+        view.window,
+        seen.unanswered.len(),
+        seen.left_out
+    )?;
+    Ok(())
+}
+
+fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
+    if format == Format::Jsonl {
+        serde_json::to_writer(&mut *out, message)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let meta = |key: &str| message.metadata.get(key).and_then(Value::as_str);
+    let ts = message.metadata.get("ts").and_then(Value::as_i64).and_then(Timestamp::from_millis);
+    let time = ts.map(time).unwrap_or_default();
+    let kind =
+        meta("kind").filter(|kind| *kind != "normal").map(|kind| format!(" [{kind}]")).unwrap_or_default();
+    let who = match (message.role, meta("senderName")) {
+        (Role::User, Some(name)) => format!("{name} ({})", meta("userId").unwrap_or_default()),
+        (_, _) => meta("userId").unwrap_or(message.role.as_str()).to_owned(),
+    };
+    writeln!(out, "{time}  {who}  #{}{kind}", message.id)?;
+    for part in &message.parts {
+        let line = match part.view() {
+            PartView::Text(text) => text.to_owned(),
+            PartView::File { media_type, filename, url } => {
+                format!("[file {}, {media_type}, {url}]", filename.unwrap_or("without a name"))
+            }
+            _ => format!("[{}]", part.kind()),
+        };
+        writeln!(out, "{}", indented(&line))?;
+    }
+    Ok(())
+}
+
+/// Control characters other than line breaks could drive the terminal, so they are shown instead.
+fn indented(text: &str) -> String {
+    let shown: String =
+        text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect();
+    shown.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn time(ts: Timestamp) -> String {
+    let since_epoch = ts.since(Timestamp::MIN);
+    humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_epoch).to_string()
+}

@@ -1,0 +1,197 @@
+//! DynamoDB and S3 inside the process, as real API endpoints on loopback: the SDK code is the deployed one.
+//!
+//! ```text
+//! .annals/lock          held by the one program that writes here
+//! .annals/dynamodb.db   the DynamoDB engine's SQLite database
+//! .annals/s3/annals/…   the bucket
+//! ```
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::create_table::CreateTableError;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use s3s::auth::SimpleAuth;
+use s3s::service::S3ServiceBuilder;
+use tokio::net::TcpListener;
+use tokio::sync::RwLock;
+
+/// The table's name.
+pub const TABLE: &str = "annals";
+/// The table of the in-process queue.
+pub const QUEUE_TABLE: &str = "annals-queue";
+/// The bucket's name.
+pub const BUCKET: &str = "annals";
+
+const REGION: &str = "us-east-1";
+
+/// The two stores, served until the process ends.
+#[derive(Clone, Debug)]
+pub struct Stores {
+    /// A client of the DynamoDB engine.
+    pub dynamodb: aws_sdk_dynamodb::Client,
+    /// A client of the S3 service.
+    pub s3: aws_sdk_s3::Client,
+}
+
+/// The right to write in a data directory, for as long as it lives.
+#[derive(Debug)]
+pub struct DataLock(#[expect(dead_code, reason = "held, never read")] File);
+
+/// Takes the lock of `data_dir`, which is made where it does not exist.
+pub fn lock(data_dir: &Path) -> anyhow::Result<DataLock> {
+    std::fs::create_dir_all(data_dir)
+        .with_context(|| format!("cannot make the data directory {}", data_dir.display()))?;
+    let path = data_dir.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(DataLock(file)),
+        Err(std::fs::TryLockError::WouldBlock) => bail!(
+            "another Annals works on {} already: stop it, or set ANNALS_DATA_DIR and ANNALS_PORT to others",
+            data_dir.display()
+        ),
+        Err(std::fs::TryLockError::Error(error)) => Err(error).context("cannot lock the data directory"),
+    }
+}
+
+impl Stores {
+    /// Serves the stores of `data_dir`, with their tables and bucket.
+    pub async fn open(data_dir: &Path) -> anyhow::Result<Self> {
+        let bucket = data_dir.join("s3").join(BUCKET);
+        std::fs::create_dir_all(&bucket)
+            .with_context(|| format!("cannot make the data directory {}", bucket.display()))?;
+        let database = data_dir.join("dynamodb.db");
+        let path = database.to_str().context("the data directory's path is no UTF-8")?;
+        let engine = dynoxide::Database::new(path)
+            .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
+        let stores =
+            Self { dynamodb: serve_dynamodb(engine).await?, s3: serve_s3(&data_dir.join("s3")).await? };
+        stores.make_table(TABLE).await?;
+        stores.make_table(QUEUE_TABLE).await?;
+        Ok(stores)
+    }
+
+    async fn make_table(&self, name: &str) -> anyhow::Result<()> {
+        let mut request =
+            self.dynamodb.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
+        for (attribute, key_type) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {
+            let definition = AttributeDefinition::builder()
+                .attribute_name(attribute)
+                .attribute_type(ScalarAttributeType::S)
+                .build()?;
+            let schema = KeySchemaElement::builder().attribute_name(attribute).key_type(key_type).build()?;
+            request = request.attribute_definitions(definition).key_schema(schema);
+        }
+        match request.send().await {
+            Ok(_) => Ok(()),
+            Err(SdkError::ServiceError(error))
+                if matches!(error.err(), CreateTableError::ResourceInUseException(_)) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error).context("cannot make a table"),
+        }
+    }
+}
+
+async fn serve_dynamodb(engine: dynoxide::Database) -> anyhow::Result<aws_sdk_dynamodb::Client> {
+    let listener = loopback_listener().await?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(async move {
+        if let Err(error) =
+            dynoxide::server::serve_with_shutdown(listener, engine, std::future::pending()).await
+        {
+            tracing::error!(error, "the DynamoDB engine has stopped");
+        }
+    });
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
+        .region(aws_sdk_dynamodb::config::Region::new(REGION))
+        .credentials_provider(aws_sdk_dynamodb::config::Credentials::new(
+            "local", "local", None, None, "annals",
+        ))
+        .endpoint_url(endpoint)
+        .build();
+    Ok(aws_sdk_dynamodb::Client::from_conf(config))
+}
+
+async fn serve_s3(root: &Path) -> anyhow::Result<aws_sdk_s3::Client> {
+    // Made anew at each start, so that nobody else on this machine can sign a request.
+    let secret = random_hex::<32>()?;
+    let files = s3s_fs::FileSystem::new(root)
+        .map_err(|error| anyhow::anyhow!("cannot open the bucket's folder {}: {error:?}", root.display()))?;
+    let service = {
+        let mut builder = S3ServiceBuilder::new(files);
+        builder.set_auth(SimpleAuth::from_single("local", secret.as_str()));
+        builder.build()
+    };
+    let listener = loopback_listener().await?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    // The folder service checks and then writes, and readers may see half a write: one writer at a time.
+    let lock = Arc::new(RwLock::new(()));
+    tokio::spawn(async move {
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::error!(%error, "the S3 service takes no connection");
+                    continue;
+                }
+            };
+            let (service, lock) = (service.clone(), Arc::clone(&lock));
+            let serve = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                let (service, lock) = (service.clone(), Arc::clone(&lock));
+                async move {
+                    if matches!(*request.method(), hyper::Method::GET | hyper::Method::HEAD) {
+                        let _reader = lock.read().await;
+                        hyper::service::Service::call(&service, request).await
+                    } else {
+                        let _writer = lock.write().await;
+                        hyper::service::Service::call(&service, request).await
+                    }
+                }
+            });
+            tokio::spawn(async move {
+                if let Err(error) =
+                    Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), serve).await
+                {
+                    tracing::debug!(error, "a connection to the S3 service broke off");
+                }
+            });
+        }
+    });
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
+        .region(aws_sdk_s3::config::Region::new(REGION))
+        .credentials_provider(aws_sdk_s3::config::Credentials::new("local", secret, None, None, "annals"))
+        .endpoint_url(endpoint)
+        .force_path_style(true)
+        .build();
+    Ok(aws_sdk_s3::Client::from_conf(config))
+}
+
+/// A listener on a loopback address that nobody can guess, since the DynamoDB engine checks no signature and answers
+/// pages of any origin. Where the system has only 127.0.0.1 (macOS), the free port alone has to do.
+async fn loopback_listener() -> anyhow::Result<TcpListener> {
+    let mut host = [127, 0, 0, 1];
+    aws_lc_rs::rand::fill(&mut host[1..]).map_err(|_| anyhow::anyhow!("the system has no random numbers"))?;
+    match TcpListener::bind((Ipv4Addr::from(host), 0)).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on 127.0.0.1"),
+    }
+}
+
+fn random_hex<const N: usize>() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; N];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system has no random numbers"))?;
+    Ok(hex::encode(bytes))
+}

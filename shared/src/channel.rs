@@ -1,0 +1,3 @@
+//! One module per platform. Each has the same parts: wire types, verify, parse, send.
+
+pub mod telegram;

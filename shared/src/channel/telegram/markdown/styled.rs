@@ -1,0 +1,108 @@
+//! A text with the stretches of it that look otherwise: what `sendMessage` takes as `text` and `entities`.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+/// A text, and how stretches of it look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Styled {
+    /// The text as a person reads it.
+    pub text: String,
+    /// In order of their offsets, the wider first.
+    pub entities: Vec<Entity>,
+}
+
+impl Styled {
+    /// `text` without any style.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), entities: Vec::new() }
+    }
+
+    /// The length in UTF-16 units, which is how Telegram counts.
+    pub fn units(&self) -> usize {
+        utf16_len(&self.text)
+    }
+
+    /// The text alone, with ` (url)` behind each link, for when Telegram refuses the entities.
+    pub fn to_plain(&self) -> String {
+        let mut links: Vec<(Range<usize>, &str)> = self
+            .entities
+            .iter()
+            .filter_map(|entity| match &entity.kind {
+                EntityKind::TextLink { url } => Some((entity.range(), url.as_str())),
+                _ => None,
+            })
+            .collect();
+        links.sort_by_key(|(range, _)| range.end);
+        let mut links = links.into_iter().peekable();
+        let mut plain = String::with_capacity(self.text.len());
+        let mut at = 0;
+        for c in self.text.chars() {
+            while let Some((_, url)) = links.next_if(|(range, _)| range.end <= at) {
+                plain.extend([" (", url, ")"]);
+            }
+            plain.push(c);
+            at += c.len_utf16();
+        }
+        for (_, url) in links {
+            plain.extend([" (", url, ")"]);
+        }
+        plain
+    }
+}
+
+/// One stretch of a text and how it looks: Telegram's `MessageEntity`.
+///
+/// ```json
+/// {"type": "text_link", "url": "https://example.com/", "offset": 4, "length": 7}
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entity {
+    /// How it looks.
+    #[serde(flatten)]
+    pub kind: EntityKind,
+    /// Where it begins, in UTF-16 units from the start of the text.
+    pub offset: usize,
+    /// Its length in UTF-16 units.
+    pub length: usize,
+}
+
+impl Entity {
+    /// Its place, in UTF-16 units.
+    pub fn range(&self) -> Range<usize> {
+        self.offset..self.offset.saturating_add(self.length)
+    }
+}
+
+/// How a stretch of text looks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum EntityKind {
+    /// Bold.
+    Bold,
+    /// Italic.
+    Italic,
+    /// Struck through.
+    Strikethrough,
+    /// Monospace within a line.
+    Code,
+    /// A monospace block.
+    Pre {
+        /// The programming language, which Telegram highlights and names above the block.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        language: Option<String>,
+    },
+    /// Text that opens an address.
+    TextLink {
+        /// The address: `http`, `https` or `tg`.
+        url: String,
+    },
+    /// A quotation. Telegram does not nest these.
+    Blockquote,
+}
+
+/// The length of `text` in UTF-16 units.
+pub(in crate::channel::telegram) fn utf16_len(text: &str) -> usize {
+    text.chars().map(char::len_utf16).sum()
+}

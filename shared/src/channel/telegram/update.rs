@@ -1,0 +1,253 @@
+//! Telegram's wire, looked at leniently: [`View`] of a JSON object, [`UpdateKind`] of an update, [`Entity`] of a text.
+//!
+//! Telegram adds fields and kinds every few weeks, and a field of another type than expected must not cost the
+//! message it stands in. So nothing is deserialized into structs: each field is looked at where it is used, and
+//! one that is not what it should be is as good as absent.
+//!
+//! Source: [`Update`](https://core.telegram.org/bots/api#update),
+//! [`Message`](https://core.telegram.org/bots/api#message).
+
+use serde_json::{Map, Value};
+
+/// A JSON object of Telegram's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View<'a>(&'a Map<String, Value>);
+
+impl<'a> View<'a> {
+    /// `value`, if it is an object.
+    pub(super) fn of(value: &'a Value) -> Option<Self> {
+        value.as_object().map(Self)
+    }
+
+    /// The fields, in their order.
+    pub(super) fn fields(self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The field, if it says anything: `null` and `false` are as good as absent.
+    pub(super) fn raw(self, name: &str) -> Option<&'a Value> {
+        self.0.get(name).filter(|value| !matches!(value, Value::Null | Value::Bool(false)))
+    }
+
+    /// Whether the field says anything.
+    pub(super) fn has(self, name: &str) -> bool {
+        self.raw(name).is_some()
+    }
+
+    /// The field, if it is a non-empty string.
+    pub(super) fn text(self, name: &str) -> Option<&'a str> {
+        self.raw(name)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    /// The field, if it is a whole number, also one written as a string.
+    pub(super) fn int(self, name: &str) -> Option<i64> {
+        match self.raw(name)? {
+            Value::Number(number) => number.as_i64(),
+            Value::String(digits) => digits.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The field as written, if it is a non-empty string or a number.
+    pub(super) fn scalar(self, name: &str) -> Option<String> {
+        match self.raw(name)? {
+            Value::Number(number) => Some(number.to_string()),
+            Value::String(text) if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether the field is `true`.
+    pub(super) fn flag(self, name: &str) -> bool {
+        self.raw(name) == Some(&Value::Bool(true))
+    }
+
+    /// The field, if it is an object.
+    pub(super) fn object(self, name: &str) -> Option<Self> {
+        Self::of(self.raw(name)?)
+    }
+
+    /// The objects of the field, if it is a list.
+    pub(super) fn list(self, name: &str) -> impl Iterator<Item = View<'a>> {
+        self.raw(name).and_then(Value::as_array).into_iter().flatten().filter_map(View::of)
+    }
+}
+
+/// What a field of an update is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UpdateKind {
+    /// A new message; whose, says the flavour.
+    Message(Flavour),
+    /// A later form of a message.
+    Edit(Flavour),
+    /// The bot's own place in a chat changed.
+    MyMembership,
+    /// A known kind that holds no message of a chat.
+    NoMessage,
+    /// A kind of a later Bot API.
+    Unknown,
+}
+
+/// Where a message came to the bot from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flavour {
+    /// A chat that the bot is in.
+    Own,
+    /// A channel.
+    Channel,
+    /// A person's private chat with a business that the bot acts for.
+    Business,
+    /// A chat that the bot is not in, where it was called by name.
+    Guest,
+    /// What a later Bot API brings.
+    Unknown,
+}
+
+impl UpdateKind {
+    /// What the field `name` of an update is.
+    pub(super) fn of(name: &str) -> Self {
+        match name {
+            "message" => Self::Message(Flavour::Own),
+            "edited_message" => Self::Edit(Flavour::Own),
+            "channel_post" => Self::Message(Flavour::Channel),
+            "edited_channel_post" => Self::Edit(Flavour::Channel),
+            "business_message" => Self::Message(Flavour::Business),
+            "edited_business_message" => Self::Edit(Flavour::Business),
+            "guest_message" => Self::Message(Flavour::Guest),
+            "my_chat_member" => Self::MyMembership,
+            "business_connection"
+            | "callback_query"
+            | "chat_boost"
+            | "chat_join_request"
+            | "chat_member"
+            | "chosen_inline_result"
+            | "deleted_business_messages"
+            | "inline_query"
+            | "managed_bot"
+            | "message_reaction"
+            | "message_reaction_count"
+            | "poll"
+            | "poll_answer"
+            | "pre_checkout_query"
+            | "purchased_paid_media"
+            | "removed_chat_boost"
+            | "shipping_query" => Self::NoMessage,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// The type of a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChatType {
+    Private,
+    Group,
+    Supergroup,
+    Channel,
+}
+
+impl ChatType {
+    /// The type that `chat` says, or else the one that the update's kind or its id tells: people's ids are positive.
+    pub(super) fn of(chat: View<'_>, flavour: Flavour) -> Self {
+        match chat.text("type") {
+            Some("private") => Self::Private,
+            Some("group") => Self::Group,
+            Some("supergroup") => Self::Supergroup,
+            Some("channel") => Self::Channel,
+            _ if flavour == Flavour::Channel => Self::Channel,
+            _ if chat.int("id").is_some_and(|id| id >= 0) => Self::Private,
+            _ => Self::Group,
+        }
+    }
+
+    /// As Telegram writes it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Group => "group",
+            Self::Supergroup => "supergroup",
+            Self::Channel => "channel",
+        }
+    }
+}
+
+/// A stretch of a text that means something, such as a mention.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entity<'a> {
+    /// `mention`, `bot_command`, `text_link`, …
+    pub(super) kind: &'a str,
+    /// Where it starts, in UTF-16 units.
+    pub(super) offset: usize,
+    /// The words that it covers.
+    pub(super) words: &'a str,
+    /// The entity itself, for what a kind carries beside.
+    pub(super) view: View<'a>,
+}
+
+/// The entities of a message's text and caption whose stretches exist.
+pub(super) fn entities(message: View<'_>) -> impl Iterator<Item = Entity<'_>> {
+    [("text", "entities"), ("caption", "caption_entities")].into_iter().flat_map(move |(text, entities)| {
+        let text = message.text(text).unwrap_or_default();
+        message.list(entities).filter_map(move |view| {
+            let offset = usize::try_from(view.int("offset")?).ok()?;
+            let length = usize::try_from(view.int("length")?).ok()?;
+            let words = utf16_slice(text, offset, length)?;
+            Some(Entity { kind: view.text("type")?, offset, words, view })
+        })
+    })
+}
+
+/// The `length` UTF-16 units of `text` from `offset` on, if both ends fall between characters.
+pub(super) fn utf16_slice(text: &str, offset: usize, length: usize) -> Option<&str> {
+    let start = byte_at(text, offset)?;
+    let end = start + byte_at(&text[start..], length)?;
+    Some(&text[start..end])
+}
+
+fn byte_at(text: &str, units: usize) -> Option<usize> {
+    let mut passed = 0;
+    for (at, c) in text.char_indices() {
+        if passed >= units {
+            return (passed == units).then_some(at);
+        }
+        passed += c.len_utf16();
+    }
+    (passed == units).then_some(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn offsets_count_utf16_units() {
+        assert_eq!(utf16_slice("👋🏽 @bot hi", 5, 4), Some("@bot"));
+        assert_eq!(utf16_slice("über @bot", 5, 4), Some("@bot"));
+        assert_eq!(utf16_slice("abc", 0, 3), Some("abc"));
+        assert_eq!(utf16_slice("abc", 3, 0), Some(""));
+        for (text, offset, length) in
+            [("👋", 1, 1), ("👋", 0, 1), ("abc", 2, 2), ("abc", 4, 0), ("", 0, usize::MAX)]
+        {
+            assert_eq!(utf16_slice(text, offset, length), None, "{text:?} {offset} {length}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_type_is_as_good_as_absent() {
+        let value = json!({
+            "text": 5, "id": "-100123", "big": 1.5, "on": false, "none": null, "chat": [], "photo": {"x": 1},
+            "list": [1, {"a": "b"}, null],
+        });
+        let view = View::of(&value).unwrap();
+        assert_eq!(view.text("text"), None);
+        assert_eq!(view.scalar("text").as_deref(), Some("5"));
+        assert_eq!(view.int("id"), Some(-100_123));
+        assert_eq!(view.int("big"), None);
+        assert!(!view.has("on") && !view.has("none") && view.has("photo"));
+        assert!(view.object("chat").is_none());
+        assert_eq!(view.list("photo").count(), 0);
+        assert_eq!(view.list("list").count(), 1);
+    }
+}

@@ -1,0 +1,523 @@
+//! Names of chats and of who speaks in them: [`ChatKey`], [`ActorKey`], [`SessionId`].
+//!
+//! ```text
+//! telegram:chat:-1001234567890:topic:17                 a ChatKey, the DynamoDB partition key
+//! telegram:chat:-1001234567890:topic:17:user:4242       an ActorKey: the ChatKey and who speaks
+//! telegram-3f1c0a9be21d4f5a6b7c8d9e                     a SessionId: short, opaque, 96 bits of digest
+//! ```
+//!
+//! Parts are separated by `:`. In a part, `:` is written `%3A` and `%` is written `%25`, and nothing else is
+//! escaped, so that each key has exactly one spelling: `parse` and `Display` are inverses.
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_lc_rs::digest;
+use serde::{Deserialize, Serialize};
+
+/// The longest partition key that DynamoDB takes, in bytes of UTF-8.
+pub const MAX_KEY_BYTES: usize = 2048;
+
+/// The unit of history and of order: the window, group, channel, room or topic that people see.
+///
+/// Made by the constructors below, which refuse what could not be stored; its string is the partition key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChatKey {
+    place: Place,
+}
+
+/// The rows of the keys table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// `telegram:chat:<chatId>`: a private chat, a group or a channel.
+    TelegramChat {
+        /// Telegram's chat id, negative for groups and channels.
+        chat_id: String,
+    },
+    /// `telegram:chat:<chatId>:topic:<threadId>`: a forum topic other than General.
+    TelegramTopic {
+        /// The forum's chat id.
+        chat_id: String,
+        /// The topic's `message_thread_id`.
+        thread_id: String,
+    },
+    /// `lark:chat:<chatId>`: a Lark p2p chat or group.
+    LarkChat {
+        /// Lark's `chat_id` (`oc_…`).
+        chat_id: String,
+    },
+    /// `lark:chat:<chatId>:thread:<threadId>`: a Lark topic thread.
+    LarkThread {
+        /// The group's `chat_id`.
+        chat_id: String,
+        /// Lark's `thread_id` (`omt_…`).
+        thread_id: String,
+    },
+    /// `http:chat:<keyName>:<chatId>`: a conversation of an API caller's own.
+    HttpChat {
+        /// The name of the API key, so that no caller can name another's chat.
+        key_name: String,
+        /// The caller's conversation id.
+        chat_id: String,
+    },
+    /// `web:room:<keyName>:<roomId>`: a `useChat` conversation.
+    WebRoom {
+        /// The name of the API key.
+        key_name: String,
+        /// The `id` that `useChat` sends.
+        room_id: String,
+    },
+    /// `agent:<agentId>:channel:<guildId>:<channelId>`: a Discord channel.
+    DiscordChannel {
+        /// `AGENT_ID`.
+        agent_id: String,
+        /// The guild.
+        guild_id: String,
+        /// The channel.
+        channel_id: String,
+    },
+    /// `agent:<agentId>:thread:<guildId>:<threadId>`: a Discord thread.
+    DiscordThread {
+        /// `AGENT_ID`.
+        agent_id: String,
+        /// The guild.
+        guild_id: String,
+        /// The thread.
+        thread_id: String,
+    },
+    /// `agent:<agentId>:user:<userId>`: one person, one chat, through every door.
+    Direct {
+        /// `AGENT_ID`.
+        agent_id: String,
+        /// The person's id, which crosses channels.
+        user_id: String,
+    },
+}
+
+/// Why a string or its parts are no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// A part is the empty string.
+    #[error("the {part} of a chat key is empty")]
+    EmptyPart {
+        /// The part's name, such as `chatId`.
+        part: &'static str,
+    },
+    /// A part holds a control character.
+    #[error("the {part} of a chat key holds the control character U+{:04X}", *.character as u32)]
+    ControlCharacter {
+        /// The part's name.
+        part: &'static str,
+        /// The first control character found.
+        character: char,
+    },
+    /// The rendered key is longer than DynamoDB takes.
+    #[error("a chat key of {bytes} bytes is longer than the {MAX_KEY_BYTES} that DynamoDB takes")]
+    TooLong {
+        /// The length of the rendered key, in bytes.
+        bytes: usize,
+    },
+    /// A `%` that starts neither `%3A` nor `%25`.
+    #[error("a chat key holds a '%' that starts neither '%3A' nor '%25'")]
+    BadEscape,
+    /// The segments fit no row of the keys table.
+    #[error(
+        "not a chat key: expected one of telegram:chat:…, lark:chat:…, http:chat:…, web:room:…, \
+         agent:…:channel:…, agent:…:thread:…, agent:…:user:…"
+    )]
+    UnknownShape,
+}
+
+impl ChatKey {
+    /// The key of `place`, if every part is non-empty, free of control characters, and the whole is short enough.
+    pub fn new(place: Place) -> Result<Self, KeyError> {
+        for (part, value) in place.parts() {
+            check_part(part, value)?;
+        }
+        let key = Self { place };
+        let bytes = key.to_string().len();
+        if bytes > MAX_KEY_BYTES { Err(KeyError::TooLong { bytes }) } else { Ok(key) }
+    }
+
+    /// `telegram:chat:<chatId>`, with `:topic:<threadId>` for a forum topic.
+    pub fn telegram(chat_id: i64, topic: Option<i64>) -> Self {
+        let chat_id = chat_id.to_string();
+        Self {
+            place: match topic {
+                None => Place::TelegramChat { chat_id },
+                Some(thread_id) => Place::TelegramTopic { chat_id, thread_id: thread_id.to_string() },
+            },
+        }
+    }
+
+    /// `http:chat:<keyName>:<chatId>`.
+    pub fn http(key_name: &str, chat_id: &str) -> Result<Self, KeyError> {
+        Self::new(Place::HttpChat { key_name: key_name.into(), chat_id: chat_id.into() })
+    }
+
+    /// `agent:<agentId>:user:<userId>`.
+    pub fn direct(agent_id: &str, user_id: &str) -> Result<Self, KeyError> {
+        Self::new(Place::Direct { agent_id: agent_id.into(), user_id: user_id.into() })
+    }
+
+    /// Which row of the keys table this is, and its parts, unescaped.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The platform's own id of the window this chat is in: `<chatId>`, `<roomId>`, `<channelId>`, or for a
+    /// direct chat the `<userId>`.
+    pub fn chat_id(&self) -> &str {
+        match &self.place {
+            Place::TelegramChat { chat_id }
+            | Place::TelegramTopic { chat_id, .. }
+            | Place::LarkChat { chat_id }
+            | Place::LarkThread { chat_id, .. }
+            | Place::HttpChat { chat_id, .. } => chat_id,
+            Place::WebRoom { room_id, .. } => room_id,
+            Place::DiscordChannel { channel_id, .. } => channel_id,
+            Place::DiscordThread { thread_id, .. } => thread_id,
+            Place::Direct { user_id, .. } => user_id,
+        }
+    }
+
+    /// The first segment: `telegram`, `lark`, `http`, `web` or `agent`.
+    pub fn family(&self) -> &'static str {
+        match &self.place {
+            Place::TelegramChat { .. } | Place::TelegramTopic { .. } => "telegram",
+            Place::LarkChat { .. } | Place::LarkThread { .. } => "lark",
+            Place::HttpChat { .. } => "http",
+            Place::WebRoom { .. } => "web",
+            Place::DiscordChannel { .. } | Place::DiscordThread { .. } | Place::Direct { .. } => "agent",
+        }
+    }
+
+    /// The short opaque id of this chat, for message groups, S3 prefixes and logs.
+    pub fn session_id(&self) -> SessionId {
+        let digest = digest::digest(&digest::SHA256, self.to_string().as_bytes());
+        SessionId(format!("{}-{}", self.family(), hex::encode(&digest.as_ref()[..12])))
+    }
+}
+
+impl Place {
+    /// Each variable part with its name, in the order of the key.
+    fn parts(&self) -> Vec<(&'static str, &str)> {
+        match self {
+            Self::TelegramChat { chat_id } | Self::LarkChat { chat_id } => vec![("chatId", chat_id)],
+            Self::TelegramTopic { chat_id, thread_id } | Self::LarkThread { chat_id, thread_id } => {
+                vec![("chatId", chat_id), ("threadId", thread_id)]
+            }
+            Self::HttpChat { key_name, chat_id } => vec![("keyName", key_name), ("chatId", chat_id)],
+            Self::WebRoom { key_name, room_id } => vec![("keyName", key_name), ("roomId", room_id)],
+            Self::DiscordChannel { agent_id, guild_id, channel_id } => {
+                vec![("agentId", agent_id), ("guildId", guild_id), ("channelId", channel_id)]
+            }
+            Self::DiscordThread { agent_id, guild_id, thread_id } => {
+                vec![("agentId", agent_id), ("guildId", guild_id), ("threadId", thread_id)]
+            }
+            Self::Direct { agent_id, user_id } => vec![("agentId", agent_id), ("userId", user_id)],
+        }
+    }
+}
+
+impl fmt::Display for ChatKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::TelegramChat { chat_id } => write!(f, "telegram:chat:{}", Escaped(chat_id)),
+            Place::TelegramTopic { chat_id, thread_id } => {
+                write!(f, "telegram:chat:{}:topic:{}", Escaped(chat_id), Escaped(thread_id))
+            }
+            Place::LarkChat { chat_id } => write!(f, "lark:chat:{}", Escaped(chat_id)),
+            Place::LarkThread { chat_id, thread_id } => {
+                write!(f, "lark:chat:{}:thread:{}", Escaped(chat_id), Escaped(thread_id))
+            }
+            Place::HttpChat { key_name, chat_id } => {
+                write!(f, "http:chat:{}:{}", Escaped(key_name), Escaped(chat_id))
+            }
+            Place::WebRoom { key_name, room_id } => {
+                write!(f, "web:room:{}:{}", Escaped(key_name), Escaped(room_id))
+            }
+            Place::DiscordChannel { agent_id, guild_id, channel_id } => {
+                write!(f, "agent:{}:channel:{}:{}", Escaped(agent_id), Escaped(guild_id), Escaped(channel_id))
+            }
+            Place::DiscordThread { agent_id, guild_id, thread_id } => {
+                write!(f, "agent:{}:thread:{}:{}", Escaped(agent_id), Escaped(guild_id), Escaped(thread_id))
+            }
+            Place::Direct { agent_id, user_id } => {
+                write!(f, "agent:{}:user:{}", Escaped(agent_id), Escaped(user_id))
+            }
+        }
+    }
+}
+
+impl FromStr for ChatKey {
+    type Err = KeyError;
+
+    /// Reads a key as [`Display`](fmt::Display) writes it; `feishu:` is read as `lark:`.
+    fn from_str(key: &str) -> Result<Self, KeyError> {
+        let segments: Vec<&str> = key.split(':').collect();
+        Self::new(match segments[..] {
+            ["telegram", "chat", chat] => Place::TelegramChat { chat_id: unescape(chat)? },
+            ["telegram", "chat", chat, "topic", thread] => {
+                Place::TelegramTopic { chat_id: unescape(chat)?, thread_id: unescape(thread)? }
+            }
+            ["lark" | "feishu", "chat", chat] => Place::LarkChat { chat_id: unescape(chat)? },
+            ["lark" | "feishu", "chat", chat, "thread", thread] => {
+                Place::LarkThread { chat_id: unescape(chat)?, thread_id: unescape(thread)? }
+            }
+            ["http", "chat", name, chat] => {
+                Place::HttpChat { key_name: unescape(name)?, chat_id: unescape(chat)? }
+            }
+            ["web", "room", name, room] => {
+                Place::WebRoom { key_name: unescape(name)?, room_id: unescape(room)? }
+            }
+            ["agent", agent, "channel", guild, channel] => Place::DiscordChannel {
+                agent_id: unescape(agent)?,
+                guild_id: unescape(guild)?,
+                channel_id: unescape(channel)?,
+            },
+            ["agent", agent, "thread", guild, thread] => Place::DiscordThread {
+                agent_id: unescape(agent)?,
+                guild_id: unescape(guild)?,
+                thread_id: unescape(thread)?,
+            },
+            ["agent", agent, "user", user] => {
+                Place::Direct { agent_id: unescape(agent)?, user_id: unescape(user)? }
+            }
+            _ => return Err(KeyError::UnknownShape),
+        })
+    }
+}
+
+/// Who speaks in a chat: the ChatKey plus `:user:<userId>`. On every record, for audit, permission and approval.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ActorKey {
+    chat: ChatKey,
+    user_id: String,
+}
+
+impl ActorKey {
+    /// The key of `user_id` in `chat`.
+    pub fn new(chat: ChatKey, user_id: &str) -> Result<Self, KeyError> {
+        check_part("userId", user_id)?;
+        Ok(Self { chat, user_id: user_id.to_owned() })
+    }
+
+    /// The chat spoken in.
+    pub fn chat(&self) -> &ChatKey {
+        &self.chat
+    }
+
+    /// The speaker's id, unescaped.
+    pub fn user_id(&self) -> &str {
+        &self.user_id
+    }
+}
+
+impl fmt::Display for ActorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:user:{}", self.chat, Escaped(&self.user_id))
+    }
+}
+
+impl FromStr for ActorKey {
+    type Err = KeyError;
+
+    fn from_str(key: &str) -> Result<Self, KeyError> {
+        let (rest, user_id) = key.rsplit_once(':').ok_or(KeyError::UnknownShape)?;
+        let chat = rest.strip_suffix(":user").ok_or(KeyError::UnknownShape)?;
+        Self::new(chat.parse()?, &unescape(user_id)?)
+    }
+}
+
+/// `<channel>-<first 12 bytes of the SHA-256 of the ChatKey, in hex>`: short and opaque, and of 96 bits, so that
+/// two chats never share one. The message group of the queue, the S3 prefix, and what logs name a chat by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// The id as a string slice.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+macro_rules! serde_as_string {
+    ($type:ty) => {
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+serde_as_string!(ChatKey);
+serde_as_string!(ActorKey);
+
+fn check_part(part: &'static str, value: &str) -> Result<(), KeyError> {
+    if value.is_empty() {
+        return Err(KeyError::EmptyPart { part });
+    }
+    match value.chars().find(|c| c.is_control()) {
+        Some(character) => Err(KeyError::ControlCharacter { part, character }),
+        None => Ok(()),
+    }
+}
+
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find([':', '%']) {
+            f.write_str(&rest[..at])?;
+            f.write_str(if rest.as_bytes()[at] == b':' { "%3A" } else { "%25" })?;
+            rest = &rest[at + 1..];
+        }
+        f.write_str(rest)
+    }
+}
+
+fn unescape(part: &str) -> Result<String, KeyError> {
+    let mut pieces = part.split('%');
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        // Only the canonical spelling is read, so that one chat never has two keys.
+        let (delimiter, rest) = match (piece.strip_prefix("3A"), piece.strip_prefix("25")) {
+            (Some(rest), _) => (':', rest),
+            (_, Some(rest)) => ('%', rest),
+            _ => return Err(KeyError::BadEscape),
+        };
+        plain.push(delimiter);
+        plain.push_str(rest);
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(key: &str, place: &Place) {
+        let parsed: ChatKey = key.parse().unwrap();
+        assert_eq!(parsed.place(), place);
+        assert_eq!(parsed.to_string(), key);
+    }
+
+    #[test]
+    fn every_row_of_the_keys_table() {
+        let s = String::from;
+        check("telegram:chat:42", &Place::TelegramChat { chat_id: s("42") });
+        check("telegram:chat:-100:topic:7", &Place::TelegramTopic { chat_id: s("-100"), thread_id: s("7") });
+        check("lark:chat:oc_1", &Place::LarkChat { chat_id: s("oc_1") });
+        check(
+            "lark:chat:oc_1:thread:omt_2",
+            &Place::LarkThread { chat_id: s("oc_1"), thread_id: s("omt_2") },
+        );
+        check("http:chat:dev:a%3Ab%25c", &Place::HttpChat { key_name: s("dev"), chat_id: s("a:b%c") });
+        check("web:room:dev:r", &Place::WebRoom { key_name: s("dev"), room_id: s("r") });
+        check(
+            "agent:annals:channel:1:2",
+            &Place::DiscordChannel { agent_id: s("annals"), guild_id: s("1"), channel_id: s("2") },
+        );
+        check(
+            "agent:annals:thread:1:2",
+            &Place::DiscordThread { agent_id: s("annals"), guild_id: s("1"), thread_id: s("2") },
+        );
+        check("agent:annals:user:k/u", &Place::Direct { agent_id: s("annals"), user_id: s("k/u") });
+    }
+
+    #[test]
+    fn feishu_is_read_as_lark() {
+        assert_eq!("feishu:chat:oc_1".parse::<ChatKey>().unwrap().to_string(), "lark:chat:oc_1");
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let error = |key: &str| key.parse::<ChatKey>().unwrap_err();
+        assert_eq!(error("telegram:chat:"), KeyError::EmptyPart { part: "chatId" });
+        assert_eq!(error("http:chat::x"), KeyError::EmptyPart { part: "keyName" });
+        assert_eq!(
+            error("lark:chat:a\u{7}"),
+            KeyError::ControlCharacter { part: "chatId", character: '\u{7}' }
+        );
+        assert_eq!(error("lark:chat:a%3a"), KeyError::BadEscape);
+        assert_eq!(error("lark:chat:%"), KeyError::BadEscape);
+        assert_eq!(error("smoke:signal:1"), KeyError::UnknownShape);
+        assert_eq!(error("telegram:chat:1:topic"), KeyError::UnknownShape);
+        assert_eq!(error(&format!("lark:chat:{}", "x".repeat(2048))), KeyError::TooLong { bytes: 2058 });
+        // An escape counts as what it is stored as.
+        let colons = ":".repeat(700);
+        assert_eq!(ChatKey::http("k", &colons).unwrap_err(), KeyError::TooLong { bytes: 12 + 2100 });
+    }
+
+    #[test]
+    fn a_session_id_has_96_bits() {
+        let id = ChatKey::telegram(42, None).session_id();
+        // printf 'telegram:chat:42' | sha256sum | cut -c1-24
+        assert_eq!(id.as_str(), "telegram-14b939505d456e7b24cefa3a");
+        assert_ne!(id, ChatKey::telegram(43, None).session_id());
+    }
+
+    fn part() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[^\\p{Cc}]{1,24}",
+            "[:%3A25#/ a]{1,12}",
+            Just("user".to_owned()),
+            Just("topic".to_owned()),
+            Just("::".to_owned()),
+        ]
+    }
+
+    fn place() -> impl Strategy<Value = Place> {
+        (0..9_u8, part(), part(), part()).prop_map(|(row, a, b, c)| match row {
+            0 => Place::TelegramChat { chat_id: a },
+            1 => Place::TelegramTopic { chat_id: a, thread_id: b },
+            2 => Place::LarkChat { chat_id: a },
+            3 => Place::LarkThread { chat_id: a, thread_id: b },
+            4 => Place::HttpChat { key_name: a, chat_id: b },
+            5 => Place::WebRoom { key_name: a, room_id: b },
+            6 => Place::DiscordChannel { agent_id: a, guild_id: b, channel_id: c },
+            7 => Place::DiscordThread { agent_id: a, guild_id: b, thread_id: c },
+            _ => Place::Direct { agent_id: a, user_id: b },
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn parse_is_the_inverse_of_render(place in place(), user in part()) {
+            let key = ChatKey::new(place).unwrap();
+            prop_assert_eq!(&key.to_string().parse::<ChatKey>().unwrap(), &key);
+            let actor = ActorKey::new(key, &user).unwrap();
+            prop_assert_eq!(actor.to_string().parse::<ActorKey>().unwrap(), actor);
+        }
+
+        #[test]
+        fn render_is_the_inverse_of_parse(key in "(telegram|lark|http|web|agent):(chat|room|a):[:%3A25a-z]{0,20}") {
+            if let Ok(parsed) = key.parse::<ChatKey>() {
+                prop_assert_eq!(parsed.to_string(), key);
+            }
+        }
+
+        #[test]
+        fn different_places_have_different_keys(a in place(), b in place()) {
+            let (x, y) = (ChatKey::new(a.clone()).unwrap(), ChatKey::new(b.clone()).unwrap());
+            prop_assert_eq!(a == b, x.to_string() == y.to_string());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What people type to steer a chat rather than to talk in it: [`Command`].
+//!
+//! The same on every channel. A further command is a variant of [`Command`], a row of [`LIST`] and an arm in
+//! [`Command::parse`] and [`Command::confirmation`].
+
+/// A command, as it acts on the chat it is typed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `/new [first message]`: starts a new Session.
+    New {
+        /// What else was typed: the new Session's first message, trimmed and never empty.
+        first_message: Option<String>,
+    },
+    /// `/reset`: starts a new Session. Text behind it is not a message.
+    Reset,
+    /// `/start`: what Telegram sends when a person opens the bot. Text behind it is a deep link's payload.
+    Start,
+    /// `/help`: says which commands exist.
+    Help,
+}
+
+/// The commands that exist now, as `/help` and a platform's command menu list them: how it is typed, and what it
+/// does. `/start` is not listed, since nobody types it by hand.
+pub const LIST: &[(&str, &str)] = &[
+    ("/new [message]", "start a new conversation, with your first message if you like"),
+    ("/reset", "start over with nothing of this conversation in view"),
+    ("/help", "show this list"),
+];
+
+impl Command {
+    /// The command that `text` is: `/name`, or `/name@bot` where `bot` is `me`, in any case, at the very start and
+    /// set off by white space from what follows it.
+    ///
+    /// `None` for ordinary text, which an unknown command is too, and for a command addressed to another bot. Where
+    /// `me` is `None` the bot has no name, and no addressed command is its own.
+    pub fn parse(text: &str, me: Option<&str>) -> Option<Self> {
+        let head = Head::of(text)?;
+        if head.addressee.is_some_and(|addressee| !me.is_some_and(|me| addressee.eq_ignore_ascii_case(me))) {
+            return None;
+        }
+        match head.name.to_ascii_lowercase().as_str() {
+            "new" => {
+                let rest = head.rest.trim();
+                Some(Self::New { first_message: (!rest.is_empty()).then(|| rest.to_owned()) })
+            }
+            "reset" => Some(Self::Reset),
+            "start" => Some(Self::Start),
+            "help" => Some(Self::Help),
+            _ => None,
+        }
+    }
+
+    /// Whether this starts a new Session, and so is stored as a boundary.
+    pub fn is_boundary(&self) -> bool {
+        matches!(self, Self::New { .. } | Self::Reset)
+    }
+
+    /// What the person is told once the command has acted. `None` where the agent's answer says enough.
+    pub fn confirmation(&self) -> Option<String> {
+        match self {
+            Self::New { first_message: Some(_) } => None,
+            Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
+            Self::Reset => Some("Done: we start over. Earlier messages are no longer in view.".into()),
+            Self::Start => Some(format!("Hello! Write to me and I will answer.\n\n{}", list())),
+            Self::Help => Some(list()),
+        }
+    }
+}
+
+/// The name behind the `@` of a command at the start of `text`, whatever the command.
+pub fn addressee(text: &str) -> Option<&str> {
+    Head::of(text)?.addressee
+}
+
+/// `/name[@addressee]` at the start of a text, and what follows.
+struct Head<'a> {
+    name: &'a str,
+    addressee: Option<&'a str>,
+    rest: &'a str,
+}
+
+impl<'a> Head<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let text = text.trim_start().strip_prefix('/')?;
+        let (head, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
+        let (name, addressee) = match head.split_once('@') {
+            Some((name, addressee)) => (name, Some(addressee)),
+            None => (head, None),
+        };
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        (is_word(name) && addressee.is_none_or(is_word)).then_some(Self { name, addressee, rest })
+    }
+}
+
+fn list() -> String {
+    let lines: Vec<String> = LIST.iter().map(|(usage, meaning)| format!("{usage}: {meaning}")).collect();
+    format!("Commands:\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn new(first_message: &str) -> Command {
+        Command::New { first_message: Some(first_message.into()) }
+    }
+
+    #[test]
+    fn a_command_is_read_in_any_case_with_and_without_the_bots_name() {
+        let check = |text, wanted: Option<Command>| {
+            assert_eq!(Command::parse(text, Some("AnnalsBot")), wanted, "{text:?}");
+        };
+        check("/new", Some(Command::New { first_message: None }));
+        check("/NEW@annalsbot  ", Some(Command::New { first_message: None }));
+        check("/new hello there", Some(new("hello there")));
+        check("/new@AnnalsBot\nhello\nthere", Some(new("hello\nthere")));
+        check("  /new x", Some(new("x")));
+        check("/reset", Some(Command::Reset));
+        check("/Reset now", Some(Command::Reset));
+        check("/start ref_42", Some(Command::Start));
+        check("/help@ANNALSBOT", Some(Command::Help));
+    }
+
+    #[test]
+    fn everything_else_is_an_ordinary_message() {
+        for text in [
+            "",
+            "/",
+            "new",
+            "hello /new",
+            "/news",
+            "/new-york",
+            "/new@",
+            "/new@otherbot",
+            "/new@otherbot hi",
+            "/unknown",
+            "//new",
+            "/ new",
+            "/new@a@b",
+        ] {
+            assert_eq!(Command::parse(text, Some("AnnalsBot")), None, "{text:?}");
+        }
+        assert_eq!(Command::parse("/new@anybot", None), None);
+    }
+
+    #[test]
+    fn the_addressee_is_named_whatever_the_command() {
+        assert_eq!(addressee("/weather@OtherBot paris"), Some("OtherBot"));
+        assert_eq!(addressee("/weather paris"), None);
+        assert_eq!(addressee("mail me@example.com"), None);
+    }
+
+    #[test]
+    fn help_names_each_command_that_exists() {
+        let help = Command::Help.confirmation().unwrap();
+        for (usage, _) in LIST {
+            assert!(help.contains(usage));
+            assert!(Command::parse(usage, None).is_some(), "{usage} is listed but not read");
+        }
+        assert_eq!(new("x").confirmation(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_message_is_what_was_typed(text in "\\PC{0,40}") {
+            let trimmed = text.trim();
+            let wanted = (!trimmed.is_empty()).then(|| trimmed.to_owned());
+            prop_assert_eq!(
+                Command::parse(&format!("/new {text}"), None),
+                Some(Command::New { first_message: wanted })
+            );
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Settings: environment variables, read once at start from a lookup closure, so that a test needs no environment.
+//!
+//! One struct for each concern, each with `from_env`. What is missing or malformed is a start-up error that names the
+//! variable and says what to do. An empty variable counts as not set, since deployment templates pass those.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::channel::telegram::parse::{DmScope, GroupActivation, Settings};
+use crate::chat_key::ChatKey;
+use crate::context::Policy;
+use crate::history::Retention;
+use crate::model::{ModelChoice, ModelSettings};
+
+/// Where settings come from: the process's environment, or a test's table.
+#[derive(Clone, Copy)]
+pub struct Env<'a>(&'a dyn Fn(&str) -> Option<String>);
+
+/// A setting is missing or malformed: the program does not start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable} {problem}")]
+pub struct ConfigError {
+    /// The environment variable.
+    pub variable: String,
+    /// What is wrong with it, and what to do. Never its value.
+    pub problem: String,
+}
+
+impl ConfigError {
+    /// `variable`, and what is wrong with it.
+    pub fn new(variable: &str, problem: impl Into<String>) -> Self {
+        Self { variable: variable.into(), problem: problem.into() }
+    }
+}
+
+/// The value of `name` in the process's environment.
+#[allow(clippy::disallowed_methods, reason = "the one place where the environment is read")]
+pub fn process_env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+impl<'a> Env<'a> {
+    /// Settings that `lookup` knows.
+    pub fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self(lookup)
+    }
+
+    /// The value of `name`, if it is set and not empty.
+    pub fn optional(self, name: &str) -> Option<String> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+
+    /// The value of `name`, or an error that it is not set.
+    pub fn required(self, name: &str) -> Result<String, ConfigError> {
+        self.optional(name).ok_or_else(|| ConfigError::new(name, "is not set"))
+    }
+
+    fn choice<T: Clone>(self, name: &str, choices: &[(&str, T)], default: &T) -> Result<T, ConfigError> {
+        let Some(value) = self.optional(name) else { return Ok(default.clone()) };
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        choices
+            .iter()
+            .find(|(choice, _)| *choice == value)
+            .map(|(_, chosen)| chosen.clone())
+            .ok_or_else(|| ConfigError::new(name, format!("must be one of: {}", names.join(", "))))
+    }
+
+    fn number<T: std::str::FromStr>(self, name: &str, default: T, what: &str) -> Result<T, ConfigError> {
+        match self.optional(name) {
+            None => Ok(default),
+            Some(value) => value.parse().map_err(|_| ConfigError::new(name, format!("must be {what}"))),
+        }
+    }
+
+    fn duration(self, name: &str, default: Duration) -> Result<Duration, ConfigError> {
+        match self.optional(name).as_deref() {
+            None => Ok(default),
+            Some("0") => Ok(Duration::ZERO),
+            Some(value) => humantime::parse_duration(value)
+                .map_err(|_| ConfigError::new(name, "must be a duration such as 48h, 30m or 0")),
+        }
+    }
+}
+
+/// `ANNALS_TABLE`, `ANNALS_BUCKET` and how long records stay.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// The DynamoDB table.
+    pub table: String,
+    /// The S3 bucket.
+    pub bucket: String,
+    /// How long records stay in the table.
+    pub retention: Retention,
+}
+
+impl StoreConfig {
+    /// From the environment; both names are required.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            table: env.required("ANNALS_TABLE")?,
+            bucket: env.required("ANNALS_BUCKET")?,
+            retention: retention(env)?,
+        })
+    }
+}
+
+/// `SESSION_STALE_AFTER`, `ARCHIVE_GRACE` and `ARCHIVE_ON_COMPACT`, as they decide when records expire.
+pub fn retention(env: Env<'_>) -> Result<Retention, ConfigError> {
+    Ok(Retention {
+        stale_after: stale_after(env)?,
+        archive_grace: env.duration("ARCHIVE_GRACE", Duration::from_secs(168 * 3600))?,
+        archive: env.choice("ARCHIVE_ON_COMPACT", &[("true", true), ("false", false)], &true)?,
+    })
+}
+
+fn stale_after(env: Env<'_>) -> Result<Option<Duration>, ConfigError> {
+    let stale_after = env.duration("SESSION_STALE_AFTER", Duration::from_secs(48 * 3600))?;
+    Ok(Some(stale_after).filter(|duration| !duration.is_zero()))
+}
+
+/// `AGENT_ID`: one part of a ChatKey.
+pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
+    let agent_id = env.optional("AGENT_ID").unwrap_or_else(|| "annals".into());
+    ChatKey::direct(&agent_id, "x")
+        .map_err(|error| ConfigError::new("AGENT_ID", format!("is unusable: {error}")))?;
+    Ok(agent_id)
+}
+
+/// What the agent answers with and from.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// `AGENT_ID`
+    pub agent_id: String,
+    /// `MODEL`, `MODEL_BASE_URL`, `MODEL_API_KEY`
+    pub model: ModelSettings,
+    /// `SYSTEM_PROMPT`
+    pub system_prompt: Option<String>,
+    /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`
+    pub view: ViewConfig,
+}
+
+impl AgentConfig {
+    /// From the environment. `default_model` is what an unset `MODEL` means; `None` makes it required.
+    pub fn from_env(env: Env<'_>, default_model: Option<&str>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            agent_id: agent_id(env)?,
+            model: model(env, default_model)?,
+            system_prompt: env.optional("SYSTEM_PROMPT"),
+            view: ViewConfig::from_env(env)?,
+        })
+    }
+}
+
+fn model(env: Env<'_>, default: Option<&str>) -> Result<ModelSettings, ConfigError> {
+    let value = match (env.optional("MODEL"), default) {
+        (Some(value), _) => value,
+        (None, Some(default)) => default.to_owned(),
+        (None, None) => return Err(ConfigError::new("MODEL", "is not set: give echo or openai:<model>")),
+    };
+    let (base_url, api_key) = (env.optional("MODEL_BASE_URL"), env.optional("MODEL_API_KEY"));
+    let choice = match value.split_once(':') {
+        None if value == "echo" => ModelChoice::Echo,
+        Some(("openai", name)) if !name.is_empty() => ModelChoice::OpenAi(name.to_owned()),
+        Some(("anthropic" | "bedrock", _)) => {
+            let problem = "names a provider that this version does not speak to yet: give echo, or openai:<model> with \
+                           the MODEL_BASE_URL of an OpenAI-compatible endpoint";
+            return Err(ConfigError::new("MODEL", problem));
+        }
+        _ => return Err(ConfigError::new("MODEL", "must be echo or openai:<model>")),
+    };
+    if let Some(url) = &base_url
+        && !(url.starts_with("http://") || url.starts_with("https://"))
+    {
+        return Err(ConfigError::new("MODEL_BASE_URL", "must start with http:// or https://"));
+    }
+    if choice != ModelChoice::Echo && base_url.is_none() && api_key.is_none() {
+        let problem = "is not set: a hosted model needs a key, or a MODEL_BASE_URL of one's own";
+        return Err(ConfigError::new("MODEL_API_KEY", problem));
+    }
+    Ok(ModelSettings { choice, base_url, api_key: api_key.map(SecretString::from) })
+}
+
+/// What decides a context.
+#[derive(Clone, Copy, Debug)]
+pub struct ViewConfig {
+    /// `SESSION_STALE_AFTER`; `None` never.
+    pub stale_after: Option<Duration>,
+    /// `SESSION_MODE=fresh`
+    pub fresh: bool,
+    /// `CONTEXT_WINDOW`, in tokens.
+    pub window: u32,
+    /// `COMPACT_THRESHOLD`, in 0..=1.
+    pub threshold: f64,
+}
+
+impl ViewConfig {
+    /// From the environment.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let threshold = env.number("COMPACT_THRESHOLD", 0.8, "a number over 0, at most 1")?;
+        if !(threshold > 0.0 && threshold <= 1.0) {
+            return Err(ConfigError::new("COMPACT_THRESHOLD", "must be a number over 0, at most 1"));
+        }
+        Ok(Self {
+            stale_after: stale_after(env)?,
+            fresh: env.choice("SESSION_MODE", &[("stable", false), ("fresh", true)], &false)?,
+            window: env.number("CONTEXT_WINDOW", 128_000, "a number of tokens")?,
+            threshold,
+        })
+    }
+
+    /// The policy of a context whose system part takes `system_tokens`.
+    pub fn policy(&self, system_tokens: u32) -> Policy {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a u32 between 0 and 1 is a u32"
+        )]
+        let budget = (f64::from(self.window) * self.threshold) as u32;
+        Policy {
+            stale_after: self.stale_after,
+            fresh: self.fresh,
+            token_budget: budget.saturating_sub(system_tokens),
+        }
+    }
+}
+
+/// Telegram's secrets and settings.
+#[derive(Clone, Debug)]
+pub struct TelegramConfig {
+    /// `TELEGRAM_BOT_TOKEN`
+    pub token: SecretString,
+    /// The bot's id: the number that its token starts with.
+    pub bot_id: i64,
+    /// `TELEGRAM_WEBHOOK_SECRET`
+    pub secret: SecretString,
+    /// `TELEGRAM_API_BASE`
+    pub api_base: String,
+}
+
+impl TelegramConfig {
+    /// From the environment: all of it, none of it (`None`), or an error that names what is missing.
+    pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
+        let (token, secret) = match all_or_none(env, ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"])? {
+            Some([token, secret]) => (token, secret),
+            None => return Ok(None),
+        };
+        let bot_id = token.split_once(':').and_then(|(id, _)| id.parse().ok()).ok_or_else(|| {
+            ConfigError::new("TELEGRAM_BOT_TOKEN", "must look like 123456:ABC…, as @BotFather gives it")
+        })?;
+        // https://core.telegram.org/bots/api#setwebhook, secret_token
+        let is_secret = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if secret.len() > 256 || !secret.chars().all(is_secret) {
+            let problem = "must be 1 to 256 characters of A-Z, a-z, 0-9, _ and -, as Telegram wants it";
+            return Err(ConfigError::new("TELEGRAM_WEBHOOK_SECRET", problem));
+        }
+        let api_base = env.optional("TELEGRAM_API_BASE").unwrap_or_else(|| "https://api.telegram.org".into());
+        Ok(Some(Self { token: token.into(), bot_id, secret: secret.into(), api_base }))
+    }
+}
+
+/// How Telegram's messages are read: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
+pub fn telegram_settings(env: Env<'_>) -> Result<Settings, ConfigError> {
+    let activations = [("mention", GroupActivation::Mention), ("always", GroupActivation::Always)];
+    Ok(Settings {
+        agent_id: agent_id(env)?,
+        group_activation: env.choice("GROUP_ACTIVATION", &activations, &GroupActivation::Mention)?,
+        dm_scope: env.choice(
+            "DM_SCOPE",
+            &[("chat", DmScope::Chat), ("user", DmScope::User)],
+            &DmScope::Chat,
+        )?,
+    })
+}
+
+fn all_or_none<const N: usize>(env: Env<'_>, names: [&str; N]) -> Result<Option<[String; N]>, ConfigError> {
+    let values = names.map(|name| env.optional(name));
+    let Some(set) = values.iter().position(Option::is_some) else { return Ok(None) };
+    if let Some(missing) = values.iter().position(Option::is_none) {
+        let problem = format!("is not set, but {} is: set both, or neither", names[set]);
+        return Err(ConfigError::new(names[missing], problem));
+    }
+    Ok(Some(values.map(Option::unwrap_or_default)))
+}
+
+/// A key of the HTTP API.
+#[derive(Clone, Debug)]
+pub struct ApiKey {
+    /// Its name: part of the ChatKeys of its conversations.
+    pub name: String,
+    /// What a caller sends as `Authorization: Bearer <secret>`.
+    pub secret: SecretString,
+    /// Whether it may read every chat.
+    pub admin: bool,
+}
+
+/// `HTTP_API_KEYS`: comma-separated `name:secret` or `name:secret:admin`; `None` where it is not set.
+pub fn api_keys(env: Env<'_>) -> Result<Option<Vec<ApiKey>>, ConfigError> {
+    const VARIABLE: &str = "HTTP_API_KEYS";
+    let Some(value) = env.optional(VARIABLE) else { return Ok(None) };
+    let mut keys: Vec<ApiKey> = Vec::new();
+    for (index, entry) in value.split(',').map(str::trim).enumerate() {
+        // By its place, since the entry holds a secret.
+        let wrong =
+            |what: &str| ConfigError::new(VARIABLE, format!("has an entry (number {}) {what}", index + 1));
+        let (name, secret, admin) = match entry.split(':').collect::<Vec<_>>()[..] {
+            [name, secret] => (name, secret, false),
+            [name, secret, "admin"] => (name, secret, true),
+            _ => return Err(wrong("that is neither name:secret nor name:secret:admin")),
+        };
+        if secret.is_empty() {
+            return Err(wrong("with no secret"));
+        }
+        ChatKey::http(name, "x").map_err(|_| wrong("whose name is empty or holds a control character"))?;
+        if keys.iter().any(|key| key.name == name) {
+            return Err(wrong("whose name is another entry's too"));
+        }
+        keys.push(ApiKey { name: name.to_owned(), secret: secret.into(), admin });
+    }
+    Ok(Some(keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with<T>(
+        settings: &[(&str, &str)],
+        read: impl Fn(Env<'_>) -> Result<T, ConfigError>,
+    ) -> Result<T, String> {
+        let lookup =
+            |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        read(Env::new(&lookup)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn with_nothing_set_the_defaults_hold() {
+        let view = with(&[], ViewConfig::from_env).unwrap();
+        assert_eq!(view.stale_after, Some(Duration::from_secs(48 * 3600)));
+        assert_eq!((view.window, view.fresh), (128_000, false));
+        assert_eq!(view.policy(400).token_budget, 102_000);
+        assert!(with(&[], TelegramConfig::from_env).unwrap().is_none());
+        assert!(with(&[], api_keys).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_channel_is_set_wholly_or_not_at_all() {
+        let error = with(&[("TELEGRAM_BOT_TOKEN", "1:x")], TelegramConfig::from_env).unwrap_err();
+        assert_eq!(
+            error,
+            "TELEGRAM_WEBHOOK_SECRET is not set, but TELEGRAM_BOT_TOKEN is: set both, or neither"
+        );
+        let empty = [("TELEGRAM_BOT_TOKEN", ""), ("TELEGRAM_WEBHOOK_SECRET", "")];
+        assert!(with(&empty, TelegramConfig::from_env).unwrap().is_none());
+        let both = [("TELEGRAM_BOT_TOKEN", "77:x"), ("TELEGRAM_WEBHOOK_SECRET", "s-3")];
+        assert_eq!(with(&both, TelegramConfig::from_env).unwrap().unwrap().bot_id, 77);
+    }
+
+    #[test]
+    fn errors_name_the_variable_and_never_its_value() {
+        let cases: &[(&str, &str)] = &[
+            ("SESSION_STALE_AFTER", "two days hunter2"),
+            ("COMPACT_THRESHOLD", "hunter2"),
+            ("CONTEXT_WINDOW", "-1hunter2"),
+            ("SESSION_MODE", "hunter2"),
+        ];
+        for (name, value) in cases {
+            let error = with(&[(name, value)], ViewConfig::from_env).unwrap_err();
+            assert!(error.starts_with(name) && !error.contains("hunter2"), "{error}");
+        }
+        for value in ["hunter2", "a:", "a:hunter2:root", ":hunter2", "a:hunter2,a:x"] {
+            let error = with(&[("HTTP_API_KEYS", value)], api_keys).unwrap_err();
+            assert!(error.starts_with("HTTP_API_KEYS") && !error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn models() {
+        let settings = |pairs: &[(&str, &str)]| with(pairs, |env| model(env, Some("echo")));
+        assert_eq!(settings(&[]).unwrap().choice, ModelChoice::Echo);
+        let hosted =
+            settings(&[("MODEL", "openai:m:7b"), ("MODEL_BASE_URL", "http://127.0.0.1:1/v1")]).unwrap();
+        assert_eq!(hosted.choice, ModelChoice::OpenAi("m:7b".into()));
+        assert!(settings(&[("MODEL", "openai:m")]).unwrap_err().starts_with("MODEL_API_KEY is not set"));
+        assert!(settings(&[("MODEL", "gpt")]).unwrap_err().starts_with("MODEL must be"));
+        assert!(settings(&[("MODEL", "anthropic:x")]).unwrap_err().contains("does not speak to yet"));
+    }
+
+    #[test]
+    fn expiry_is_stale_time_plus_grace_and_never_without_an_archive() {
+        let arrival = crate::sort_key::Timestamp::from_millis(1_000_000).unwrap();
+        let expiry = |pairs: &[(&str, &str)]| with(pairs, retention).unwrap().expires_at(arrival);
+        assert_eq!(expiry(&[]), Some(1_000 + (48 + 168) * 3600));
+        assert_eq!(expiry(&[("SESSION_STALE_AFTER", "0")]), Some(1_000 + (48 + 168) * 3600));
+        assert_eq!(expiry(&[("SESSION_STALE_AFTER", "1h"), ("ARCHIVE_GRACE", "1h")]), Some(1_000 + 7200));
+        assert_eq!(expiry(&[("ARCHIVE_ON_COMPACT", "false")]), None);
+    }
+}

@@ -1,0 +1,678 @@
+//! Cases read as chats: `check(&[user(0, 1), reply(&[1])…], now, "u1 a1 | u2")`, times in hours, what is
+//! unanswered behind the bar. Properties hold for every history that the strategy below can make.
+
+use std::collections::{BTreeMap, HashSet};
+use std::slice::from_ref;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::chat_key::ChatKey;
+use crate::message::Part;
+use crate::record::Channel;
+use crate::sort_key::MessageId;
+
+const HOUR: i64 = 3_600_000;
+
+fn hours(hours: i64) -> Timestamp {
+    Timestamp::from_millis(1_763_765_920_000 + hours * HOUR).unwrap()
+}
+
+fn key(at: i64, id: u64) -> SortKey {
+    SortKey::message(hours(at), &MessageId::number(id))
+}
+
+fn record(key: SortKey, message_id: MessageId, role: Role, kind: Kind, text: &str) -> Record {
+    Record {
+        chat: ChatKey::telegram(42, None),
+        ts: key.ts(),
+        sent_at: key.ts(),
+        key,
+        channel: Channel::Telegram,
+        chat_id: "42".into(),
+        user_id: "7".into(),
+        form_ts: None,
+        revision: 0,
+        kind,
+        message: UiMessage::text(message_id.as_str(), role, text),
+        message_id,
+        tokens: 10,
+        expires_at: None,
+        album: None,
+        asks: false,
+        covers: vec![],
+        delivery_failure: None,
+    }
+}
+
+/// A message that asks for an answer, with the text `u<id>`.
+fn user(at: i64, id: u64) -> Record {
+    let plain = record(key(at, id), MessageId::number(id), Role::User, Kind::Normal, &format!("u{id}"));
+    Record { asks: true, ..plain }
+}
+
+/// A message of a group that asks for nothing.
+fn aside(at: i64, id: u64) -> Record {
+    Record { asks: false, ..user(at, id) }
+}
+
+fn album_item(at: i64, id: u64, album: &str) -> Record {
+    Record { album: Some(album.into()), ..user(at, id) }
+}
+
+fn event(at: i64, id: u64) -> Record {
+    record(key(at, id), MessageId::number(id), Role::User, Kind::Event, &format!("e{id}"))
+}
+
+fn boundary(at: i64, id: u64) -> Record {
+    let id_of_boundary = MessageId::number(id).derived("boundary");
+    record(key(at, id), id_of_boundary, Role::User, Kind::Boundary, "/new")
+}
+
+/// The text of `/new <text>`.
+fn opening(at: i64, id: u64) -> Record {
+    Record { key: key(at, id).opening_message(), ..user(at, id) }
+}
+
+/// The reply to these messages: it stands behind the newest, `(at, id)` and so is the last, as `a<id>`.
+fn reply(covered: &[(i64, u64)]) -> Record {
+    let &(at, id) = covered.iter().max().unwrap();
+    let message_id = MessageId::number(id).derived("reply");
+    let plain = record(key(at, id).reply(), message_id, Role::Assistant, Kind::Normal, &format!("a{id}"));
+    Record { covers: covered.iter().map(|&(at, id)| key(at, id)).collect(), ..plain }
+}
+
+/// What tells a user that these messages could not be answered.
+fn failure_notice(covered: &[(i64, u64)]) -> Record {
+    let answer = reply(covered);
+    Record { key: answer.key.notice(), kind: Kind::Notice, ..answer }
+}
+
+/// Form `number` of a message, made at `form_at` if the platform says so, with the text `<text>v<number>`.
+fn edit(of: &Record, number: u32, form_at: Option<i64>) -> Record {
+    let text = format!("{}v{number}", of.message.plain_text());
+    Record {
+        key: of.key.revision(number),
+        revision: number,
+        kind: Kind::Revision,
+        form_ts: form_at.map(hours),
+        message: UiMessage::text(of.message.id.as_str(), of.role(), text),
+        ..of.clone()
+    }
+}
+
+fn recall(of: &Record, number: u32) -> Record {
+    let mut form = edit(of, number, None);
+    form.message.parts.clear();
+    form
+}
+
+fn policy() -> Policy {
+    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000 }
+}
+
+fn sorted(records: impl IntoIterator<Item = Record>) -> Vec<Record> {
+    let by_key: BTreeMap<SortKey, Record> =
+        records.into_iter().map(|record| (record.key.clone(), record)).collect();
+    by_key.into_values().collect()
+}
+
+fn texts(messages: &[UiMessage]) -> Vec<String> {
+    messages.iter().map(UiMessage::plain_text).collect()
+}
+
+/// What is shown, as `<earlier> | <unanswered>`.
+fn shown(context: &Context) -> String {
+    let (earlier, unanswered) = context.messages.split_at(context.messages.len() - context.unanswered.len());
+    format!("{} | {}", texts(earlier).join(" "), texts(unanswered).join(" ")).trim().to_owned()
+}
+
+#[track_caller]
+fn check_with(records: &[Record], now: i64, policy: &Policy, expect: &str) {
+    let records = sorted(records.iter().cloned());
+    assert_eq!(shown(&context(&records, hours(now), policy)), expect);
+}
+
+#[track_caller]
+fn check(records: &[Record], now: i64, expect: &str) {
+    check_with(records, now, &policy(), expect);
+}
+
+#[test]
+fn nothing_said_nothing_shown() {
+    let empty = context(&[], hours(0), &policy());
+    let nothing =
+        Context { messages: vec![], unanswered: vec![], session_start: None, tokens: 0, left_out: 0 };
+    assert_eq!(empty, nothing);
+}
+
+#[test]
+fn a_conversation_is_shown_in_order_with_its_roles() {
+    let records = [user(0, 1), reply(&[(0, 1)]), user(1, 2), event(1, 3)];
+    check(&records, 1, "u1 a1 e3 | u2");
+    let roles: Vec<Role> =
+        context(&sorted(records), hours(1), &policy()).messages.iter().map(|m| m.role).collect();
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::User, Role::User]);
+}
+
+#[test]
+fn what_is_shown_is_as_listed() {
+    let edited = [aside(0, 1), edit(&aside(0, 1), 1, None)];
+    let shown = &context(&edited, hours(0), &policy()).messages[0];
+    assert_eq!(shown.id, "1", "the message's own id, not that of its form");
+    assert_eq!(shown.metadata["chatKey"], "telegram:chat:42");
+    assert_eq!(shown.metadata["ts"], hours(0).as_millis());
+}
+
+#[test]
+fn a_boundary_starts_the_session() {
+    let before = [user(0, 1), reply(&[(0, 1)]), aside(0, 2)];
+    let with = |more: &[Record]| before.iter().chain(more).cloned().collect::<Vec<_>>();
+    check(&with(&[]), 1, "u1 a1 u2 |");
+    check(&with(&[boundary(1, 3)]), 1, "|");
+    check(&with(&[boundary(1, 3), user(1, 4)]), 1, "| u4");
+    check(&with(&[boundary(1, 3), user(1, 4), reply(&[(1, 4)])]), 1, "u4 a4 |");
+    check(&with(&[boundary(1, 3), user(2, 4), reply(&[(2, 4)]), boundary(3, 5), aside(3, 6)]), 3, "u6 |");
+    // Of one second, the id decides.
+    check(&[boundary(0, 9), aside(0, 8), aside(0, 10)], 0, "u10 |");
+}
+
+#[test]
+fn the_text_after_new_opens_the_session() {
+    let records = [aside(0, 1), boundary(1, 2), opening(1, 2)];
+    check(&records, 1, "| u2");
+    let context = context(&records, hours(1), &policy());
+    assert_eq!(context.session_start, Some(key(1, 2)));
+    assert_eq!(context.unanswered, [key(1, 2)]);
+    check(&[aside(0, 1), boundary(1, 2), opening(1, 2), reply(&[(1, 2)])], 1, "u2 a2 |");
+    check(&[boundary(1, 2), opening(1, 2), edit(&opening(1, 2), 1, None)], 1, "| u2v1");
+}
+
+#[test]
+fn a_gap_longer_than_the_stale_time_starts_a_session() {
+    let talk = |gap: i64| [aside(0, 1), reply(&[(0, 1)]), aside(gap, 2)];
+    check(&talk(48), 48, "u1 a1 u2 |");
+    check(&talk(49), 49, "u2 |");
+    let never = Policy { stale_after: None, ..policy() };
+    check_with(&talk(9999), 99_999, &never, "u1 a1 u2 |");
+    // The last gap counts, and a boundary behind it counts more.
+    check(&[aside(0, 1), aside(49, 2), aside(50, 3), aside(99, 4), aside(100, 5)], 100, "u4 u5 |");
+    check(&[aside(0, 1), aside(49, 2), boundary(50, 3), aside(51, 4)], 51, "u4 |");
+    check(&[aside(0, 1), boundary(1, 2), aside(2, 3), aside(51, 4)], 51, "u4 |");
+    // Across a boundary there is no gap to look at.
+    check(&[aside(0, 1), boundary(49, 2), aside(50, 3)], 50, "u3 |");
+}
+
+#[test]
+fn a_session_is_over_when_its_last_interaction_is_stale() {
+    let talk = [user(0, 1), reply(&[(0, 1)])];
+    check(&talk, 48, "u1 a1 |");
+    check(&talk, 49, "|");
+    check_with(&talk, 999, &Policy { stale_after: None, ..policy() }, "u1 a1 |");
+    assert_eq!(context(&talk, hours(49), &policy()).session_start, None);
+    // A message dated ahead of the clock is not stale.
+    check(&talk, -999, "u1 a1 |");
+}
+
+#[test]
+fn replies_events_and_notices_keep_no_session_fresh() {
+    // An answer three days late stands at its question's time and leaves the session as old as that.
+    let late = Record { sent_at: hours(72), ..reply(&[(0, 1)]) };
+    check(&[user(0, 1), late], 72, "|");
+    check(&[aside(0, 1), event(40, 2)], 49, "|");
+    let notice = Record { key: key(40, 2), ..failure_notice(&[(40, 2)]) };
+    check(&[aside(0, 1), notice.clone()], 49, "|");
+    check(&[aside(0, 1), event(30, 2), aside(60, 3)], 60, "u3 |");
+    check(&[aside(0, 1), notice, aside(60, 3)], 60, "u3 |");
+    check(&[aside(0, 1), event(40, 2), aside(48, 3)], 48, "u1 e2 u3 |");
+}
+
+#[test]
+fn what_is_unanswered_keeps_a_session_alive() {
+    check(&[aside(0, 1), user(1, 2)], 999, "u1 | u2");
+    check(&[user(0, 1), boundary(1, 2), aside(2, 3)], 999, "u3 | u1");
+    check(&[aside(0, 1), user(1, 2), failure_notice(&[(1, 2)])], 999, "|");
+}
+
+#[test]
+fn a_rhythm_of_40_hours_stays_one_session_for_60_days() {
+    let mut records = vec![];
+    for id in 0..36 {
+        let at = i64::try_from(id).unwrap() * 40;
+        records.push(user(at, id));
+        let before = context(&sorted(records.clone()), hours(at), &policy());
+        assert_eq!(before.messages.len(), records.len(), "at {at} h");
+        assert_eq!(before.session_start, Some(key(0, 0)));
+        records.push(reply(&[(at, id)]));
+    }
+    assert_eq!(context(&sorted(records), hours(36 * 40), &policy()).messages.len(), 72);
+}
+
+#[test]
+fn in_fresh_mode_every_message_starts_its_session() {
+    let fresh = Policy { fresh: true, ..policy() };
+    check_with(&[user(0, 1), reply(&[(0, 1)]), user(0, 2)], 0, &fresh, "| u2");
+    check_with(&[user(0, 1), reply(&[(0, 1)]), user(0, 2), reply(&[(0, 2)])], 0, &fresh, "u2 a2 |");
+    // What waits together is answered together.
+    check_with(&[aside(0, 1), user(0, 2), user(0, 3)], 0, &fresh, "| u2 u3");
+    check_with(&[user(0, 1), boundary(0, 2)], 0, &fresh, "| u1");
+    check_with(&[aside(0, 1), boundary(0, 2)], 0, &fresh, "|");
+}
+
+#[test]
+fn a_message_is_its_newest_form() {
+    let first = aside(0, 1);
+    let asks = Record { asks: true, ..edit(&first, 1, None) };
+    let cases: &[(&[Record], &str)] = &[
+        (&[edit(&first, 1, None)], "u1v1 |"),
+        (&[edit(&first, 1, None), edit(&first, 2, None)], "u1v2 |"),
+        // By number, also where the keys' byte order is another.
+        (&[edit(&first, 9999, None), edit(&first, 10_000, None)], "u1v10000 |"),
+        // By the platform's word before the number: form 2 is an older one that came late.
+        (&[edit(&first, 1, Some(5)), edit(&first, 2, Some(4))], "u1v1 |"),
+        (&[edit(&first, 1, Some(5)), edit(&first, 2, Some(5))], "u1v2 |"),
+        (&[recall(&first, 1)], "|"),
+        (&[recall(&first, 1), edit(&first, 2, None)], "u1v2 |"),
+        (from_ref(&asks), "| u1v1"),
+        (&[asks.clone(), edit(&first, 2, None)], "| u1v2"),
+        (&[asks.clone(), recall(&first, 2)], "|"),
+    ];
+    for (forms, expect) in cases {
+        let mut records = vec![first.clone()];
+        records.extend_from_slice(forms);
+        check(&records, 0, expect);
+    }
+}
+
+#[test]
+fn an_edit_that_came_before_its_original_stays_the_newest() {
+    let original_form = Record { form_ts: Some(hours(0)), ..aside(0, 1) };
+    let arrived_first = Record { form_ts: Some(hours(1)), ..aside(0, 1) };
+    check(&[arrived_first, edit(&original_form, 1, Some(0))], 1, "u1 |");
+}
+
+#[test]
+fn an_edit_is_answered_only_where_its_message_was_not() {
+    let first = user(0, 1);
+    check(&[first.clone(), edit(&first, 1, None)], 0, "| u1v1");
+    check(&[first.clone(), reply(&[(0, 1)]), edit(&first, 1, None)], 0, "u1v1 a1 |");
+    check(&[first.clone(), failure_notice(&[(0, 1)]), edit(&first, 1, None)], 0, "u1v1 |");
+    // It did not address the bot, and now does, a reply to a later message in between.
+    let overheard = aside(0, 1);
+    let asks = Record { asks: true, ..edit(&overheard, 1, None) };
+    check(&[overheard, user(0, 2), reply(&[(0, 2)]), asks], 0, "u2 a2 | u1v1");
+}
+
+#[test]
+fn a_recalled_message_is_neither_shown_nor_answered() {
+    let first = user(0, 1);
+    check(&[first.clone(), recall(&first, 1)], 0, "|");
+    check(&[first.clone(), reply(&[(0, 1)]), recall(&first, 1), user(0, 2)], 0, "a1 | u2");
+}
+
+#[test]
+fn an_event_is_edited_too() {
+    let joined = event(0, 1);
+    check(&[joined.clone(), edit(&joined, 1, None)], 0, "e1v1 |");
+}
+
+#[test]
+fn what_is_unanswered_stands_last_wherever_it_lies() {
+    // Late-dated within the session, before its boundary, before its gap.
+    check(&[user(0, 1), user(1, 2), reply(&[(1, 2)])], 1, "u2 a2 | u1");
+    check(&[aside(0, 1), user(1, 2), boundary(2, 3), aside(3, 4)], 3, "u4 | u2");
+    check(&[user(0, 1), aside(60, 2), user(61, 3)], 61, "u2 | u1 u3");
+    check(&[user(0, 1), boundary(2, 3)], 3, "| u1");
+    // Answered, it goes back to its place, and out with its session.
+    check(&[user(0, 1), user(1, 2), reply(&[(1, 2)]), reply(&[(0, 1)])], 1, "u1 a1 u2 a2 |");
+    check(&[user(1, 2), reply(&[(1, 2)]), boundary(2, 3), aside(3, 4)], 3, "u4 |");
+}
+
+#[test]
+fn a_reply_covers_what_it_names_and_no_more() {
+    check(&[user(0, 1), user(0, 2), reply(&[(0, 1), (0, 2)])], 0, "u1 u2 a2 |");
+    check(&[user(0, 1), user(0, 2), user(0, 3), reply(&[(0, 1), (0, 2)])], 0, "u1 u2 a2 | u3");
+    // One that came between the run's start and its reply, dated between what the run saw.
+    check(&[user(0, 1), user(0, 2), user(0, 3), reply(&[(0, 1), (0, 3)])], 0, "u1 u3 a3 | u2");
+}
+
+#[test]
+fn an_album_is_unanswered_as_one() {
+    let quiet = |at, id| Record { asks: false, ..album_item(at, id, "x") };
+    check(&[quiet(0, 1), album_item(0, 2, "x"), quiet(0, 3)], 0, "| u1 u2 u3");
+    check(&[quiet(0, 1), album_item(0, 2, "y"), aside(0, 3)], 0, "u1 u3 | u2");
+    check(&[quiet(0, 1), quiet(0, 2)], 0, "u1 u2 |");
+    check(&[quiet(0, 1), album_item(0, 2, "x"), reply(&[(0, 1), (0, 2)])], 0, "u1 u2 a2 |");
+    // An item that came after the album's answer: alone, if it asks.
+    check(&[quiet(0, 1), album_item(0, 2, "x"), reply(&[(0, 1), (0, 2)]), quiet(0, 3)], 0, "u1 u2 a2 u3 |");
+    check(&[album_item(0, 1, "x"), reply(&[(0, 1)]), album_item(0, 2, "x")], 0, "u1 a1 | u2");
+    let (first, second) = (album_item(0, 1, "x"), quiet(0, 2));
+    check(&[first.clone(), second.clone(), recall(&second, 1)], 0, "| u1");
+    check(&[first.clone(), second, recall(&first, 1)], 0, "u2 |");
+}
+
+#[test]
+fn notices_and_boundaries_are_never_shown() {
+    let confirmation =
+        record(key(0, 1).notice(), MessageId::number(1), Role::Assistant, Kind::Notice, "done");
+    check(&[boundary(0, 1), confirmation, aside(0, 2)], 0, "u2 |");
+    check(&[user(0, 1), failure_notice(&[(0, 1)]), user(0, 2)], 0, "u1 | u2");
+}
+
+#[test]
+fn system_messages_of_clients_are_not_shown() {
+    let system = record(key(0, 1), MessageId::number(1), Role::System, Kind::Normal, "obey");
+    check(&[system, user(0, 2)], 0, "| u2");
+}
+
+#[test]
+fn the_token_budget_leaves_out_the_oldest_and_never_the_unanswered() {
+    let records =
+        [user(0, 0), aside(0, 1), aside(0, 2), Record { tokens: 25, ..aside(0, 3) }, aside(0, 4), user(0, 5)];
+    let cases = [
+        (1000, "u1 u2 u3 u4 | u0 u5", 75, 0),
+        (75, "u1 u2 u3 u4 | u0 u5", 75, 0),
+        (74, "u2 u3 u4 | u0 u5", 65, 1),
+        // u2 would fit, but no hole is left in a conversation.
+        (50, "u4 | u0 u5", 30, 3),
+        (20, "| u0 u5", 20, 4),
+        (0, "| u0 u5", 20, 4),
+    ];
+    for (token_budget, expect, tokens, left_out) in cases {
+        let context = context(&records, hours(0), &Policy { token_budget, ..policy() });
+        assert_eq!((shown(&context).as_str(), context.tokens, context.left_out), (expect, tokens, left_out));
+    }
+}
+
+#[test]
+fn a_message_counts_with_the_tokens_of_its_newest_form() {
+    let first = aside(0, 1);
+    let longer = Record { tokens: 90, ..edit(&first, 1, None) };
+    assert_eq!(context(&[first, longer], hours(0), &policy()).tokens, 90);
+}
+
+#[test]
+fn token_counts_that_no_integer_holds_are_no_panic() {
+    let huge = |id| Record { tokens: u32::MAX, ..user(0, id) };
+    assert_eq!(context(&[huge(1), huge(2)], hours(0), &policy()).tokens, u32::MAX);
+}
+
+/// One message of a made-up history, with what happened to it.
+#[derive(Clone, Debug)]
+struct Story {
+    at: i64,
+    what: What,
+    asks: bool,
+    album: Option<u8>,
+    tokens: u32,
+    /// Text or recall, whether it asks, and when the platform says it was made.
+    edits: Vec<(bool, bool, Option<i64>)>,
+    /// The answer that covers it, if one does, by number.
+    answer: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    Said,
+    Event,
+    Boundary,
+    Opening,
+}
+
+fn story() -> impl Strategy<Value = Story> {
+    let what = prop_oneof![
+        10 => Just(What::Said), 2 => Just(What::Event), 1 => Just(What::Boundary), 1 => Just(What::Opening),
+    ];
+    let edit = (prop::bool::weighted(0.8), any::<bool>(), prop::option::of(0..20_i64));
+    let album = prop::option::weighted(0.3, 0..3_u8);
+    (
+        0..200_i64,
+        what,
+        any::<bool>(),
+        album,
+        0..40_u32,
+        prop::collection::vec(edit, 0..3),
+        prop::option::of(0..6_usize),
+    )
+        .prop_map(|(at, what, asks, album, tokens, edits, answer)| Story {
+            at,
+            what,
+            asks,
+            album,
+            tokens,
+            edits,
+            answer,
+        })
+}
+
+fn history() -> impl Strategy<Value = Vec<Record>> {
+    (prop::collection::vec(story(), 0..16), any::<[bool; 6]>())
+        .prop_map(|(stories, fails)| tell(&stories, fails))
+}
+
+/// The records of these stories, in key order; answer `n` is a failure notice where `fails[n]`.
+fn tell(stories: &[Story], fails: [bool; 6]) -> Vec<Record> {
+    let mut records = vec![];
+    let mut answers: [Vec<(i64, u64)>; 6] = Default::default();
+    for (id, story) in (0..).zip(stories) {
+        let said = match story.what {
+            What::Said => user(story.at, id),
+            What::Event => event(story.at, id),
+            What::Opening => opening(story.at, id),
+            What::Boundary => {
+                records.push(boundary(story.at, id));
+                continue;
+            }
+        };
+        if story.what == What::Opening {
+            records.push(boundary(story.at, id));
+        }
+        let is_event = story.what == What::Event;
+        let first = Record {
+            asks: story.asks && !is_event,
+            album: story.album.filter(|_| !is_event).map(|album| album.to_string()),
+            tokens: story.tokens,
+            ..said
+        };
+        for (number, &(is_text, asks, form_at)) in (1..).zip(&story.edits) {
+            let form = if is_text { edit(&first, number, form_at) } else { recall(&first, number) };
+            records.push(Record { asks: asks && !is_event, form_ts: form_at.map(hours), ..form });
+        }
+        if let (Some(answer), false) = (story.answer, is_event) {
+            answers[answer].push((story.at, id));
+        }
+        records.push(first);
+    }
+    for (covered, fails) in answers.iter().zip(fails).filter(|(covered, _)| !covered.is_empty()) {
+        records.push(if fails { failure_notice(covered) } else { reply(covered) });
+    }
+    sorted(records)
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let stale_after = prop::option::of((1..100_u64).prop_map(Duration::from_hours));
+    (stale_after, prop::bool::weighted(0.2), 0..300_u32)
+        .prop_map(|(stale_after, fresh, token_budget)| Policy { stale_after, fresh, token_budget })
+}
+
+/// All forms of each message by its base; replies are messages of their own.
+fn messages_of(records: &[Record]) -> BTreeMap<(SortKey, bool), Vec<&Record>> {
+    let mut messages: BTreeMap<_, Vec<&Record>> = BTreeMap::new();
+    for record in records.iter().filter(|r| !matches!(r.kind, Kind::Boundary | Kind::Notice)) {
+        messages.entry((record.key.base(), record.key.is_reply())).or_default().push(record);
+    }
+    messages
+}
+
+fn newest<'a>(forms: &[&'a Record]) -> &'a Record {
+    forms.iter().max_by_key(|form| (form.form_ts, form.revision)).unwrap()
+}
+
+/// What waits for its answer, by the words of rule 3, spelled out.
+fn waiting(records: &[Record]) -> Vec<SortKey> {
+    let covered: HashSet<&SortKey> = records.iter().flat_map(|r| &r.covers).collect();
+    let messages = messages_of(records);
+    let open = |(base, is_reply): &(SortKey, bool), forms: &[&Record]| {
+        !is_reply && !covered.contains(base) && !newest(forms).message.parts.is_empty()
+    };
+    let asks = |forms: &[&Record]| forms.iter().any(|form| form.asks);
+    let asked_albums: HashSet<&str> = messages
+        .iter()
+        .filter(|(at, forms)| open(at, forms) && asks(forms))
+        .filter_map(|(_, forms)| forms[0].album.as_deref())
+        .collect();
+    let in_album =
+        |forms: &[&Record]| forms[0].album.as_deref().is_some_and(|album| asked_albums.contains(album));
+    messages
+        .iter()
+        .filter(|(at, forms)| open(at, forms) && (asks(forms) || in_album(forms)))
+        .map(|((base, _), _)| base.clone())
+        .collect()
+}
+
+fn ids(context: &Context) -> Vec<String> {
+    context.messages.iter().map(|message| message.id.clone()).collect()
+}
+
+fn unlimited(policy: &Policy) -> Policy {
+    Policy { token_budget: u32::MAX, ..policy.clone() }
+}
+
+proptest! {
+    #[test]
+    fn what_waits_is_shown_last_whatever_the_policy(records in history(), now in 0..400_i64, policy in any_policy()) {
+        let context = context(&records, hours(now), &policy);
+        let waiting = waiting(&records);
+        prop_assert_eq!(&context.unanswered, &waiting);
+        let messages = messages_of(&records);
+        let expected: Vec<String> =
+            waiting.iter().map(|base| newest(&messages[&(base.clone(), false)]).message.plain_text()).collect();
+        let shown = texts(&context.messages);
+        prop_assert!(shown.ends_with(&expected), "{:?} does not end with {:?}", shown, expected);
+    }
+
+    #[test]
+    fn every_shown_message_is_the_newest_form_of_one_message(
+        records in history(), now in 0..400_i64, policy in any_policy(),
+    ) {
+        let context = context(&records, hours(now), &policy);
+        let by_id: BTreeMap<String, &Record> = messages_of(&records)
+            .values()
+            .map(|forms| (forms[0].message_id.to_string(), newest(forms)))
+            .collect();
+        let ids = ids(&context);
+        prop_assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "shown twice: {:?}", ids);
+        let mut tokens = 0;
+        for message in &context.messages {
+            let record = by_id[&message.id];
+            prop_assert_eq!(&message.parts, &record.message.parts);
+            prop_assert_eq!(message.role, record.role());
+            prop_assert!(!message.parts.is_empty(), "a recalled message is shown");
+            tokens += record.tokens;
+        }
+        prop_assert_eq!(context.tokens, tokens);
+        let earlier = &context.messages[..ids.len() - context.unanswered.len()];
+        let keys: Vec<&SortKey> = earlier.iter().map(|message| &by_id[&message.id].key).collect();
+        let places: Vec<(SortKey, bool)> = keys.iter().map(|key| (key.base(), key.is_reply())).collect();
+        prop_assert!(places.is_sorted(), "out of order: {:?}", places);
+        prop_assert!(places.iter().all(|(base, _)| Some(base) >= context.session_start.as_ref()));
+    }
+
+    #[test]
+    fn the_budget_cuts_from_the_oldest_on(records in history(), now in 0..400_i64, policy in any_policy()) {
+        let whole = context(&records, hours(now), &unlimited(&policy));
+        let cut = context(&records, hours(now), &policy);
+        prop_assert_eq!(whole.left_out, 0);
+        prop_assert_eq!(&whole.messages[cut.left_out..], &cut.messages[..]);
+        prop_assert_eq!((&whole.unanswered, &whole.session_start), (&cut.unanswered, &cut.session_start));
+        prop_assert!(cut.tokens <= policy.token_budget || cut.messages.len() == cut.unanswered.len());
+        if cut.left_out > 0 {
+            let last_out = &whole.messages[cut.left_out - 1];
+            let record = records.iter().filter(|r| r.message_id.as_str() == last_out.id && r.kind != Kind::Boundary);
+            let tokens = record.filter(|r| r.message.parts == last_out.parts).map(|r| r.tokens).max();
+            prop_assert!(cut.tokens + tokens.unwrap() > policy.token_budget, "cut although it fits");
+        }
+    }
+
+    #[test]
+    fn the_order_of_arrival_makes_no_difference(
+        (records, shuffled) in history().prop_flat_map(|records| (Just(records.clone()), Just(records).prop_shuffle())),
+        now in 0..400_i64,
+        policy in any_policy(),
+    ) {
+        let mut arrived: Vec<Record> = vec![];
+        for late in shuffled {
+            let at = arrived.partition_point(|record| record.key < late.key);
+            arrived.insert(at, late);
+        }
+        let once = context(&records, hours(now), &policy);
+        prop_assert_eq!(&context(&arrived, hours(now), &policy), &once);
+        prop_assert_eq!(&context(&records, hours(now), &policy), &once, "the same call twice");
+    }
+
+    #[test]
+    fn forms_that_the_platform_dates_may_arrive_in_any_order(
+        order in Just(vec![1_i64, 2, 3, 4]).prop_shuffle(), is_asked in any::<bool>(),
+    ) {
+        let first = Record { form_ts: Some(hours(0)), asks: is_asked, ..user(0, 1) };
+        let mut records = vec![first.clone()];
+        for (number, made) in (1..).zip(order) {
+            let mut form = edit(&first, number, Some(made));
+            form.message.parts = vec![Part::text(format!("made at {made}"))];
+            records.push(form);
+        }
+        prop_assert_eq!(texts(&context(&records, hours(9), &policy()).messages), ["made at 4"]);
+    }
+
+    #[test]
+    fn a_late_message_joins_the_session_and_moves_nothing(
+        records in history(), at in 0..200_i64, asks in any::<bool>(),
+    ) {
+        let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX };
+        let before = context(&records, hours(300), &policy);
+        let late = Record { asks, ..user(at, 1000) };
+        let boundary = records.iter().rev().find(|r| r.kind == Kind::Boundary);
+        let is_seen = asks || boundary.is_none_or(|boundary| late.key > boundary.key);
+        let after = context(&sorted(records.into_iter().chain([late])), hours(300), &policy);
+        let others: Vec<String> = ids(&after).into_iter().filter(|id| id != "1000").collect();
+        prop_assert_eq!(ids(&before), others);
+        prop_assert_eq!(after.messages.len(), before.messages.len() + usize::from(is_seen));
+    }
+
+    #[test]
+    fn a_session_that_nobody_waits_in_ends_once_and_for_good(records in history(), policy in any_policy()) {
+        let policy = Policy { fresh: false, ..policy };
+        prop_assume!(waiting(&records).is_empty());
+        let sessions: Vec<Context> = (0..400).step_by(5).map(|now| context(&records, hours(now), &policy)).collect();
+        let end = sessions.iter().position(|context| context.session_start.is_none()).unwrap_or(sessions.len());
+        prop_assert!(sessions[..end].windows(2).all(|pair| pair[0] == pair[1]));
+        prop_assert!(sessions[end..].iter().all(|context| context.messages.is_empty()));
+    }
+
+    #[test]
+    fn a_reply_to_all_that_waits_leaves_nothing_waiting(records in history(), now in 0..400_i64, policy in any_policy()) {
+        let unanswered = context(&records, hours(now), &policy).unanswered;
+        prop_assume!(!unanswered.is_empty());
+        let newest = unanswered.last().unwrap();
+        let id = MessageId::new("the answer").unwrap();
+        let mut answer = record(newest.reply(), id, Role::Assistant, Kind::Normal, "answer");
+        answer.covers.clone_from(&unanswered);
+        answer.message.metadata.insert("model".into(), json!("echo"));
+        let after = context(&sorted(records.into_iter().chain([answer])), hours(now), &policy);
+        prop_assert_eq!(after.unanswered, Vec::<SortKey>::new());
+    }
+
+    #[test]
+    fn no_rhythm_up_to_the_stale_time_ends_a_session(gaps in prop::collection::vec(0..=48 * HOUR, 1..60), last in 0..=48 * HOUR) {
+        let mut at = hours(0);
+        let mut records = vec![];
+        for (id, gap) in (0..).zip(gaps) {
+            at = at.plus(Duration::from_millis(gap.unsigned_abs()));
+            let id = MessageId::number(id);
+            records.push(record(SortKey::message(at, &id), id, Role::User, Kind::Normal, "hello"));
+        }
+        let now = at.plus(Duration::from_millis(last.unsigned_abs()));
+        prop_assert_eq!(context(&records, now, &policy()).messages.len(), records.len());
+    }
+}

@@ -1,0 +1,147 @@
+//! One durable history per chat: append-only records in DynamoDB, large bodies in S3.
+//!
+//! A chat is a partition. Its records have sort keys that start with a digit ([`SortKey`]); beside them stand items
+//! that never look like messages, because `!` sorts below every digit and no read of records reaches them:
+//!
+//! ```json
+//! {"pk": "telegram:chat:42", "sk": "!head", "fence": 17, "contextFrom": "1763765920000#00000000000000000007"}
+//! {"pk": "http:chat:dev:c1", "sk": "!id#order-1", "ts": 1763765920000, "expiresAt": 1764543520}
+//! ```
+//!
+//! The sample item of a record is in `history/item.rs`; what the head is for, in [`turn`].
+//!
+//! # Layout
+//!
+//! - `append.rs`: conditional puts that answer stored, duplicate or revision
+//! - `read.rs`: a range, a page, the whole
+//! - [`turn`]: the head: one run at a time, and where the context starts
+//! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
+
+mod append;
+mod bodies;
+mod item;
+mod read;
+mod table;
+pub mod turn;
+
+use std::time::Duration;
+
+use futures::future::try_join_all;
+
+use crate::chat_key::ChatKey;
+use crate::clock::Clock;
+use crate::record::Record;
+use crate::sort_key::{SortKey, Timestamp};
+
+pub use append::{Appended, Outcome, Reply};
+pub use bodies::{BodyError, MAX_INLINE_BYTES};
+pub use item::ItemError;
+pub use read::{Cursor, CursorError, MAX_PAGE, Page, Position};
+pub use table::{Consumed, Meter, TableError};
+
+use bodies::Bodies;
+use item::Stored;
+use table::{Item, Table};
+
+/// How long records stay in the table: `expiresAt` is written once, at the append.
+#[derive(Clone, Debug)]
+pub struct Retention {
+    /// `SESSION_STALE_AFTER`; `None` (0) counts as 48 hours here.
+    pub stale_after: Option<Duration>,
+    /// `ARCHIVE_GRACE`.
+    pub archive_grace: Duration,
+    /// `ARCHIVE_ON_COMPACT`; records never expire where it is `false`.
+    pub archive: bool,
+}
+
+impl Retention {
+    /// When a record that arrives at `arrival` may leave the table, in epoch seconds.
+    pub fn expires_at(&self, arrival: Timestamp) -> Option<i64> {
+        const WHERE_NEVER_STALE: Duration = Duration::from_secs(48 * 3600);
+        let stay = self.stale_after.unwrap_or(WHERE_NEVER_STALE) + self.archive_grace;
+        self.archive.then(|| arrival.plus(stay).as_millis() / 1000)
+    }
+}
+
+/// The histories of all chats.
+#[derive(Clone, Debug)]
+pub struct History {
+    table: Table,
+    bodies: Bodies,
+    clock: Clock,
+    retention: Retention,
+}
+
+/// A history could not be read or written. What was stored before stays stored.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// S3 failed, or holds something else under a body's key.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// An item is no record.
+    #[error(transparent)]
+    Item(#[from] ItemError),
+    /// A message is no JSON: cannot happen for what was parsed from JSON.
+    #[error("a message could not be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A message that a turn has committed to is not among the records.
+    #[error("the message {key}, which a turn covers, is not in the history")]
+    Missing {
+        /// The message.
+        key: String,
+    },
+    /// The same message was changed by so many writers at once that no form could be stored.
+    #[error("too many writers changed the message {key} of one chat at once; try again")]
+    Contended {
+        /// The message.
+        key: SortKey,
+    },
+}
+
+impl History {
+    /// The histories in `table` and `bucket`.
+    pub fn new(
+        dynamodb: aws_sdk_dynamodb::Client,
+        table: String,
+        s3: aws_sdk_s3::Client,
+        bucket: String,
+        clock: Clock,
+        retention: Retention,
+    ) -> Self {
+        Self { table: Table::new(dynamodb, table), bodies: Bodies::new(s3, bucket), clock, retention }
+    }
+
+    /// Counts what the table's operations consume.
+    pub fn meter(&self) -> &Meter {
+        self.table.meter()
+    }
+
+    /// The records of `items`, their large bodies fetched side by side.
+    async fn records(&self, items: &[Item]) -> Result<Vec<Record>, HistoryError> {
+        try_join_all(items.iter().map(|item| self.record(item))).await
+    }
+
+    async fn record(&self, item: &Item) -> Result<Record, HistoryError> {
+        match item::from_item(item)? {
+            Stored::Inline(record) => Ok(record),
+            Stored::Body { mut record, body } => {
+                record.message = self.bodies.get(&body).await?;
+                Ok(record)
+            }
+        }
+    }
+}
+
+/// The ends of the range of sort keys that records have.
+const FIRST_KEY: &str = "0";
+const LAST_KEY: &str = ":";
+
+/// The head of a chat, in every place that reads it.
+const HEAD: &str = "!head";
+
+fn partition(chat: &ChatKey) -> String {
+    chat.to_string()
+}

@@ -1,0 +1,259 @@
+//! Appending: conditional puts that answer stored, duplicate or revision.
+//!
+//! A message's key comes from its event, so a redelivery meets its own record. What the put's condition then returns
+//! decides: the same content is a duplicate, other content a revision beside it. A message's first record counts its
+//! revisions (`revisions`), so that a duplicate of a message that was never changed costs one write and no read.
+
+use super::item::{self, MessageAttribute};
+use super::table::{Item, Update, Written, number};
+use super::table::{Span, string};
+use super::{History, HistoryError, MAX_INLINE_BYTES, partition};
+use crate::chat_key::ChatKey;
+use crate::message::{Role, UiMessage};
+use crate::record::{Channel, Draft, Kind, Record};
+use crate::sort_key::{MessageId, SortKey, Timestamp};
+use crate::tokens;
+
+/// How often one append looks again when others change the same message.
+const MAX_ATTEMPTS: u32 = 8;
+
+/// What an append did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The base of the message, which turns and replies refer to.
+    pub base: SortKey,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of an appended message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is new and stored.
+    Stored,
+    /// This form of it was there; nothing changed.
+    Duplicate,
+    /// It was there in other forms; this one is stored as the `n`th revision, from 1.
+    Revision(u32),
+}
+
+/// What the agent says, on its way into a history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// [`Kind::Normal`] for an answer, [`Kind::Notice`] for a confirmation or a failure.
+    pub kind: Kind,
+    /// The door it goes out by.
+    pub channel: Channel,
+    /// The platform's id of the window it goes to.
+    pub chat_id: String,
+    /// The agent's id.
+    pub agent_id: String,
+    /// What is said; its id is set by the append.
+    pub message: UiMessage,
+    /// The message it stands directly behind: the newest it covers.
+    pub behind: SortKey,
+    /// That message's id.
+    pub behind_id: MessageId,
+    /// The bases of the messages it answers.
+    pub covers: Vec<SortKey>,
+}
+
+/// A form of a message: all that tells forms apart.
+struct Form {
+    form_ts: Option<Timestamp>,
+    revision: u32,
+    digest: Option<String>,
+}
+
+impl History {
+    /// Appends a message as it comes from a door.
+    ///
+    /// Costs one conditional put for a new message and for a duplicate of one that was never changed; a message over
+    /// [`MAX_INLINE_BYTES`] is put to S3 first. Safe to repeat after any failure.
+    pub async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
+        let base = draft.key().base();
+        let first = self.record_of(draft, draft.key(), 0);
+        let existing = match self.put(&first).await? {
+            Written::Done(_) => return Ok(Appended { base, outcome: Outcome::Stored }),
+            Written::Refused(existing) => existing,
+        };
+        let digest = item::content_digest(&first.message);
+        let counted = item::integer(&existing, "revisions").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        let mut forms = vec![form_of(&existing)];
+        if counted > 0 {
+            forms.extend(self.later_forms(&draft.chat, &base).await?);
+        }
+        for _ in 0..MAX_ATTEMPTS {
+            let last = forms.iter().map(|form| form.revision).max().unwrap_or(0);
+            let outcome = if is_known(&forms, draft.form_ts, &digest) {
+                Outcome::Duplicate
+            } else {
+                let revision = self.record_of(draft, base.revision(last + 1), last + 1);
+                match self.put(&revision).await? {
+                    Written::Done(_) => Outcome::Revision(last + 1),
+                    Written::Refused(_) => {
+                        // Another writer took that number, or took it before a crash kept it from being counted.
+                        forms.truncate(1);
+                        forms.extend(self.later_forms(&draft.chat, &base).await?);
+                        continue;
+                    }
+                }
+            };
+            let revisions = if outcome == Outcome::Duplicate { last } else { last + 1 };
+            if revisions > counted {
+                self.count_revisions(&draft.chat, &draft.key(), revisions).await?;
+            }
+            return Ok(Appended { base, outcome });
+        }
+        Err(HistoryError::Contended { key: base })
+    }
+
+    /// Fixes the time of a message whose door gives none, or not always the same: the first time that comes with
+    /// this id, for as long as its record stays. Costs one write.
+    pub async fn first_time(
+        &self,
+        chat: &ChatKey,
+        id: &MessageId,
+        ts: Timestamp,
+    ) -> Result<Timestamp, HistoryError> {
+        let mut marker = Item::new();
+        marker.insert("pk".into(), string(partition(chat)));
+        marker.insert("sk".into(), string(format!("!id#{id}")));
+        marker.insert("ts".into(), number(ts));
+        if let Some(expires_at) = self.retention.expires_at(self.clock.now()) {
+            marker.insert("expiresAt".into(), number(expires_at));
+        }
+        Ok(match self.table.put_new(marker).await? {
+            Written::Done(_) => ts,
+            Written::Refused(marker) => {
+                item::integer(&marker, "ts").and_then(Timestamp::from_millis).unwrap_or(ts)
+            }
+        })
+    }
+
+    /// Appends what the agent says directly behind the newest message it covers; answers with the record that stands
+    /// there now, which is an earlier run's where that one got there first.
+    pub async fn append_reply(&self, chat: &ChatKey, reply: Reply) -> Result<Record, HistoryError> {
+        // What covers messages stands in the one place of their reply, also a failure notice, so that two runs with
+        // different ends still meet there.
+        let key = if reply.covers.is_empty() { reply.behind.notice() } else { reply.behind.reply() };
+        let what = if reply.kind == Kind::Notice { "notice" } else { "reply" };
+        let message_id = reply.behind_id.derived(what);
+        let mut message = reply.message;
+        message.id = message_id.to_string();
+        let now = self.clock.now();
+        let record = Record {
+            chat: chat.clone(),
+            ts: key.ts(),
+            key,
+            channel: reply.channel,
+            chat_id: reply.chat_id,
+            user_id: reply.agent_id,
+            message_id,
+            sent_at: now,
+            form_ts: None,
+            revision: 0,
+            kind: reply.kind,
+            tokens: tokens::of_message(&message),
+            message,
+            expires_at: self.retention.expires_at(now),
+            album: None,
+            asks: false,
+            covers: reply.covers,
+            delivery_failure: None,
+        };
+        match self.put(&record).await? {
+            Written::Done(_) => Ok(record),
+            Written::Refused(existing) => {
+                let mut records = self.records(&[existing]).await?;
+                Ok(records.pop().unwrap_or(record))
+            }
+        }
+    }
+
+    async fn put(&self, record: &Record) -> Result<Written, HistoryError> {
+        let json = serde_json::to_string(&record.message)?;
+        let message = if json.len() > MAX_INLINE_BYTES {
+            let digest = item::content_digest(&record.message);
+            MessageAttribute::Body { key: self.bodies.put(&record.chat, &digest, json).await?, digest }
+        } else {
+            MessageAttribute::Inline(json)
+        };
+        Ok(self.table.put_new(item::to_item(record, message)).await?)
+    }
+
+    /// The record that `draft` becomes as its `revision`th form at `key`.
+    pub(crate) fn record_of(&self, draft: &Draft, key: SortKey, revision: u32) -> Record {
+        let now = self.clock.now();
+        let mut message = UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts.clone());
+        message.metadata.clone_from(&draft.metadata);
+        Record {
+            chat: draft.chat.clone(),
+            key,
+            channel: draft.channel,
+            chat_id: draft.chat_id.clone(),
+            user_id: draft.user_id.clone(),
+            message_id: match draft.kind {
+                Kind::Boundary => draft.message_id.derived("boundary"),
+                _ => draft.message_id.clone(),
+            },
+            ts: draft.ts,
+            sent_at: now,
+            form_ts: draft.form_ts,
+            revision,
+            kind: if revision == 0 { draft.kind } else { Kind::Revision },
+            tokens: tokens::of_message(&message),
+            message,
+            expires_at: self.retention.expires_at(now),
+            album: draft.album.clone(),
+            asks: draft.asks && draft.role == Role::User,
+            covers: Vec::new(),
+            delivery_failure: None,
+        }
+    }
+
+    /// The revisions of a message, in order.
+    async fn later_forms(&self, chat: &ChatKey, base: &SortKey) -> Result<Vec<Form>, HistoryError> {
+        let span = Span {
+            from: base.revision(0).to_string(),
+            to: base.notice().to_string(),
+            newest_first: false,
+            limit: None,
+        };
+        let items = self.table.query(&partition(chat), &span).await?;
+        let is_revision = |item: &&Item| item::text(item, "kind") == Some(Kind::Revision.as_str());
+        Ok(items.iter().filter(is_revision).map(form_of).collect())
+    }
+
+    /// Notes on a message's first record how many revisions stand beside it.
+    async fn count_revisions(
+        &self,
+        chat: &ChatKey,
+        key: &SortKey,
+        revisions: u32,
+    ) -> Result<(), HistoryError> {
+        let update = Update {
+            expression: "SET revisions = :n".into(),
+            condition: Some("attribute_exists(pk) AND (attribute_not_exists(revisions) OR revisions < :n)"),
+            values: vec![(":n", number(revisions))],
+        };
+        self.table.update(&partition(chat), key.as_str(), update).await?;
+        Ok(())
+    }
+}
+
+fn form_of(item: &Item) -> Form {
+    Form {
+        form_ts: item::integer(item, "formTs").and_then(Timestamp::from_millis),
+        revision: item::integer(item, "revision").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        digest: item::stored_digest(item),
+    }
+}
+
+/// Whether a form is stored already: the newest says the same, or the platform sent this very form before.
+fn is_known(forms: &[Form], form_ts: Option<Timestamp>, digest: &str) -> bool {
+    let same = |form: &Form| form.digest.as_deref() == Some(digest);
+    let newest = forms.iter().max_by_key(|form| (form.form_ts, form.revision));
+    newest.is_some_and(|newest| same(newest) && form_ts >= newest.form_ts)
+        || (form_ts.is_some() && forms.iter().any(|form| form.form_ts == form_ts && same(form)))
+}

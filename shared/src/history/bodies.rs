@@ -1,0 +1,90 @@
+//! Bodies too large for a DynamoDB item, as objects in S3.
+//!
+//! ```text
+//! bodies/telegram-3f1c0a9be21d4f5a6b7c8d9e/<sha-256 of the content, hex>.json    one UIMessage as JSON
+//! ```
+//!
+//! The key is made of the content, so a put repeated after a crash writes the same object again.
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::error::DisplayErrorContext;
+use aws_sdk_s3::primitives::ByteStream;
+
+use crate::chat_key::ChatKey;
+use crate::message::UiMessage;
+
+/// The longest message JSON that stays in its DynamoDB item, in bytes. An item ends at 400 KB, attributes included.
+pub const MAX_INLINE_BYTES: usize = 350 * 1024;
+
+/// A large body could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The put failed; nothing refers to the object.
+    #[error("S3 could not store the message body {key}: {reason}")]
+    Put {
+        /// The object's key.
+        key: String,
+        /// What S3 or the connection said.
+        reason: String,
+    },
+    /// The get failed; the record stays as it is.
+    #[error("S3 could not give the message body {key}: {reason}")]
+    Get {
+        /// The object's key.
+        key: String,
+        /// What S3 or the connection said.
+        reason: String,
+    },
+    /// The object is no message.
+    #[error("the message body {key} is not a UIMessage: {source}")]
+    Unreadable {
+        /// The object's key.
+        key: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bodies {
+    client: Client,
+    bucket: String,
+}
+
+impl Bodies {
+    pub(crate) fn new(client: Client, bucket: String) -> Self {
+        Self { client, bucket }
+    }
+
+    /// Stores `json` under a key made of its `digest`; answers with the key.
+    pub(crate) async fn put(&self, chat: &ChatKey, digest: &str, json: String) -> Result<String, BodyError> {
+        let key = format!("bodies/{}/{digest}.json", chat.session_id());
+        let sent = self
+            .client
+            .put_object()
+            .bucket(&self.bucket)
+            .key(&key)
+            .content_type("application/json")
+            .body(ByteStream::from(json.into_bytes()))
+            .send()
+            .await;
+        match sent {
+            Ok(_) => Ok(key),
+            Err(error) => Err(BodyError::Put { key, reason: DisplayErrorContext(error).to_string() }),
+        }
+    }
+
+    pub(crate) async fn get(&self, key: &str) -> Result<UiMessage, BodyError> {
+        let failed = |reason: String| BodyError::Get { key: key.to_owned(), reason };
+        let object = self
+            .client
+            .get_object()
+            .bucket(&self.bucket)
+            .key(key)
+            .send()
+            .await
+            .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
+        let bytes = object.body.collect().await.map_err(|error| failed(error.to_string()))?.into_bytes();
+        serde_json::from_slice(&bytes).map_err(|source| BodyError::Unreadable { key: key.to_owned(), source })
+    }
+}

@@ -1,0 +1,161 @@
+//! A [`Record`] as a DynamoDB item, and back.
+//!
+//! ```json
+//! {"pk": "telegram:chat:42", "sk": "1763765920000#00000000000000000007",
+//!  "channel": "telegram", "chatId": "42", "userId": "42", "actorKey": "telegram:chat:42:user:42",
+//!  "messageId": "7", "ts": 1763765920000, "sentAt": 1763765920512, "role": "user", "kind": "normal",
+//!  "message": "{\"id\":\"7\",\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"text\":\"hello\"}],\"metadata\":{…}}",
+//!  "tokens": 6, "asks": true, "expiresAt": 1764543520}
+//! ```
+//!
+//! Only where they say something: `formTs`, `revision` (n > 0), `revisions` (how many later forms a message has),
+//! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), and for a large message `body` (its
+//! S3 key) and `digest` in place of `message`.
+
+use aws_lc_rs::digest;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::table::{Item, number, string};
+use crate::chat_key::ActorKey;
+use crate::message::{Role, UiMessage};
+use crate::record::Record;
+use crate::sort_key::{MessageId, SortKey, Timestamp};
+
+/// An item in a chat's partition is no readable record.
+#[derive(Debug, thiserror::Error)]
+#[error("the record {sk} of its chat has no readable '{attribute}'")]
+pub struct ItemError {
+    sk: String,
+    attribute: &'static str,
+}
+
+/// Where the message of a record is.
+pub(crate) enum Stored {
+    /// In the item.
+    Inline(Record),
+    /// In S3 under `body`; the record's message has no parts yet.
+    Body { record: Record, body: String },
+}
+
+/// The item of `record`; its message goes in as `message`, or as `body` where it lies in S3.
+pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
+    let mut item = Item::new();
+    let mut set = |name: &str, value: AttributeValue| item.insert(name.to_owned(), value);
+    set("pk", string(record.chat.to_string()));
+    set("sk", string(record.key.as_str()));
+    set("channel", string(record.channel.as_str()));
+    set("chatId", string(&record.chat_id));
+    set("userId", string(&record.user_id));
+    if let Ok(actor) = ActorKey::new(record.chat.clone(), &record.user_id) {
+        set("actorKey", string(actor.to_string()));
+    }
+    set("messageId", string(record.message_id.as_str()));
+    set("ts", number(record.ts));
+    set("sentAt", number(record.sent_at));
+    set("role", string(record.role().as_str()));
+    set("kind", string(record.kind.as_str()));
+    set("tokens", number(record.tokens));
+    match message {
+        MessageAttribute::Inline(json) => {
+            set("message", string(json));
+        }
+        MessageAttribute::Body { key, digest } => {
+            set("body", string(key));
+            set("digest", string(digest));
+        }
+    }
+    if record.asks {
+        set("asks", AttributeValue::Bool(true));
+    }
+    if let Some(expires_at) = record.expires_at {
+        set("expiresAt", number(expires_at));
+    }
+    if let Some(form_ts) = record.form_ts {
+        set("formTs", number(form_ts));
+    }
+    if record.revision > 0 {
+        set("revision", number(record.revision));
+    }
+    if let Some(album) = &record.album {
+        set("album", string(album));
+    }
+    if !record.covers.is_empty() {
+        let covers: Vec<&str> = record.covers.iter().map(SortKey::as_str).collect();
+        set("covers", string(covers.join("\n")));
+    }
+    item
+}
+
+/// How the message itself is written.
+pub(crate) enum MessageAttribute {
+    Inline(String),
+    Body { key: String, digest: String },
+}
+
+/// The record of `item`.
+pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
+    let sk = text(item, "sk").unwrap_or_default();
+    let missing = |attribute| ItemError { sk: sk.to_owned(), attribute };
+    let required = |attribute: &'static str| text(item, attribute).ok_or_else(|| missing(attribute));
+    let time = |attribute: &'static str| integer(item, attribute).and_then(Timestamp::from_millis);
+    let message_id: MessageId =
+        serde_json::from_value(required("messageId")?.into()).map_err(|_| missing("messageId"))?;
+    let role = match required("role")? {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        _ => return Err(missing("role")),
+    };
+    let body = text(item, "body");
+    let message = match body {
+        Some(_) => UiMessage::new(message_id.as_str(), role, Vec::new()),
+        None => serde_json::from_str(required("message")?).map_err(|_| missing("message"))?,
+    };
+    let covers = text(item, "covers").unwrap_or_default();
+    let record = Record {
+        chat: required("pk")?.parse().map_err(|_| missing("pk"))?,
+        key: sk.parse().map_err(|_| missing("sk"))?,
+        channel: required("channel")?.parse().map_err(|_| missing("channel"))?,
+        chat_id: required("chatId")?.to_owned(),
+        user_id: required("userId")?.to_owned(),
+        message_id,
+        ts: time("ts").ok_or_else(|| missing("ts"))?,
+        sent_at: time("sentAt").ok_or_else(|| missing("sentAt"))?,
+        form_ts: time("formTs"),
+        revision: integer(item, "revision").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        kind: required("kind")?.parse().map_err(|_| missing("kind"))?,
+        message,
+        tokens: integer(item, "tokens").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        expires_at: integer(item, "expiresAt"),
+        album: text(item, "album").map(str::to_owned),
+        asks: matches!(item.get("asks"), Some(AttributeValue::Bool(true))),
+        covers: covers.lines().map(str::parse).collect::<Result<_, _>>().map_err(|_| missing("covers"))?,
+        delivery_failure: text(item, "deliveryFailure").and_then(|json| serde_json::from_str(json).ok()),
+    };
+    Ok(match body {
+        Some(body) => Stored::Body { record, body: body.to_owned() },
+        None => Stored::Inline(record),
+    })
+}
+
+/// The digest by which two forms of a message are told apart: SHA-256 over role and parts, in hex.
+pub(crate) fn content_digest(message: &UiMessage) -> String {
+    let content = serde_json::json!([message.role, message.parts]).to_string();
+    hex::encode(digest::digest(&digest::SHA256, content.as_bytes()))
+}
+
+/// The [`content_digest`] of the message in `item`.
+pub(crate) fn stored_digest(item: &Item) -> Option<String> {
+    match text(item, "digest") {
+        Some(digest) => Some(digest.to_owned()),
+        None => serde_json::from_str(text(item, "message")?).ok().map(|message| content_digest(&message)),
+    }
+}
+
+pub(crate) fn text<'a>(item: &'a Item, attribute: &str) -> Option<&'a str> {
+    item.get(attribute).and_then(|value| value.as_s().ok()).map(String::as_str)
+}
+
+pub(crate) fn integer(item: &Item, attribute: &str) -> Option<i64> {
+    item.get(attribute).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok())
+}

@@ -1,0 +1,232 @@
+//! Reading: a range of a chat, a page of it, and the chain of names that a chat has had.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use super::table::Span;
+use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
+use crate::chat_key::ChatKey;
+use crate::record::Record;
+use crate::sort_key::SortKey;
+
+/// The most records a page has.
+pub const MAX_PAGE: usize = 200;
+
+/// How many names a chat may have had; a longer chain can only be a loop.
+pub(super) const MAX_NAMES: usize = 8;
+
+/// Where in a history a page starts or ends, for readers opaque text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    #[serde(rename = "c")]
+    chat: ChatKey,
+    #[serde(rename = "k")]
+    key: SortKey,
+}
+
+/// The text is no cursor that this API gave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a cursor of an answer of this API")]
+pub struct CursorError;
+
+impl Cursor {
+    /// As the text that readers get.
+    pub fn encode(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// From the text that readers give back.
+    pub fn decode(text: &str) -> Result<Self, CursorError> {
+        let json = URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError)?;
+        serde_json::from_slice(&json).map_err(|_| CursorError)
+    }
+
+    fn of(record: &Record) -> Self {
+        Self { chat: record.chat.clone(), key: record.key.clone() }
+    }
+}
+
+/// Which page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// The newest.
+    Newest,
+    /// The one that ends directly before this record.
+    Before(Cursor),
+    /// The one that starts directly behind this record.
+    After(Cursor),
+    /// The oldest.
+    Oldest,
+}
+
+/// A page of a history, oldest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The records, of every kind.
+    pub records: Vec<Record>,
+    /// Where the page before this one ends; `None` where there is nothing older.
+    pub before: Option<Cursor>,
+    /// Where the page behind this one starts; `None` where there is nothing newer.
+    pub after: Option<Cursor>,
+}
+
+impl History {
+    /// The records of `chat` from `from` (all where `None`), in order, with every page followed; only this name's.
+    pub async fn range(&self, chat: &ChatKey, from: Option<&SortKey>) -> Result<Vec<Record>, HistoryError> {
+        let from = from.map_or(FIRST_KEY, SortKey::as_str);
+        let span = Span { from: from.into(), to: LAST_KEY.into(), newest_first: false, limit: None };
+        let items = self.table.query(&partition(chat), &span).await?;
+        self.records(&items).await
+    }
+
+    /// The record at `key` and all that hangs on the same message.
+    pub async fn message(&self, chat: &ChatKey, key: &SortKey) -> Result<Vec<Record>, HistoryError> {
+        let base = key.base();
+        let span = Span { from: base.to_string(), to: base.end_of_base(), newest_first: false, limit: None };
+        let items = self.table.query(&partition(chat), &span).await?;
+        self.records(&items).await
+    }
+
+    /// At most `limit` records from the message at `key` on, in order; only this name's.
+    pub async fn following(
+        &self,
+        chat: &ChatKey,
+        key: &SortKey,
+        limit: usize,
+    ) -> Result<Vec<Record>, HistoryError> {
+        let span = Span {
+            from: key.base().to_string(),
+            to: LAST_KEY.into(),
+            newest_first: false,
+            limit: Some(limit),
+        };
+        let items = self.table.query(&partition(chat), &span).await?;
+        self.records(&items).await
+    }
+
+    /// A page of at most `limit` records (1 to [`MAX_PAGE`]), over every name that the chat has had.
+    pub async fn page(
+        &self,
+        chat: &ChatKey,
+        position: &Position,
+        limit: usize,
+    ) -> Result<Page, HistoryError> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        let names = self.names(chat).await?;
+        let newest_first = matches!(position, Position::Newest | Position::Before(_));
+        let mut records = Vec::new();
+        // One more than the page has tells whether there is anything further.
+        for (name, span) in spans(&names, position) {
+            let left = limit + 1 - records.len();
+            let items = self.table.query(&partition(name), &Span { limit: Some(left), ..span }).await?;
+            records.extend(self.records(&items).await?);
+            if records.len() > limit {
+                break;
+            }
+        }
+        let further = records.len() > limit;
+        records.truncate(limit);
+        if newest_first {
+            records.reverse();
+        }
+        let first = records.first().map(Cursor::of);
+        let last = records.last().map(Cursor::of);
+        let (before, after) = match position {
+            Position::Newest => (first.filter(|_| further), None),
+            Position::Before(cursor) => (first.filter(|_| further), last.or_else(|| Some(cursor.clone()))),
+            Position::After(cursor) => (first.or_else(|| Some(cursor.clone())), last.filter(|_| further)),
+            Position::Oldest => (None, last.filter(|_| further)),
+        };
+        Ok(Page { records, before, after })
+    }
+
+    /// Every name that the chat has had, the newest first.
+    async fn names(&self, chat: &ChatKey) -> Result<Vec<ChatKey>, HistoryError> {
+        let mut newest = chat.clone();
+        let mut head = self.head(&newest).await?;
+        for _ in 0..MAX_NAMES {
+            let Some(moved_to) = head.moved_to.take() else { break };
+            head = self.head(&moved_to).await?;
+            newest = moved_to;
+        }
+        let mut names = vec![newest];
+        while let Some(link) = head.continues.take()
+            && names.len() < MAX_NAMES
+            && !names.contains(&link.chat)
+        {
+            head = self.head(&link.chat).await?;
+            names.push(link.chat);
+        }
+        Ok(names)
+    }
+}
+
+/// The spans to read for a page, in reading order: the cursor's name first, then the names beyond it.
+fn spans<'a>(names: &'a [ChatKey], position: &Position) -> Vec<(&'a ChatKey, Span)> {
+    let whole =
+        |newest_first| Span { from: FIRST_KEY.into(), to: LAST_KEY.into(), newest_first, limit: None };
+    match position {
+        Position::Newest => names.iter().map(|name| (name, whole(true))).collect(),
+        Position::Oldest => names.iter().rev().map(|name| (name, whole(false))).collect(),
+        Position::Before(cursor) => names
+            .iter()
+            .skip_while(|name| **name != cursor.chat)
+            .map(|name| {
+                let to = if *name == cursor.chat { directly_below(&cursor.key) } else { LAST_KEY.into() };
+                (name, Span { to, ..whole(true) })
+            })
+            .filter(|(_, span)| span.from <= span.to)
+            .collect(),
+        Position::After(cursor) => names
+            .iter()
+            .rev()
+            .skip_while(|name| **name != cursor.chat)
+            .map(|name| {
+                // No key holds a control character, so this is directly behind the cursor's.
+                let from =
+                    if *name == cursor.chat { format!("{}\u{1}", cursor.key) } else { FIRST_KEY.into() };
+                (name, Span { from, ..whole(false) })
+            })
+            .collect(),
+    }
+}
+
+/// A string below `key` and above every record before it: the key with its last character lowered, and behind it the
+/// highest character there is.
+fn directly_below(key: &SortKey) -> String {
+    let mut chars: Vec<char> = key.as_str().chars().collect();
+    if let Some(last) = chars.last_mut() {
+        let code = *last as u32;
+        // Over the gap of the surrogates, which are no characters.
+        *last = char::from_u32(if code == 0xE000 { 0xD7FF } else { code.saturating_sub(1) }).unwrap_or('\0');
+    }
+    let mut below: String = chars.into_iter().collect();
+    below.push(char::MAX);
+    below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_and_anything_else_is_refused() {
+        let cursor = Cursor {
+            chat: ChatKey::telegram(42, None),
+            key: "0000000000001#00000000000000000007".parse().unwrap(),
+        };
+        assert_eq!(Cursor::decode(&cursor.encode()), Ok(cursor));
+        for bad in ["", "x", "!!!", "e30", "bnVsbA"] {
+            assert_eq!(Cursor::decode(bad), Err(CursorError), "{bad}");
+        }
+    }
+
+    #[test]
+    fn directly_below_is_between_a_key_and_the_one_before() {
+        let key: SortKey = "0000000000001#00000000000000000007".parse().unwrap();
+        let before: SortKey = "0000000000001#00000000000000000006#4reply".parse().unwrap();
+        let below = directly_below(&key);
+        assert!(before.as_str() < below.as_str() && below.as_str() < key.as_str());
+    }
+}

@@ -1,0 +1,225 @@
+//! The DynamoDB table: the few operations that a history needs, each counted by a [`Meter`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ConsumedCapacity, ReturnConsumedCapacity, ReturnValue,
+    ReturnValuesOnConditionCheckFailure,
+};
+
+/// An item as the SDK gives it: attribute names and values.
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// What a table's operations have consumed, by the store's own word.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Consumed {
+    /// Read capacity units.
+    pub read_units: f64,
+    /// Write capacity units.
+    pub write_units: f64,
+    /// Requests.
+    pub calls: u32,
+}
+
+/// Adds up what operations consume. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Meter(Arc<Mutex<Consumed>>);
+
+impl Meter {
+    /// What was consumed since the last call of this.
+    pub fn take(&self) -> Consumed {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn count(&self, units: Option<&ConsumedCapacity>, is_write: bool) {
+        let mut total = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        total.calls += 1;
+        let units = units.and_then(ConsumedCapacity::capacity_units).unwrap_or_default();
+        *if is_write { &mut total.write_units } else { &mut total.read_units } += units;
+    }
+}
+
+/// A request to DynamoDB failed; nothing is known to be stored by it.
+#[derive(Debug, thiserror::Error)]
+#[error("DynamoDB could not {operation}: {reason}")]
+pub struct TableError {
+    operation: &'static str,
+    reason: String,
+}
+
+/// What a conditional write met.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// The condition held; the item as it is now, for updates.
+    Done(Item),
+    /// The condition did not hold; the item as it is.
+    Refused(Item),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    client: Client,
+    name: String,
+    meter: Meter,
+}
+
+/// An update expression with its values, bound by name (`:name`).
+#[derive(Debug, Default)]
+pub(crate) struct Update {
+    pub(crate) expression: String,
+    pub(crate) condition: Option<&'static str>,
+    pub(crate) values: Vec<(&'static str, AttributeValue)>,
+}
+
+/// Which items of a partition to read, in which order, by sort key; both ends included.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) newest_first: bool,
+    /// How many to read at most; all where `None`.
+    pub(crate) limit: Option<usize>,
+}
+
+impl Table {
+    pub(crate) fn new(client: Client, name: String) -> Self {
+        Self { client, name, meter: Meter::default() }
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Puts `item` unless its key is taken.
+    pub(crate) async fn put_new(&self, item: Item) -> Result<Written, TableError> {
+        let sent = self
+            .client
+            .put_item()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .condition_expression("attribute_not_exists(pk)")
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await;
+        match sent {
+            Ok(output) => {
+                self.meter.count(output.consumed_capacity(), true);
+                Ok(Written::Done(Item::new()))
+            }
+            Err(SdkError::ServiceError(failure)) => match failure.into_err() {
+                PutItemError::ConditionalCheckFailedException(refusal) => {
+                    self.count_refused_write();
+                    Ok(Written::Refused(refusal.item.unwrap_or_default()))
+                }
+                other => Err(failed("put an item", &other)),
+            },
+            Err(other) => Err(failed("put an item", &other)),
+        }
+    }
+
+    /// Updates one item, made where it does not exist; answers with the whole item.
+    pub(crate) async fn update(&self, pk: &str, sk: &str, update: Update) -> Result<Written, TableError> {
+        let values = update.values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let sent = self
+            .client
+            .update_item()
+            .table_name(&self.name)
+            .key("pk", string(pk))
+            .key("sk", string(sk))
+            .update_expression(update.expression)
+            .set_condition_expression(update.condition.map(str::to_owned))
+            .set_expression_attribute_values(Some(values).filter(|v: &Item| !v.is_empty()))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await;
+        match sent {
+            Ok(output) => {
+                self.meter.count(output.consumed_capacity(), true);
+                Ok(Written::Done(output.attributes.unwrap_or_default()))
+            }
+            Err(SdkError::ServiceError(failure)) => match failure.into_err() {
+                UpdateItemError::ConditionalCheckFailedException(refusal) => {
+                    self.count_refused_write();
+                    Ok(Written::Refused(refusal.item.unwrap_or_default()))
+                }
+                other => Err(failed("update an item", &other)),
+            },
+            Err(other) => Err(failed("update an item", &other)),
+        }
+    }
+
+    /// One item, as of now.
+    pub(crate) async fn get(&self, pk: &str, sk: &str) -> Result<Option<Item>, TableError> {
+        let output = self
+            .client
+            .get_item()
+            .table_name(&self.name)
+            .key("pk", string(pk))
+            .key("sk", string(sk))
+            .consistent_read(true)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|error| failed("get an item", &error))?;
+        self.meter.count(output.consumed_capacity(), false);
+        Ok(output.item)
+    }
+
+    /// The items of `span` in one partition, as of now, with every page followed.
+    pub(crate) async fn query(&self, pk: &str, span: &Span) -> Result<Vec<Item>, TableError> {
+        let mut items = Vec::new();
+        let mut next = None;
+        loop {
+            let left = span.limit.map(|limit| limit.saturating_sub(items.len()));
+            let output = self
+                .client
+                .query()
+                .table_name(&self.name)
+                .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+                .expression_attribute_values(":pk", string(pk))
+                .expression_attribute_values(":from", string(&span.from))
+                .expression_attribute_values(":to", string(&span.to))
+                .scan_index_forward(!span.newest_first)
+                .set_limit(left.and_then(|left| i32::try_from(left).ok()))
+                .set_exclusive_start_key(next)
+                .consistent_read(true)
+                .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                .send()
+                .await
+                .map_err(|error| failed("query a chat", &error))?;
+            self.meter.count(output.consumed_capacity(), false);
+            items.extend(output.items.unwrap_or_default());
+            next = output.last_evaluated_key;
+            if next.is_none() || span.limit.is_some_and(|limit| items.len() >= limit) {
+                return Ok(items);
+            }
+        }
+    }
+
+    /// A failed condition is billed one write unit per KB of the item, but its answer carries no figure.
+    fn count_refused_write(&self) {
+        let billed = ConsumedCapacity::builder().capacity_units(1.0).build();
+        self.meter.count(Some(&billed), true);
+    }
+}
+
+pub(crate) fn string(value: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(value.into())
+}
+
+pub(crate) fn number(value: impl ToString) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+/// The whole chain of causes, since the SDK's own `Display` says only "service error".
+fn failed<E: std::error::Error>(operation: &'static str, error: &E) -> TableError {
+    TableError { operation, reason: DisplayErrorContext(error).to_string() }
+}

@@ -1,0 +1,303 @@
+//! The head of a chat: which run may answer, what it is about to answer, and where the context starts.
+//!
+//! ```json
+//! {"pk": "telegram:chat:42", "sk": "!head", "fence": 17, "leaseUntil": 1763766220000,
+//!  "turn": "{\"covers\":[\"1763765920000#00000000000000000007\"],\"sent\":0}",
+//!  "contextFrom": "1763765920000#00000000000000000007",
+//!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000}",
+//!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123"}
+//! ```
+//!
+//! A run goes [`claim`](History::claim), read, [`commit`](History::commit), append the reply, deliver,
+//! [`finish`](History::finish): three writes to the head and one put, whatever the length of the history.
+//!
+//! Each claim takes the next fence, and `commit` holds only under the newest, so of two runs that overlap one commits.
+//! What it commits to (`turn`) is the set of messages that its reply will cover, and so the reply's key. A run that
+//! finds a committed turn finishes exactly that one first: both runs' puts then meet at one key, where one of them is
+//! refused. So no message has two replies, also where an old run's put arrives late.
+//!
+//! `contextFrom` is a hint, made of the records by the last run: no record before it can be in the context, save
+//! late ones, which their own turn names.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::item::{integer, text};
+use super::read::MAX_NAMES;
+use super::table::{Item, Update, Written, number, string};
+use super::{HEAD, History, HistoryError, partition};
+use crate::chat_key::ChatKey;
+use crate::record::{DeliveryFailure, Record};
+use crate::sort_key::{SortKey, Timestamp};
+
+/// The head of a chat.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Head {
+    /// Where the Session of the last run started.
+    pub context_from: Option<SortKey>,
+    /// The turn that a run has committed to and not finished.
+    pub turn: Option<OpenTurn>,
+    /// Since when the platform takes no message for this chat, and why.
+    pub blocked: Option<DeliveryFailure>,
+    /// The name that this chat had before.
+    pub continues: Option<Link>,
+    /// The name that this chat has now.
+    pub moved_to: Option<ChatKey>,
+}
+
+/// A turn between commit and finish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenTurn {
+    /// The bases of the messages that its reply covers, in order; the reply stands behind the last.
+    pub covers: Vec<SortKey>,
+    /// How many pieces of the reply have been delivered.
+    pub sent: usize,
+}
+
+/// An earlier name of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// The earlier name.
+    pub chat: ChatKey,
+    /// When it was given up.
+    pub at: Timestamp,
+}
+
+/// The right to answer in a chat, until it runs out or another claim takes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lease {
+    /// The chat.
+    pub chat: ChatKey,
+    /// The head as claimed.
+    pub head: Head,
+    fence: i64,
+}
+
+/// What a run leaves for the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ending {
+    /// Where the Session starts, if the run found out.
+    pub context_from: Option<SortKey>,
+    /// Whether the platform takes messages for this chat.
+    pub reached: Reached,
+}
+
+/// What a run learned about whether its platform takes messages for the chat.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Reached {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It does.
+    Yes,
+    /// It does not: the bot was blocked or removed.
+    No(DeliveryFailure),
+}
+
+/// What a claim answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// The chat is this run's.
+    Claimed(Box<Lease>),
+    /// Another run has it, at most until then.
+    Busy(Timestamp),
+}
+
+/// Another run has claimed the chat since; this one must end without answering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another run has taken over this chat")]
+pub struct Superseded;
+
+impl History {
+    /// Claims `chat` for one run of at most `duration`. One write.
+    pub async fn claim(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
+        let now = self.clock.now();
+        let update = Update {
+            expression: "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until".into(),
+            condition: Some("attribute_not_exists(leaseUntil) OR leaseUntil < :now"),
+            values: vec![
+                (":zero", number(0)),
+                (":one", number(1)),
+                (":until", number(now.plus(duration))),
+                (":now", number(now)),
+            ],
+        };
+        Ok(match self.table.update(&partition(chat), HEAD, update).await? {
+            Written::Done(item) => Claim::Claimed(Box::new(Lease {
+                chat: chat.clone(),
+                head: head_of(&item),
+                fence: integer(&item, "fence").unwrap_or_default(),
+            })),
+            Written::Refused(item) => {
+                Claim::Busy(integer(&item, "leaseUntil").and_then(Timestamp::from_millis).unwrap_or(now))
+            }
+        })
+    }
+
+    /// Commits to `turn`, or notes how much of its reply has been delivered. One write.
+    pub async fn commit(
+        &self,
+        lease: &Lease,
+        turn: &OpenTurn,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        let json = serde_json::to_string(turn)?;
+        self.update_head(lease, "SET turn = :turn", vec![(":turn", string(json))]).await
+    }
+
+    /// Ends the run: frees the chat and its turn, and keeps what the next run starts from. One write.
+    pub async fn finish(
+        &self,
+        lease: &Lease,
+        ending: &Ending,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        let (mut sets, mut removes, mut values) = (Vec::new(), vec!["leaseUntil", "turn"], Vec::new());
+        if let Some(from) = &ending.context_from {
+            sets.push("contextFrom = :from");
+            values.push((":from", string(from.as_str())));
+        }
+        match &ending.reached {
+            Reached::Unknown => {}
+            Reached::Yes => removes.push("blocked"),
+            Reached::No(failure) => {
+                sets.push("blocked = :blocked");
+                values.push((":blocked", string(serde_json::to_string(failure)?)));
+            }
+        }
+        let set = if sets.is_empty() { String::new() } else { format!("SET {} ", sets.join(", ")) };
+        self.update_head(lease, &format!("{set}REMOVE {}", removes.join(", ")), values).await
+    }
+
+    /// Ends a run that did nothing, or whose turn the next run shall go on with. One write.
+    pub async fn release(&self, lease: &Lease) -> Result<Result<(), Superseded>, HistoryError> {
+        self.update_head(lease, "REMOVE leaseUntil", Vec::new()).await
+    }
+
+    /// Frees a chat whose run is known to be dead: for a program that knows it is alone on its data.
+    pub async fn free(&self, chat: &ChatKey) -> Result<(), HistoryError> {
+        let update = Update { expression: "REMOVE leaseUntil".into(), ..Update::default() };
+        self.table.update(&partition(chat), HEAD, update).await?;
+        Ok(())
+    }
+
+    /// The head of `chat`; an empty one where there is none yet. One read.
+    pub async fn head(&self, chat: &ChatKey) -> Result<Head, HistoryError> {
+        let item = self.table.get(&partition(chat), HEAD).await?;
+        Ok(item.as_ref().map(head_of).unwrap_or_default())
+    }
+
+    /// Notes that `old` is called `new` from `at` on: its history goes on there. Safe to repeat.
+    pub async fn rename(&self, old: &ChatKey, new: &ChatKey, at: Timestamp) -> Result<(), HistoryError> {
+        let link = serde_json::to_string(&Link { chat: old.clone(), at })?;
+        let forward = Update {
+            expression: "SET movedTo = :new".into(),
+            values: vec![(":new", string(partition(new)))],
+            ..Update::default()
+        };
+        let back = Update {
+            // The first word stands: both sides of a migration are told of it, at slightly different times.
+            expression: "SET continues = if_not_exists(continues, :link)".into(),
+            values: vec![(":link", string(link))],
+            ..Update::default()
+        };
+        self.table.update(&partition(new), HEAD, back).await?;
+        self.table.update(&partition(old), HEAD, forward).await?;
+        Ok(())
+    }
+
+    /// Notes that the platform takes messages for this chat again, or (`Some`) no longer.
+    pub async fn set_blocked(
+        &self,
+        chat: &ChatKey,
+        blocked: Option<&DeliveryFailure>,
+    ) -> Result<(), HistoryError> {
+        let update = match blocked {
+            Some(failure) => Update {
+                expression: "SET blocked = :blocked".into(),
+                values: vec![(":blocked", string(serde_json::to_string(failure)?))],
+                ..Update::default()
+            },
+            None => Update { expression: "REMOVE blocked".into(), ..Update::default() },
+        };
+        self.table.update(&partition(chat), HEAD, update).await?;
+        Ok(())
+    }
+
+    /// Notes on a reply why its delivery ended without success.
+    pub async fn note_delivery_failure(
+        &self,
+        reply: &Record,
+        failure: &DeliveryFailure,
+    ) -> Result<(), HistoryError> {
+        let update = Update {
+            expression: "SET deliveryFailure = :failure".into(),
+            condition: Some("attribute_exists(pk)"),
+            values: vec![(":failure", string(serde_json::to_string(failure)?))],
+        };
+        self.table.update(&partition(&reply.chat), reply.key.as_str(), update).await?;
+        Ok(())
+    }
+
+    /// The records that the context of `chat` is made of, in order: from where the head says, or from `also` where
+    /// that is earlier, over the names that the chat has had. One query, as long as the context reaches into no
+    /// earlier name.
+    pub async fn context_records(
+        &self,
+        chat: &ChatKey,
+        head: &Head,
+        also: Option<&SortKey>,
+    ) -> Result<Vec<Record>, HistoryError> {
+        let from = match (&head.context_from, also) {
+            (Some(from), Some(also)) => Some(from.min(also)),
+            (Some(from), None) => Some(from),
+            (None, _) => None,
+        };
+        let mut parts = vec![self.range(chat, from).await?];
+        let mut context_from = head.context_from.clone();
+        let mut link = head.continues.clone();
+        while let Some(Link { chat: earlier, at }) = link
+            && parts.len() < MAX_NAMES
+            && context_from.as_ref().is_none_or(|from| from.ts() <= at)
+        {
+            let head = self.head(&earlier).await?;
+            context_from = context_from.or_else(|| head.context_from.clone());
+            let mut records = self.range(&earlier, context_from.as_ref()).await?;
+            for record in &mut records {
+                // What waits under the earlier name has its own turn there.
+                record.asks = false;
+            }
+            parts.push(records);
+            link = head.continues;
+        }
+        let mut records: Vec<Record> = parts.into_iter().rev().flatten().collect();
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(records)
+    }
+
+    async fn update_head(
+        &self,
+        lease: &Lease,
+        expression: &str,
+        mut values: Vec<(&'static str, aws_sdk_dynamodb::types::AttributeValue)>,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        values.push((":fence", number(lease.fence)));
+        let update = Update { expression: expression.into(), condition: Some("fence = :fence"), values };
+        Ok(match self.table.update(&partition(&lease.chat), HEAD, update).await? {
+            Written::Done(_) => Ok(()),
+            Written::Refused(_) => Err(Superseded),
+        })
+    }
+}
+
+fn head_of(item: &Item) -> Head {
+    fn json<T: for<'de> Deserialize<'de>>(item: &Item, name: &str) -> Option<T> {
+        text(item, name).and_then(|json| serde_json::from_str(json).ok())
+    }
+    Head {
+        context_from: text(item, "contextFrom").and_then(|key| key.parse().ok()),
+        turn: json(item, "turn"),
+        blocked: json(item, "blocked"),
+        continues: json(item, "continues"),
+        moved_to: text(item, "movedTo").and_then(|key| key.parse().ok()),
+    }
+}

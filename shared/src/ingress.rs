@@ -1,0 +1,121 @@
+//! What every door does with a parsed message: append it, then queue its turn. Only then may it be acknowledged.
+
+use std::sync::Arc;
+
+use crate::command::Command;
+use crate::history::{Appended, History, HistoryError, Outcome, Reply};
+use crate::message::{Part, Role, UiMessage};
+use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
+use crate::record::{Draft, Kind, Record};
+use crate::sort_key::SortKey;
+
+/// Appends and enqueues.
+#[derive(Clone)]
+pub struct Ingress {
+    history: History,
+    queue: Arc<dyn TurnQueue>,
+    agent_id: String,
+}
+
+/// A message is not, or not known to be, stored with its turn queued: the platform must deliver it again.
+#[derive(Debug, thiserror::Error)]
+pub enum IngressError {
+    /// It could not be stored.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// It is stored, but its turn is not queued; the redelivery queues it.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+/// What became of a command.
+#[derive(Debug)]
+pub struct Commanded {
+    /// What became of its record.
+    pub appended: Appended,
+    /// What to tell the user, if it has not been told; store it with [`Ingress::confirmed`] once it is.
+    pub confirmation: Option<Confirmation>,
+}
+
+/// A confirmation on its way to the user.
+#[derive(Clone, Debug)]
+pub struct Confirmation {
+    /// The text.
+    pub text: String,
+    /// The command, whose door it goes out by.
+    pub to: Record,
+    /// Where it will be recorded.
+    pub key: SortKey,
+    reply: Reply,
+}
+
+impl Ingress {
+    /// An ingress to `history` and `queue`, for the agent `agent_id`.
+    pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
+        Self { history, queue, agent_id }
+    }
+
+    /// The histories.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The agent's id, under which replies are recorded.
+    pub fn agent_id(&self) -> &str {
+        &self.agent_id
+    }
+
+    /// Appends a message and, if it asks for an answer, queues its turn: also for a duplicate, since its first
+    /// delivery may have crashed between the two.
+    pub async fn receive(&self, draft: &Draft) -> Result<Appended, IngressError> {
+        let appended = self.history.append(draft).await?;
+        if draft.asks {
+            let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone() };
+            self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await?;
+        }
+        Ok(appended)
+    }
+
+    /// Carries out a command, at once and beside any run.
+    ///
+    /// `/new` and `/reset` append a boundary; the text behind `/new` is the new Session's first message.
+    pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
+        let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
+        let own = Draft { kind, asks: false, ..draft.clone() };
+        let appended = self.history.append(&own).await?;
+        if let Command::New { first_message: Some(first_message) } = command {
+            let parts = vec![Part::text(first_message)];
+            let opening = Draft { parts, asks: true, opens_session: true, ..draft.clone() };
+            let appended = self.receive(&opening).await?;
+            return Ok(Commanded { appended, confirmation: None });
+        }
+        let told = appended.outcome != Outcome::Stored && self.is_confirmed(draft, &appended.base).await?;
+        let confirmation = command.confirmation().filter(|_| !told).map(|text| Confirmation {
+            to: self.history.record_of(&own, own.key(), 0),
+            key: appended.base.notice(),
+            reply: Reply {
+                kind: Kind::Notice,
+                channel: draft.channel,
+                chat_id: draft.chat_id.clone(),
+                agent_id: self.agent_id.clone(),
+                message: UiMessage::text("", Role::Assistant, &text),
+                behind: appended.base.clone(),
+                behind_id: draft.message_id.clone(),
+                covers: Vec::new(),
+            },
+            text,
+        });
+        Ok(Commanded { appended, confirmation })
+    }
+
+    /// Records that the user was told. Called after the telling: a crash between the two tells it once more rather
+    /// than never.
+    pub async fn confirmed(&self, draft: &Draft, confirmation: Confirmation) -> Result<Record, IngressError> {
+        Ok(self.history.append_reply(&draft.chat, confirmation.reply).await?)
+    }
+
+    async fn is_confirmed(&self, draft: &Draft, base: &SortKey) -> Result<bool, IngressError> {
+        let records = self.history.message(&draft.chat, base).await?;
+        Ok(records.iter().any(|record| record.key == base.notice()))
+    }
+}

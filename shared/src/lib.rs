@@ -1,0 +1,42 @@
+//! What the functions of Annals share.
+//!
+//! # Layout
+//!
+//! The domain, with no I/O:
+//!
+//! - [`chat_key`]: names of chats and of who speaks in them
+//! - [`sort_key`]: time, message ids, and keys whose byte order is chat order
+//! - [`message`]: the AI SDK's `UIMessage`, kept without loss
+//! - [`record`]: what a history is made of
+//! - [`mod@context`]: what the model sees, a pure function of records and time
+//! - [`command`]: `/new`, `/help` and the others
+//! - [`tokens`]: how many tokens a text takes
+//!
+//! The outside systems, one module each:
+//!
+//! - [`history`]: records in DynamoDB, large bodies in S3
+//! - [`queue`]: turns in SQS, or in the local program's own queue
+//! - [`model`]: language models
+//! - [`channel`]: one module per platform: wire types, verify, parse, send
+//! - [`delivery`]: which channel a reply goes out by
+//!
+//! What ties them: [`ingress`] (append, then enqueue), [`config`], [`clock`], [`problem`] (errors for callers),
+//! [`telemetry`].
+
+pub mod channel;
+pub mod chat_key;
+pub mod clock;
+pub mod command;
+pub mod config;
+pub mod context;
+pub mod delivery;
+pub mod history;
+pub mod ingress;
+pub mod message;
+pub mod model;
+pub mod problem;
+pub mod queue;
+pub mod record;
+pub mod sort_key;
+pub mod telemetry;
+pub mod tokens;

@@ -1,0 +1,331 @@
+//! The message as people's software knows it: the `UIMessage` of the Vercel AI SDK, kept without loss.
+//!
+//! ```json
+//! {"id": "42", "role": "user", "parts": [{"type": "text", "text": "hello"}], "metadata": {"senderName": "Ada"}}
+//! ```
+//!
+//! Parts, metadata and unknown keys are kept as the JSON they came as, in their order; [`PartView`] is the typed
+//! look at one part. So a part type of a later SDK passes through unharmed.
+//!
+//! Source of the shapes: `UIMessage` and `UIMessagePart` in `ai` 6 and 7 (`packages/ai/src/ui/ui-messages.ts`).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// Who speaks in a [`UiMessage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A person, or what a platform says happened.
+    User,
+    /// The agent.
+    Assistant,
+    /// Instructions. Never made of a history; kept where a client stored one.
+    System,
+}
+
+impl Role {
+    /// `user`, `assistant` or `system`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::System => "system",
+        }
+    }
+}
+
+/// One message, as the AI SDK shapes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UiMessage {
+    /// Unique in its chat as listed.
+    pub id: String,
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub parts: Vec<Part>,
+    /// What the platform said about the message; at a reader, also the record's own fields.
+    #[serde(default, skip_serializing_if = "Map::is_empty", deserialize_with = "null_as_empty")]
+    pub metadata: Map<String, Value>,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl UiMessage {
+    /// A message of `parts`, with no metadata.
+    pub fn new(id: impl Into<String>, role: Role, parts: Vec<Part>) -> Self {
+        Self { id: id.into(), role, parts, metadata: Map::new(), extra: Map::new() }
+    }
+
+    /// A message of one text part.
+    pub fn text(id: impl Into<String>, role: Role, text: impl Into<String>) -> Self {
+        Self::new(id, role, vec![Part::text(text)])
+    }
+
+    /// The text parts, joined by newlines: what a person would read aloud.
+    pub fn plain_text(&self) -> String {
+        let texts: Vec<&str> = self
+            .parts
+            .iter()
+            .filter_map(|part| match part.view() {
+                PartView::Text(text) => Some(text),
+                _ => None,
+            })
+            .collect();
+        texts.join("\n")
+    }
+}
+
+/// One part of a message: a JSON object with a string `type`, kept as it came.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Part(Map<String, Value>);
+
+/// Why a JSON value is no part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a message part must be an object with a non-empty string 'type'")]
+pub struct PartError;
+
+impl Part {
+    /// `value`, if it is an object with a non-empty string `type`.
+    pub fn new(value: Value) -> Result<Self, PartError> {
+        match value {
+            Value::Object(map) if map.get("type").and_then(Value::as_str).is_some_and(|t| !t.is_empty()) => {
+                Ok(Self(map))
+            }
+            _ => Err(PartError),
+        }
+    }
+
+    /// `{"type": "text", "text": …}`
+    pub fn text(text: impl Into<String>) -> Self {
+        let mut map = Map::new();
+        map.insert("type".into(), "text".into());
+        map.insert("text".into(), Value::String(text.into()));
+        Self(map)
+    }
+
+    /// `{"type": "file", "mediaType": …, "filename"?: …, "url": …, "providerMetadata"?: {<provider>: …}}`
+    pub fn file(media_type: &str, filename: Option<&str>, url: String, provider: (&str, Value)) -> Self {
+        let mut map = Map::new();
+        map.insert("type".into(), "file".into());
+        map.insert("mediaType".into(), media_type.into());
+        if let Some(name) = filename {
+            map.insert("filename".into(), name.into());
+        }
+        map.insert("url".into(), url.into());
+        map.insert("providerMetadata".into(), json!({ provider.0: provider.1 }));
+        Self(map)
+    }
+
+    /// The `type`.
+    pub fn kind(&self) -> &str {
+        self.get("type").unwrap_or_default()
+    }
+
+    /// The typed look at this part.
+    pub fn view(&self) -> PartView<'_> {
+        match self.kind() {
+            "text" => self.get("text").map_or(PartView::Unknown, PartView::Text),
+            "reasoning" => self.get("text").map_or(PartView::Unknown, PartView::Reasoning),
+            "file" | "reasoning-file" => PartView::File {
+                media_type: self.get("mediaType").unwrap_or("application/octet-stream"),
+                filename: self.get("filename"),
+                url: self.get("url").unwrap_or_default(),
+            },
+            "source-url" => {
+                PartView::Source { title: self.get("title"), locator: self.get("url").unwrap_or_default() }
+            }
+            "source-document" => PartView::Source {
+                title: self.get("title"),
+                locator: self.get("filename").or_else(|| self.get("sourceId")).unwrap_or_default(),
+            },
+            "step-start" => PartView::StepStart,
+            "dynamic-tool" => self.tool(self.get("toolName").unwrap_or_default()),
+            kind => match (kind.strip_prefix("tool-"), kind.strip_prefix("data-")) {
+                (Some(name), _) => self.tool(name),
+                (_, Some(name)) => PartView::Data { name, data: self.0.get("data") },
+                _ => PartView::Unknown,
+            },
+        }
+    }
+
+    /// The part as the JSON object that it is.
+    pub fn as_map(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).and_then(Value::as_str)
+    }
+
+    fn tool<'a>(&'a self, name: &'a str) -> PartView<'a> {
+        PartView::Tool {
+            name,
+            call_id: self.get("toolCallId").unwrap_or_default(),
+            state: self.get("state").unwrap_or_default(),
+            input: self.0.get("input"),
+            output: self.0.get("output"),
+            error: self.get("errorText"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// What a [`Part`] is, as far as this version knows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PartView<'a> {
+    /// `text`
+    Text(&'a str),
+    /// `reasoning`
+    Reasoning(&'a str),
+    /// `file`, and AI SDK 7's `reasoning-file`
+    File {
+        /// An IANA media type.
+        media_type: &'a str,
+        /// A name for people.
+        filename: Option<&'a str>,
+        /// A data URL, a web address, or `<channel>:<file id>`.
+        url: &'a str,
+    },
+    /// `source-url` and `source-document`
+    Source {
+        /// A title for people.
+        title: Option<&'a str>,
+        /// The address, file name or source id.
+        locator: &'a str,
+    },
+    /// `tool-<name>` and `dynamic-tool`
+    Tool {
+        /// The tool's name.
+        name: &'a str,
+        /// Joins a call to its result.
+        call_id: &'a str,
+        /// `input-streaming`, `input-available`, `approval-requested`, `approval-responded`, `output-available`,
+        /// `output-error` or `output-denied`.
+        state: &'a str,
+        /// The arguments, once known.
+        input: Option<&'a Value>,
+        /// The result, once known.
+        output: Option<&'a Value>,
+        /// The error, if the call failed.
+        error: Option<&'a str>,
+    },
+    /// `data-<name>`
+    Data {
+        /// The name.
+        name: &'a str,
+        /// The data.
+        data: Option<&'a Value>,
+    },
+    /// `step-start`
+    StepStart,
+    /// A type of a later version, or a known type without what makes it one.
+    Unknown,
+}
+
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every part type of `UIMessagePart` in AI SDK 6 and 7, each tool state, and what neither knows.
+    const EVERY_PART: &str = r#"[
+        {"type":"text","text":"hi","state":"done","providerMetadata":{"openai":{"itemId":"msg_1"}}},
+        {"type":"reasoning","text":"hm","state":"streaming"},
+        {"type":"reasoning-file","mediaType":"image/png","url":"data:image/png;base64,AA=="},
+        {"type":"custom","kind":"openai.compaction","providerMetadata":{"openai":{"x":1}}},
+        {"type":"file","mediaType":"image/png","filename":"a.png","url":"https://example.com/a.png"},
+        {"type":"source-url","sourceId":"s1","url":"https://example.com","title":"T"},
+        {"type":"source-document","sourceId":"s2","mediaType":"application/pdf","title":"D","filename":"d.pdf"},
+        {"type":"step-start"},
+        {"type":"data-weather","id":"w","data":{"t":21.5,"n":null,"big":9007199254740993}},
+        {"type":"tool-search","toolCallId":"c0","state":"input-streaming","input":{"q":"par"}},
+        {"type":"tool-search","toolCallId":"c1","state":"input-available","input":{"q":"x"},"title":"Search"},
+        {"type":"tool-search","toolCallId":"c2","state":"approval-requested","input":{},"approval":{"id":"a"}},
+        {"type":"tool-search","toolCallId":"c3","state":"approval-responded","input":{},"approval":{"id":"a","approved":false,"reason":"no"}},
+        {"type":"tool-search","toolCallId":"c4","state":"output-available","input":{},"output":[1,2],"preliminary":true},
+        {"type":"tool-search","toolCallId":"c5","state":"output-error","rawInput":"{","errorText":"bad"},
+        {"type":"tool-search","toolCallId":"c6","state":"output-denied","input":{},"approval":{"id":"a","approved":false}},
+        {"type":"dynamic-tool","toolName":"mcp","toolCallId":"c7","state":"output-available","input":{},"output":null,"providerExecuted":true},
+        {"type":"hologram","depth":3}
+    ]"#;
+
+    #[test]
+    fn every_part_is_given_back_as_it_came() {
+        let text = format!(
+            r#"{{"id":"m","role":"assistant","parts":{EVERY_PART},"metadata":{{"z":1,"a":{{"y":[]}}}},"later":true}}"#
+        );
+        let wanted: Value = serde_json::from_str(&text).unwrap();
+        let message: UiMessage = serde_json::from_str(&text).unwrap();
+        // Compared as text, since the order of keys is kept too.
+        assert_eq!(serde_json::to_string(&message).unwrap(), wanted.to_string());
+    }
+
+    #[test]
+    fn views_name_what_is_known() {
+        let parts: Vec<Part> = serde_json::from_str(EVERY_PART).unwrap();
+        assert_eq!(parts[0].view(), PartView::Text("hi"));
+        assert_eq!(parts[8].view(), PartView::Data { name: "weather", data: parts[8].as_map().get("data") });
+        let PartView::Tool { name, call_id, state, error, .. } = parts[14].view() else { panic!("a tool") };
+        assert_eq!((name, call_id, state, error), ("search", "c5", "output-error", Some("bad")));
+        let PartView::Tool { name, .. } = parts[16].view() else { panic!("a tool") };
+        assert_eq!(name, "mcp");
+        assert_eq!(parts[17].view(), PartView::Unknown);
+    }
+
+    #[test]
+    fn a_part_without_a_type_is_refused() {
+        for bad in [json!(null), json!("text"), json!({}), json!({"type": 1}), json!({"type": ""})] {
+            assert_eq!(Part::new(bad), Err(PartError));
+        }
+    }
+
+    #[test]
+    fn null_metadata_is_none() {
+        let message: UiMessage =
+            serde_json::from_str(r#"{"id":"m","role":"user","parts":[],"metadata":null}"#).unwrap();
+        assert!(message.metadata.is_empty());
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            (-1e15..1e15_f64).prop_map(Value::from),
+            ".{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((".{0,6}", inner), 0..4)
+                    .prop_map(|entries| Value::Object(entries.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn unknown_parts_keys_and_metadata_survive(part in json_value(), meta in json_value(), key in "[a-z]{7,9}") {
+            let wanted = json!({
+                "id": "m", "role": "user", "parts": [{"type": "later-thing", "value": part}],
+                "metadata": {"m": meta}, key: part,
+            });
+            let message: UiMessage = serde_json::from_str(&wanted.to_string()).unwrap();
+            prop_assert_eq!(serde_json::to_string(&message).unwrap(), wanted.to_string());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Errors as callers see them: `application/problem+json` (RFC 9457).
+//!
+//! ```json
+//! {"type": "urn:annals:problem:missing-user", "title": "userId is missing", "status": 400,
+//!  "detail": "give the id of the person who speaks as \"userId\""}
+//! ```
+//!
+//! Titles and details are written here or by a parser, never taken from an internal error, so internals cannot leak.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// An error for a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The last part of the stable `type`: `urn:annals:problem:<kind>`.
+    pub kind: &'static str,
+    /// What is wrong, the same for every problem of this kind.
+    pub title: &'static str,
+    /// What is wrong here, and what to do.
+    pub detail: String,
+}
+
+impl Problem {
+    /// 400: the request is not what the route takes.
+    pub fn bad_request(kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, kind, title, detail: detail.into() }
+    }
+
+    /// 401: no or wrong credentials; the same for every way they can be wrong.
+    pub fn unauthorized(detail: &'static str) -> Self {
+        Self {
+            status: StatusCode::UNAUTHORIZED,
+            kind: "unauthorized",
+            title: "Not authorized",
+            detail: detail.into(),
+        }
+    }
+
+    /// 413: the body is too large.
+    pub fn too_large(limit: &'static str) -> Self {
+        Self {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            kind: "too-large",
+            title: "The body is too large",
+            detail: format!("a request may have at most {limit}"),
+        }
+    }
+
+    /// 404: no such route.
+    pub fn not_found() -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            kind: "not-found",
+            title: "No such route",
+            detail: "see the routes in the README".into(),
+        }
+    }
+
+    /// 405: the route is there, but not for this method.
+    pub fn method_not_allowed() -> Self {
+        Self {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            kind: "method-not-allowed",
+            title: "The route does not take this method",
+            detail: "see the routes in the README".into(),
+        }
+    }
+
+    /// 503: storing or queueing failed; nothing was acknowledged, and the same request may succeed later.
+    pub fn unavailable() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "unavailable",
+            title: "Not stored",
+            detail: "the message could not be stored and queued; send the same request again".into(),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "type": format!("urn:annals:problem:{}", self.kind),
+            "title": self.title,
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let mut response = (self.status, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,227 @@
+//! What a history is made of: [`Draft`] on the way in, [`Record`] once stored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::chat_key::{ActorKey, ChatKey, KeyError};
+use crate::message::{Part, Role, UiMessage};
+use crate::sort_key::{MessageId, SortKey, Timestamp};
+
+/// The door that a message came in by, or that a reply goes out by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Channel {
+    /// A Telegram bot.
+    Telegram,
+    /// A Lark (Feishu) bot.
+    Lark,
+    /// A Discord application.
+    Discord,
+    /// The HTTP API.
+    Http,
+    /// `useChat` of the AI SDK.
+    Web,
+    /// `cargo run -- chat`.
+    Terminal,
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A message of a person or a reply of the agent.
+    Normal,
+    /// What a platform says happened (a title changed, somebody joined): in the Context, but no interaction.
+    Event,
+    /// A later form of an earlier message.
+    Revision,
+    /// A summary that stands for a range of compacted messages.
+    Summary,
+    /// The start of a new Session (`/new`, `/reset`): listed, never in the Context.
+    Boundary,
+    /// A confirmation or a failure notice: listed, never in the Context.
+    Notice,
+}
+
+macro_rules! string_enum {
+    ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// The name as stored and listed.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+        impl FromStr for $type {
+            type Err = UnknownName;
+            fn from_str(name: &str) -> Result<Self, UnknownName> {
+                match name { $($name => Ok(Self::$variant),)+ _ => Err(UnknownName(name.to_owned())) }
+            }
+        }
+    };
+}
+string_enum!(Channel {
+    Telegram => "telegram", Lark => "lark", Discord => "discord", Http => "http", Web => "web", Terminal => "terminal",
+});
+string_enum!(Kind {
+    Normal => "normal", Event => "event", Revision => "revision", Summary => "summary", Boundary => "boundary",
+    Notice => "notice",
+});
+
+/// A stored name that this version does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown name {0:?}")]
+pub struct UnknownName(String);
+
+/// A message as a door hands it in: everything about its record that comes from the event alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// The chat it belongs to.
+    pub chat: ChatKey,
+    /// The door.
+    pub channel: Channel,
+    /// The platform's id of the window, which a reply is sent to.
+    pub chat_id: String,
+    /// The platform's bare id of who speaks.
+    pub user_id: String,
+    /// Unique in the chat.
+    pub message_id: MessageId,
+    /// When it was said, by the event.
+    pub ts: Timestamp,
+    /// When this form of it was made, where the platform says so: orders the forms of one message, so that a late
+    /// redelivery of an older form is met as the duplicate it is.
+    pub form_ts: Option<Timestamp>,
+    /// Who speaks.
+    pub role: Role,
+    /// [`Kind::Normal`], [`Kind::Event`] or [`Kind::Boundary`].
+    pub kind: Kind,
+    /// What is said.
+    pub parts: Vec<Part>,
+    /// What the platform says about it: `senderName`, `chatType`, `replyTo`, `forward`, …
+    pub metadata: Map<String, Value>,
+    /// The platform's id of the album that it is one item of.
+    pub album: Option<String>,
+    /// Whether it asks the agent for an answer.
+    pub asks: bool,
+    /// Whether it is the text that came with a boundary of the same id, and so stands directly behind it.
+    pub opens_session: bool,
+}
+
+impl Draft {
+    /// Where it is stored, unless another form of it is there already.
+    pub fn key(&self) -> SortKey {
+        let base = SortKey::message(self.ts, &self.message_id);
+        if self.opens_session { base.opening_message() } else { base }
+    }
+
+    /// Who speaks, as a key.
+    pub fn actor(&self) -> Result<ActorKey, KeyError> {
+        ActorKey::new(self.chat.clone(), &self.user_id)
+    }
+}
+
+/// Why a reply did not reach its platform.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryFailure {
+    /// What the platform said.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// One stored entry of a history, as read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The chat it is stored under; an earlier name of the chat for records from before a migration.
+    pub chat: ChatKey,
+    /// Where it stands.
+    pub key: SortKey,
+    /// The door.
+    pub channel: Channel,
+    /// The platform's id of the window.
+    pub chat_id: String,
+    /// The platform's bare id of who speaks; the agent's id on replies.
+    pub user_id: String,
+    /// The message's own id, shared by all its forms.
+    pub message_id: MessageId,
+    /// The time of its place: its own, or on a reply that of the newest message it covers.
+    pub ts: Timestamp,
+    /// The clock's time when it was appended.
+    pub sent_at: Timestamp,
+    /// See [`Draft::form_ts`].
+    pub form_ts: Option<Timestamp>,
+    /// Which form of the message this is: 0 the first, then 1, 2, …
+    pub revision: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// The message, with the platform's metadata.
+    pub message: UiMessage,
+    /// The token estimate of `message`.
+    pub tokens: u32,
+    /// When it may leave the table, in epoch seconds; never where absent.
+    pub expires_at: Option<i64>,
+    /// See [`Draft::album`].
+    pub album: Option<String>,
+    /// Whether it asks for an answer.
+    pub asks: bool,
+    /// On replies and failure notices: the bases of the messages that it answers.
+    pub covers: Vec<SortKey>,
+    /// On replies: why delivery ended without success.
+    pub delivery_failure: Option<DeliveryFailure>,
+}
+
+impl Record {
+    /// Who speaks.
+    pub fn role(&self) -> Role {
+        self.message.role
+    }
+
+    /// Whether this is a person's own message: what keeps a Session fresh.
+    pub fn is_interaction(&self) -> bool {
+        self.role() == Role::User && matches!(self.kind, Kind::Normal)
+    }
+
+    /// Whether the chat is one of several people, by what the platform said.
+    pub fn is_group(&self) -> bool {
+        matches!(self.message.metadata.get("chatType").and_then(Value::as_str), Some("group" | "supergroup"))
+    }
+
+    /// The message as readers get it: listed id (`<messageId>@<n>` for revision n), and in `metadata` beside what
+    /// the platform said `ts, chatKey, channel, chatId, userId, actorKey, messageId, kind`, on replies `sentAt`.
+    pub fn listed(&self) -> UiMessage {
+        let mut message = self.message.clone();
+        message.id = match self.revision {
+            0 => self.message_id.to_string(),
+            n => format!("{}@{n}", self.message_id),
+        };
+        let actor = ActorKey::new(self.chat.clone(), &self.user_id).map(|a| a.to_string());
+        let own = json!({
+            "ts": self.ts,
+            "chatKey": self.chat,
+            "channel": self.channel,
+            "chatId": self.chat_id,
+            "userId": self.user_id,
+            "actorKey": actor.ok(),
+            "messageId": self.message_id,
+            "kind": self.kind,
+        });
+        if let Value::Object(own) = own {
+            message.metadata.extend(own);
+        }
+        if self.role() == Role::Assistant {
+            message.metadata.insert("sentAt".into(), json!(self.sent_at));
+        }
+        if let Some(failure) = &self.delivery_failure {
+            message.metadata.insert("deliveryFailure".into(), json!(failure));
+        }
+        message
+    }
+}

@@ -1,0 +1,333 @@
+//! Where a record stands in its chat: [`SortKey`], whose byte order is chat order.
+//!
+//! ```text
+//! 1763765920000#00000000000000000042                a message; Telegram's ids are numbers, so they are padded
+//! 1763765920000#00000000000000000042#1message       the text after `/new`; the boundary has the bare key
+//! 1763765920000#00000000000000000042#2revision-0001 its first edit
+//! 1763765920000#00000000000000000042#3notice        a confirmation or failure notice about it
+//! 1763765920000#00000000000000000042#4reply         the reply whose newest covered message it is
+//! 1763765920000#om_dc13264520392913993dd051dba21dcf a message with an id that is no number
+//! ```
+//!
+//! The part before a second `#` is the *base*: it names the message, comes from the event alone, and so is met
+//! again by every redelivery. `#` sorts below every byte of an id, so what hangs on a message stands directly
+//! behind it, before any other message, also one of the same millisecond.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The epoch, the least timestamp.
+    pub const MIN: Self = Self(0);
+    /// The greatest of 13 digits: in the year 2286.
+    pub const MAX: Self = Self(9_999_999_999_999);
+
+    /// `millis` since the epoch, if it is in `0..=9_999_999_999_999`.
+    pub fn from_millis(millis: i64) -> Option<Self> {
+        (Self::MIN.0..=Self::MAX.0).contains(&millis).then_some(Self(millis))
+    }
+
+    /// `seconds` since the epoch, as Telegram counts; brought into range where it is not.
+    pub fn from_secs(seconds: i64) -> Self {
+        Self(seconds.saturating_mul(1000).clamp(Self::MIN.0, Self::MAX.0))
+    }
+
+    /// Milliseconds since the epoch.
+    pub fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// This much later, at most [`Timestamp::MAX`].
+    #[must_use]
+    pub fn plus(self, duration: std::time::Duration) -> Self {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(millis).min(Self::MAX.0))
+    }
+
+    /// How much later this is than `earlier`; zero where it is not later.
+    pub fn since(self, earlier: Self) -> std::time::Duration {
+        std::time::Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The platform's or the caller's id of a message: 1 to 256 bytes without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct MessageId(String);
+
+/// The longest [`MessageId`], in bytes; escaped and with its suffix it fits DynamoDB's 1,024 byte sort key.
+pub const MAX_MESSAGE_ID_BYTES: usize = 256;
+
+/// Why a string is no message id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageIdError {
+    /// It is the empty string.
+    #[error("a message id is empty")]
+    Empty,
+    /// It is longer than [`MAX_MESSAGE_ID_BYTES`].
+    #[error("a message id of {0} bytes is longer than {MAX_MESSAGE_ID_BYTES}")]
+    TooLong(usize),
+    /// It holds a control character.
+    #[error("a message id holds the control character U+{:04X}", *.0 as u32)]
+    ControlCharacter(char),
+}
+
+impl MessageId {
+    /// `id`, checked.
+    pub fn new(id: impl Into<String>) -> Result<Self, MessageIdError> {
+        let id = id.into();
+        if id.is_empty() {
+            return Err(MessageIdError::Empty);
+        }
+        if id.len() > MAX_MESSAGE_ID_BYTES {
+            return Err(MessageIdError::TooLong(id.len()));
+        }
+        match id.chars().find(|c| c.is_control()) {
+            Some(c) => Err(MessageIdError::ControlCharacter(c)),
+            None => Ok(Self(id)),
+        }
+    }
+
+    /// The id of a message that its platform numbers.
+    pub fn number(id: u64) -> Self {
+        Self(id.to_string())
+    }
+
+    /// The id of what hangs on this message: `<id>/reply`, `<id>/notice`, `<id>/boundary`. It may be longer than
+    /// [`MAX_MESSAGE_ID_BYTES`], since no sort key is made of it.
+    #[must_use]
+    pub fn derived(&self, what: &str) -> Self {
+        Self(format!("{}/{what}", self.0))
+    }
+
+    /// The id as a string slice.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for MessageId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Derived ids are read back too, so only emptiness is checked here.
+        let id = String::deserialize(deserializer)?;
+        if id.is_empty() { Err(serde::de::Error::custom(MessageIdError::Empty)) } else { Ok(Self(id)) }
+    }
+}
+
+/// The sort key of a record: byte order is chat order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct SortKey(String);
+
+/// The string is no sort key of a record (a head or marker, or another program's).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a sort key of a record: expected <13 digits>#<messageId>")]
+pub struct SortKeyError;
+
+impl SortKey {
+    /// Where a message with this time and id stands.
+    pub fn message(ts: Timestamp, id: &MessageId) -> Self {
+        Self(format!("{:013}#{}", ts.0, encode_id(id.as_str())))
+    }
+
+    /// The key of the message that this key is, or hangs on.
+    #[must_use]
+    pub fn base(&self) -> Self {
+        let end = self.0[14..].find('#').map_or(self.0.len(), |at| 14 + at);
+        Self(self.0[..end].to_owned())
+    }
+
+    /// The text that came with a boundary (`/new <text>`), directly behind it.
+    #[must_use]
+    pub fn opening_message(&self) -> Self {
+        self.with_suffix("1message")
+    }
+
+    /// The `number`th later form of the message, from 1.
+    #[must_use]
+    pub fn revision(&self, number: u32) -> Self {
+        self.with_suffix(&format!("2revision-{number:04}"))
+    }
+
+    /// A confirmation or failure notice about the message.
+    #[must_use]
+    pub fn notice(&self) -> Self {
+        self.with_suffix("3notice")
+    }
+
+    /// The reply whose newest covered message this is.
+    #[must_use]
+    pub fn reply(&self) -> Self {
+        self.with_suffix("4reply")
+    }
+
+    /// The least string above this key and all that hangs on it, for range queries.
+    pub fn end_of_base(&self) -> String {
+        format!("{}#~", self.base().0)
+    }
+
+    /// Whether this is the place of a reply.
+    pub fn is_reply(&self) -> bool {
+        self.0.ends_with("#4reply")
+    }
+
+    /// The time in the key.
+    pub fn ts(&self) -> Timestamp {
+        Timestamp(self.0[..13].parse().unwrap_or(0))
+    }
+
+    /// The key as a string slice.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn with_suffix(&self, suffix: &str) -> Self {
+        Self(format!("{}#{suffix}", self.base().0))
+    }
+}
+
+impl fmt::Display for SortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for SortKey {
+    type Err = SortKeyError;
+
+    fn from_str(key: &str) -> Result<Self, SortKeyError> {
+        let bytes = key.as_bytes();
+        let is_key = bytes.len() > 14
+            && bytes[..13].iter().all(u8::is_ascii_digit)
+            && bytes[13] == b'#'
+            && bytes[14] != b'#';
+        if is_key { Ok(Self(key.to_owned())) } else { Err(SortKeyError) }
+    }
+}
+
+impl<'de> Deserialize<'de> for SortKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// An injective spelling of `id` that keeps the order of numbers and holds no byte up to `#`.
+fn encode_id(id: &str) -> String {
+    if let Ok(number) = id.parse::<u64>()
+        && number.to_string() == id
+    {
+        return format!("{number:020}");
+    }
+    let mut encoded = String::with_capacity(id.len() + 1);
+    // Keeps a text that looks like a padded number, or like this mark, apart from them.
+    if id.starts_with('~') || (id.len() == 20 && id.bytes().all(|b| b.is_ascii_digit())) {
+        encoded.push('~');
+    }
+    for c in id.chars() {
+        match c {
+            ' ' => encoded.push_str("%20"),
+            '!' => encoded.push_str("%21"),
+            '"' => encoded.push_str("%22"),
+            '#' => encoded.push_str("%23"),
+            '%' => encoded.push_str("%25"),
+            other => encoded.push(other),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(millis: i64, id: &str) -> SortKey {
+        SortKey::message(Timestamp::from_millis(millis).unwrap(), &MessageId::new(id).unwrap())
+    }
+
+    #[test]
+    fn numbers_of_one_second_keep_their_order() {
+        let keys: Vec<_> = ["9", "10", "99", "100", "18446744073709551615"].map(|id| key(1000, id)).into();
+        assert!(keys.is_sorted(), "{keys:?}");
+        assert_eq!(keys[0].as_str(), "0000000001000#00000000000000000009");
+    }
+
+    #[test]
+    fn what_hangs_on_a_message_stands_behind_it_and_before_the_next() {
+        let base = key(1000, "a");
+        let chain = [
+            base.clone(),
+            base.opening_message(),
+            base.revision(1),
+            base.revision(2),
+            base.revision(10),
+            base.notice(),
+            base.reply(),
+            key(1000, "a$"),
+            key(1000, "a!"),
+            key(1001, "0"),
+        ];
+        assert!(chain.is_sorted(), "{chain:#?}");
+        assert!(chain[1..7].iter().all(|k| k.base() == base));
+        assert!(chain[6].as_str() < base.end_of_base().as_str());
+        assert!(chain[7].as_str() > base.end_of_base().as_str());
+    }
+
+    #[test]
+    fn the_longest_id_fits_a_dynamodb_sort_key() {
+        let longest = key(1, &"#".repeat(MAX_MESSAGE_ID_BYTES)).revision(u32::MAX);
+        assert!(longest.as_str().len() <= 1024);
+        assert_eq!(MessageId::new("x".repeat(257)), Err(MessageIdError::TooLong(257)));
+    }
+
+    #[test]
+    fn heads_and_markers_are_no_records() {
+        for other in
+            ["!head", "!id#42", "", "1763765920000", "1763765920000#", "176376592000x#1", "1763765920000##1"]
+        {
+            assert_eq!(other.parse::<SortKey>(), Err(SortKeyError), "{other:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_ids_share_a_key(a in "[0-9~#%!\" 2a]{1,21}", b in "[0-9~#%!\" 2a]{1,21}") {
+            prop_assert_eq!(a == b, key(5, &a) == key(5, &b));
+        }
+
+        #[test]
+        fn any_id_gives_a_key_that_reads_back(ts in 0..=9_999_999_999_999_i64, id in "[^\\p{Cc}]{1,60}") {
+            let base = key(ts, &id);
+            prop_assert_eq!(&base.as_str().parse::<SortKey>().unwrap(), &base);
+            prop_assert_eq!(base.ts().as_millis(), ts);
+            prop_assert_eq!(&base.reply().base(), &base);
+            prop_assert_eq!(&base.base(), &base);
+        }
+
+        #[test]
+        fn byte_order_is_order_of_time_then_number(a in (0..5_i64, 0..u64::MAX), b in (0..5_i64, 0..u64::MAX)) {
+            let (x, y) = (key(a.0, &a.1.to_string()), key(b.0, &b.1.to_string()));
+            prop_assert_eq!(a.cmp(&b), x.cmp(&y));
+        }
+    }
+}

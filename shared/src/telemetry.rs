@@ -1,0 +1,22 @@
+//! Logs: structured, one line each, naming chats by their [session id](crate::chat_key::SessionId) and never
+//! carrying a text or a secret.
+
+use tracing_subscriber::EnvFilter;
+
+/// JSON lines to standard output, as CloudWatch reads them. `RUST_LOG` chooses what is logged.
+pub fn init_json() {
+    let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter("info"));
+    // A second call (a test's) keeps the first.
+    drop(subscriber.with_current_span(false).with_target(false).try_init());
+}
+
+/// Lines for people to standard error.
+pub fn init_terminal() {
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter("warn,annals=info"));
+    drop(subscriber.with_target(false).try_init());
+}
+
+fn filter(default: &str) -> EnvFilter {
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
+}
