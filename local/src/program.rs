@@ -29,7 +29,7 @@ use crate::stores::{BUCKET, DataLock, Stores, TABLE, lock};
 const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
 
 /// How long a run may hold a chat: longer than any lasts, since no other process is there to take it over.
-const LEASE: Duration = Duration::from_secs(3600);
+const LEASE: Duration = Duration::from_hours(1);
 
 /// A program that is ready to serve.
 pub struct Program {

@@ -27,7 +27,7 @@ enum Outcome {
 pub async fn replay(target: &Target, paths: &[PathBuf]) -> anyhow::Result<()> {
     let files = files(paths)?;
     anyhow::ensure!(!files.is_empty(), "there is no .json file in what was given");
-    let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build()?;
+    let client = reqwest::Client::builder().timeout(Duration::from_mins(1)).build()?;
     let (mut accepted, mut refused, mut failed, mut skipped) = (0, 0, 0, 0);
     for file in &files {
         let outcome = post(&client, target, file).await?;

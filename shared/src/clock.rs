@@ -93,15 +93,15 @@ mod tests {
         let sleeper = tokio::spawn({
             let clock = clock.clone();
             async move {
-                clock.sleep(Duration::from_secs(48 * 3600)).await;
+                clock.sleep(Duration::from_hours(48)).await;
                 clock.now()
             }
         });
         tokio::task::yield_now().await;
-        clock.advance(Duration::from_secs(47 * 3600));
+        clock.advance(Duration::from_hours(47));
         tokio::task::yield_now().await;
         assert!(!sleeper.is_finished());
-        clock.advance(Duration::from_secs(3600));
+        clock.advance(Duration::from_hours(1));
         assert_eq!(sleeper.await.unwrap().as_millis(), 1_000 + 48 * 3_600_000);
     }
 }

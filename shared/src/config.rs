@@ -109,13 +109,13 @@ impl StoreConfig {
 pub fn retention(env: Env<'_>) -> Result<Retention, ConfigError> {
     Ok(Retention {
         stale_after: stale_after(env)?,
-        archive_grace: env.duration("ARCHIVE_GRACE", Duration::from_secs(168 * 3600))?,
+        archive_grace: env.duration("ARCHIVE_GRACE", Duration::from_hours(168))?,
         archive: env.choice("ARCHIVE_ON_COMPACT", &[("true", true), ("false", false)], &true)?,
     })
 }
 
 fn stale_after(env: Env<'_>) -> Result<Option<Duration>, ConfigError> {
-    let stale_after = env.duration("SESSION_STALE_AFTER", Duration::from_secs(48 * 3600))?;
+    let stale_after = env.duration("SESSION_STALE_AFTER", Duration::from_hours(48))?;
     Ok(Some(stale_after).filter(|duration| !duration.is_zero()))
 }
 
@@ -241,10 +241,8 @@ pub struct TelegramConfig {
 impl TelegramConfig {
     /// From the environment: all of it, none of it (`None`), or an error that names what is missing.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
-        let (token, secret) = match all_or_none(env, ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"])? {
-            Some([token, secret]) => (token, secret),
-            None => return Ok(None),
-        };
+        let variables = ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"];
+        let Some([token, secret]) = all_or_none(env, variables)? else { return Ok(None) };
         let bot_id = token.split_once(':').and_then(|(id, _)| id.parse().ok()).ok_or_else(|| {
             ConfigError::new("TELEGRAM_BOT_TOKEN", "must look like 123456:ABC…, as @BotFather gives it")
         })?;
@@ -286,7 +284,7 @@ fn all_or_none<const N: usize>(env: Env<'_>, names: [&str; N]) -> Result<Option<
 /// A key of the HTTP API.
 #[derive(Clone, Debug)]
 pub struct ApiKey {
-    /// Its name: part of the ChatKeys of its conversations.
+    /// Its name: part of the keys of its conversations.
     pub name: String,
     /// What a caller sends as `Authorization: Bearer <secret>`.
     pub secret: SecretString,
@@ -336,7 +334,7 @@ mod tests {
     #[test]
     fn with_nothing_set_the_defaults_hold() {
         let view = with(&[], ViewConfig::from_env).unwrap();
-        assert_eq!(view.stale_after, Some(Duration::from_secs(48 * 3600)));
+        assert_eq!(view.stale_after, Some(Duration::from_hours(48)));
         assert_eq!((view.window, view.fresh), (128_000, false));
         assert_eq!(view.policy(400).token_budget, 102_000);
         assert!(with(&[], TelegramConfig::from_env).unwrap().is_none());

@@ -140,10 +140,9 @@ impl Deliverer {
     pub async fn show_typing(&self, to: &Record) {
         if let (Some(client), Channel::Telegram, Some(address)) =
             (&self.telegram, to.channel, Address::of(to))
+            && let Err(error) = client.send_typing(&address).await
         {
-            if let Err(error) = client.send_typing(&address).await {
-                tracing::debug!(chat = %to.chat.session_id(), %error, "typing indicator not shown");
-            }
+            tracing::debug!(chat = %to.chat.session_id(), %error, "typing indicator not shown");
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct Retention {
 impl Retention {
     /// When a record that arrives at `arrival` may leave the table, in epoch seconds.
     pub fn expires_at(&self, arrival: Timestamp) -> Option<i64> {
-        const WHERE_NEVER_STALE: Duration = Duration::from_secs(48 * 3600);
+        const WHERE_NEVER_STALE: Duration = Duration::from_hours(48);
         let stay = self.stale_after.unwrap_or(WHERE_NEVER_STALE) + self.archive_grace;
         self.archive.then(|| arrival.plus(stay).as_millis() / 1000)
     }

@@ -107,7 +107,7 @@ impl Part {
     }
 
     /// `{"type": "file", "mediaType": …, "filename"?: …, "url": …, "providerMetadata"?: {<provider>: …}}`
-    pub fn file(media_type: &str, filename: Option<&str>, url: String, provider: (&str, Value)) -> Self {
+    pub fn file(media_type: &str, filename: Option<&str>, url: String, provider: (&str, &Value)) -> Self {
         let mut map = Map::new();
         map.insert("type".into(), "file".into());
         map.insert("mediaType".into(), media_type.into());

@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::message::{PartView, Role, UiMessage};
 
 /// How long one request may take.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_mins(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A model that answers.

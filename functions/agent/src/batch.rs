@@ -61,18 +61,15 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<String>) {
     for message in event.records {
         let id = message.message_id.clone().unwrap_or_default();
         let body = message.body.as_deref().unwrap_or_default();
-        match serde_json::from_str::<Turn>(body) {
-            Ok(turn) => {
-                let group = groups.entry(turn.chat).or_default();
-                group.from = Some(group.from.take().map_or(turn.from.clone(), |from| from.min(turn.from)));
-                group.deliveries = group.deliveries.max(deliveries(&message));
-                group.messages.push((id, message.receipt_handle));
-            }
-            Err(_) => {
-                tracing::error!(message_id = id, "a queue message is no turn");
-                unreadable.push(id);
-            }
-        }
+        let Ok(turn) = serde_json::from_str::<Turn>(body) else {
+            tracing::error!(message_id = id, "a queue message is no turn");
+            unreadable.push(id);
+            continue;
+        };
+        let group = groups.entry(turn.chat).or_default();
+        group.from = Some(group.from.take().map_or(turn.from.clone(), |from| from.min(turn.from)));
+        group.deliveries = group.deliveries.max(deliveries(&message));
+        group.messages.push((id, message.receipt_handle));
     }
     (groups, unreadable)
 }

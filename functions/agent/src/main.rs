@@ -16,7 +16,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
 /// The function's timeout in the template, after which no run of it is alive.
-const LEASE: Duration = Duration::from_secs(300);
+const LEASE: Duration = Duration::from_mins(5);
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {

@@ -7,6 +7,7 @@ use annals_shared::config::ApiKey;
 use annals_shared::problem::Problem;
 use aws_lc_rs::{constant_time, digest};
 use axum::extract::FromRequestParts;
+use axum::http::HeaderValue;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use secrecy::ExposeSecret;
@@ -51,7 +52,7 @@ impl FromRequestParts<Arc<Http>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Problem> {
-        let header = parts.headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+        let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         caller(header, &http.keys)
             .ok_or_else(|| Problem::unauthorized("send a known API key as 'Authorization: Bearer <key>'"))
     }

@@ -34,6 +34,7 @@ pub(crate) struct PageQuery {
 
 /// `{messages, before, after}`
 #[derive(Debug, Serialize)]
+#[allow(clippy::struct_field_names, reason = "the names are the route's")]
 struct Messages {
     messages: Vec<UiMessage>,
     before: Option<String>,

@@ -96,10 +96,8 @@ pub(crate) async fn reset(
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
     let body = body_bytes(body)?;
-    let user_id = match body.is_empty() {
-        true => None,
-        false => parse_body(&body)?.user_id.map(|id| user_id(Some(id))).transpose()?,
-    };
+    let given = if body.is_empty() { None } else { parse_body(&body)?.user_id };
+    let user_id = given.map(|id| user_id(Some(id))).transpose()?;
     let message = Message {
         user_id: user_id.unwrap_or_else(|| caller.name.clone()),
         parts: vec![Part::text("/reset")],
@@ -124,7 +122,7 @@ impl Message {
             user_id: user_id(body.user_id)?,
             parts: parts(body.text, body.parts)?,
             id: body.message_id.map(message_id).transpose()?,
-            ts: body.ts.map(timestamp).transpose()?,
+            ts: body.ts.as_ref().map(timestamp).transpose()?,
         })
     }
 
@@ -148,16 +146,13 @@ impl Http {
     ) -> Result<Response, Failure> {
         ActorKey::new(chat.clone(), &message.user_id).map_err(|error| bad_user(error.to_string()))?;
         let now = self.clock.now();
-        let (message_id, ts) = match &message.id {
+        let (message_id, ts) = if let Some(id) = &message.id {
             // One id is one message, whatever time comes with it: the first time that came stands.
-            Some(id) => {
-                let ts = self.ingress.history().first_time(&chat, id, message.ts.unwrap_or(now)).await?;
-                (id.clone(), ts)
-            }
-            None => {
-                let id = MessageId::new((self.new_id)()).map_err(|e| bad_message_id(e.to_string()))?;
-                (id, message.ts.unwrap_or(now))
-            }
+            let ts = self.ingress.history().first_time(&chat, id, message.ts.unwrap_or(now)).await?;
+            (id.clone(), ts)
+        } else {
+            let id = MessageId::new((self.new_id)()).map_err(|error| bad_message_id(error.to_string()))?;
+            (id, message.ts.unwrap_or(now))
         };
         let draft = Draft {
             chat_id: chat.chat_id().to_owned(),
@@ -294,7 +289,7 @@ fn bad_message_id(detail: String) -> Problem {
     Problem::bad_request("bad-message-id", "The messageId is unusable", detail)
 }
 
-fn timestamp(value: Value) -> Result<Timestamp, Problem> {
+fn timestamp(value: &Value) -> Result<Timestamp, Problem> {
     value.as_i64().and_then(Timestamp::from_millis).ok_or_else(|| {
         let detail = "give milliseconds since 1970 as a whole number of at most 13 digits";
         Problem::bad_request("bad-ts", "The ts is no time", detail)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::channel::telegram::parse::{self, Bot, Incoming, Settings};
-use annals_shared::channel::telegram::verify::secret_matches;
+use annals_shared::channel::telegram::verify::{SECRET_HEADER, secret_matches};
 use annals_shared::clock::Clock;
 use annals_shared::command::Command;
 use annals_shared::delivery::{Deliverer, DeliveryError, Parcel};
@@ -21,7 +21,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::routing::post;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -110,14 +110,14 @@ async fn webhook(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, Problem> {
-    let header = headers.get("x-telegram-bot-api-secret-token").map(|value| value.as_bytes());
+    let header = headers.get(SECRET_HEADER).map(HeaderValue::as_bytes);
     if !secret_matches(header, telegram.secret.expose_secret()) {
         return Err(Problem::unauthorized("X-Telegram-Bot-Api-Secret-Token is missing or wrong"));
     }
     let body = body.map_err(|_| Problem::too_large("6 MiB"))?;
     let not_an_update =
-        |_| Problem::bad_request("not-an-update", "Not an update", "the body is no JSON object");
-    let update: Value = serde_json::from_slice(&body).map_err(|_| not_an_update(()))?;
+        || Problem::bad_request("not-an-update", "Not an update", "the body is no JSON object");
+    let update: Value = serde_json::from_slice(&body).map_err(|_| not_an_update())?;
 
     let received = async {
         let bot = telegram.identity.bot(parse::needs_username(&update)).await?;
@@ -133,7 +133,7 @@ async fn webhook(
     };
     match received.await {
         Ok(Some(())) => Ok(StatusCode::OK),
-        Ok(None) => Err(not_an_update(())),
+        Ok(None) => Err(not_an_update()),
         Err::<_, WebhookError>(error) => {
             tracing::error!(%error, "an update is not stored; Telegram will deliver it again");
             Err(Problem::unavailable())

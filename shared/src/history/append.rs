@@ -60,7 +60,7 @@ pub struct Reply {
 
 /// A form of a message: all that tells forms apart.
 struct Form {
-    form_ts: Option<Timestamp>,
+    made_at: Option<Timestamp>,
     revision: u32,
     digest: Option<String>,
 }
@@ -244,7 +244,7 @@ impl History {
 
 fn form_of(item: &Item) -> Form {
     Form {
-        form_ts: item::integer(item, "formTs").and_then(Timestamp::from_millis),
+        made_at: item::integer(item, "formTs").and_then(Timestamp::from_millis),
         revision: item::integer(item, "revision").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         digest: item::stored_digest(item),
     }
@@ -253,7 +253,7 @@ fn form_of(item: &Item) -> Form {
 /// Whether a form is stored already: the newest says the same, or the platform sent this very form before.
 fn is_known(forms: &[Form], form_ts: Option<Timestamp>, digest: &str) -> bool {
     let same = |form: &Form| form.digest.as_deref() == Some(digest);
-    let newest = forms.iter().max_by_key(|form| (form.form_ts, form.revision));
-    newest.is_some_and(|newest| same(newest) && form_ts >= newest.form_ts)
-        || (form_ts.is_some() && forms.iter().any(|form| form.form_ts == form_ts && same(form)))
+    let newest = forms.iter().max_by_key(|form| (form.made_at, form.revision));
+    newest.is_some_and(|newest| same(newest) && form_ts >= newest.made_at)
+        || (form_ts.is_some() && forms.iter().any(|form| form.made_at == form_ts && same(form)))
 }

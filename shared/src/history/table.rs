@@ -215,7 +215,7 @@ pub(crate) fn string(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
 }
 
-pub(crate) fn number(value: impl ToString) -> AttributeValue {
+pub(crate) fn number<T: ToString + Copy>(value: T) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 

@@ -359,5 +359,5 @@ fn file(kind: &str, file: View<'_>) -> Option<Part> {
     }
     telegram.insert("kind".into(), kind.into());
     let url = format!("telegram:{id}");
-    Some(Part::file(media_type, filename.as_deref(), url, ("telegram", Value::Object(telegram))))
+    Some(Part::file(media_type, filename.as_deref(), url, ("telegram", &Value::Object(telegram))))
 }

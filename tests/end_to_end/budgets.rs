@@ -1,0 +1,173 @@
+//! What a message costs, by the store's own `ConsumedCapacity`: the budgets of the design, at 10, 100 and 1,000
+//! messages. A figure here is a promise; a change that breaks it must not pass.
+
+use std::time::Duration;
+
+use annals_agent::Agent;
+use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, ViewConfig, retention};
+use annals_shared::delivery::Deliverer;
+use annals_shared::history::turn::Head;
+use annals_shared::history::{Consumed, History, Outcome};
+use annals_shared::message::{Part, Role};
+use annals_shared::model::Model;
+use annals_shared::record::{Channel, Draft, Kind};
+use annals_shared::sort_key::{MessageId, Timestamp};
+use serde_json::json;
+
+const NOW: i64 = 1_795_305_512_000;
+
+struct Bench {
+    history: History,
+    agent: Agent,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let stores = Stores::open(dir.path()).await.unwrap();
+        let clock = Clock::manual(Timestamp::from_millis(NOW).unwrap());
+        let env = Env::new(&|_| None);
+        let history = History::new(
+            stores.dynamodb,
+            TABLE.into(),
+            stores.s3,
+            BUCKET.into(),
+            clock.clone(),
+            retention(env).unwrap(),
+        );
+        let agent = Agent {
+            history: history.clone(),
+            model: Model::Echo,
+            deliverer: Deliverer::default(),
+            view: ViewConfig::from_env(env).unwrap(),
+            system_prompt: None,
+            agent_id: "annals".into(),
+            lease: Duration::from_mins(5),
+            clock,
+        };
+        Self { history, agent, _dir: dir }
+    }
+
+    async fn append(&self, draft: &Draft) -> (Outcome, Consumed) {
+        self.history.meter().take();
+        let appended = self.history.append(draft).await.unwrap();
+        (appended.outcome, self.history.meter().take())
+    }
+
+    async fn turn(&self, asked: &Draft) -> Consumed {
+        self.history.meter().take();
+        self.agent.run(&asked.chat, Some(&asked.key()), false).await.unwrap();
+        self.history.meter().take()
+    }
+}
+
+/// A message as the Telegram parser makes it, with 300 characters of text.
+fn message(number: u64, asks: bool) -> Draft {
+    let metadata = json!({
+        "senderName": "Ada Lovelace", "senderUsername": "ada_lovelace", "chatType": "supergroup",
+        "replyTo": {"messageId": "123456", "senderName": "Charles Babbage", "text": "Have you seen the new engine?"},
+    });
+    Draft {
+        chat: ChatKey::telegram(-1_001_234_567_890, None),
+        channel: Channel::Telegram,
+        chat_id: "-1001234567890".into(),
+        user_id: "123456789".into(),
+        message_id: MessageId::number(number),
+        ts: Timestamp::from_millis(NOW - 3_600_000 + i64::try_from(number).unwrap() * 1000).unwrap(),
+        form_ts: Timestamp::from_millis(NOW),
+        role: Role::User,
+        kind: Kind::Normal,
+        parts: vec![Part::text("m".repeat(300))],
+        metadata: metadata.as_object().unwrap().clone(),
+        album: None,
+        asks,
+        opens_session: false,
+    }
+}
+
+#[tokio::test]
+async fn an_append_is_one_write_and_a_duplicate_too() {
+    let bench = Bench::new().await;
+    let one_put = Consumed { read_units: 0.0, write_units: 1.0, calls: 1 };
+    for number in 1..=1000 {
+        assert_eq!(
+            bench.append(&message(number, false)).await,
+            (Outcome::Stored, one_put),
+            "message {number}"
+        );
+        if [1, 10, 100, 1000].contains(&number) {
+            assert_eq!(
+                bench.append(&message(1, false)).await,
+                (Outcome::Duplicate, one_put),
+                "after {number}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_four_writes_and_one_query_whatever_the_age_of_the_chat() {
+    for length in [10_u64, 100, 1000] {
+        let bench = Bench::new().await;
+        for number in 1..length {
+            bench.append(&message(number, false)).await;
+        }
+        let asked = message(length, true);
+        bench.append(&asked).await;
+
+        bench.history.meter().take();
+        let records = bench.history.context_records(&asked.chat, &Head::default(), None).await.unwrap();
+        let load = bench.history.meter().take();
+        assert_eq!(records.len() as u64, length);
+        // Under 1 MB it is one page, and a strongly consistent read takes a unit for each 4 KB of it, rounded up.
+        #[allow(clippy::cast_precision_loss, reason = "a count of at most a thousand")]
+        let most = (length as f64 * 1024.0 / 4096.0).ceil();
+        assert!(load.calls == 1 && load.write_units == 0.0 && load.read_units <= most, "{length}: {load:?}");
+
+        let turn = bench.turn(&asked).await;
+        assert_eq!(turn.calls, 4 + 1, "{length}: {turn:?}");
+        assert!(turn.write_units <= 4.0, "{length}: {turn:?}");
+        assert_eq!(turn.read_units, load.read_units, "{length}: the context, once");
+
+        let again = bench.turn(&asked).await;
+        assert_eq!(
+            (again.write_units, again.calls),
+            (2.0, 3),
+            "{length}: a repeated turn claims, looks, lets go"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_new_session_costs_the_same_whatever_lies_before_it() {
+    let mut turns = Vec::new();
+    for length in [10_u64, 100, 1000] {
+        let bench = Bench::new().await;
+        for number in 1..=length {
+            bench.append(&message(number, false)).await;
+        }
+        let boundary = Draft { kind: Kind::Boundary, ..message(length + 1, false) };
+        bench.append(&boundary).await;
+        // The first turn behind the boundary still reads what lies before it, and leaves word where the Session starts.
+        for number in length + 2..length + 5 {
+            let asked = message(number, true);
+            bench.append(&asked).await;
+            let cost = bench.turn(&asked).await;
+            if number > length + 2 {
+                turns.push((length, number - length, cost));
+            }
+        }
+    }
+    let costs_of = |age: u64| -> Vec<Consumed> {
+        turns.iter().filter(|(_, n, _)| *n == age).map(|(_, _, cost)| *cost).collect()
+    };
+    for age in [3, 4] {
+        let costs = costs_of(age);
+        assert_eq!(costs.len(), 3);
+        assert!(costs.iter().all(|cost| *cost == costs[0]), "{costs:?}");
+    }
+}
