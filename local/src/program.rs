@@ -31,6 +31,9 @@ const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
 /// How long a run may hold a chat: longer than any lasts, since no other process is there to take it over.
 const LEASE: Duration = Duration::from_hours(1);
 
+/// How long requests under way may still take at the end.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
+
 /// A program that is ready to serve.
 pub struct Program {
     listener: TcpListener,
@@ -112,10 +115,21 @@ impl Program {
 
     /// Serves until `shutdown`, then ends what is under way; turns that still wait run at the next start.
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
+        let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
-        let served = axum::serve(self.listener, self.router).with_graceful_shutdown(shutdown).await;
+        let (stopping, stopped) = tokio::sync::oneshot::channel();
+        let served = axum::serve(self.listener, self.router).with_graceful_shutdown(async move {
+            shutdown.await;
+            // Its receiver lives until this server ends.
+            let _ = stopping.send(());
+        });
+        let ended = tokio::select! {
+            ended = served => ended,
+            // A request may wait for a reply that takes longer than people wait for Ctrl-C.
+            () = async { drop(stopped.await); clock.sleep(SHUTDOWN_GRACE).await } => Ok(()),
+        };
         turns.abort();
-        served.context("the server has stopped")
+        ended.context("the server has stopped")
     }
 }
 

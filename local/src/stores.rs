@@ -81,6 +81,9 @@ impl Stores {
     }
 
     async fn make_table(&self, name: &str) -> anyhow::Result<()> {
+        if self.dynamodb.describe_table().table_name(name).send().await.is_ok() {
+            return Ok(());
+        }
         let mut request =
             self.dynamodb.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
         for (attribute, key_type) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {

@@ -1,6 +1,8 @@
 //! Logs: structured, one line each, naming chats by their [session id](crate::chat_key::SessionId) and never
 //! carrying a text or a secret.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 /// JSON lines to standard output, as CloudWatch reads them. `RUST_LOG` chooses what is logged.
@@ -10,11 +12,12 @@ pub fn init_json() {
     drop(subscriber.with_current_span(false).with_target(false).try_init());
 }
 
-/// Lines for people to standard error.
+/// Lines for people to standard error, with colours where that is a terminal.
 pub fn init_terminal() {
-    let subscriber =
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter("warn,annals=info"));
-    drop(subscriber.with_target(false).try_init());
+    // The embedded DynamoDB engine warns of each failed condition, which is how a duplicate is found.
+    let filter = filter("warn,annals=info,dynoxide=error");
+    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    drop(subscriber.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init());
 }
 
 fn filter(default: &str) -> EnvFilter {

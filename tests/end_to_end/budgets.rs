@@ -131,7 +131,7 @@ async fn a_turn_is_four_writes_and_one_query_whatever_the_age_of_the_chat() {
         let turn = bench.turn(&asked).await;
         assert_eq!(turn.calls, 4 + 1, "{length}: {turn:?}");
         assert!(turn.write_units <= 4.0, "{length}: {turn:?}");
-        assert_eq!(turn.read_units, load.read_units, "{length}: the context, once");
+        assert!(turn.read_units <= load.read_units, "{length}: the context, once: {turn:?}");
 
         let again = bench.turn(&asked).await;
         assert_eq!(
