@@ -5,3 +5,4 @@
 mod budgets;
 #[path = "end_to_end/crash.rs"]
 mod crash;
+mod support;
