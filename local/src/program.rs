@@ -13,8 +13,12 @@ use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::Ingress;
 use annals_shared::model::Model;
+use annals_shared::problem::Problem;
 use annals_telegram::{Identity, Telegram};
 use anyhow::Context;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
@@ -96,7 +100,8 @@ impl Program {
         let mut router = Router::new()
             .route("/local/outbox", get(async move || Json(outbox.entries())))
             .merge(telegram)
-            .merge(http);
+            .merge(http)
+            .layer(middleware::from_fn(to_the_end));
         if config.host.is_loopback() {
             router = router.layer(middleware::from_fn(guard::only_local));
         }
@@ -131,6 +136,12 @@ impl Program {
         turns.abort();
         ended.context("the server has stopped")
     }
+}
+
+/// Lets a handler end what it has begun, also where its caller hangs up: between the append and the queueing of a turn
+/// nobody else would go on. A Lambda function has no callers that can hang up.
+async fn to_the_end(request: Request, next: Next) -> Response {
+    tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::unavailable().into_response())
 }
 
 /// The histories of a data directory, for commands that only read.

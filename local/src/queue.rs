@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_agent::Agent;
-use annals_agent::batch::{LAST_DELIVERY, RETRY_SECS};
+use annals_agent::batch::LAST_DELIVERY;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::queue::{QueueError, Turn, TurnQueue};
 use anyhow::Context;
@@ -106,35 +106,30 @@ impl LocalQueue {
                 let (agent, chat, from) = (agent.clone(), chat.clone(), from.cloned());
                 async move { agent.run(&chat, from.as_ref(), deliveries >= LAST_DELIVERY).await }
             });
-            let failure = match run.await {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(_) => Some("the run panicked".to_owned()),
-            };
+            let run = run.await;
             // A chat that waits for its next try keeps no other from running.
             drop(permit);
-            match failure {
-                None => {
-                    for entry in &batch {
-                        if let Err(error) = self.delete(entry.number).await {
-                            tracing::warn!(%error, "a finished turn will run again, and do nothing");
-                        }
-                    }
-                    let done = batch.len();
-                    if let Some(waiting) = self.state().waiting.get_mut(chat) {
-                        waiting.drain(..done);
-                    }
+            let (error, pause) = match run {
+                Ok(Ok(())) => {
+                    self.done(chat, &batch).await;
+                    continue;
                 }
-                Some(error) => {
-                    tracing::error!(chat = %chat.session_id(), error, deliveries, "a turn is not done; it is tried again");
-                    let pause = if deliveries < LAST_DELIVERY {
-                        Duration::from_secs(RETRY_SECS.into())
-                    } else {
-                        LONG_RETRY
-                    };
-                    agent.clock.sleep(pause).await;
-                }
+                Ok(Err(error)) => (error.to_string(), error.retry_after(agent.clock.now())),
+                Err(_) => ("the run panicked".to_owned(), LONG_RETRY),
+            };
+            tracing::error!(chat = %chat.session_id(), error, deliveries, "a turn is not done; it is tried again");
+            agent.clock.sleep(if deliveries < LAST_DELIVERY { pause } else { pause.max(LONG_RETRY) }).await;
+        }
+    }
+
+    async fn done(&self, chat: &ChatKey, batch: &[Entry]) {
+        for entry in batch {
+            if let Err(error) = self.delete(entry.number).await {
+                tracing::warn!(%error, "a finished turn will run again, and do nothing");
             }
+        }
+        if let Some(waiting) = self.state().waiting.get_mut(chat) {
+            waiting.drain(..batch.len());
         }
     }
 

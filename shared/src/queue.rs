@@ -7,6 +7,8 @@
 //! A turn carries no message: what is unanswered is derived from the history, so a turn delivered twice, late or
 //! after another did its work does nothing. `from` only says how far back to look, for messages with an old time.
 
+use std::time::Duration;
+
 use aws_lc_rs::digest;
 use aws_sdk_sqs::error::DisplayErrorContext;
 use futures::future::BoxFuture;
@@ -67,14 +69,14 @@ impl Sqs {
         Self { client, url }
     }
 
-    /// Makes a received message visible again after `secs` seconds, in place of the queue's own time.
-    pub async fn retry_in(&self, receipt_handle: &str, secs: i32) -> Result<(), QueueError> {
+    /// Makes a received message visible again after `pause`, in place of the queue's own time.
+    pub async fn retry_in(&self, receipt_handle: &str, pause: Duration) -> Result<(), QueueError> {
         let sent = self
             .client
             .change_message_visibility()
             .queue_url(&self.url)
             .receipt_handle(receipt_handle)
-            .visibility_timeout(secs)
+            .visibility_timeout(i32::try_from(pause.as_secs()).unwrap_or(i32::MAX))
             .send()
             .await;
         sent.map(drop).map_err(|error| QueueError { reason: DisplayErrorContext(error).to_string() })

@@ -13,9 +13,6 @@ use crate::Agent;
 /// The delivery after which a turn must end: the first and the two that the queue makes after a failure.
 pub const LAST_DELIVERY: u32 = 3;
 
-/// How long after a failure the queue delivers a turn again, in seconds.
-pub const RETRY_SECS: u32 = 5;
-
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
 struct Group {
@@ -31,9 +28,10 @@ pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResp
         let last_try = group.deliveries >= LAST_DELIVERY;
         let Err(error) = agent.run(&chat, group.from.as_ref(), last_try).await else { return Vec::new() };
         tracing::error!(chat = %chat.session_id(), %error, last_try, "a turn is not done");
+        let pause = error.retry_after(agent.clock.now());
         for receipt in group.messages.iter().filter_map(|(_, receipt)| receipt.as_deref()) {
             // Else it comes again after the queue's own time, which is longer than any run.
-            if let Err(error) = queue.retry_in(receipt, RETRY_SECS.cast_signed()).await {
+            if let Err(error) = queue.retry_in(receipt, pause).await {
                 tracing::warn!(chat = %chat.session_id(), %error, "the turn comes again later than it could");
             }
         }

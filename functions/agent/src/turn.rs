@@ -27,10 +27,14 @@ const MODEL_TRIES: u32 = 3;
 const MODEL_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest pause that a provider's `Retry-After` gets within a run.
 const MODEL_PATIENCE: Duration = Duration::from_secs(8);
+/// How long a run may ask the model in all, so that it still ends well within the function's five minutes.
+const MODEL_DEADLINE: Duration = Duration::from_mins(3);
 /// How often the typing indicator is shown again: Telegram's lasts five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// How long an album must have been quiet before it is answered: its items are separate webhooks.
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
+/// How long after a failure a turn is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// What the user is told when no answer can be made.
 const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
@@ -77,6 +81,16 @@ pub enum TurnError {
     /// Another run took the chat over.
     #[error(transparent)]
     Superseded(#[from] Superseded),
+}
+
+impl TurnError {
+    /// How long to wait before the turn is tried again: where another run has the chat, until its lease is over.
+    pub fn retry_after(&self, now: Timestamp) -> Duration {
+        match self {
+            Self::Busy { until } => RETRY_PAUSE.max(until.since(now) + Duration::from_secs(1)),
+            _ => RETRY_PAUSE,
+        }
+    }
 }
 
 /// What one run did.
@@ -240,7 +254,15 @@ impl Agent {
         Ok(self.history.append_reply(&work.lease.chat, reply).await?)
     }
 
+    /// Asks until there is an answer, the tries or the time are used up, or asking again is no use.
     async fn ask(&self, question: Question<'_>) -> Result<Answer, ModelError> {
+        tokio::select! {
+            answered = self.ask_repeatedly(question) => answered,
+            () = self.clock.sleep(MODEL_DEADLINE) => Err(ModelError::Unreachable("timed out")),
+        }
+    }
+
+    async fn ask_repeatedly(&self, question: Question<'_>) -> Result<Answer, ModelError> {
         let mut backoff = MODEL_BACKOFF;
         let mut tries = 1;
         loop {
