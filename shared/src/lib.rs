@@ -20,9 +20,10 @@
 //! - [`channel`]: one module per platform: wire types, verify, parse, send
 //! - [`delivery`]: which channel a reply goes out by
 //!
-//! What ties them: [`ingress`] (append, then enqueue), [`config`], [`clock`], [`problem`] (errors for callers),
-//! [`telemetry`].
+//! What ties them: [`ingress`] (append, then enqueue), [`aws`] (a deployed function's clients), [`config`],
+//! [`clock`], [`problem`] (errors for callers), [`telemetry`].
 
+pub mod aws;
 pub mod channel;
 pub mod chat_key;
 pub mod clock;

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::{Agent, batch};
+use annals_shared::aws;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{AgentConfig, Env, StoreConfig, TelegramConfig, process_env};
 use annals_shared::delivery::Deliverer;
-use annals_shared::history::History;
 use annals_shared::model::Model;
-use annals_shared::queue::Sqs;
 use annals_shared::telemetry;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -31,16 +30,9 @@ async fn main() -> Result<(), Error> {
         None => None,
     };
 
-    let aws = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
+    let aws = aws::sdk_config().await;
     let agent = Agent {
-        history: History::new(
-            aws_sdk_dynamodb::Client::new(&aws),
-            store.table,
-            aws_sdk_s3::Client::new(&aws),
-            store.bucket,
-            clock.clone(),
-            store.retention,
-        ),
+        history: aws::history(&aws, store, clock.clone()),
         model: Model::new(&config.model)?,
         deliverer: Deliverer::new(telegram, None),
         view: config.view,
@@ -49,7 +41,7 @@ async fn main() -> Result<(), Error> {
         lease: LEASE,
         clock,
     };
-    let shared = Arc::new((agent, Sqs::new(aws_sdk_sqs::Client::new(&aws), queue_url)));
+    let shared = Arc::new((agent, aws::queue(&aws, queue_url)));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Error>(batch::handle(&shared.0, &shared.1, event.payload).await) }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use annals_http::{Http, random_id, router};
+use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{ConfigError, Env, StoreConfig, ViewConfig, agent_id, api_keys, process_env};
-use annals_shared::history::History;
 use annals_shared::ingress::Ingress;
-use annals_shared::queue::Sqs;
 use annals_shared::telemetry;
 use lambda_http::Error;
 
@@ -20,16 +19,9 @@ async fn main() -> Result<(), Error> {
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let clock = Clock::system();
 
-    let aws = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
-    let history = History::new(
-        aws_sdk_dynamodb::Client::new(&aws),
-        store.table,
-        aws_sdk_s3::Client::new(&aws),
-        store.bucket,
-        clock.clone(),
-        store.retention,
-    );
-    let queue = Arc::new(Sqs::new(aws_sdk_sqs::Client::new(&aws), queue_url));
+    let aws = aws::sdk_config().await;
+    let history = aws::history(&aws, store, clock.clone());
+    let queue = Arc::new(aws::queue(&aws, queue_url));
     lambda_http::run(router(Http {
         ingress: Ingress::new(history, queue, agent_id(env)?),
         keys,

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use annals_shared::aws;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{ConfigError, Env, StoreConfig, TelegramConfig, process_env, telegram_settings};
 use annals_shared::delivery::Deliverer;
-use annals_shared::history::History;
 use annals_shared::ingress::Ingress;
-use annals_shared::queue::Sqs;
 use annals_shared::telemetry;
 use annals_telegram::{Identity, Telegram, router};
 use lambda_http::Error;
@@ -25,16 +24,9 @@ async fn main() -> Result<(), Error> {
     let clock = Clock::system();
     let client = Client::new(&config.api_base, config.token, clock.clone())?;
 
-    let aws = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
-    let history = History::new(
-        aws_sdk_dynamodb::Client::new(&aws),
-        store.table,
-        aws_sdk_s3::Client::new(&aws),
-        store.bucket,
-        clock.clone(),
-        store.retention,
-    );
-    let queue = Arc::new(Sqs::new(aws_sdk_sqs::Client::new(&aws), queue_url));
+    let aws = aws::sdk_config().await;
+    let history = aws::history(&aws, store, clock.clone());
+    let queue = Arc::new(aws::queue(&aws, queue_url));
     let ingress = Ingress::new(history, queue, settings.agent_id.clone());
     lambda_http::run(router(Telegram {
         ingress,
