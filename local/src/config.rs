@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use annals_shared::channel::telegram::parse::Settings;
+use annals_shared::channel::telegram::bot::Settings;
 use annals_shared::config::{
     AgentConfig, ApiKey, ConfigError, Env, TelegramConfig, api_keys, retention, telegram_settings,
 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use crate::channel::telegram::parse::{DmScope, GroupActivation, Settings};
+use crate::channel::telegram::bot::{DmScope, GroupActivation, Settings};
 use crate::chat_key::ChatKey;
 use crate::context::Policy;
 use crate::history::Retention;

@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 
+use annals_shared::channel::telegram::bot::{Bot, Settings};
 use annals_shared::channel::telegram::client::Client;
-use annals_shared::channel::telegram::parse::{self, Bot, Incoming, Settings};
+use annals_shared::channel::telegram::parse::{self, Incoming};
 use annals_shared::channel::telegram::verify::{SECRET_HEADER, secret_matches};
 use annals_shared::clock::Clock;
 use annals_shared::command::Command;

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! In, in the order a webhook passes them:
+//! [`bot`]: who the bot is and by which settings it reads. In, in the order a webhook passes them:
 //!
 //! - [`verify`]: the secret header
 //! - [`parse`]: an update to messages, commands, migrations
@@ -21,6 +21,7 @@
 //! update, the bot's name and the settings alone, so that a redelivery gives the same keys.
 
 pub mod address;
+pub mod bot;
 pub mod client;
 pub mod markdown;
 pub mod parse;

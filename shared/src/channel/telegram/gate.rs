@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 
+use super::bot::{Bot, GroupActivation, Settings};
 use super::event;
-use super::parse::{Bot, GroupActivation, Settings};
 use super::readable::rich_text;
 use super::update::{ChatType, Entity, Flavour, View, entities};
 use crate::command;

@@ -13,6 +13,7 @@
 
 use serde_json::Value;
 
+use super::bot::{Bot, DmScope, Settings};
 use super::content::Content;
 use super::update::{ChatType, Flavour, UpdateKind, View};
 use super::{gate, metadata};
@@ -21,46 +22,6 @@ use crate::command::{self, Command};
 use crate::message::Role;
 use crate::record::{Channel, Draft, Kind};
 use crate::sort_key::{MessageId, Timestamp};
-
-/// The bot that the updates are for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bot {
-    /// Its user id: the digits before the `:` of its token.
-    pub id: i64,
-    /// Its name, without `@`. Needed only where [`needs_username`] says so.
-    pub username: Option<String>,
-}
-
-/// The settings that parsing depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// `AGENT_ID`.
-    pub agent_id: String,
-    /// `GROUP_ACTIVATION`.
-    pub group_activation: GroupActivation,
-    /// `DM_SCOPE`.
-    pub dm_scope: DmScope,
-}
-
-/// `GROUP_ACTIVATION`: which messages of a group or channel ask for an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupActivation {
-    /// Those that address the bot.
-    #[default]
-    Mention,
-    /// Every person's.
-    Always,
-}
-
-/// `DM_SCOPE`: which history a private chat has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DmScope {
-    /// Its own.
-    #[default]
-    Chat,
-    /// The person's, through every door.
-    User,
-}
 
 /// What a part of an update means.
 #[derive(Clone, Debug, PartialEq)]

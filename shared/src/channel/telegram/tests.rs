@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::parse::{Bot, DmScope, GroupActivation, Incoming, Settings, parse};
+use super::bot::{Bot, DmScope, GroupActivation, Settings};
+use super::parse::{Incoming, parse};
 use crate::message::PartView;
 use crate::record::Draft;
 
