@@ -30,6 +30,8 @@ pub struct LocalConfig {
     pub retention: Retention,
     /// `HTTP_API_KEYS`, or the development key.
     pub api_keys: Vec<ApiKey>,
+    /// Whether `api_keys` is the development key, which anybody knows.
+    pub uses_dev_key: bool,
     /// Telegram, if it is set up.
     pub telegram: Option<TelegramConfig>,
     /// How Telegram's messages are read.
@@ -71,6 +73,7 @@ impl LocalConfig {
             port,
             agent: AgentConfig::from_env(env, Some("echo"))?,
             retention: retention(env)?,
+            uses_dev_key: api_keys.is_none(),
             api_keys: api_keys.unwrap_or_else(dev_key),
             telegram,
             telegram_settings: telegram_settings(env)?,

@@ -2,15 +2,25 @@
 //! requests to any port of this machine, also under a name of its own that points here (DNS rebinding).
 
 use annals_shared::problem::Problem;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Lets through requests to a loopback name, from no page or from a page of this server's own.
-pub async fn only_local(request: Request, next: Next) -> Response {
-    match check(request.headers(), request.uri().host()) {
+/// What may be reached from elsewhere, through a tunnel that rewrites `Host`.
+#[derive(Clone, Copy, Debug)]
+pub struct Guard {
+    /// Whether Telegram is set up with a secret of its own.
+    pub telegram: bool,
+    /// Whether the API has keys of its own.
+    pub api: bool,
+}
+
+/// Lets through requests to a loopback name, from no page or from a page of this server's own, and from elsewhere
+/// only to what has secrets of its own.
+pub async fn only_local(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    match guard.check(request.headers(), request.uri().path()) {
         Ok(()) => next.run(request).await,
         Err(detail) => Problem {
             status: StatusCode::FORBIDDEN,
@@ -22,19 +32,35 @@ pub async fn only_local(request: Request, next: Next) -> Response {
     }
 }
 
-fn check(headers: &HeaderMap, uri_host: Option<&str>) -> Result<(), &'static str> {
-    let header = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let host = header(HOST).or(uri_host).ok_or("the request has no Host header")?;
-    if !is_loopback(host) {
-        return Err("the Host header is no loopback name: call it as localhost or 127.0.0.1");
-    }
-    match header(ORIGIN) {
-        Some(origin) if origin.strip_prefix("http://") != Some(host) => {
-            Err("the request comes from another origin's page")
+impl Guard {
+    fn check(self, headers: &HeaderMap, path: &str) -> Result<(), &'static str> {
+        let header = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
+        let host = header(HOST).ok_or("the request has no Host header")?;
+        if !is_loopback(host) {
+            return Err("the Host header is no loopback name: call it as localhost or 127.0.0.1");
         }
-        _ => Ok(()),
+        let origin = header(ORIGIN);
+        if origin.is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
+            return Err("the request comes from another origin's page");
+        }
+        let is_forwarded = FORWARDED_HEADERS.iter().any(|name| headers.contains_key(*name));
+        if is_forwarded && !self.is_open(path) {
+            return Err("the request came through a proxy, to a route whose secret is a development one");
+        }
+        Ok(())
+    }
+
+    fn is_open(self, path: &str) -> bool {
+        match path {
+            "/telegram" => self.telegram,
+            "/health" => true,
+            _ => self.api && path.starts_with("/v1/"),
+        }
     }
 }
+
+/// What tunnels and proxies add.
+const FORWARDED_HEADERS: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
 fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
@@ -50,6 +76,22 @@ fn is_loopback(host: &str) -> bool {
 mod tests {
     use super::*;
 
+    const DEVELOPMENT: Guard = Guard { telegram: false, api: false };
+
+    #[test]
+    fn through_a_tunnel_only_what_has_a_secret_of_its_own() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, "localhost:3000".parse().unwrap());
+        headers.insert("x-forwarded-for", "203.0.113.7".parse().unwrap());
+        let open = |guard: Guard| {
+            ["/telegram", "/v1/chats/a/messages", "/local/outbox", "/health"]
+                .map(|path| guard.check(&headers, path).is_ok())
+        };
+        assert_eq!(open(DEVELOPMENT), [false, false, false, true]);
+        assert_eq!(open(Guard { telegram: true, api: false }), [true, false, false, true]);
+        assert_eq!(open(Guard { telegram: true, api: true }), [true, true, false, true]);
+    }
+
     #[track_caller]
     fn answers(host: &str, origin: Option<&str>, expected: bool) {
         let mut headers = HeaderMap::new();
@@ -57,7 +99,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, origin.parse().unwrap());
         }
-        assert_eq!(check(&headers, None).is_ok(), expected, "{host} {origin:?}");
+        assert_eq!(DEVELOPMENT.check(&headers, "/v1/messages").is_ok(), expected, "{host} {origin:?}");
     }
 
     #[test]
@@ -72,6 +114,6 @@ mod tests {
         answers("localhost:3000", Some("http://example.com"), false);
         answers("localhost:3000", Some("http://localhost:4000"), false);
         answers("localhost:3000", Some("null"), false);
-        assert!(check(&HeaderMap::new(), None).is_err());
+        assert!(DEVELOPMENT.check(&HeaderMap::new(), "/").is_err());
     }
 }

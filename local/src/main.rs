@@ -79,18 +79,17 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
         Some(Command::Context { chat_key }) => {
             let chat = parse_chat_key(&chat_key)?;
-            let history = open_history(&data_dir(env), retention(env)?, clock.clone()).await?;
+            let history = open_history(&data_dir(env), retention(env)?, clock).await?;
             let view = ViewConfig::from_env(env)?;
             let system_prompt = env.optional("SYSTEM_PROMPT");
             let out = &mut std::io::stdout().lock();
-            show::context_of(&history, &chat, &view, system_prompt.as_deref(), &clock, out).await
+            show::context_of(&history, &chat, &view, system_prompt.as_deref(), out).await
         }
     }
 }
 
 async fn serve(config: LocalConfig, clock: Clock) -> anyhow::Result<()> {
-    let (telegram_is_set, keys_are_dev) =
-        (config.telegram.is_some(), config.api_keys.iter().any(|k| k.name == "dev"));
+    let (telegram_is_set, uses_dev_key) = (config.telegram.is_some(), config.uses_dev_key);
     let model = match &config.agent.model.choice {
         annals_shared::model::ModelChoice::Echo => "echo (set MODEL for another)".to_owned(),
         annals_shared::model::ModelChoice::OpenAi(name) => format!("openai:{name}"),
@@ -114,7 +113,7 @@ async fn serve(config: LocalConfig, clock: Clock) -> anyhow::Result<()> {
          -d '{{\"update_id\":1,\"message\":{{\"message_id\":1,\"date\":{today},\"chat\":{{\"id\":42,\"type\":\"private\",\
          \"first_name\":\"Ada\"}},\"from\":{{\"id\":42,\"is_bot\":false,\"first_name\":\"Ada\"}},\"text\":\"hello\"}}}}'\n"
     )?;
-    let key = if keys_are_dev { DEV_API_KEY } else { "<the secret of one of HTTP_API_KEYS>" };
+    let key = if uses_dev_key { DEV_API_KEY } else { "<the secret of one of HTTP_API_KEYS>" };
     writeln!(
         out,
         "curl -X POST '{base}/v1/chats/hello/messages?wait=20' -H 'Authorization: Bearer {key}' \

@@ -14,7 +14,7 @@ use annals_shared::history::{History, Retention};
 use annals_shared::ingress::Ingress;
 use annals_shared::model::Model;
 use annals_shared::problem::Problem;
-use annals_telegram::{Identity, Telegram};
+use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE};
 use anyhow::Context;
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -24,7 +24,7 @@ use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
 
 use crate::config::LocalConfig;
-use crate::guard;
+use crate::guard::{Guard, only_local};
 use crate::outbox::FileOutbox;
 use crate::queue::{LocalQueue, Ready};
 use crate::stores::{BUCKET, DataLock, Stores, TABLE, lock};
@@ -60,6 +60,7 @@ impl Program {
             history.free(&chat).await?;
         }
 
+        let guard = Guard { telegram: config.telegram.is_some(), api: !config.uses_dev_key };
         let telegram_secret = config.telegram_secret();
         let (identity, client) = match config.telegram {
             Some(telegram) => {
@@ -69,12 +70,14 @@ impl Program {
             None => (Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None),
         };
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
-        let deliverer = Deliverer::new(client, Some(outbox.clone()));
+        let deliverer = Deliverer::new(client.clone(), Some(outbox.clone()));
+        let confirmer =
+            Deliverer::new(client.map(|client| client.with_patience(WEBHOOK_PATIENCE)), Some(outbox.clone()));
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
         let agent = Agent {
             history,
             model: Model::new(&config.agent.model)?,
-            deliverer: deliverer.clone(),
+            deliverer,
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
@@ -83,7 +86,7 @@ impl Program {
         };
         let telegram = annals_telegram::router(Telegram {
             ingress: ingress.clone(),
-            deliverer,
+            deliverer: confirmer,
             settings: config.telegram_settings,
             secret: telegram_secret,
             identity,
@@ -103,7 +106,7 @@ impl Program {
             .merge(http)
             .layer(middleware::from_fn(to_the_end));
         if config.host.is_loopback() {
-            router = router.layer(middleware::from_fn(guard::only_local));
+            router = router.layer(middleware::from_fn_with_state(guard, only_local));
         }
 
         let address = SocketAddr::new(config.host, config.port);

@@ -8,10 +8,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use annals_agent::Agent;
-use annals_agent::batch::LAST_DELIVERY;
+use annals_agent::{Agent, Delivery};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::queue::{QueueError, Turn, TurnQueue};
 use anyhow::Context;
@@ -25,8 +23,6 @@ use crate::stores::QUEUE_TABLE;
 
 /// How many chats are answered at once.
 const MAX_RUNS: usize = 64;
-/// The pause before a turn whose tries are used up is tried again: it is never given up.
-const LONG_RETRY: Duration = Duration::from_secs(30);
 
 /// The queue of one process.
 #[derive(Clone)]
@@ -99,12 +95,12 @@ impl LocalQueue {
                 waiting.iter().cloned().collect()
             };
             let from = batch.iter().map(|entry| &entry.turn.from).min();
-            let deliveries = batch.iter().map(|entry| entry.deliveries).max().unwrap_or(1);
+            let delivery = Delivery(batch.iter().map(|entry| entry.deliveries).max().unwrap_or(1));
             let Ok(permit) = runs.acquire().await else { return };
             // On a task of its own, so that a panic is a failure of this turn and not the end of the chat.
             let run = tokio::spawn({
                 let (agent, chat, from) = (agent.clone(), chat.clone(), from.cloned());
-                async move { agent.run(&chat, from.as_ref(), deliveries >= LAST_DELIVERY).await }
+                async move { agent.run(&chat, from.as_ref(), delivery).await }
             });
             let run = run.await;
             // A chat that waits for its next try keeps no other from running.
@@ -114,11 +110,11 @@ impl LocalQueue {
                     self.done(chat, &batch).await;
                     continue;
                 }
-                Ok(Err(error)) => (error.to_string(), error.retry_after(agent.clock.now())),
-                Err(_) => ("the run panicked".to_owned(), LONG_RETRY),
+                Ok(Err(error)) => (error.to_string(), error.retry_after(agent.clock.now(), delivery)),
+                Err(_) => ("the run panicked".to_owned(), delivery.pause()),
             };
-            tracing::error!(chat = %chat.session_id(), error, deliveries, "a turn is not done; it is tried again");
-            agent.clock.sleep(if deliveries < LAST_DELIVERY { pause } else { pause.max(LONG_RETRY) }).await;
+            tracing::error!(chat = %chat.session_id(), error, ?delivery, "a turn is not done; it is tried again");
+            agent.clock.sleep(pause).await;
         }
     }
 

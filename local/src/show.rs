@@ -3,9 +3,7 @@
 use std::io::Write;
 
 use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
 use annals_shared::config::ViewConfig;
-use annals_shared::context::context;
 use annals_shared::history::{History, MAX_PAGE, Page, Position};
 use annals_shared::message::{PartView, Role, UiMessage};
 use annals_shared::sort_key::Timestamp;
@@ -50,13 +48,11 @@ pub async fn context_of(
     chat: &ChatKey,
     view: &ViewConfig,
     system_prompt: Option<&str>,
-    clock: &Clock,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     let head = history.head(chat).await?;
-    let records = history.context_records(chat, &head, None).await?;
     let system_tokens = system_prompt.map_or(0, tokens::of_text);
-    let seen = context(&records, clock.now(), &view.policy(system_tokens));
+    let seen = history.context(chat, &head, None, &view.policy(system_tokens)).await?.context;
     if let Some(system) = system_prompt {
         writeln!(out, "system\n{}", indented(system))?;
     }

@@ -122,6 +122,12 @@ fn stale_after(env: Env<'_>) -> Result<Option<Duration>, ConfigError> {
 /// `AGENT_ID`: one part of a ChatKey.
 pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
     let agent_id = env.optional("AGENT_ID").unwrap_or_else(|| "annals".into());
+    if agent_id.len() > 64 {
+        return Err(ConfigError::new(
+            "AGENT_ID",
+            "is longer than 64 bytes: it is part of every direct chat's key",
+        ));
+    }
     ChatKey::direct(&agent_id, "x")
         .map_err(|error| ConfigError::new("AGENT_ID", format!("is unusable: {error}")))?;
     Ok(agent_id)

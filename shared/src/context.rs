@@ -38,6 +38,9 @@ pub struct Context {
     pub unanswered: Vec<SortKey>,
     /// Where the Session starts; `None` if it is over or nothing was said.
     pub session_start: Option<SortKey>,
+    /// Before which no record can belong to the Session, also one that is yet to arrive late; `None` where that is
+    /// not known, or nowhere.
+    pub reaches_back_to: Option<SortKey>,
     /// The token estimate of `messages`.
     pub tokens: u32,
     /// How many messages of the Session the token budget left out.
@@ -62,7 +65,8 @@ pub fn context(records: &[Record], now: Timestamp, policy: &Policy) -> Context {
         .collect();
     let messages = with_whole_albums(messages, &covered);
 
-    let start = session_start(records, &messages, now, policy);
+    let session = Session::of(records, &messages, now, policy);
+    let start = session.as_ref().map(|session| session.start.clone());
     let (unanswered, answered): (Vec<_>, Vec<_>) = messages.iter().partition(|m| m.unanswered);
     let earlier: Vec<_> = answered
         .into_iter()
@@ -86,6 +90,7 @@ pub fn context(records: &[Record], now: Timestamp, policy: &Policy) -> Context {
         messages: earlier[left_out..].iter().chain(&unanswered).map(|m| m.shown()).collect(),
         unanswered: unanswered.iter().map(|m| m.base.clone()).collect(),
         session_start: start,
+        reaches_back_to: session.and_then(|session| session.reaches_back_to),
         tokens,
         left_out,
     }
@@ -154,37 +159,51 @@ fn with_whole_albums<'a>(mut messages: Vec<Message<'a>>, covered: &HashSet<&Sort
     messages
 }
 
-fn session_start(
-    records: &[Record],
-    messages: &[Message<'_>],
-    now: Timestamp,
-    policy: &Policy,
-) -> Option<SortKey> {
-    let boundary = records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|r| r.key.base());
-    let session: Vec<&Message<'_>> =
-        messages.iter().filter(|m| boundary.as_ref().is_none_or(|boundary| m.base >= *boundary)).collect();
-    let interactions: Vec<&Message<'_>> =
-        session.iter().filter(|m| m.first.is_interaction()).copied().collect();
+/// The stretch of a history that is in view.
+struct Session {
+    start: SortKey,
+    reaches_back_to: Option<SortKey>,
+}
 
-    if policy.fresh {
-        return interactions.last().map(|m| m.base.clone());
+impl Session {
+    fn of(records: &[Record], messages: &[Message<'_>], now: Timestamp, policy: &Policy) -> Option<Self> {
+        let boundary =
+            records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|r| r.key.base());
+        let since_boundary: Vec<&Message<'_>> = messages
+            .iter()
+            .filter(|m| boundary.as_ref().is_none_or(|boundary| m.base >= *boundary))
+            .collect();
+        let interactions: Vec<&Message<'_>> =
+            since_boundary.iter().filter(|m| m.first.is_interaction()).copied().collect();
+
+        if policy.fresh {
+            let start = interactions.last()?.base.clone();
+            return Some(Self { reaches_back_to: Some(start.clone()), start });
+        }
+        let stale = |earlier: Timestamp, later: Timestamp| {
+            policy.stale_after.is_some_and(|limit| later.since(earlier) > limit)
+        };
+        let waits = messages.iter().any(|m| m.unanswered);
+        if let Some(last) = interactions.last()
+            && !waits
+            && stale(last.first.ts, now)
+        {
+            return None;
+        }
+        let behind_gap = interactions
+            .windows(2)
+            .rev()
+            .find(|pair| stale(pair[0].first.ts, pair[1].first.ts))
+            .map(|pair| pair[1].base.clone());
+        let start = behind_gap.or_else(|| since_boundary.first().map(|m| m.base.clone()))?;
+        // What arrives late joins the Session if it is at most the stale time older than its first interaction.
+        let first = interactions.iter().find(|m| m.base >= start);
+        let by_time = policy.stale_after.map(|limit| match first {
+            Some(first) => SortKey::start_of(first.first.ts.minus(limit)),
+            None => start.clone(),
+        });
+        Some(Self { start, reaches_back_to: boundary.max(by_time) })
     }
-    let stale = |earlier: Timestamp, later: Timestamp| {
-        policy.stale_after.is_some_and(|limit| later.since(earlier) > limit)
-    };
-    let waits = messages.iter().any(|m| m.unanswered);
-    if let Some(last) = interactions.last()
-        && !waits
-        && stale(last.first.ts, now)
-    {
-        return None;
-    }
-    let behind_gap = interactions
-        .windows(2)
-        .rev()
-        .find(|pair| stale(pair[0].first.ts, pair[1].first.ts))
-        .map(|pair| pair[1].base.clone());
-    behind_gap.or_else(|| session.first().map(|m| m.base.clone()))
 }
 
 #[cfg(test)]

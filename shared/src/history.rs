@@ -14,6 +14,7 @@
 //!
 //! - `append.rs`: conditional puts that answer stored, duplicate or revision
 //! - `read.rs`: a range, a page, the whole
+//! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
 //! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
 
@@ -23,6 +24,7 @@ mod item;
 mod read;
 mod table;
 pub mod turn;
+mod view;
 
 use std::time::Duration;
 
@@ -33,11 +35,12 @@ use crate::clock::Clock;
 use crate::record::Record;
 use crate::sort_key::{SortKey, Timestamp};
 
-pub use append::{Appended, Outcome, Reply};
+pub use append::{Appended, Outcome, Reply, ReplyAppended};
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
 pub use item::ItemError;
 pub use read::{Cursor, CursorError, MAX_PAGE, Page, Position};
 pub use table::{Consumed, Meter, TableError};
+pub use view::Seen;
 
 use bodies::Bodies;
 use item::Stored;

@@ -110,8 +110,9 @@ impl Ingress {
 
     /// Records that the user was told. Called after the telling: a crash between the two tells it once more rather
     /// than never.
-    pub async fn confirmed(&self, draft: &Draft, confirmation: Confirmation) -> Result<Record, IngressError> {
-        Ok(self.history.append_reply(&draft.chat, confirmation.reply).await?)
+    pub async fn confirmed(&self, draft: &Draft, confirmation: Confirmation) -> Result<(), IngressError> {
+        self.history.append_reply(&draft.chat, confirmation.reply).await?;
+        Ok(())
     }
 
     async fn is_confirmed(&self, draft: &Draft, base: &SortKey) -> Result<bool, IngressError> {

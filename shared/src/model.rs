@@ -130,12 +130,6 @@ impl Model {
 }
 
 impl ModelError {
-    /// Whether the same question may get an answer later. A refusal may too: it is often a key or a model name that
-    /// somebody is about to correct; but not within one run.
-    pub fn is_passing(&self) -> bool {
-        !matches!(self, Self::Refused { .. })
-    }
-
     /// How long the provider asks to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -228,7 +222,11 @@ fn readable(message: &UiMessage, group: bool) -> String {
             | PartView::Unknown => {}
         }
     }
-    let text = lines.join("\n");
+    let mut text = lines.join("\n");
+    if text.trim().is_empty() && message.role == Role::User {
+        // Providers refuse a message that says nothing.
+        "[a message without text]".clone_into(&mut text);
+    }
     match message.metadata.get("senderName").and_then(serde_json::Value::as_str) {
         Some(name) if group && message.role == Role::User => format!("{name}: {text}"),
         _ => text,

@@ -51,6 +51,13 @@ impl Timestamp {
         Self(self.0.saturating_add(millis).min(Self::MAX.0))
     }
 
+    /// This much earlier, at least [`Timestamp::MIN`].
+    #[must_use]
+    pub fn minus(self, duration: std::time::Duration) -> Self {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(millis).max(Self::MIN.0))
+    }
+
     /// How much later this is than `earlier`; zero where it is not later.
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
@@ -144,6 +151,11 @@ pub struct SortKey(String);
 pub struct SortKeyError;
 
 impl SortKey {
+    /// A key at or below that of every message of this time or later.
+    pub fn start_of(ts: Timestamp) -> Self {
+        Self(format!("{:013}#$", ts.0))
+    }
+
     /// Where a message with this time and id stands.
     pub fn message(ts: Timestamp, id: &MessageId) -> Self {
         Self(format!("{:013}#{}", ts.0, encode_id(id.as_str())))

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use annals_agent::Agent;
+use annals_agent::{Agent, Delivery};
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
@@ -60,7 +60,7 @@ impl Bench {
 
     async fn turn(&self, asked: &Draft) -> Consumed {
         self.history.meter().take();
-        self.agent.run(&asked.chat, Some(&asked.key()), false).await.unwrap();
+        self.agent.run(&asked.chat, Some(&asked.key()), Delivery(1)).await.unwrap();
         self.history.meter().take()
     }
 }
@@ -120,9 +120,10 @@ async fn a_turn_is_four_writes_and_one_query_whatever_the_age_of_the_chat() {
         bench.append(&asked).await;
 
         bench.history.meter().take();
-        let records = bench.history.context_records(&asked.chat, &Head::default(), None).await.unwrap();
+        let policy = bench.agent.view.policy(0);
+        let seen = bench.history.context(&asked.chat, &Head::default(), None, &policy).await.unwrap();
         let load = bench.history.meter().take();
-        assert_eq!(records.len() as u64, length);
+        assert_eq!(seen.context.messages.len() as u64, length);
         // Under 1 MB it is one page, and a strongly consistent read takes a unit for each 4 KB of it, rounded up.
         #[allow(clippy::cast_precision_loss, reason = "a count of at most a thousand")]
         let most = (length as f64 * 1024.0 / 4096.0).ceil();
@@ -170,4 +171,27 @@ async fn a_new_session_costs_the_same_whatever_lies_before_it() {
         assert_eq!(costs.len(), 3);
         assert!(costs.iter().all(|cost| *cost == costs[0]), "{costs:?}");
     }
+}
+
+#[tokio::test]
+async fn what_arrives_late_is_seen_though_only_the_session_is_read() {
+    let bench = Bench::new().await;
+    let hours = |hours: i64| Timestamp::from_millis(NOW + hours * 3_600_000).unwrap();
+    let at = |number: u64, ts: Timestamp, asks: bool| Draft { ts, form_ts: None, ..message(number, asks) };
+    let ids = async || {
+        let chat = message(1, false).chat;
+        let head = bench.history.head(&chat).await.unwrap();
+        let seen = bench.history.context(&chat, &head, None, &bench.agent.view.policy(0)).await.unwrap();
+        seen.context.messages.into_iter().map(|message| message.id).collect::<Vec<_>>()
+    };
+    // Two Sessions, 50 hours apart; the second is answered, so its start is known.
+    bench.append(&at(1, hours(-50), false)).await;
+    let asked = at(2, hours(0), true);
+    bench.append(&asked).await;
+    bench.turn(&asked).await;
+    assert_eq!(ids().await, ["2", "2/reply"]);
+    bench.append(&at(3, hours(-1), false)).await;
+    assert_eq!(ids().await, ["3", "2", "2/reply"], "late, but of this Session");
+    bench.append(&at(4, hours(-25), false)).await;
+    assert_eq!(ids().await, ["1", "4", "3", "2", "2/reply"], "late, and closes the gap between two Sessions");
 }

@@ -8,10 +8,7 @@ use annals_shared::sort_key::SortKey;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
 
-use crate::Agent;
-
-/// The delivery after which a turn must end: the first and the two that the queue makes after a failure.
-pub const LAST_DELIVERY: u32 = 3;
+use crate::{Agent, Delivery};
 
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
@@ -25,10 +22,10 @@ struct Group {
 pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResponse {
     let (groups, unreadable) = group(event);
     let failed = join_all(groups.into_iter().map(async |(chat, group)| {
-        let last_try = group.deliveries >= LAST_DELIVERY;
-        let Err(error) = agent.run(&chat, group.from.as_ref(), last_try).await else { return Vec::new() };
-        tracing::error!(chat = %chat.session_id(), %error, last_try, "a turn is not done");
-        let pause = error.retry_after(agent.clock.now());
+        let delivery = Delivery(group.deliveries);
+        let Err(error) = agent.run(&chat, group.from.as_ref(), delivery).await else { return Vec::new() };
+        tracing::error!(chat = %chat.session_id(), %error, ?delivery, "a turn is not done");
+        let pause = error.retry_after(agent.clock.now(), delivery);
         for receipt in group.messages.iter().filter_map(|(_, receipt)| receipt.as_deref()) {
             // Else it comes again after the queue's own time, which is longer than any run.
             if let Err(error) = queue.retry_in(receipt, pause).await {

@@ -6,4 +6,4 @@
 pub mod batch;
 pub mod turn;
 
-pub use turn::{Agent, TurnError};
+pub use turn::{Agent, Delivery, TurnError};

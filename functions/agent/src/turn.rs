@@ -11,10 +11,10 @@ use std::time::Duration;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::config::ViewConfig;
-use annals_shared::context::{Context, context};
+use annals_shared::context::{Context, Policy, context};
 use annals_shared::delivery::{Deliverer, DeliveryError, Parcel, Progress};
 use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Reached, Superseded};
-use annals_shared::history::{History, HistoryError, Reply};
+use annals_shared::history::{History, HistoryError, Reply, ReplyAppended, Seen};
 use annals_shared::message::{Role, UiMessage};
 use annals_shared::model::{Answer, Model, ModelError, Question};
 use annals_shared::record::{DeliveryFailure, Kind, Record};
@@ -33,11 +33,41 @@ const MODEL_DEADLINE: Duration = Duration::from_mins(3);
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// How long an album must have been quiet before it is answered: its items are separate webhooks.
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
-/// How long after a failure a turn is tried again.
-const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// What the user is told when no answer can be made.
 const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
+
+/// Which delivery of a turn by the queue this is, from 1.
+///
+/// Each failure is tried again after a pause that grows, so that a short fault costs seconds and a long one is waited
+/// out. Asking the model ends after the third, with a notice to the user; sending a stored reply goes on for the
+/// better part of an hour; a store that fails ends nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Delivery(pub u32);
+
+impl Delivery {
+    /// Whether the user is told now if the model gives no answer.
+    pub fn ends_asking(self) -> bool {
+        self.0 >= 3
+    }
+
+    /// Whether a reply that the platform cannot take now is given up.
+    pub fn ends_sending(self) -> bool {
+        self.0 >= 15
+    }
+
+    /// The pause before the next delivery.
+    pub fn pause(self) -> Duration {
+        match self.0 {
+            0..=2 => Duration::from_secs(5),
+            3 => Duration::from_secs(15),
+            4 => Duration::from_secs(30),
+            5 => Duration::from_mins(1),
+            6 => Duration::from_mins(2),
+            _ => Duration::from_mins(5),
+        }
+    }
+}
 
 /// Answers chats.
 #[derive(Clone)]
@@ -85,10 +115,10 @@ pub enum TurnError {
 
 impl TurnError {
     /// How long to wait before the turn is tried again: where another run has the chat, until its lease is over.
-    pub fn retry_after(&self, now: Timestamp) -> Duration {
+    pub fn retry_after(&self, now: Timestamp, delivery: Delivery) -> Duration {
         match self {
-            Self::Busy { until } => RETRY_PAUSE.max(until.since(now) + Duration::from_secs(1)),
-            _ => RETRY_PAUSE,
+            Self::Busy { until } => delivery.pause().max(until.since(now) + Duration::from_secs(1)),
+            _ => delivery.pause(),
         }
     }
 }
@@ -109,21 +139,25 @@ struct Work<'a> {
     turn: OpenTurn,
     /// Whether it was committed before, by this run or another.
     committed: bool,
-    session_start: Option<SortKey>,
+    /// See [`Context::reaches_back_to`].
+    reaches_back_to: Option<SortKey>,
 }
 
 impl Agent {
-    /// Answers what is unanswered in `chat`, seen from `from` (the earliest message that the queue named).
-    ///
-    /// `last_try`: the queue will not deliver this turn again, so that it must end, with a notice to the user where
-    /// there is no answer.
-    pub async fn run(&self, chat: &ChatKey, from: Option<&SortKey>, last_try: bool) -> Result<(), TurnError> {
+    /// Answers what is unanswered in `chat`, seen from `from` (the earliest message that the queue named), on the
+    /// queue's delivery `number` of the turn.
+    pub async fn run(
+        &self,
+        chat: &ChatKey,
+        from: Option<&SortKey>,
+        delivery: Delivery,
+    ) -> Result<(), TurnError> {
         loop {
             let lease = match self.history.claim(chat, self.lease).await? {
                 Claim::Claimed(lease) => lease,
                 Claim::Busy(until) => return Err(TurnError::Busy { until }),
             };
-            match self.run_claimed(&lease, from, last_try).await {
+            match self.run_claimed(&lease, from, delivery).await {
                 Ok(Done::All) => return Ok(()),
                 Ok(Done::EarlierTurn) => {}
                 Err(error) => {
@@ -141,7 +175,7 @@ impl Agent {
         &self,
         lease: &Lease,
         from: Option<&SortKey>,
-        last_try: bool,
+        delivery: Delivery,
     ) -> Result<Done, TurnError> {
         let Some(mut work) = self.look(lease, from).await? else {
             self.history.release(lease).await??;
@@ -150,10 +184,10 @@ impl Agent {
         let done = if work.committed { Done::EarlierTurn } else { Done::All };
         let reply = match work.stored_reply() {
             Some(reply) => reply.clone(),
-            None => self.answer(&mut work, last_try).await?,
+            None => self.answer(&mut work, delivery).await?,
         };
-        let reached = self.deliver(&work, &reply, last_try).await?;
-        let ending = Ending { context_from: work.session_start, reached };
+        let reached = self.deliver(&work, &reply, delivery).await?;
+        let ending = Ending { context_from: work.reaches_back_to, reached };
         self.history.finish(lease, &ending).await??;
         Ok(done)
     }
@@ -168,32 +202,21 @@ impl Agent {
         let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
         let from = [from, first_covered].into_iter().flatten().min();
         loop {
-            let records = self.history.context_records(&lease.chat, &lease.head, from).await?;
-            let seen = self.see(&records);
-            if let Some(turn) = committed {
-                return Ok(Some(Work {
-                    lease,
-                    records,
-                    turn,
-                    committed: true,
-                    session_start: seen.session_start,
-                }));
-            }
-            if seen.unanswered.is_empty() {
-                return Ok(None);
-            }
-            if let Some(pause) = self.album_pause(&records, &seen.unanswered) {
-                self.clock.sleep(pause).await;
-                continue;
-            }
-            let turn = OpenTurn { covers: seen.unanswered, sent: 0 };
-            return Ok(Some(Work {
-                lease,
-                records,
-                turn,
-                committed: false,
-                session_start: seen.session_start,
-            }));
+            let Seen { records, context } =
+                self.history.context(&lease.chat, &lease.head, from, &self.policy()).await?;
+            let reaches_back_to = context.reaches_back_to;
+            let Some(turn) = committed.clone() else {
+                if context.unanswered.is_empty() {
+                    return Ok(None);
+                }
+                if let Some(pause) = self.album_pause(&records, &context.unanswered) {
+                    self.clock.sleep(pause).await;
+                    continue;
+                }
+                let turn = OpenTurn { covers: context.unanswered, sent: 0 };
+                return Ok(Some(Work { lease, records, turn, committed: false, reaches_back_to }));
+            };
+            return Ok(Some(Work { lease, records, turn, committed: true, reaches_back_to }));
         }
     }
 
@@ -210,15 +233,14 @@ impl Agent {
         (quiet_at > now).then(|| quiet_at.since(now))
     }
 
-    fn see(&self, records: &[Record]) -> Context {
-        let system_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
-        context(records, self.clock.now(), &self.view.policy(system_tokens))
+    fn policy(&self) -> Policy {
+        self.view.policy(self.system_prompt.as_deref().map_or(0, tokens::of_text))
     }
 
     /// Asks the model, commits, and appends the reply, or on the last try a notice that there is none.
-    async fn answer(&self, work: &mut Work<'_>, last_try: bool) -> Result<Record, TurnError> {
+    async fn answer(&self, work: &mut Work<'_>, delivery: Delivery) -> Result<Record, TurnError> {
         let newest = work.newest_covered()?.clone();
-        let seen = self.see(&work.without_later_messages(&self.see(&work.records).unanswered));
+        let seen = work.seen(self.clock.now(), &self.policy());
         let question = Question {
             system: self.system_prompt.as_deref(),
             messages: &seen.messages,
@@ -231,7 +253,7 @@ impl Agent {
         };
         let (kind, message) = match answered {
             Ok(answer) => (Kind::Normal, message_of(answer)),
-            Err(error) if last_try => {
+            Err(error) if delivery.ends_asking() => {
                 tracing::error!(chat = %work.lease.chat.session_id(), %error, "no answer after the last try; the user is told");
                 (Kind::Notice, UiMessage::text("", Role::Assistant, FAILURE_NOTICE))
             }
@@ -251,10 +273,17 @@ impl Agent {
             behind_id: newest.message_id.clone(),
             covers: work.turn.covers.clone(),
         };
-        Ok(self.history.append_reply(&work.lease.chat, reply).await?)
+        match self.history.append_reply(&work.lease.chat, reply).await? {
+            ReplyAppended::Stored(reply) => Ok(reply),
+            ReplyAppended::Present(reply) => {
+                // Another run got there first. Only the one that still has the chat sends the reply.
+                self.history.commit(work.lease, &work.turn).await??;
+                Ok(reply)
+            }
+        }
     }
 
-    /// Asks until there is an answer, the tries or the time are used up, or asking again is no use.
+    /// Asks until there is an answer, or the tries or the time are used up.
     async fn ask(&self, question: Question<'_>) -> Result<Answer, ModelError> {
         tokio::select! {
             answered = self.ask_repeatedly(question) => answered,
@@ -267,7 +296,7 @@ impl Agent {
         let mut tries = 1;
         loop {
             match self.model.answer(question).await {
-                Err(error) if tries < MODEL_TRIES && error.is_passing() => {
+                Err(error) if tries < MODEL_TRIES => {
                     tracing::warn!(%error, tries, "the model gave no answer; asking again");
                     let pause = error.retry_after().unwrap_or_default().max(backoff).min(MODEL_PATIENCE);
                     self.clock.sleep(pause).await;
@@ -287,9 +316,14 @@ impl Agent {
         }
     }
 
-    /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or this was the
-    /// last try, and notes why on the reply.
-    async fn deliver(&self, work: &Work<'_>, reply: &Record, last_try: bool) -> Result<Reached, TurnError> {
+    /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or has not
+    /// taken it for too long, and notes why on the reply.
+    async fn deliver(
+        &self,
+        work: &Work<'_>,
+        reply: &Record,
+        delivery: Delivery,
+    ) -> Result<Reached, TurnError> {
         let to = work.newest_covered()?;
         if !self.deliverer.reaches(to.channel) {
             return Ok(Reached::Unknown);
@@ -313,7 +347,7 @@ impl Agent {
                     sent = 0;
                     continue;
                 }
-                Err(error @ DeliveryError::Unavailable { .. }) if !last_try => {
+                Err(error @ DeliveryError::Unavailable { .. }) if !delivery.ends_sending() => {
                     return Err(TurnError::Delivery(error));
                 }
                 Err(error) => error,
@@ -359,11 +393,18 @@ impl Work<'_> {
         self.records.iter().find(|record| record.key == key)
     }
 
-    /// The records without the unanswered messages that this turn does not cover: its reply stands before them.
-    fn without_later_messages(&self, unanswered: &[SortKey]) -> Vec<Record> {
+    /// The context of this turn: without the unanswered messages that it does not cover, since its reply stands
+    /// before them.
+    fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
+        let all = context(&self.records, now, policy);
         let later: HashSet<&SortKey> =
-            unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
-        self.records.iter().filter(|record| !later.contains(&record.key.base())).cloned().collect()
+            all.unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
+        if later.is_empty() {
+            return all;
+        }
+        let is_seen = |record: &&Record| !later.contains(&record.key.base());
+        let records: Vec<Record> = self.records.iter().filter(is_seen).cloned().collect();
+        context(&records, now, policy)
     }
 }
 

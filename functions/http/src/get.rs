@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use annals_shared::chat_key::ChatKey;
-use annals_shared::context;
 use annals_shared::history::{Cursor, History, HistoryError, MAX_PAGE, Page, Position};
 use annals_shared::message::UiMessage;
 use annals_shared::problem::Problem;
@@ -86,9 +85,8 @@ pub(crate) async fn context(
     let chat = caller.chat(&path(chat_id)?)?;
     let history = http.ingress.history();
     let head = history.head(&chat).await?;
-    let records = history.context_records(&chat, &head, None).await?;
     let system_tokens = http.system_prompt.as_deref().map_or(0, tokens::of_text);
-    let seen = context::context(&records, http.clock.now(), &http.view.policy(system_tokens));
+    let seen = history.context(&chat, &head, None, &http.view.policy(system_tokens)).await?.context;
     Ok(Json(ContextView {
         messages: seen.messages,
         system: http.system_prompt.clone(),

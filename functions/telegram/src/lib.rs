@@ -1,11 +1,13 @@
 //! `POST /telegram`: Telegram's webhook.
 //!
 //! Verify, parse, append, enqueue, and only then 200. Any failure before that is a 5xx, which makes Telegram deliver
-//! the update again; what no redelivery can mend (no JSON, an unknown kind) is not answered with one.
+//! the update again. An update of an unknown kind is a 200; a body that is no update at all, which Telegram never
+//! sends, a 400.
 //!
 //! Source of the protocol facts: <https://core.telegram.org/bots/api#setwebhook>.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_shared::channel::telegram::bot::{Bot, Settings};
 use annals_shared::channel::telegram::client::Client;
@@ -30,6 +32,9 @@ use tokio::sync::OnceCell;
 
 /// The longest webhook body taken.
 const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
+
+/// How long a confirmation may wait for Telegram's rate limit while the webhook waits for its answer.
+pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the webhook needs.
 pub struct Telegram {

@@ -9,7 +9,7 @@ use annals_shared::config::{ConfigError, Env, StoreConfig, TelegramConfig, proce
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::Ingress;
 use annals_shared::telemetry;
-use annals_telegram::{Identity, Telegram, router};
+use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE, router};
 use lambda_http::Error;
 
 #[tokio::main]
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Error> {
     let config =
         TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new("TELEGRAM_BOT_TOKEN", "is not set"))?;
     let clock = Clock::system();
-    let client = Client::new(&config.api_base, config.token, clock.clone())?;
+    let client = Client::new(&config.api_base, config.token, clock.clone())?.with_patience(WEBHOOK_PATIENCE);
 
     let aws = aws::sdk_config().await;
     let history = aws::history(&aws, store, clock.clone());

@@ -142,8 +142,14 @@ fn check(records: &[Record], now: i64, expect: &str) {
 #[test]
 fn nothing_said_nothing_shown() {
     let empty = context(&[], hours(0), &policy());
-    let nothing =
-        Context { messages: vec![], unanswered: vec![], session_start: None, tokens: 0, left_out: 0 };
+    let nothing = Context {
+        messages: vec![],
+        unanswered: vec![],
+        session_start: None,
+        reaches_back_to: None,
+        tokens: 0,
+        left_out: 0,
+    };
     assert_eq!(empty, nothing);
 }
 

@@ -58,6 +58,15 @@ pub struct Reply {
     pub covers: Vec<SortKey>,
 }
 
+/// What the place of a reply holds now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplyAppended {
+    /// This reply.
+    Stored(Record),
+    /// The reply of an earlier run, which got there first.
+    Present(Record),
+}
+
 /// A form of a message: all that tells forms apart.
 struct Form {
     made_at: Option<Timestamp>,
@@ -131,9 +140,9 @@ impl History {
         })
     }
 
-    /// Appends what the agent says directly behind the newest message it covers; answers with the record that stands
-    /// there now, which is an earlier run's where that one got there first.
-    pub async fn append_reply(&self, chat: &ChatKey, reply: Reply) -> Result<Record, HistoryError> {
+    /// Appends what the agent says directly behind the newest message it covers; one place takes one
+    /// reply.
+    pub async fn append_reply(&self, chat: &ChatKey, reply: Reply) -> Result<ReplyAppended, HistoryError> {
         // What covers messages stands in the one place of their reply, also a failure notice, so that two runs with
         // different ends still meet there.
         let key = if reply.covers.is_empty() { reply.behind.notice() } else { reply.behind.reply() };
@@ -163,11 +172,8 @@ impl History {
             delivery_failure: None,
         };
         match self.put(&record).await? {
-            Written::Done(_) => Ok(record),
-            Written::Refused(existing) => {
-                let mut records = self.records(&[existing]).await?;
-                Ok(records.pop().unwrap_or(record))
-            }
+            Written::Done(_) => Ok(ReplyAppended::Stored(record)),
+            Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
         }
     }
 

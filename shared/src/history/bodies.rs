@@ -36,12 +36,14 @@ pub enum BodyError {
         reason: String,
     },
     /// The object is no message.
-    #[error("the message body {key} is not a UIMessage: {source}")]
+    #[error("the message body {key} is not a UIMessage: line {line}, column {column}")]
     Unreadable {
         /// The object's key.
         key: String,
-        /// Why.
-        source: serde_json::Error,
+        /// Where: what the parser says of it may quote the message.
+        line: usize,
+        /// Where in the line.
+        column: usize,
     },
 }
 
@@ -85,6 +87,10 @@ impl Bodies {
             .await
             .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
         let bytes = object.body.collect().await.map_err(|error| failed(error.to_string()))?.into_bytes();
-        serde_json::from_slice(&bytes).map_err(|source| BodyError::Unreadable { key: key.to_owned(), source })
+        serde_json::from_slice(&bytes).map_err(|error| BodyError::Unreadable {
+            key: key.to_owned(),
+            line: error.line(),
+            column: error.column(),
+        })
     }
 }

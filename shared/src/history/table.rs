@@ -204,7 +204,7 @@ impl Table {
         }
     }
 
-    /// A failed condition is billed one write unit per KB of the item, but its answer carries no figure.
+    /// A failed condition is billed one write unit per KB of the item, but its answer carries no figure: at least one.
     fn count_refused_write(&self) {
         let billed = ConsumedCapacity::builder().capacity_units(1.0).build();
         self.meter.count(Some(&billed), true);

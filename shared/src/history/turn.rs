@@ -16,15 +16,14 @@
 //! finds a committed turn finishes exactly that one first: both runs' puts then meet at one key, where one of them is
 //! refused. So no message has two replies, also where an old run's put arrives late.
 //!
-//! `contextFrom` is a hint, made of the records by the last run: no record before it can be in the context, save
-//! late ones, which their own turn names.
+//! `contextFrom` is a hint, made of the records by the last run, so that a long history is not read to see a short
+//! context; how a record is found that arrives late from before it, see `view.rs`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::item::{integer, text};
-use super::read::MAX_NAMES;
 use super::table::{Item, Update, Written, number, string};
 use super::{HEAD, History, HistoryError, partition};
 use crate::chat_key::ChatKey;
@@ -34,7 +33,7 @@ use crate::sort_key::{SortKey, Timestamp};
 /// The head of a chat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
-    /// Where the Session of the last run started.
+    /// Before which no record can belong to the Session of the last run.
     pub context_from: Option<SortKey>,
     /// The turn that a run has committed to and not finished.
     pub turn: Option<OpenTurn>,
@@ -77,7 +76,7 @@ pub struct Lease {
 /// What a run leaves for the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ending {
-    /// Where the Session starts, if the run found out.
+    /// Before which no record can belong to the Session, if the run found out.
     pub context_from: Option<SortKey>,
     /// Whether the platform takes messages for this chat.
     pub reached: Reached,
@@ -236,42 +235,6 @@ impl History {
         };
         self.table.update(&partition(&reply.chat), reply.key.as_str(), update).await?;
         Ok(())
-    }
-
-    /// The records that the context of `chat` is made of, in order: from where the head says, or from `also` where
-    /// that is earlier, over the names that the chat has had. One query, as long as the context reaches into no
-    /// earlier name.
-    pub async fn context_records(
-        &self,
-        chat: &ChatKey,
-        head: &Head,
-        also: Option<&SortKey>,
-    ) -> Result<Vec<Record>, HistoryError> {
-        let from = match (&head.context_from, also) {
-            (Some(from), Some(also)) => Some(from.min(also)),
-            (Some(from), None) => Some(from),
-            (None, _) => None,
-        };
-        let mut parts = vec![self.range(chat, from).await?];
-        let mut context_from = head.context_from.clone();
-        let mut link = head.continues.clone();
-        while let Some(Link { chat: earlier, at }) = link
-            && parts.len() < MAX_NAMES
-            && context_from.as_ref().is_none_or(|from| from.ts() <= at)
-        {
-            let head = self.head(&earlier).await?;
-            context_from = context_from.or_else(|| head.context_from.clone());
-            let mut records = self.range(&earlier, context_from.as_ref()).await?;
-            for record in &mut records {
-                // What waits under the earlier name has its own turn there.
-                record.asks = false;
-            }
-            parts.push(records);
-            link = head.continues;
-        }
-        let mut records: Vec<Record> = parts.into_iter().rev().flatten().collect();
-        records.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(records)
     }
 
     async fn update_head(
