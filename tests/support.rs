@@ -1,0 +1,4 @@
+//! Stand-ins for what the program talks to.
+
+pub(crate) mod model_api;
+pub(crate) mod telegram_api;
