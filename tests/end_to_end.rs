@@ -1,8 +1,37 @@
-//! Whole-process tests: the local program over its real engines, with emulators of the platforms and models.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail as tests do")]
+//! Whole-process tests: the program on a data directory of its own, with stand-ins for Telegram and for a model on the
+//! loopback address. They assert what is stored and what the platform received.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests and their support: a panic is a failure that names its line"
+)]
 
+#[path = "end_to_end/albums.rs"]
+mod albums;
+#[path = "end_to_end/app.rs"]
+mod app;
 #[path = "end_to_end/budgets.rs"]
 mod budgets;
+#[path = "end_to_end/commands.rs"]
+mod commands;
 #[path = "end_to_end/crash.rs"]
 mod crash;
+#[path = "end_to_end/delivery.rs"]
+mod delivery;
+#[path = "end_to_end/edits.rs"]
+mod edits;
+#[path = "end_to_end/fixtures.rs"]
+mod fixtures;
+#[path = "end_to_end/groups.rs"]
+mod groups;
+#[path = "end_to_end/messages.rs"]
+mod messages;
+#[path = "end_to_end/migrations.rs"]
+mod migrations;
 mod support;
+#[path = "end_to_end/topics.rs"]
+mod topics;
+#[path = "end_to_end/turns.rs"]
+mod turns;
+#[path = "end_to_end/updates.rs"]
+mod updates;

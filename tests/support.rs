@@ -1,5 +1,4 @@
-//! Emulators of what lies outside the program: they keep state and refuse what the real ones refuse.
-#![allow(dead_code, reason = "each has more to offer than every suite uses")]
+//! Stand-ins for what the program talks to.
 
 pub(crate) mod model_api;
 pub(crate) mod telegram_api;

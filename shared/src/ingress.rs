@@ -91,7 +91,8 @@ impl Ingress {
         }
         let told = appended.outcome != Outcome::Stored && self.is_confirmed(draft, &appended.base).await?;
         let confirmation = command.confirmation().filter(|_| !told).map(|text| Confirmation {
-            to: self.history.record_of(&own, own.key(), 0),
+            // As a message, since a boundary's own id is none that a platform could quote.
+            to: self.history.record_of(draft, draft.key(), 0),
             key: appended.base.notice(),
             reply: Reply {
                 kind: Kind::Notice,

@@ -1,0 +1,63 @@
+//! Telegram: an album comes as one webhook an item, and is answered as one message.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::app::TestApp;
+use crate::updates::{Update, private};
+
+fn items() -> [Update; 3] {
+    let photo = |id: &str| json!([{"file_id": id, "file_unique_id": id, "width": 90, "height": 90}]);
+    let item = |id| private(42, id, "").without("text").at(5).with("media_group_id", json!("1387120000"));
+    let live = json!({"file_id": "live", "file_unique_id": "l", "width": 90, "height": 90, "duration": 2});
+    [
+        item(10).with("photo", photo("one")).with("caption", json!("Which of these?")),
+        item(11).with("photo", photo("two")),
+        item(12).with("live_photo", live).with("photo", photo("three")),
+    ]
+}
+
+#[tokio::test]
+async fn an_album_gets_one_answer() {
+    let app = TestApp::start().await;
+    for item in items() {
+        app.receive(item).await;
+    }
+    app.clock().advance(Duration::from_millis(1500));
+    app.idle().await;
+
+    let requests = app.model().requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0]["messages"].as_array().unwrap().len(), 3);
+    let history = app.history("telegram:chat:42").await;
+    let ids: Vec<_> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["10", "11", "12", "12/reply"]);
+    assert_eq!(history[0]["parts"][1]["url"], "telegram:one");
+    assert_eq!(app.records("telegram:chat:42").await[3].covers.len(), 3);
+    let sent = app.telegram_api().sent();
+    assert_eq!(sent.iter().map(|sent| sent.reply_to).collect::<Vec<_>>(), [Some(12)]);
+
+    for item in items() {
+        app.receive(item).await;
+    }
+    app.idle().await;
+    assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
+    app.finish().await;
+}
+
+/// A slow upload: the album is answered when it has been quiet, not when its first item comes.
+#[tokio::test]
+async fn an_item_that_comes_later_is_waited_for() {
+    let app = TestApp::start().await;
+    let [first, second, third] = items();
+    app.receive(first).await;
+    for item in [second, third] {
+        app.clock().advance(Duration::from_millis(1400));
+        app.receive(item).await;
+        assert_eq!(app.model().count(), 0);
+    }
+    app.idle_as_time_passes().await;
+    assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
+    app.finish().await;
+}

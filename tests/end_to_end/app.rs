@@ -1,0 +1,410 @@
+//! [`TestApp`]: the whole program, on a data directory, a runtime and stand-ins of its own.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use annals_local::config::LocalConfig;
+use annals_local::program::{Program, open_history};
+use annals_local::queue::LocalQueue;
+use annals_local::stores::Stores;
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, retention};
+use annals_shared::record::Record;
+use annals_shared::sort_key::Timestamp;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::{OnceCell, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::support::model_api::{self, ModelApi};
+use crate::support::telegram_api::{self, TelegramApi};
+
+/// What `/telegram` wants in its secret header.
+pub(crate) const TELEGRAM_SECRET: &str = "s3cret_Webhook-1";
+/// The secret of the key `app`, which reads its own chats only.
+pub(crate) const APP_KEY: &str = "app-secret";
+/// The secret of the key `ops`, an admin's.
+pub(crate) const OPS_KEY: &str = "ops-secret";
+const API_KEYS: &str = "app:app-secret,other:other-secret,ops:ops-secret:admin";
+
+/// When a manual clock starts, in epoch seconds: a minute behind [`updates::START`](crate::updates::START).
+pub(crate) const NOW: i64 = crate::updates::START + 60;
+
+/// How long a poll waits before the next, and how many there are: 30 seconds, far more than anything here takes.
+const POLL_PAUSE: Duration = Duration::from_millis(10);
+const MAX_POLLS: usize = 3000;
+
+/// The running program. End each test with [`TestApp::finish`].
+pub(crate) struct TestApp {
+    data: TempDir,
+    settings: BTreeMap<String, String>,
+    clock: Clock,
+    telegram: Option<TelegramApi>,
+    model: Option<ModelApi>,
+    http: reqwest::Client,
+    running: Option<Running>,
+    stores: OnceCell<Stores>,
+    refusals_are_fine: bool,
+    is_finished: bool,
+}
+
+/// One life of the program, on a runtime that ends with it, so that nothing of it works on behind a restart.
+struct Running {
+    base: String,
+    runtime: Runtime,
+    shutdown: oneshot::Sender<()>,
+    served: JoinHandle<anyhow::Result<()>>,
+}
+
+/// How a [`TestApp`] is set up. As it is, it stands at [`NOW`], answers by `echo` and sends to the outbox.
+pub(crate) struct Builder {
+    settings: BTreeMap<String, String>,
+    clock: Clock,
+    telegram: bool,
+    model: bool,
+    refusals_are_fine: bool,
+}
+
+impl Builder {
+    /// With a Telegram of its own.
+    pub(crate) fn telegram(mut self) -> Self {
+        self.telegram = true;
+        self
+    }
+
+    /// With a model of its own, that answers `You said: …`.
+    pub(crate) fn model(mut self) -> Self {
+        self.model = true;
+        self
+    }
+
+    /// With the environment variable `name`; an empty one is as good as none.
+    pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.insert(name.into(), value.into());
+        self
+    }
+
+    /// On the system's clock in place of one that only the test moves.
+    pub(crate) fn system_clock(mut self) -> Self {
+        self.clock = Clock::system();
+        self
+    }
+
+    /// Telegram may refuse calls.
+    pub(crate) fn refusals_are_fine(mut self) -> Self {
+        self.refusals_are_fine = true;
+        self
+    }
+
+    pub(crate) async fn start(self) -> TestApp {
+        let Self { mut settings, clock, telegram, model, refusals_are_fine } = self;
+        let data = tempfile::tempdir().unwrap();
+        let mut set = |name: &str, value: &str| {
+            settings.entry(name.into()).or_insert_with(|| value.into());
+        };
+        set("ANNALS_DATA_DIR", data.path().to_str().unwrap());
+        set("ANNALS_PORT", "0");
+        set("HTTP_API_KEYS", API_KEYS);
+        let telegram = if telegram { Some(TelegramApi::start().await) } else { None };
+        if let Some(telegram) = &telegram {
+            set("TELEGRAM_BOT_TOKEN", telegram_api::TOKEN);
+            set("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET);
+            set("TELEGRAM_API_BASE", telegram.base_url());
+        }
+        let model = if model { Some(ModelApi::start().await) } else { None };
+        if let Some(model) = &model {
+            set("MODEL", "openai:test");
+            set("MODEL_BASE_URL", &model.base_url());
+            set("MODEL_API_KEY", model_api::API_KEY);
+        }
+        let mut app = TestApp {
+            data,
+            settings,
+            clock,
+            telegram,
+            model,
+            http: reqwest::Client::new(),
+            running: None,
+            stores: OnceCell::new(),
+            refusals_are_fine,
+            is_finished: false,
+        };
+        app.run().await;
+        app
+    }
+}
+
+impl TestApp {
+    pub(crate) fn builder() -> Builder {
+        let start = Timestamp::from_secs(NOW);
+        Builder {
+            settings: BTreeMap::new(),
+            clock: Clock::manual(start),
+            telegram: false,
+            model: false,
+            refusals_are_fine: false,
+        }
+    }
+
+    /// One with a Telegram and a model.
+    pub(crate) async fn start() -> Self {
+        Self::builder().telegram().model().start().await
+    }
+
+    async fn run(&mut self) {
+        let settings = &self.settings;
+        let config = LocalConfig::from_env(Env::new(&|name| settings.get(name).cloned())).unwrap();
+        let clock = self.clock.clone();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let program = runtime.spawn(Program::start(config, clock)).await.unwrap().unwrap();
+        let base = format!("http://{}", program.address().unwrap());
+        let (shutdown, is_shut_down) = oneshot::channel();
+        let served = runtime.spawn(program.serve(async { drop(is_shut_down.await) }));
+        self.running = Some(Running { base, runtime, shutdown, served });
+    }
+
+    /// Stops the program and starts it on the same data, as a deployment does.
+    pub(crate) async fn restart(&mut self) {
+        self.stop().await;
+        self.run().await;
+    }
+
+    /// Stops the program; what runs is cut off.
+    pub(crate) async fn stop(&mut self) {
+        let Some(Running { runtime, shutdown, served, .. }) = self.running.take() else { return };
+        // An idle connection would hold the server open.
+        self.http = reqwest::Client::new();
+        let _ = shutdown.send(());
+        served.await.unwrap().unwrap();
+        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(10))).await.unwrap();
+    }
+
+    /// Waits until the queue is empty, and checks that nobody was sent what it does not take.
+    pub(crate) async fn finish(mut self) {
+        self.is_finished = true;
+        self.idle().await;
+        self.stop().await;
+        if let Some(model) = &self.model {
+            assert_eq!(model.refusals(), [""; 0], "the model refused requests");
+        }
+        if let Some(telegram) = &self.telegram
+            && !self.refusals_are_fine
+        {
+            let refused: Vec<_> = telegram.calls().into_iter().filter(|call| call.status != 200).collect();
+            assert!(refused.is_empty(), "Telegram refused {refused:?}");
+        }
+    }
+
+    /// The stand-in for Telegram.
+    pub(crate) fn telegram_api(&self) -> &TelegramApi {
+        self.telegram.as_ref().unwrap()
+    }
+
+    /// The stand-in for the model.
+    pub(crate) fn model(&self) -> &ModelApi {
+        self.model.as_ref().unwrap()
+    }
+
+    /// The clock that the program has.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Where the data lies.
+    pub(crate) fn data_dir(&self) -> &std::path::Path {
+        self.data.path()
+    }
+
+    /// Where the program answers.
+    pub(crate) fn base(&self) -> &str {
+        &self.running.as_ref().unwrap().base
+    }
+
+    /// Posts `update` to `/telegram` with the right secret.
+    pub(crate) async fn telegram(&self, update: &Value) -> StatusCode {
+        let request = self.request(Method::POST, "/telegram").json(update);
+        request
+            .header("X-Telegram-Bot-Api-Secret-Token", self.telegram_secret())
+            .send()
+            .await
+            .unwrap()
+            .status()
+    }
+
+    fn telegram_secret(&self) -> &str {
+        if self.telegram.is_some() { TELEGRAM_SECRET } else { annals_local::config::DEV_TELEGRAM_SECRET }
+    }
+
+    /// Posts `update` to `/telegram`, which takes it.
+    #[track_caller]
+    pub(crate) fn receive(&self, update: impl Into<Value>) -> impl Future<Output = ()> {
+        let (update, at) = (update.into(), std::panic::Location::caller());
+        async move { assert_eq!(self.telegram(&update).await, StatusCode::OK, "{at}: {update}") }
+    }
+
+    /// A request to `path`, with nothing else.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base()))
+    }
+
+    /// `GET path` with an admin's key.
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let response = self.request(Method::GET, path).bearer_auth(OPS_KEY).send().await.unwrap();
+        let status = response.status();
+        let body = response.text().await.unwrap();
+        assert_eq!(status, StatusCode::OK, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Posts `body` to `path` with the API key `key`.
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
+        Answer::of(self.request(Method::POST, path).bearer_auth(key).json(body)).await
+    }
+
+    /// The whole listed history of `chat_key`, oldest first.
+    pub(crate) async fn history(&self, chat_key: &str) -> Vec<Value> {
+        let path = format!("{}?limit=200", chat_path(chat_key, "messages"));
+        let mut page = self.get(&path).await;
+        let mut messages = taken(&mut page["messages"]);
+        while let Some(before) = page["before"].as_str().map(str::to_owned) {
+            page = self.get(&format!("{path}&before={before}")).await;
+            messages.splice(0..0, taken(&mut page["messages"]));
+        }
+        messages
+    }
+
+    /// [`lines`] of the history of `chat_key`.
+    pub(crate) async fn lines(&self, chat_key: &str) -> Vec<String> {
+        lines(&self.history(chat_key).await)
+    }
+
+    /// The messages of the context of `chat_key`.
+    pub(crate) async fn context(&self, chat_key: &str) -> Vec<Value> {
+        taken(&mut self.get(&chat_path(chat_key, "context")).await["messages"])
+    }
+
+    /// [`lines`] of the context of `chat_key`.
+    pub(crate) async fn context_lines(&self, chat_key: &str) -> Vec<String> {
+        lines(&self.context(chat_key).await)
+    }
+
+    /// The records of `chat_key` as stored, in order.
+    pub(crate) async fn records(&self, chat_key: &str) -> Vec<Record> {
+        let settings = &self.settings;
+        let retention = retention(Env::new(&|name| settings.get(name).cloned())).unwrap();
+        let history = open_history(self.data_dir(), retention, self.clock.clone()).await.unwrap();
+        history.range(&chat_key.parse().unwrap(), None).await.unwrap()
+    }
+
+    /// Waits until no turn is left in the queue's table.
+    pub(crate) async fn idle(&self) {
+        let stores = self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await;
+        wait_until("the queue is empty", async || {
+            let (queue, _) = LocalQueue::open(stores.dynamodb.clone()).await.unwrap();
+            queue.pending().is_empty()
+        })
+        .await;
+    }
+
+    /// [`TestApp::idle`], with time that passes.
+    pub(crate) async fn idle_as_time_passes(&self) {
+        self.as_time_passes(self.idle()).await;
+    }
+
+    /// Waits for `what` while a manual clock goes on, ten times as fast as the world's.
+    pub(crate) async fn as_time_passes<T>(&self, what: impl Future<Output = T>) -> T {
+        let time = wait_until("time ends", async || {
+            self.clock.advance(10 * POLL_PAUSE);
+            false
+        });
+        tokio::select! {
+            result = what => result,
+            () = time => unreachable!("time has no end"),
+        }
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.runtime.shutdown_background();
+        }
+        assert!(self.is_finished || std::thread::panicking(), "end the test with `app.finish().await`");
+    }
+}
+
+/// What a request was answered with.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) content_type: String,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        let header = response.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap().to_owned());
+        Self {
+            status: response.status(),
+            content_type: header.unwrap_or_default(),
+            body: response.json().await.unwrap_or_default(),
+        }
+    }
+}
+
+/// Looks at `condition` again and again until it holds.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the one place where tests wait: the program's own work is real"
+)]
+pub(crate) async fn wait_until(what: &str, condition: impl AsyncFn() -> bool) {
+    for _ in 0..MAX_POLLS {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(POLL_PAUSE).await;
+    }
+    panic!("in vain waited until {what}");
+}
+
+/// `/v1/chats/<chat, percent-encoded>/<what>`
+pub(crate) fn chat_path(chat: &str, what: &str) -> String {
+    format!("/v1/chats/{}/{what}", utf8_percent_encode(chat, NON_ALPHANUMERIC))
+}
+
+/// Each message as one line: `<id> <role> <kind>: <text>`; without the kind where it is `normal`.
+pub(crate) fn lines(messages: &[Value]) -> Vec<String> {
+    let line = |message: &Value| {
+        let kind = match message["metadata"]["kind"].as_str() {
+            Some("normal") => String::new(),
+            kind => format!(" {}", kind.unwrap_or("without a kind")),
+        };
+        format!(
+            "{} {}{kind}: {}",
+            message["id"].as_str().unwrap(),
+            message["role"].as_str().unwrap(),
+            text_of(message)
+        )
+    };
+    messages.iter().map(line).collect()
+}
+
+/// The text parts of a message, joined by newlines.
+pub(crate) fn text_of(message: &Value) -> String {
+    let parts = message["parts"].as_array().unwrap();
+    let texts = parts.iter().filter(|part| part["type"] == "text").map(|part| part["text"].as_str().unwrap());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn taken(array: &mut Value) -> Vec<Value> {
+    match array.take() {
+        Value::Array(values) => values,
+        other => panic!("no list: {other}"),
+    }
+}

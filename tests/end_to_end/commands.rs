@@ -1,0 +1,142 @@
+//! Telegram: commands act at once, are recorded, and are confirmed once.
+
+use serde_json::Value;
+
+use crate::app::TestApp;
+use crate::support::model_api::texts_of;
+use crate::updates::{Update, group, private};
+
+const CHAT: &str = "telegram:chat:42";
+const NEW: &str = "New conversation. What is on your mind?";
+const RESET: &str = "Done: we start over. Earlier messages are no longer in view.";
+
+/// Posts `command` three times, with a restart in between; answers with the texts that its chat was sent by it.
+async fn commanded(app: &mut TestApp, command: &Update) -> Vec<String> {
+    let before = app.telegram_api().sent().len();
+    app.receive(command).await;
+    app.idle().await;
+    app.receive(command).await;
+    app.restart().await;
+    app.receive(command).await;
+    app.idle().await;
+    app.telegram_api().sent()[before..].iter().map(|sent| sent.text.clone()).collect()
+}
+
+#[tokio::test]
+async fn new_starts_a_session() {
+    let mut app = TestApp::start().await;
+    app.receive(private(42, 1, "I am Ada")).await;
+    app.idle().await;
+    assert_eq!(commanded(&mut app, &private(42, 2, "/new").command()).await, [NEW]);
+    assert_eq!(app.telegram_api().sent()[1].reply_to, Some(2));
+    assert_eq!(app.context(CHAT).await, [Value::Null; 0]);
+
+    app.receive(private(42, 3, "Who am I?")).await;
+    app.idle().await;
+    assert_eq!(texts_of(&app.model().requests()[1], "user"), ["Who am I?"]);
+    assert_eq!(
+        app.lines(CHAT).await,
+        [
+            "1 user: I am Ada",
+            "1/reply assistant: You said: I am Ada",
+            "2/boundary user boundary: /new",
+            &format!("2/notice assistant notice: {NEW}"),
+            "3 user: Who am I?",
+            "3/reply assistant: You said: Who am I?",
+        ]
+    );
+    assert_eq!(
+        app.context_lines(CHAT).await,
+        ["3 user: Who am I?", "3/reply assistant: You said: Who am I?"]
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn new_with_text_starts_a_session_with_that_message() {
+    let mut app = TestApp::start().await;
+    app.receive(private(42, 1, "I am Ada")).await;
+    app.idle().await;
+    let command = private(42, 2, "/NEW@annals_test_bot What to\nsow?").command();
+    assert_eq!(commanded(&mut app, &command).await, ["You said: What to\nsow?"]);
+    assert_eq!(app.telegram_api().sent()[1].reply_to, Some(2));
+    assert_eq!(texts_of(&app.model().requests()[1], "user"), ["What to\nsow?"]);
+    assert_eq!(app.model().count(), 2);
+    let session = ["2 user: What to\nsow?", "2/reply assistant: You said: What to\nsow?"];
+    assert_eq!(
+        app.lines(CHAT).await[2..],
+        ["2/boundary user boundary: /NEW@annals_test_bot What to\nsow?", session[0], session[1]]
+    );
+    assert_eq!(app.context_lines(CHAT).await, session);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn reset_starts_over_also_while_the_model_runs() {
+    let mut app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "I am Ada")).await;
+    app.model().wait_for(1).await;
+    app.receive(private(42, 2, "/reset please").command()).await;
+    assert_eq!(app.telegram_api().sent()[0].text, RESET);
+    app.model().resume();
+    app.idle().await;
+    assert_eq!(app.context(CHAT).await, [Value::Null; 0]);
+    assert_eq!(commanded(&mut app, &private(42, 2, "/reset please").command()).await, [""; 0]);
+    assert_eq!(
+        app.lines(CHAT).await,
+        [
+            "1 user: I am Ada",
+            "1/reply assistant: You said: I am Ada",
+            "2/boundary user boundary: /reset please",
+            &format!("2/notice assistant notice: {RESET}"),
+        ]
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn help_and_start_say_what_there_is_and_change_nothing() {
+    let mut app = TestApp::start().await;
+    app.receive(private(42, 1, "I am Ada")).await;
+    app.idle().await;
+    let context = app.context(CHAT).await;
+    for (id, command) in [(2, "/help"), (3, "/start ref_42"), (4, "/Help@annals_test_bot")] {
+        let told = commanded(&mut app, &private(42, id, command).command()).await;
+        assert!(told.len() == 1 && told[0].contains("/reset"), "{command}: {told:?}");
+        assert_eq!(app.context(CHAT).await, context);
+    }
+    let ids: Vec<Value> = app.history(CHAT).await.into_iter().map(|message| message["id"].clone()).collect();
+    assert_eq!(ids, ["1", "1/reply", "2", "2/notice", "3", "3/notice", "4", "4/notice"]);
+    assert_eq!(app.model().count(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn in_a_group_another_bots_command_is_nothing_but_a_message() {
+    let mut app = TestApp::start().await;
+    let chat = "telegram:chat:-100";
+    assert_eq!(commanded(&mut app, &group(-100, 1, "/new@weather_bot").command()).await, [""; 0]);
+    assert_eq!(commanded(&mut app, &group(-100, 2, "/new@Annals_Test_Bot").command()).await, [NEW]);
+    assert_eq!(commanded(&mut app, &group(-100, 3, "/reset").command()).await, [RESET]);
+    let ids: Vec<Value> = app.history(chat).await.into_iter().map(|message| message["id"].clone()).collect();
+    assert_eq!(ids, ["1", "2/boundary", "2/notice", "3/boundary", "3/notice"]);
+    app.finish().await;
+}
+
+/// Telegram may be down when the user is to be told: then it is told by the redelivery.
+#[tokio::test]
+async fn a_confirmation_that_was_not_sent_is_sent_by_the_redelivery() {
+    let app = TestApp::builder().telegram().refusals_are_fine().start().await;
+    app.telegram_api().fail(3, 502);
+    let update: Value = private(42, 2, "/new").command().into();
+    assert_eq!(app.as_time_passes(app.telegram(&update)).await, 503);
+    app.receive(update.clone()).await;
+    app.receive(update).await;
+    assert_eq!(app.telegram_api().sent().len(), 1);
+    assert_eq!(
+        app.lines(CHAT).await,
+        ["2/boundary user boundary: /new", &format!("2/notice assistant notice: {NEW}")]
+    );
+    app.finish().await;
+}

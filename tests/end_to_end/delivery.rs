@@ -1,0 +1,185 @@
+//! Telegram: how replies arrive, and what becomes of those that do not.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::app::{NOW, TestApp};
+use crate::support::telegram_api::Sent;
+use crate::updates::{group, membership, private};
+
+const CHAT: &str = "telegram:chat:42";
+
+async fn app() -> TestApp {
+    TestApp::builder().telegram().model().refusals_are_fine().start().await
+}
+
+/// How often a message, taken or refused, was sent.
+fn sends(app: &TestApp) -> usize {
+    app.telegram_api().statuses("sendMessage").len()
+}
+
+/// Why each reply of `chat` was not delivered.
+async fn failures(app: &TestApp, chat: &str) -> Vec<Value> {
+    let history = app.history(chat).await;
+    let replies = history.iter().filter(|message| message["role"] == "assistant");
+    replies.map(|reply| reply["metadata"]["deliveryFailure"]["reason"].clone()).collect()
+}
+
+/// The words of `text` that are numbered, in order.
+fn numbered(text: &str) -> Vec<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    words.filter(|word| word.len() == 5 && word[1..].bytes().all(|byte| byte.is_ascii_digit())).collect()
+}
+
+#[tokio::test]
+async fn a_long_answer_arrives_in_pieces_with_nothing_lost() {
+    let app = TestApp::start().await;
+    let words = |letter: char, count: usize, each: &str| -> String {
+        (0..count).map(|n| format!("{letter}{n:04}{each}")).collect::<Vec<_>>().concat()
+    };
+    let answer = format!(
+        "# Plan\n\n{}\n\n```rust\n{}```\n\n{}\n\n- **{}**",
+        words('a', 700, " 🌱 "),
+        words('b', 600, ";\n"),
+        words('c', 400, " — "),
+        words('d', 300, " ").trim_end(),
+    );
+    assert!(answer.chars().count() > 10_000);
+    app.model().answer_with(&answer);
+    app.receive(private(42, 7, "plan my year")).await;
+    app.idle().await;
+
+    let sent = app.telegram_api().sent();
+    assert!(sent.len() >= 3, "{}", sent.len());
+    assert!(sent.iter().all(|sent| sent.text.encode_utf16().count() <= 4096));
+    let arrived = sent.iter().map(|sent| sent.text.as_str()).collect::<Vec<_>>().join("\n");
+    assert_eq!(numbered(&arrived), numbered(&answer));
+    assert!(!arrived.contains("```"));
+    let is_code = |sent: &&Sent| sent.entities.iter().any(|entity| entity["type"] == "pre");
+    assert!(sent.iter().filter(is_code).count() >= 1);
+    let quotes: Vec<_> = sent.iter().map(|sent| sent.reply_to).collect();
+    assert!(quotes[0] == Some(7) && quotes[1..].iter().all(Option::is_none), "{quotes:?}");
+    assert_eq!(crate::app::text_of(&app.history(CHAT).await[1]), answer);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_telegram_does_not_take_styled_arrives_plain() {
+    let app = app().await;
+    app.telegram_api().refuse_entities(true);
+    app.model().answer_with("Sow **beans** in `May`.");
+    app.receive(private(42, 7, "when?")).await;
+    app.idle().await;
+    let sent = app.telegram_api().sent();
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].entities.is_empty() && sent[0].text.contains("beans"), "{sent:?}");
+    assert_eq!(failures(&app, CHAT).await, [Value::Null]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_throttled_reply_waits_as_long_as_telegram_says() {
+    let app = app().await;
+    app.telegram_api().rate_limit(2, 7);
+    app.receive(private(42, 7, "hello")).await;
+    app.idle_as_time_passes().await;
+    assert_eq!(app.telegram_api().statuses("sendMessage"), [429, 429, 200]);
+    assert!(app.clock().now().as_millis() >= (NOW + 14) * 1000);
+    assert_eq!(failures(&app, CHAT).await, [Value::Null]);
+    assert_eq!(app.model().count(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_reply_outlasts_an_outage_of_telegrams() {
+    let app = app().await;
+    // Three tries in each delivery of the queue: this is an outage of ten minutes.
+    app.telegram_api().fail(25, 502);
+    app.receive(private(42, 7, "hello")).await;
+    app.idle_as_time_passes().await;
+    assert_eq!((app.telegram_api().sent().len(), app.model().count()), (1, 1));
+    assert_eq!(failures(&app, CHAT).await, [Value::Null]);
+
+    app.telegram_api().fail(45, 502);
+    app.receive(private(42, 8, "again")).await;
+    app.idle_as_time_passes().await;
+    assert_eq!(app.telegram_api().sent().len(), 1, "given up in the end");
+    assert!(failures(&app, CHAT).await[1].is_string());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_person_who_blocked_the_bot_is_written_to_when_they_write_again() {
+    let mut app = app().await;
+    app.telegram_api().block(42);
+    let update = private(42, 7, "hello");
+    app.receive(&update).await;
+    app.idle().await;
+    let failure = json!("Forbidden: bot was blocked by the user");
+    assert_eq!(failures(&app, CHAT).await, std::slice::from_ref(&failure));
+    assert_eq!(sends(&app), 1);
+
+    app.telegram_api().unblock(42);
+    app.receive(&update).await;
+    app.restart().await;
+    app.receive(&update).await;
+    app.idle().await;
+    assert_eq!((sends(&app), app.model().count()), (1, 1), "a redelivery sends nothing");
+
+    app.clock().advance(Duration::from_mins(1));
+    app.receive(private(42, 8, "me again").at(100)).await;
+    app.idle().await;
+    assert_eq!(failures(&app, CHAT).await, [failure, Value::Null]);
+    let sent = app.telegram_api().sent();
+    assert_eq!(sent.iter().map(|sent| sent.text.as_str()).collect::<Vec<_>>(), ["You said: me again"]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_group_that_removed_the_bot_is_written_to_when_it_is_a_member_again() {
+    let app = app().await;
+    let mention = |id| group(-5, id, "@annals_test_bot hello").mention();
+    app.telegram_api().block(-5);
+    app.receive(mention(7)).await;
+    app.idle().await;
+    assert_eq!(sends(&app), 1);
+
+    app.clock().advance(Duration::from_mins(1));
+    app.receive(mention(8).at(100)).await;
+    app.idle().await;
+    assert_eq!(sends(&app), 1, "not even tried");
+    let reason = || json!("Forbidden: bot was blocked by the user");
+    assert_eq!(failures(&app, "telegram:chat:-5").await, [reason(), reason()]);
+
+    app.telegram_api().unblock(-5);
+    let chat = json!({"id": -5, "type": "group", "title": "Allotment"});
+    app.receive(membership(&chat, "member", NOW + 60)).await;
+    app.receive(mention(9).at(130)).await;
+    app.idle().await;
+    assert_eq!(app.telegram_api().sent().iter().map(|sent| sent.reply_to).collect::<Vec<_>>(), [Some(9)]);
+
+    app.receive(membership(&chat, "kicked", NOW + 90)).await;
+    app.receive(mention(10).at(160)).await;
+    app.idle().await;
+    assert_eq!(sends(&app), 2, "told beforehand");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_business_is_answered_for_in_its_own_name() {
+    let app = TestApp::start().await;
+    let business = |id| private(42, id, "Do you sell hives?").with("business_connection_id", json!("bc_9f2"));
+    app.receive(business(7).kind("business_message")).await;
+    app.idle().await;
+    // What the owner writes to the customer is for the customer.
+    let owner = json!({"id": 77, "is_bot": false, "first_name": "Olle"});
+    app.receive(business(8).kind("business_message").with("from", owner).with("text", json!("We do"))).await;
+    app.idle().await;
+    let sent = app.telegram_api().sent();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].business_connection_id.as_deref(), Some("bc_9f2"));
+    assert_eq!((sent[0].chat_id, sent[0].reply_to), (42, Some(7)));
+    assert_eq!(app.lines(CHAT).await.last().unwrap(), "8 user: We do");
+    app.finish().await;
+}

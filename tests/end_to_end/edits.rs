@@ -1,0 +1,108 @@
+//! Telegram: an edited message is one message in several forms.
+
+use crate::app::TestApp;
+use crate::support::model_api::texts_of;
+use crate::updates::{group, private};
+
+const CHAT: &str = "telegram:chat:42";
+
+#[tokio::test]
+async fn an_edit_before_its_turn_is_answered_in_its_new_form() {
+    let app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 6, "wait")).await;
+    app.model().wait_for(1).await;
+    let message = private(42, 7, "helo");
+    app.receive(&message).await;
+    app.receive(message.edited(8, "hello")).await;
+    app.model().resume();
+    app.idle().await;
+
+    assert_eq!(
+        app.lines(CHAT).await,
+        [
+            "6 user: wait",
+            "6/reply assistant: You said: wait",
+            "7 user: helo",
+            "7@1 user revision: hello",
+            "7/reply assistant: You said: hello",
+        ]
+    );
+    let requests = app.model().requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(texts_of(&requests[1], "user"), ["wait", "hello"]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_behind_its_turn_is_listed_and_seen_but_not_answered_again() {
+    let app = TestApp::start().await;
+    let message = private(42, 7, "helo");
+    app.receive(&message).await;
+    app.idle().await;
+    let edit = message.clone().edited(30, "hello");
+    app.receive(&edit).await;
+    app.idle().await;
+    let history = ["7 user: helo", "7@1 user revision: hello", "7/reply assistant: You said: helo"];
+    assert_eq!(app.lines(CHAT).await, history);
+    assert_eq!(app.history(CHAT).await[1]["metadata"]["messageId"], "7");
+    let context = app.context(CHAT).await;
+    assert_eq!((&context[0]["id"], &context[0]["parts"][0]["text"]), (&"7".into(), &"hello".into()));
+
+    // Whatever Telegram delivers again changes nothing, the old form neither.
+    for update in [&message, &edit, &message] {
+        app.receive(update).await;
+    }
+    app.idle().await;
+    assert_eq!(app.lines(CHAT).await, history);
+    assert_eq!(app.context(CHAT).await, context);
+    assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
+
+    // The next answer is made with the newest form in view.
+    app.receive(private(42, 40, "and now")).await;
+    app.idle().await;
+    assert_eq!(texts_of(&app.model().requests()[1], "user"), ["hello", "and now"]);
+    app.finish().await;
+}
+
+/// Older forms may come behind newer ones: the platform's word decides which is the newest.
+#[tokio::test]
+async fn forms_out_of_order_end_in_the_newest() {
+    let app = TestApp::start().await;
+    let message = private(42, 7, "one");
+    app.receive(message.clone().edited(30, "three")).await;
+    app.receive(message.clone().edited(20, "two")).await;
+    app.receive(&message).await;
+    app.idle().await;
+    assert_eq!(app.context_lines(CHAT).await[0], "7 user: three");
+    assert_eq!(app.history(CHAT).await.len(), 4);
+    assert_eq!(app.telegram_api().sent().len(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_that_addresses_the_bot_at_last_is_answered_once() {
+    let app = TestApp::start().await;
+    let message = group(-100, 7, "when is frost?");
+    app.receive(&message).await;
+    app.idle().await;
+    assert_eq!(app.model().count(), 0);
+
+    let edit = message.edited(30, "@annals_test_bot when is frost?").mention();
+    app.receive(&edit).await;
+    app.idle().await;
+    app.receive(&edit).await;
+    app.receive(edit.clone().edited(40, "@annals_test_bot when is the frost?")).await;
+    app.idle().await;
+    assert_eq!(
+        app.lines("telegram:chat:-100").await,
+        [
+            "7 user: when is frost?",
+            "7@1 user revision: @annals_test_bot when is frost?",
+            "7@2 user revision: @annals_test_bot when is the frost?",
+            "7/reply assistant: You said: Ada: @annals_test_bot when is frost?",
+        ]
+    );
+    assert_eq!(app.telegram_api().sent().len(), 1);
+    app.finish().await;
+}

@@ -1,0 +1,156 @@
+//! Telegram: a message is recorded once and answered once.
+
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use crate::app::{NOW, TELEGRAM_SECRET, TestApp};
+use crate::updates::{START, private};
+
+const CHAT: &str = "telegram:chat:42";
+
+#[tokio::test]
+async fn a_message_becomes_one_record_and_one_reply() {
+    let app = TestApp::start().await;
+    app.receive(private(42, 7, "hello")).await;
+    app.idle().await;
+
+    let history = app.history(CHAT).await;
+    let [message, reply] = &history[..] else { panic!("{history:#?}") };
+    let ts = (START + 7) * 1000;
+    assert_eq!(
+        *message,
+        json!({
+            "id": "7", "role": "user", "parts": [{"type": "text", "text": "hello"}],
+            "metadata": {
+                "senderName": "Ada", "senderUsername": "ada_l", "chatType": "private",
+                "ts": ts, "chatKey": CHAT, "channel": "telegram", "chatId": "42", "userId": "42",
+                "actorKey": "telegram:chat:42:user:42", "messageId": "7", "kind": "normal",
+            },
+        })
+    );
+    assert_eq!((&reply["id"], &reply["role"]), (&json!("7/reply"), &json!("assistant")));
+    assert_eq!(reply["parts"], json!([{"type": "text", "text": "You said: hello"}]));
+    let metadata = &reply["metadata"];
+    assert_eq!((&metadata["ts"], &metadata["sentAt"]), (&json!(ts), &json!(NOW * 1000)));
+    assert_eq!((&metadata["chatKey"], &metadata["userId"]), (&json!(CHAT), &json!("annals")));
+    assert_eq!(metadata["kind"], "normal");
+
+    let sent = app.telegram_api().sent();
+    assert_eq!(sent.len(), 1);
+    assert_eq!((sent[0].chat_id, sent[0].reply_to, sent[0].thread_id), (42, Some(7), None));
+    assert_eq!(sent[0].text, "You said: hello");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn duplicates_change_nothing_side_by_side_and_behind_a_restart() {
+    let mut app = TestApp::start().await;
+    let update: Value = private(42, 7, "hello").into();
+    for _ in 0..2 {
+        futures::future::join_all((0..20).map(|_| app.receive(update.clone()))).await;
+        app.idle().await;
+        assert_eq!(app.lines(CHAT).await, ["7 user: hello", "7/reply assistant: You said: hello"]);
+        assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
+        app.restart().await;
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn without_the_secret_nothing_is_stored() {
+    let app = TestApp::start().await;
+    let update: Value = private(42, 7, "hello").into();
+    for secret in [None, Some(""), Some("wrong"), Some("s3cret_Webhook-"), Some("s3cret_Webhook-1 1")] {
+        let mut request = app.request(Method::POST, "/telegram").json(&update);
+        if let Some(secret) = secret {
+            request = request.header("X-Telegram-Bot-Api-Secret-Token", secret);
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 401, "{secret:?}");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+        let problem: Value = response.json().await.unwrap();
+        assert_eq!(problem["type"], "urn:annals:problem:unauthorized");
+    }
+    app.idle().await;
+    assert_eq!(app.lines(CHAT).await, [""; 0]);
+    assert_eq!(app.model().count(), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_no_update_is_refused_for_good() {
+    let app = TestApp::start().await;
+    for body in ["", "{", "hello", "[]", "[{\"update_id\":1}]", "null", "7", "\"x\"", "\u{feff}{}"] {
+        let request = app.request(Method::POST, "/telegram").body(body);
+        let request = request.header("X-Telegram-Bot-Api-Secret-Token", TELEGRAM_SECRET);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 400, "{body:?}");
+        let problem: Value = response.json().await.unwrap();
+        assert_eq!(problem["type"], "urn:annals:problem:not-an-update", "{body:?}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_holds_no_message_is_taken_and_not_answered() {
+    let app = TestApp::start().await;
+    let user = json!({"id": 42, "is_bot": false, "first_name": "Ada"});
+    for update in [
+        json!({}),
+        json!({"update_id": 1}),
+        json!({"update_id": 2, "poll": {"id": "1", "question": "Why?", "options": []}}),
+        json!({"update_id": 3, "of_next_year": {"some": [1, {"thing": null}]}}),
+        json!({"update_id": 4, "inline_query": {"id": "1", "from": user, "query": "x", "offset": ""}}),
+        json!({"update_id": 5, "message": null}),
+        json!({"update_id": 6, "message": 7}),
+        json!({"update_id": 7, "message": {"message_id": 1}}),
+        json!({"update_id": 8, "message": {"message_id": 1, "chat": {"type": "private"}, "text": "x"}}),
+        json!({"update_id": "nine", "message": {"chat": []}}),
+    ] {
+        app.receive(update).await;
+    }
+    app.idle().await;
+    assert_eq!((app.model().count(), app.telegram_api().calls().len()), (0, 0));
+    app.finish().await;
+}
+
+/// Telegram's clock has seconds, and ids are numbers: 9 stands before 10.
+#[tokio::test]
+async fn two_messages_of_one_second_keep_their_order() {
+    let app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 9, "first").at(5)).await;
+    app.model().wait_for(1).await;
+    app.receive(private(42, 10, "second").at(5)).await;
+    app.model().resume();
+    app.idle().await;
+    let said = ["9 user: first", "9/reply assistant: You said: first", "10 user: second"];
+    let reply = "10/reply assistant: You said: second";
+    assert_eq!(app.lines(CHAT).await, [&said[..], &[reply]].concat());
+
+    // In the other order of arrival, each reply still stands behind what it answers.
+    app.receive(private(43, 10, "second").at(5)).await;
+    app.idle().await;
+    app.receive(private(43, 9, "first").at(5)).await;
+    app.idle().await;
+    assert_eq!(app.lines("telegram:chat:43").await, [&said[..], &[reply]].concat());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn with_nothing_set_it_works_with_development_secrets_and_an_outbox() {
+    let app = TestApp::builder().set("HTTP_API_KEYS", "").start().await;
+    app.receive(private(42, 7, "hello")).await;
+    app.idle().await;
+    let outbox = app.request(Method::GET, "/local/outbox").send().await.unwrap();
+    let outbox: Value = outbox.json().await.unwrap();
+    assert_eq!(outbox, json!([{"channel": "telegram", "chatId": "42", "text": "hello", "ts": NOW * 1000}]));
+    let history = app.request(Method::GET, "/v1/chats/telegram%3Achat%3A42/messages").bearer_auth("dev");
+    let history: Value = history.send().await.unwrap().json().await.unwrap();
+    assert_eq!(
+        crate::app::lines(history["messages"].as_array().unwrap()),
+        ["7 user: hello", "7/reply assistant: hello"]
+    );
+    app.finish().await;
+}

@@ -1,0 +1,102 @@
+//! Telegram: a group becomes a supergroup with another id, and its history goes on there.
+
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::support::model_api::texts_of;
+use crate::updates::{group, supergroup};
+
+const OLD: i64 = -4_100_200;
+const NEW: i64 = -1_002_000_300_400;
+
+/// What Telegram says in the old chat and in the new one.
+fn service_messages() -> [Value; 2] {
+    let to = group(OLD, 20, "").without("text").with("migrate_to_chat_id", json!(NEW));
+    let from = supergroup(NEW, 1, "").without("text").at(21).with("migrate_from_chat_id", json!(OLD));
+    [to.into(), from.into()]
+}
+
+async fn history_goes_on(order: [usize; 2]) {
+    let app = TestApp::start().await;
+    let (old, new) = (format!("telegram:chat:{OLD}"), format!("telegram:chat:{NEW}"));
+    app.receive(group(OLD, 11, "@annals_test_bot I am Ada").mention()).await;
+    app.idle().await;
+    app.receive(group(OLD, 12, "it rains")).await;
+    let updates = service_messages();
+    for _ in 0..2 {
+        for side in order {
+            app.receive(updates[side].clone()).await;
+        }
+    }
+    app.receive(supergroup(NEW, 2, "@annals_test_bot who am I?").at(30).mention()).await;
+    app.idle().await;
+
+    let earlier = [
+        "11 user: @annals_test_bot I am Ada",
+        "11/reply assistant: You said: Ada: @annals_test_bot I am Ada",
+        "12 user: it rains",
+        "20 user event: [the group became a supergroup]",
+        "1 user event: [the supergroup was made of a group]",
+        "2 user: @annals_test_bot who am I?",
+    ];
+    let history = app.lines(&new).await;
+    assert_eq!(history[..6], earlier, "{order:?}");
+    assert_eq!(history.len(), 7);
+    assert_eq!(app.lines(&old).await, history, "the old key reads the same");
+    assert_eq!(app.context_lines(&new).await, history);
+
+    let asked = texts_of(&app.model().requests()[1], "user").join("\n");
+    assert!(
+        asked.contains("I am Ada") && asked.contains("it rains") && asked.ends_with("who am I?"),
+        "{asked}"
+    );
+    let sent = app.telegram_api().sent();
+    assert_eq!(sent.iter().map(|sent| sent.chat_id).collect::<Vec<_>>(), [OLD, NEW]);
+
+    // Pages go over both keys, both ways.
+    let path = format!("/v1/chats/{new}/messages?limit=2");
+    let (mut backward, mut forward) = (Vec::new(), Vec::new());
+    let mut page = app.get(&path).await;
+    loop {
+        backward.splice(0..0, page["messages"].as_array().unwrap().clone());
+        let Some(before) = page["before"].as_str() else { break };
+        page = app.get(&format!("{path}&before={before}")).await;
+    }
+    loop {
+        forward.extend(page["messages"].as_array().unwrap().clone());
+        let Some(after) = page["after"].as_str() else { break };
+        page = app.get(&format!("{path}&after={after}")).await;
+    }
+    assert_eq!(crate::app::lines(&backward), history);
+    assert_eq!(forward, backward);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_history_goes_on_told_by_the_old_chat_first() {
+    history_goes_on([0, 1]).await;
+}
+
+#[tokio::test]
+async fn the_history_goes_on_told_by_the_new_chat_first() {
+    history_goes_on([1, 0]).await;
+}
+
+/// Nobody has told yet that the group has moved but Telegram's answer to the send.
+#[tokio::test]
+async fn a_reply_goes_where_telegram_says_that_the_group_has_moved() {
+    let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
+    app.telegram_api().migrate(OLD, NEW);
+    app.receive(group(OLD, 11, "@annals_test_bot I am Ada").mention()).await;
+    app.idle().await;
+    let sent = app.telegram_api().sent();
+    assert_eq!((sent.len(), sent[0].chat_id, sent[0].reply_to), (1, NEW, None));
+
+    app.receive(supergroup(NEW, 2, "@annals_test_bot who am I?").at(30).mention()).await;
+    app.idle().await;
+    assert_eq!(app.lines(&format!("telegram:chat:{NEW}")).await.len(), 4);
+    assert_eq!(texts_of(&app.model().requests()[1], "user").len(), 2);
+    let reply = &app.history(&format!("telegram:chat:{OLD}")).await[1];
+    assert_eq!(reply["metadata"]["deliveryFailure"], Value::Null);
+    app.finish().await;
+}

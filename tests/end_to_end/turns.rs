@@ -1,0 +1,285 @@
+//! Turns: everything that asks is answered once, whatever the model does meanwhile.
+
+use std::time::Duration;
+
+use annals_shared::record::Record;
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, NOW, TestApp, text_of};
+use crate::support::model_api::{last_user_line, texts_of};
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+const NOTICE: &str =
+    "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
+
+/// Checks that each message of `records` that asks is covered by exactly one reply, which stands behind all it covers.
+pub(crate) fn assert_answered_once(records: &[Record]) {
+    for message in records.iter().filter(|record| record.asks && record.revision == 0) {
+        let replies: Vec<&Record> =
+            records.iter().filter(|reply| reply.covers.contains(&message.key.base())).collect();
+        assert_eq!(replies.len(), 1, "replies to {}: {records:#?}", message.key);
+        assert!(replies[0].key > message.key);
+    }
+    for reply in records.iter().filter(|record| !record.covers.is_empty()) {
+        assert_eq!(reply.key.base(), *reply.covers.last().unwrap(), "directly behind the newest");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_back_at_once_is_asked_again() {
+    let app = TestApp::start().await;
+    app.model().fail(1, 503);
+    app.model().fail(1, 429);
+    app.receive(private(42, 7, "hello")).await;
+    app.idle_as_time_passes().await;
+    assert_eq!(app.model().count(), 3);
+    assert_eq!(app.lines(CHAT).await, ["7 user: hello", "7/reply assistant: You said: hello"]);
+    assert_eq!(app.telegram_api().sent().len(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_that_fails_on_ends_in_one_notice_within_a_minute() {
+    let app = TestApp::start().await;
+    app.model().fail(1000, 500);
+    app.receive(private(42, 7, "hello")).await;
+    app.idle_as_time_passes().await;
+    assert_eq!(app.model().count(), 9, "three tries in each of three deliveries");
+    assert!(app.clock().now().as_millis() < (NOW + 60) * 1000, "{}", app.clock().now());
+    assert_eq!(app.lines(CHAT).await, ["7 user: hello", &format!("7/notice assistant notice: {NOTICE}")]);
+    assert_answered_once(&app.records(CHAT).await);
+    let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    assert_eq!(told, [NOTICE]);
+
+    // It counts as answered, and stays in the Context.
+    app.receive(private(42, 7, "hello")).await;
+    app.idle().await;
+    assert_eq!(app.model().count(), 9);
+    assert_eq!(app.context_lines(CHAT).await, ["7 user: hello"]);
+
+    app.model().recover();
+    app.receive(private(42, 8, "and now?")).await;
+    app.idle().await;
+    assert_eq!(texts_of(app.model().requests().last().unwrap(), "user"), ["hello", "and now?"]);
+    assert_eq!(app.lines(CHAT).await[3], "8/reply assistant: You said: hello\nand now?");
+    assert_eq!(app.telegram_api().sent().len(), 2);
+    app.finish().await;
+}
+
+/// A refusal is often a key or a name that somebody is about to correct, so it is tried like any other failure.
+#[tokio::test]
+async fn a_refused_request_ends_in_one_notice() {
+    let app = TestApp::start().await;
+    app.model().fail(1000, 400);
+    app.receive(private(42, 7, "hello")).await;
+    app.idle_as_time_passes().await;
+    assert_eq!((app.model().count(), app.telegram_api().sent().len()), (9, 1));
+    assert_eq!(app.history(CHAT).await[1]["metadata"]["kind"], "notice");
+    app.finish().await;
+}
+
+/// A failing turn takes what came meanwhile with it, each message once.
+#[tokio::test]
+async fn what_comes_while_the_model_fails_is_answered_when_it_is_back() {
+    let app = TestApp::start().await;
+    app.model().fail(1000, 500);
+    app.receive(private(42, 7, "hello")).await;
+    app.as_time_passes(app.model().wait_for(2)).await;
+    app.receive(private(42, 8, "anybody?")).await;
+    app.model().recover();
+    app.idle_as_time_passes().await;
+    assert_answered_once(&app.records(CHAT).await);
+    let history = app.lines(CHAT).await.join("\n");
+    assert!(
+        history.contains("hello") && history.contains("anybody?") && !history.contains("notice"),
+        "{history}"
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_comes_while_the_model_runs_is_answered_by_the_next_turn() {
+    let app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "one")).await;
+    app.model().wait_for(1).await;
+    for (id, text) in [(2, "two"), (3, "three"), (4, "four")] {
+        app.receive(private(42, id, text)).await;
+    }
+    app.model().resume();
+    app.idle().await;
+    assert_eq!(
+        app.lines(CHAT).await,
+        [
+            "1 user: one",
+            "1/reply assistant: You said: one",
+            "2 user: two",
+            "3 user: three",
+            "4 user: four",
+            "4/reply assistant: You said: two\nthree\nfour",
+        ]
+    );
+    assert_answered_once(&app.records(CHAT).await);
+    assert_eq!(app.model().count(), 2);
+    let quotes: Vec<_> = app.telegram_api().sent().into_iter().map(|sent| sent.reply_to).collect();
+    assert_eq!(quotes, [Some(1), Some(4)]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn no_chat_waits_for_another_and_none_runs_twice_at_once() {
+    let app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(1, 1, "chat1 hello")).await;
+    app.model().wait_for(1).await;
+    app.receive(private(2, 1, "chat2 hello")).await;
+    app.model().wait_for(2).await;
+    assert_eq!(app.model().running(), 2);
+    app.model().resume();
+    app.model().delay(Duration::from_millis(5));
+
+    let updates =
+        (2..8).flat_map(|id| (1..5).map(move |chat| private(chat, id, &format!("chat{chat} {id}"))));
+    join_all(updates.map(|update| app.receive(update))).await;
+    app.idle().await;
+    let chat_of = |body: &Value| last_user_line(body).split(' ').next().unwrap().to_owned();
+    let most = app.model().max_concurrent_by(chat_of);
+    assert_eq!(most.len(), 4);
+    assert!(most.values().all(|most| *most == 1), "{most:?}");
+    for chat in 1..5 {
+        let records = app.records(&format!("telegram:chat:{chat}")).await;
+        assert_eq!(records.iter().filter(|record| record.asks).count(), if chat < 3 { 7 } else { 6 });
+        assert_answered_once(&records);
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_system_prompt_stands_verbatim_in_each_request() {
+    const PROMPT: &str = "You are \"Annals\".\r\n\n\tKeep {this} <b>& that</b> — 逐字. \n";
+    let app = TestApp::builder().telegram().model().set("SYSTEM_PROMPT", PROMPT).start().await;
+    for id in 1..4 {
+        app.receive(private(42, id, &format!("message {id}"))).await;
+        app.idle().await;
+    }
+    for (index, request) in app.model().requests().iter().enumerate() {
+        assert_eq!(texts_of(request, "system"), [PROMPT]);
+        let roles: Vec<&str> =
+            request["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+        let alternating = ["user", "assistant"].into_iter().cycle().take(2 * index + 1);
+        assert_eq!(roles, ["system"].into_iter().chain(alternating).collect::<Vec<_>>());
+    }
+    let context = app.get(&format!("/v1/chats/{CHAT}/context")).await;
+    assert_eq!(context["system"], PROMPT);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stale_session_is_out_of_view_and_stays_in_the_history() {
+    let app = TestApp::builder().telegram().model().set("SESSION_STALE_AFTER", "1h").start().await;
+    app.receive(private(42, 1, "before")).await;
+    app.idle().await;
+    app.clock().advance(Duration::from_secs(3500));
+    app.receive(private(42, 2, "within the hour").at(3560)).await;
+    app.idle().await;
+    assert_eq!(app.context(CHAT).await.len(), 4);
+
+    app.clock().advance(Duration::from_secs(3700));
+    assert_eq!(app.context(CHAT).await, [Value::Null; 0], "without anybody having done anything");
+    app.receive(private(42, 3, "after").at(7260)).await;
+    app.idle().await;
+    let asked: Vec<Vec<String>> =
+        app.model().requests().iter().map(|request| texts_of(request, "user")).collect();
+    assert_eq!(asked, [vec!["before"], vec!["before", "within the hour"], vec!["after"]]);
+    assert_eq!(app.context_lines(CHAT).await, ["3 user: after", "3/reply assistant: You said: after"]);
+    assert_eq!(app.history(CHAT).await.len(), 6);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn in_fresh_mode_each_message_starts_a_session() {
+    let app = TestApp::builder().telegram().model().set("SESSION_MODE", "fresh").start().await;
+    for (id, text) in [(1, "one"), (2, "two"), (3, "three")] {
+        app.receive(private(42, id, text)).await;
+        app.idle().await;
+    }
+    let asked: Vec<Vec<String>> =
+        app.model().requests().iter().map(|request| texts_of(request, "user")).collect();
+    assert_eq!(asked, [["one"], ["two"], ["three"]]);
+    assert_eq!(app.context_lines(CHAT).await, ["3 user: three", "3/reply assistant: You said: three"]);
+    assert_eq!(app.history(CHAT).await.len(), 6);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_late_message_is_answered_directly_behind_it() {
+    let app = TestApp::builder().model().start().await;
+    let path = "/v1/chats/c1/messages";
+    // The last lies outside of the Session of the others.
+    for (id, ts) in [("a", NOW * 1000), ("b", NOW * 1000 - 5000), ("c", NOW * 1000 - 2500), ("d", 1)] {
+        let body = json!({"userId": "ada", "text": format!("I am {id}"), "messageId": id, "ts": ts});
+        assert_eq!(app.post(path, APP_KEY, &body).await.status, 202);
+        app.idle().await;
+        assert_eq!(last_user_line(app.model().requests().last().unwrap()), format!("I am {id}"));
+    }
+    let history = app.history("http:chat:app:c1").await;
+    let ids: Vec<&Value> = history.iter().map(|message| &message["id"]).collect();
+    assert_eq!(ids, ["d", "d/reply", "b", "b/reply", "c", "c/reply", "a", "a/reply"]);
+    for pair in history.chunks(2) {
+        assert_eq!(pair[0]["metadata"]["ts"], pair[1]["metadata"]["ts"]);
+        assert_eq!(text_of(&pair[1]), format!("You said: {}", text_of(&pair[0])));
+    }
+    assert_answered_once(&app.records("http:chat:app:c1").await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
+    let app = TestApp::builder()
+        .telegram()
+        .model()
+        .set("CONTEXT_WINDOW", "100")
+        .set("COMPACT_THRESHOLD", "1")
+        .set("SYSTEM_PROMPT", "Be brief.")
+        .start()
+        .await;
+    app.model().answer_with("Noted.");
+    let text = |id: i64| format!("message {id} {}", "beans ".repeat(14));
+    for id in 1..7 {
+        app.receive(private(42, id, &text(id))).await;
+        app.idle().await;
+    }
+    let last = app.model().requests().pop().unwrap();
+    let asked = texts_of(&last, "user");
+    assert!(asked.len() < 6 && asked.len() > 1, "{asked:?}");
+    assert!(asked.last().unwrap().starts_with("message 6"));
+    assert!(!asked.iter().any(|text| text.starts_with("message 1")));
+    let context = app.get(&format!("/v1/chats/{CHAT}/context")).await;
+    assert_eq!(context["window"], 100);
+    assert!(context["tokens"].as_u64().unwrap() <= 100);
+
+    app.receive(private(42, 7, &text(7).repeat(20))).await;
+    app.idle().await;
+    let last = app.model().requests().pop().unwrap();
+    assert_eq!(texts_of(&last, "user"), [text(7).repeat(20)]);
+    assert_eq!(app.lines(CHAT).await.last().unwrap(), "7/reply assistant: Noted.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_waits_at_a_stop_is_answered_behind_the_restart() {
+    let mut app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "one")).await;
+    app.model().wait_for(1).await;
+    app.receive(private(42, 2, "two")).await;
+    app.restart().await;
+    app.model().resume();
+    app.idle().await;
+    assert_answered_once(&app.records(CHAT).await);
+    assert_eq!(app.lines(CHAT).await[2], "2/reply assistant: You said: one\ntwo");
+    assert_eq!(app.telegram_api().sent().len(), 1);
+    app.finish().await;
+}
