@@ -316,10 +316,19 @@ impl TestApp {
         self.as_time_passes(self.idle()).await;
     }
 
+    /// The same for a fault that lasts: a manual clock goes a thousand times as fast as the world's.
+    pub(crate) async fn idle_as_hours_pass(&self) {
+        self.passing(1000 * POLL_PAUSE, self.idle()).await;
+    }
+
     /// Waits for `what` while a manual clock goes on, ten times as fast as the world's.
     pub(crate) async fn as_time_passes<T>(&self, what: impl Future<Output = T>) -> T {
+        self.passing(10 * POLL_PAUSE, what).await
+    }
+
+    async fn passing<T>(&self, step: Duration, what: impl Future<Output = T>) -> T {
         let time = wait_until("time ends", async || {
-            self.clock.advance(10 * POLL_PAUSE);
+            self.clock.advance(step);
             false
         });
         tokio::select! {

@@ -97,13 +97,13 @@ async fn a_reply_outlasts_an_outage_of_telegrams() {
     // Three tries in each delivery of the queue: this is an outage of ten minutes.
     app.telegram_api().fail(25, 502);
     app.receive(private(42, 7, "hello")).await;
-    app.idle_as_time_passes().await;
+    app.idle_as_hours_pass().await;
     assert_eq!((app.telegram_api().sent().len(), app.model().count()), (1, 1));
     assert_eq!(failures(&app, CHAT).await, [Value::Null]);
 
     app.telegram_api().fail(45, 502);
     app.receive(private(42, 8, "again")).await;
-    app.idle_as_time_passes().await;
+    app.idle_as_hours_pass().await;
     assert_eq!(app.telegram_api().sent().len(), 1, "given up in the end");
     assert!(failures(&app, CHAT).await[1].is_string());
     app.finish().await;
