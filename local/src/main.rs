@@ -69,7 +69,12 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Some(Command::Replay { paths }) => {
             let config = LocalConfig::from_env(env)?;
             let base = format!("http://{}", SocketAddr::new(config.host, config.port));
-            replay(&Target { base, telegram_secret: config.telegram_secret() }, &paths).await
+            replay(
+                &Target { base, telegram_secret: config.telegram_secret() },
+                &paths,
+                &mut std::io::stdout(),
+            )
+            .await
         }
         Some(Command::History { chat_key, jsonl }) => {
             let chat = parse_chat_key(&chat_key)?;

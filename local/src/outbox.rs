@@ -35,14 +35,16 @@ struct Line {
 impl FileOutbox {
     /// The outbox in `path`, empty where there is no such file.
     pub fn open(path: PathBuf) -> anyhow::Result<Self> {
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
         let mut state = State::default();
         // A crash may have left half a line at the end: its reply is posted again.
-        for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
+        for line in
+            String::from_utf8_lossy(&bytes).lines().filter_map(|line| serde_json::from_str::<Line>(line).ok())
+        {
             if state.ids.insert(line.id) {
                 state.entries.push(line.entry);
             }

@@ -100,13 +100,12 @@ impl Program {
             new_id: random_id,
             clock,
         });
-        let mut router = Router::new()
-            .route("/local/outbox", get(async move || Json(outbox.entries())))
-            .merge(telegram)
-            .merge(http)
-            .layer(middleware::from_fn(to_the_end));
+        let mut router = telegram.merge(http).layer(middleware::from_fn(to_the_end));
         if config.host.is_loopback() {
-            router = router.layer(middleware::from_fn_with_state(guard, only_local));
+            // It takes no key, so only this machine may see it.
+            router = router
+                .route("/local/outbox", get(async move || Json(outbox.entries())))
+                .layer(middleware::from_fn_with_state(guard, only_local));
         }
 
         let address = SocketAddr::new(config.host, config.port);

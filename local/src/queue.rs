@@ -111,7 +111,12 @@ impl LocalQueue {
                     continue;
                 }
                 Ok(Err(error)) => (error.to_string(), error.retry_after(agent.clock.now(), delivery)),
-                Err(_) => ("the run panicked".to_owned(), delivery.pause()),
+                Err(_) => {
+                    if let Err(error) = agent.history.free(chat).await {
+                        tracing::error!(%error, "a chat stays claimed by a run that panicked");
+                    }
+                    ("the run panicked".to_owned(), delivery.pause())
+                }
             };
             tracing::error!(chat = %chat.session_id(), error, ?delivery, "a turn is not done; it is tried again");
             agent.clock.sleep(pause).await;

@@ -1,5 +1,6 @@
 //! `replay PATH…`: posts recorded webhook bodies to the running program, one line of report each.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ enum Outcome {
 }
 
 /// Posts every file of `paths` (folders: their `.json` files, by name). Fails where a file got a 5xx or no answer.
-pub async fn replay(target: &Target, paths: &[PathBuf]) -> anyhow::Result<()> {
+pub async fn replay(target: &Target, paths: &[PathBuf], out: &mut impl Write) -> anyhow::Result<()> {
     let files = files(paths)?;
     anyhow::ensure!(!files.is_empty(), "there is no .json file in what was given");
     let client = reqwest::Client::builder().timeout(Duration::from_mins(1)).build()?;
@@ -45,9 +46,9 @@ pub async fn replay(target: &Target, paths: &[PathBuf]) -> anyhow::Result<()> {
                 format!("skip ({why})")
             }
         };
-        println!("{report} {}", file.display());
+        writeln!(out, "{report} {}", file.display())?;
     }
-    println!("{accepted} accepted, {refused} refused, {failed} failed, {skipped} skipped");
+    writeln!(out, "{accepted} accepted, {refused} refused, {failed} failed, {skipped} skipped")?;
     if failed > 0 {
         bail!("{failed} of {} bodies got a 5xx: see the program's log", files.len());
     }

@@ -50,9 +50,9 @@ pub async fn context_of(
     system_prompt: Option<&str>,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let head = history.head(chat).await?;
+    let (chat, head) = &history.current(chat).await?;
     let system_tokens = system_prompt.map_or(0, tokens::of_text);
-    let seen = history.context(chat, &head, None, &view.policy(system_tokens)).await?.context;
+    let seen = history.context(chat, head, None, &view.policy(system_tokens)).await?.context;
     if let Some(system) = system_prompt {
         writeln!(out, "system\n{}", indented(system))?;
     }

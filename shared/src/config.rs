@@ -5,13 +5,16 @@
 
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::channel::telegram::bot::{DmScope, GroupActivation, Settings};
 use crate::chat_key::ChatKey;
 use crate::context::Policy;
 use crate::history::Retention;
 use crate::model::{ModelChoice, ModelSettings};
+
+/// The longest time that a setting may name.
+const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 
 /// Where settings come from: the process's environment, or a test's table.
 #[derive(Clone, Copy)]
@@ -77,8 +80,11 @@ impl<'a> Env<'a> {
         match self.optional(name).as_deref() {
             None => Ok(default),
             Some("0") => Ok(Duration::ZERO),
-            Some(value) => humantime::parse_duration(value)
-                .map_err(|_| ConfigError::new(name, "must be a duration such as 48h, 30m or 0")),
+            Some(value) => {
+                humantime::parse_duration(value).ok().filter(|duration| *duration <= MAX_DURATION).ok_or_else(
+                    || ConfigError::new(name, "must be a duration such as 48h, 30m or 0, at most 100 years"),
+                )
+            }
         }
     }
 }
@@ -207,10 +213,14 @@ impl ViewConfig {
         if !(threshold > 0.0 && threshold <= 1.0) {
             return Err(ConfigError::new("COMPACT_THRESHOLD", "must be a number over 0, at most 1"));
         }
+        let window = env.number("CONTEXT_WINDOW", 128_000, "a number of tokens")?;
+        if window == 0 {
+            return Err(ConfigError::new("CONTEXT_WINDOW", "must be more than 0 tokens"));
+        }
         Ok(Self {
             stale_after: stale_after(env)?,
             fresh: env.choice("SESSION_MODE", &[("stable", false), ("fresh", true)], &false)?,
-            window: env.number("CONTEXT_WINDOW", 128_000, "a number of tokens")?,
+            window,
             threshold,
         })
     }
@@ -316,6 +326,13 @@ pub fn api_keys(env: Env<'_>) -> Result<Option<Vec<ApiKey>>, ConfigError> {
             return Err(wrong("with no secret"));
         }
         ChatKey::http(name, "x").map_err(|_| wrong("whose name is empty or holds a control character"))?;
+        if name.contains('/') {
+            // `<keyName>/<userId>` names a person across channels, and must name only one.
+            return Err(wrong("whose name holds a '/'"));
+        }
+        if keys.iter().any(|key| key.secret.expose_secret() == secret) {
+            return Err(wrong("whose secret is another entry's too"));
+        }
         if keys.iter().any(|key| key.name == name) {
             return Err(wrong("whose name is another entry's too"));
         }
@@ -372,7 +389,15 @@ mod tests {
             let error = with(&[(name, value)], ViewConfig::from_env).unwrap_err();
             assert!(error.starts_with(name) && !error.contains("hunter2"), "{error}");
         }
-        for value in ["hunter2", "a:", "a:hunter2:root", ":hunter2", "a:hunter2,a:x"] {
+        for value in [
+            "hunter2",
+            "a:",
+            "a:hunter2:root",
+            ":hunter2",
+            "a:hunter2,a:x",
+            "a/b:hunter2",
+            "a:hunter2,b:hunter2",
+        ] {
             let error = with(&[("HTTP_API_KEYS", value)], api_keys).unwrap_err();
             assert!(error.starts_with("HTTP_API_KEYS") && !error.contains("hunter2"), "{error}");
         }

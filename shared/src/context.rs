@@ -2,7 +2,9 @@
 //!
 //! The rules, in the order they are applied:
 //!
-//! 1. A message is its newest form; one whose newest form is empty (recalled) is not there.
+//! 1. A message is its newest form; one whose newest form is empty (recalled) is not there. A command is no message,
+//!    but becomes one when it is edited. Only messages of one *line* are in view: what people say to a business, which
+//!    the bot answers for, and what they say to the bot itself never meet, though they share a chat.
 //! 2. The Session starts at the last boundary, or behind the last gap between two interactions longer than
 //!    the stale time, whichever is later. A Session whose last interaction is older than the stale time is over,
 //!    unless something in the chat still waits for its answer.
@@ -36,6 +38,8 @@ pub struct Context {
     pub messages: Vec<UiMessage>,
     /// The bases of the unanswered messages, in chat order.
     pub unanswered: Vec<SortKey>,
+    /// Whether something of another line of the chat is unanswered too.
+    pub others_wait: bool,
     /// Where the Session starts; `None` if it is over or nothing was said.
     pub session_start: Option<SortKey>,
     /// Before which no record can belong to the Session, also one that is yet to arrive late; `None` where that is
@@ -51,19 +55,9 @@ pub struct Context {
 pub fn context(records: &[Record], now: Timestamp, policy: &Policy) -> Context {
     let covered: HashSet<&SortKey> = records.iter().flat_map(|record| &record.covers).collect();
     let newest = newest_forms(records);
-    let messages: Vec<Message<'_>> = records
-        .iter()
-        .filter(|record| matches!(record.kind, Kind::Normal | Kind::Event | Kind::Summary))
-        .filter(|record| matches!(record.role(), Role::User | Role::Assistant))
-        .map(|first| {
-            let base = first.key.base();
-            let own = Form { record: first, asks: false };
-            let newest = if first.key.is_reply() { own } else { newest.get(&base).copied().unwrap_or(own) };
-            let unanswered = newest.asks && !newest.is_recalled() && !covered.contains(&base);
-            Message { base, first, newest, unanswered }
-        })
-        .collect();
-    let messages = with_whole_albums(messages, &covered);
+    let messages = with_whole_albums(messages(records, &newest, &covered), &covered);
+    let line = line_in_view(&messages);
+    let (messages, others): (Vec<_>, Vec<_>) = messages.into_iter().partition(|m| m.first.line() == line);
 
     let session = Session::of(records, &messages, now, policy);
     let start = session.as_ref().map(|session| session.start.clone());
@@ -89,6 +83,7 @@ pub fn context(records: &[Record], now: Timestamp, policy: &Policy) -> Context {
     Context {
         messages: earlier[left_out..].iter().chain(&unanswered).map(|m| m.shown()).collect(),
         unanswered: unanswered.iter().map(|m| m.base.clone()).collect(),
+        others_wait: others.iter().any(|m| m.unanswered),
         session_start: start,
         reaches_back_to: session.and_then(|session| session.reaches_back_to),
         tokens,
@@ -124,6 +119,42 @@ impl Message<'_> {
         message.id = self.first.message_id.to_string();
         message
     }
+}
+
+/// The messages of `records`, in order.
+fn messages<'a>(
+    records: &'a [Record],
+    newest: &HashMap<SortKey, Form<'a>>,
+    covered: &HashSet<&SortKey>,
+) -> Vec<Message<'a>> {
+    let is_message = |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Event | Kind::Summary);
+    let said: HashSet<SortKey> =
+        records.iter().filter(is_message).filter(|r| !r.key.is_reply()).map(|r| r.key.base()).collect();
+    let mut edited_commands: HashSet<SortKey> = HashSet::new();
+    records
+        .iter()
+        .filter(|record| match record.kind {
+            Kind::Normal | Kind::Event | Kind::Summary => true,
+            // The first edit of a command, where the command itself is no message.
+            Kind::Revision => !said.contains(&record.key.base()) && edited_commands.insert(record.key.base()),
+            Kind::Boundary | Kind::Notice => false,
+        })
+        .filter(|record| matches!(record.role(), Role::User | Role::Assistant))
+        .map(|first| {
+            let base = first.key.base();
+            let own = Form { record: first, asks: false };
+            let newest = if first.key.is_reply() { own } else { newest.get(&base).copied().unwrap_or(own) };
+            let unanswered = newest.asks && !newest.is_recalled() && !covered.contains(&base);
+            Message { base, first, newest, unanswered }
+        })
+        .collect()
+}
+
+/// The line of the first message that waits; where none does, of the last one that a person said.
+fn line_in_view<'a>(messages: &[Message<'a>]) -> Option<&'a str> {
+    let waiting = messages.iter().find(|m| m.unanswered);
+    let last = || messages.iter().rev().find(|m| m.first.is_interaction());
+    waiting.or_else(last).and_then(|m| m.first.line())
 }
 
 /// The newest form of each message, by the platform's word on their order, else in order of arrival.

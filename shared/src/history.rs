@@ -32,6 +32,7 @@ use futures::future::try_join_all;
 
 use crate::chat_key::ChatKey;
 use crate::clock::Clock;
+use crate::message::Part;
 use crate::record::Record;
 use crate::sort_key::{SortKey, Timestamp};
 
@@ -61,7 +62,7 @@ impl Retention {
     /// When a record that arrives at `arrival` may leave the table, in epoch seconds.
     pub fn expires_at(&self, arrival: Timestamp) -> Option<i64> {
         const WHERE_NEVER_STALE: Duration = Duration::from_hours(48);
-        let stay = self.stale_after.unwrap_or(WHERE_NEVER_STALE) + self.archive_grace;
+        let stay = self.stale_after.unwrap_or(WHERE_NEVER_STALE).saturating_add(self.archive_grace);
         self.archive.then(|| arrival.plus(stay).as_millis() / 1000)
     }
 }
@@ -90,6 +91,9 @@ pub enum HistoryError {
     /// A message is no JSON: cannot happen for what was parsed from JSON.
     #[error("a message could not be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// A cursor of another chat's history.
+    #[error("the cursor belongs to another chat")]
+    ForeignCursor,
     /// A message that a turn has committed to is not among the records.
     #[error("the message {key}, which a turn covers, is not in the history")]
     Missing {
@@ -131,7 +135,15 @@ impl History {
         match item::from_item(item)? {
             Stored::Inline(record) => Ok(record),
             Stored::Body { mut record, body } => {
-                record.message = self.bodies.get(&body).await?;
+                match self.bodies.get(&body).await {
+                    Ok(message) => record.message = message,
+                    // What is lost for good must not take the rest of its chat with it.
+                    Err(error @ (BodyError::Missing { .. } | BodyError::Unreadable { .. })) => {
+                        tracing::error!(chat = %record.chat.session_id(), %error, "a message has lost its body");
+                        record.message.parts = vec![Part::text("[the content of this message is lost]")];
+                    }
+                    Err(error) => return Err(error.into()),
+                }
                 Ok(record)
             }
         }

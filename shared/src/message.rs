@@ -151,6 +151,11 @@ impl Part {
         }
     }
 
+    /// About how many bytes the part takes as JSON.
+    pub fn json_len(&self) -> usize {
+        self.0.iter().map(|(key, value)| key.len() + json_len(value)).sum()
+    }
+
     /// The part as the JSON object that it is.
     pub fn as_map(&self) -> &Map<String, Value> {
         &self.0
@@ -228,6 +233,15 @@ pub enum PartView<'a> {
     StepStart,
     /// A type of a later version, or a known type without what makes it one.
     Unknown,
+}
+
+fn json_len(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 4,
+        Value::Array(values) => values.iter().map(json_len).sum::<usize>() + 2,
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + json_len(value)).sum::<usize>() + 2,
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+    }
 }
 
 fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {

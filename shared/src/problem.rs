@@ -70,6 +70,16 @@ impl Problem {
         }
     }
 
+    /// 503: a history could not be read.
+    pub fn unreadable() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "unreadable",
+            title: "The history cannot be read",
+            detail: "the store did not answer; ask again".into(),
+        }
+    }
+
     /// 503: storing or queueing failed; nothing was acknowledged, and the same request may succeed later.
     pub fn unavailable() -> Self {
         Self {

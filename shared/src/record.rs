@@ -186,7 +186,20 @@ impl Record {
 
     /// Whether this is a person's own message: what keeps a Session fresh.
     pub fn is_interaction(&self) -> bool {
-        self.role() == Role::User && matches!(self.kind, Kind::Normal)
+        self.role() == Role::User && matches!(self.kind, Kind::Normal | Kind::Revision)
+    }
+
+    /// Which of the lines of its chat it belongs to: the business connection that it came by, or `None` for what is
+    /// said to the bot itself. Telegram numbers a person's chat with a business and with the bot alike.
+    pub fn line(&self) -> Option<&str> {
+        self.message.metadata.get("telegram")?.get("businessConnectionId")?.as_str()
+    }
+
+    /// Puts a reply on this message's line.
+    pub fn copy_line_to(&self, metadata: &mut Map<String, Value>) {
+        if let Some(line) = self.line() {
+            metadata.insert("telegram".into(), json!({ "businessConnectionId": line }));
+        }
     }
 
     /// Whether the chat is one of several people, by what the platform said.

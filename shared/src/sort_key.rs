@@ -3,7 +3,7 @@
 //! ```text
 //! 1763765920000#00000000000000000042                a message; Telegram's ids are numbers, so they are padded
 //! 1763765920000#00000000000000000042#1message       the text after `/new`; the boundary has the bare key
-//! 1763765920000#00000000000000000042#2revision-0001 its first edit
+//! 1763765920000#00000000000000000042#2revision-000001 its first edit
 //! 1763765920000#00000000000000000042#3notice        a confirmation or failure notice about it
 //! 1763765920000#00000000000000000042#4reply         the reply whose newest covered message it is
 //! 1763765920000#om_dc13264520392913993dd051dba21dcf a message with an id that is no number
@@ -177,7 +177,7 @@ impl SortKey {
     /// The `number`th later form of the message, from 1.
     #[must_use]
     pub fn revision(&self, number: u32) -> Self {
-        self.with_suffix(&format!("2revision-{number:04}"))
+        self.with_suffix(&format!("2revision-{number:06}"))
     }
 
     /// A confirmation or failure notice about the message.

@@ -313,12 +313,12 @@ impl TestApp {
 
     /// [`TestApp::idle`], with time that passes.
     pub(crate) async fn idle_as_time_passes(&self) {
-        self.as_time_passes(self.idle()).await;
+        self.as_time_passes(Box::pin(self.idle())).await;
     }
 
     /// The same for a fault that lasts: a manual clock goes a thousand times as fast as the world's.
     pub(crate) async fn idle_as_hours_pass(&self) {
-        self.passing(1000 * POLL_PAUSE, self.idle()).await;
+        self.passing(1000 * POLL_PAUSE, Box::pin(self.idle())).await;
     }
 
     /// Waits for `what` while a manual clock goes on, ten times as fast as the world's.

@@ -33,6 +33,11 @@ const MODEL_DEADLINE: Duration = Duration::from_mins(3);
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// How long an album must have been quiet before it is answered: its items are separate webhooks.
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
+/// How long a group that refused a message is not sent another.
+const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
+/// The most messages that one turn covers, and the most bytes of their keys: a head and a reply must hold them.
+const MAX_COVERED: usize = 100;
+const MAX_COVERED_BYTES: usize = 32 * 1024;
 /// What the user is told when no answer can be made.
 const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
@@ -128,8 +133,8 @@ impl TurnError {
 enum Done {
     /// Answered what was unanswered when it looked, or found nothing.
     All,
-    /// Finished another run's turn; there may be more.
-    EarlierTurn,
+    /// Finished one turn; there may be more.
+    Some,
 }
 
 /// A turn that this run has found or made, with what it takes to carry it out.
@@ -139,6 +144,8 @@ struct Work<'a> {
     turn: OpenTurn,
     /// Whether it was committed before, by this run or another.
     committed: bool,
+    /// Whether there may be more to answer behind it.
+    leaves_more: bool,
     /// See [`Context::reaches_back_to`].
     reaches_back_to: Option<SortKey>,
 }
@@ -159,7 +166,7 @@ impl Agent {
             };
             match self.run_claimed(&lease, from, delivery).await {
                 Ok(Done::All) => return Ok(()),
-                Ok(Done::EarlierTurn) => {}
+                Ok(Done::Some) => {}
                 Err(error) => {
                     // Without this the redelivery would wait for the lease to run out.
                     if !matches!(error, TurnError::Superseded(_)) {
@@ -181,7 +188,7 @@ impl Agent {
             self.history.release(lease).await??;
             return Ok(Done::All);
         };
-        let done = if work.committed { Done::EarlierTurn } else { Done::All };
+        let done = if work.leaves_more { Done::Some } else { Done::All };
         let reply = match work.stored_reply() {
             Some(reply) => reply.clone(),
             None => self.answer(&mut work, delivery).await?,
@@ -213,10 +220,27 @@ impl Agent {
                     self.clock.sleep(pause).await;
                     continue;
                 }
-                let turn = OpenTurn { covers: context.unanswered, sent: 0 };
-                return Ok(Some(Work { lease, records, turn, committed: false, reaches_back_to }));
+                let all = context.unanswered.len();
+                let covers = covered_by_one_turn(&records, context.unanswered);
+                let leaves_more = covers.len() < all || context.others_wait;
+                let turn = OpenTurn { covers, sent: 0 };
+                return Ok(Some(Work {
+                    lease,
+                    records,
+                    turn,
+                    committed: false,
+                    leaves_more,
+                    reaches_back_to,
+                }));
             };
-            return Ok(Some(Work { lease, records, turn, committed: true, reaches_back_to }));
+            return Ok(Some(Work {
+                lease,
+                records,
+                turn,
+                committed: true,
+                leaves_more: true,
+                reaches_back_to,
+            }));
         }
     }
 
@@ -263,6 +287,8 @@ impl Agent {
             self.history.commit(work.lease, &work.turn).await??;
             work.committed = true;
         }
+        let mut message = message;
+        newest.copy_line_to(&mut message.metadata);
         let reply = Reply {
             kind,
             channel: newest.channel,
@@ -328,7 +354,9 @@ impl Agent {
         if !self.deliverer.reaches(to.channel) {
             return Ok(Reached::Unknown);
         }
-        if let Some(blocked) = work.lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to)) {
+        if let Some(blocked) =
+            work.lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, self.clock.now()))
+        {
             self.history.note_delivery_failure(reply, blocked).await?;
             return Ok(Reached::Unknown);
         }
@@ -408,6 +436,26 @@ impl Work<'_> {
     }
 }
 
+/// Of the unanswered, those that one reply can answer: from the oldest on, all of its window, and no more than a head
+/// and a reply can hold.
+fn covered_by_one_turn(records: &[Record], unanswered: Vec<SortKey>) -> Vec<SortKey> {
+    let window = |base: &SortKey| {
+        let record = records.iter().find(|record| record.key.base() == *base && record.role() == Role::User);
+        record.map(|record| (record.channel, &record.chat_id))
+    };
+    let first = unanswered.first().and_then(window);
+    let mut bytes = 0;
+    unanswered
+        .into_iter()
+        .filter(|base| window(base) == first)
+        .take(MAX_COVERED)
+        .take_while(|base| {
+            bytes += base.as_str().len();
+            bytes <= MAX_COVERED_BYTES
+        })
+        .collect()
+}
+
 fn message_of(answer: Answer) -> UiMessage {
     let mut message = UiMessage::text("", Role::Assistant, answer.text);
     if let Some(usage) = answer.usage
@@ -418,7 +466,9 @@ fn message_of(answer: Answer) -> UiMessage {
     message
 }
 
-/// A private chat whose user writes again has unblocked the bot; a group says so in an update of its own.
-fn still_blocked(blocked: &DeliveryFailure, to: &Record) -> bool {
-    to.is_group() || to.ts <= blocked.at
+/// Whether a refusal is still believed. A person who writes again has unblocked the bot. A group goes on being heard
+/// where the bot may not write, and says in an update of its own when it may again; but that update names the group and
+/// not its topics, and may be missed, so now and then the platform is asked again.
+fn still_blocked(blocked: &DeliveryFailure, to: &Record, now: Timestamp) -> bool {
+    if to.is_group() { now.since(blocked.at) < BLOCKED_GROUP_PAUSE } else { to.ts <= blocked.at }
 }

@@ -66,7 +66,8 @@ pub(crate) async fn messages(
     let bad_query =
         |_| Problem::bad_request("bad-query", "The query is unusable", "see the routes in the README");
     let Query(query) = query.map_err(bad_query)?;
-    let page = http.ingress.history().page(&chat, &position(&query)?, limit(&query)?).await?;
+    let page =
+        http.ingress.history().page(&chat, &position(&query)?, limit(&query)?).await.map_err(read_failure)?;
     let Page { records, before, after } = page;
     Ok(Json(Messages {
         messages: records.iter().map(annals_shared::record::Record::listed).collect(),
@@ -84,9 +85,13 @@ pub(crate) async fn context(
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
     let history = http.ingress.history();
-    let head = history.head(&chat).await?;
+    let (chat, head) = history.current(&chat).await.map_err(read_failure)?;
     let system_tokens = http.system_prompt.as_deref().map_or(0, tokens::of_text);
-    let seen = history.context(&chat, &head, None, &http.view.policy(system_tokens)).await?.context;
+    let seen = history
+        .context(&chat, &head, None, &http.view.policy(system_tokens))
+        .await
+        .map_err(read_failure)?
+        .context;
     Ok(Json(ContextView {
         messages: seen.messages,
         system: http.system_prompt.clone(),
@@ -94,6 +99,18 @@ pub(crate) async fn context(
         window: http.view.window,
     })
     .into_response())
+}
+
+fn read_failure(error: HistoryError) -> Failure {
+    match error {
+        HistoryError::ForeignCursor => {
+            Failure::Problem(Problem::bad_request("bad-cursor", "No such cursor", error.to_string()))
+        }
+        error => {
+            tracing::error!(%error, "a history cannot be read");
+            Failure::Problem(Problem::unreadable())
+        }
+    }
 }
 
 fn position(query: &PageQuery) -> Result<Position, Problem> {

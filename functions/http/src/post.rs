@@ -22,13 +22,15 @@ use serde_json::{Map, Value};
 use crate::auth::Caller;
 use crate::{Failure, Http};
 
+/// The longest `userId`, in bytes.
+const MAX_USER_ID_BYTES: usize = 512;
+/// How far ahead of the clock a time may be. One further on would stand behind everything said until then.
+const MAX_AHEAD: Duration = Duration::from_hours(366 * 24);
 /// The longest that a request waits for its reply.
 const MAX_WAIT: Duration = Duration::from_secs(25);
 /// The first pause between two looks for the reply; each later one is longer, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_millis(800);
-/// How far behind a message its reply is looked for.
-const LOOK_AHEAD: usize = 200;
 
 /// `{userId, text or parts, messageId?, ts?}`
 #[derive(Debug, Deserialize)]
@@ -146,6 +148,10 @@ impl Http {
     ) -> Result<Response, Failure> {
         ActorKey::new(chat.clone(), &message.user_id).map_err(|error| bad_user(error.to_string()))?;
         let now = self.clock.now();
+        if message.ts.is_some_and(|ts| ts > now.plus(MAX_AHEAD)) {
+            let detail = "it is more than a year ahead of the clock: give milliseconds since 1970";
+            return Err(Problem::bad_request("bad-ts", "The ts is no time", detail).into());
+        }
         let (message_id, ts) = if let Some(id) = &message.id {
             // One id is one message, whatever time comes with it: the first time that came stands.
             let ts = self.ingress.history().first_time(&chat, id, message.ts.unwrap_or(now)).await?;
@@ -209,10 +215,7 @@ impl Http {
         let until = self.clock.now().plus(wait);
         let mut pause = FIRST_PAUSE;
         loop {
-            let records = self.ingress.history().following(chat, base, LOOK_AHEAD).await?;
-            let reply =
-                records.iter().find(|record| record.covers.contains(base) || record.key == base.notice());
-            if let Some(reply) = reply {
+            if let Some(reply) = self.ingress.history().reply_to(chat, base).await? {
                 return Ok(Some(reply.listed()));
             }
             let left = until.since(self.clock.now());
@@ -264,6 +267,9 @@ fn wait_time(wait: Result<Query<Wait>, QueryRejection>) -> Result<Option<Duratio
 
 fn user_id(value: Option<Value>) -> Result<String, Problem> {
     match value {
+        Some(Value::String(id)) if id.len() > MAX_USER_ID_BYTES => {
+            Err(bad_user(format!("{} bytes are more than {MAX_USER_ID_BYTES}", id.len())))
+        }
         Some(Value::String(id)) if !id.is_empty() => Ok(id),
         None | Some(Value::Null) => Err(Problem::bad_request(
             "missing-user",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_shared::channel::telegram::bot::{Bot, Settings};
-use annals_shared::channel::telegram::client::Client;
+use annals_shared::channel::telegram::client::{Client, SendError};
 use annals_shared::channel::telegram::parse::{self, Incoming};
 use annals_shared::channel::telegram::verify::{SECRET_HEADER, secret_matches};
 use annals_shared::clock::Clock;
@@ -56,7 +56,7 @@ pub struct Telegram {
 pub struct Identity {
     id: i64,
     client: Option<Client>,
-    username: OnceCell<Option<String>>,
+    username: OnceCell<String>,
 }
 
 impl Identity {
@@ -67,7 +67,7 @@ impl Identity {
 
     /// A bot that is no real one: the local program's, without a token.
     pub fn local(id: i64, username: &str) -> Self {
-        Self { id, client: None, username: OnceCell::new_with(Some(Some(username.to_owned()))) }
+        Self { id, client: None, username: OnceCell::new_with(Some(username.to_owned())) }
     }
 
     /// The bot, with its name if `named`; an error where Telegram cannot be asked just now.
@@ -75,18 +75,20 @@ impl Identity {
         if !named {
             return Ok(Bot { id: self.id, username: None });
         }
-        let username = self.username.get_or_try_init(async || match &self.client {
-            None => Ok(None),
-            Some(client) => match client.get_me().await {
-                Ok(me) => Ok(Some(me.username)),
-                Err(error) if error.is_permanent() => {
-                    tracing::error!(%error, "the bot's name is unknown: groups reach it by reply only");
-                    Ok(None)
-                }
-                Err(error) => Err(WebhookError::Name(error.to_string())),
-            },
-        });
-        Ok(Bot { id: self.id, username: username.await?.clone() })
+        let Some(client) = &self.client else {
+            return Ok(Bot { id: self.id, username: self.username.get().cloned() });
+        };
+        let username = match self.username.get_or_try_init(async || Ok(client.get_me().await?.username)).await
+        {
+            Ok(username) => Some(username.clone()),
+            Err(error @ SendError::Refused { .. }) => {
+                // Not kept: somebody may be about to correct the token.
+                tracing::error!(%error, "the bot's name is unknown, so nobody can mention it");
+                None
+            }
+            Err(error) => return Err(WebhookError::Name(error)),
+        };
+        Ok(Bot { id: self.id, username })
     }
 }
 
@@ -98,7 +100,7 @@ enum WebhookError {
     #[error(transparent)]
     History(#[from] HistoryError),
     #[error("Telegram does not tell the bot's name: {0}")]
-    Name(String),
+    Name(SendError),
     #[error("a confirmation was not sent: {0}")]
     Confirmation(DeliveryError),
 }

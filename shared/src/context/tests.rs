@@ -145,6 +145,7 @@ fn nothing_said_nothing_shown() {
     let nothing = Context {
         messages: vec![],
         unanswered: vec![],
+        others_wait: false,
         session_start: None,
         reaches_back_to: None,
         tokens: 0,

@@ -15,7 +15,7 @@ use crate::sort_key::{MessageId, SortKey, Timestamp};
 use crate::tokens;
 
 /// How often one append looks again when others change the same message.
-const MAX_ATTEMPTS: u32 = 8;
+const MAX_ATTEMPTS: u32 = 32;
 
 /// What an append did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,10 @@ impl History {
             Written::Done(_) => return Ok(Appended { base, outcome: Outcome::Stored }),
             Written::Refused(existing) => existing,
         };
+        if draft.kind == Kind::Boundary && item::text(&existing, "kind") == Some(Kind::Boundary.as_str()) {
+            // A boundary has one form. What follows `/new` has its own, beside it.
+            return Ok(Appended { base, outcome: Outcome::Duplicate });
+        }
         let digest = item::content_digest(&first.message);
         let counted = item::integer(&existing, "revisions").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let mut forms = vec![form_of(&existing)];
@@ -181,7 +185,10 @@ impl History {
         let json = serde_json::to_string(&record.message)?;
         let message = if json.len() > MAX_INLINE_BYTES {
             let digest = item::content_digest(&record.message);
-            MessageAttribute::Body { key: self.bodies.put(&record.chat, &digest, json).await?, digest }
+            MessageAttribute::Body {
+                key: self.bodies.put(&record.chat, &record.key, &digest, json).await?,
+                digest,
+            }
         } else {
             MessageAttribute::Inline(json)
         };
@@ -249,8 +256,9 @@ impl History {
 }
 
 fn form_of(item: &Item) -> Form {
+    let time = |attribute| item::integer(item, attribute).and_then(Timestamp::from_millis);
     Form {
-        made_at: item::integer(item, "formTs").and_then(Timestamp::from_millis),
+        made_at: time("formTs").or_else(|| time("ts")),
         revision: item::integer(item, "revision").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         digest: item::stored_digest(item),
     }
@@ -259,7 +267,10 @@ fn form_of(item: &Item) -> Form {
 /// Whether a form is stored already: the newest says the same, or the platform sent this very form before.
 fn is_known(forms: &[Form], form_ts: Option<Timestamp>, digest: &str) -> bool {
     let same = |form: &Form| form.digest.as_deref() == Some(digest);
+    let Some(form_ts) = form_ts else {
+        return forms.iter().max_by_key(|form| form.revision).is_some_and(same);
+    };
     let newest = forms.iter().max_by_key(|form| (form.made_at, form.revision));
-    newest.is_some_and(|newest| same(newest) && form_ts >= newest.made_at)
-        || (form_ts.is_some() && forms.iter().any(|form| form.made_at == form_ts && same(form)))
+    newest.is_some_and(|newest| same(newest) && Some(form_ts) >= newest.made_at)
+        || forms.iter().any(|form| form.made_at == Some(form_ts) && same(form))
 }

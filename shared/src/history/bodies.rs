@@ -1,17 +1,19 @@
 //! Bodies too large for a DynamoDB item, as objects in S3.
 //!
 //! ```text
-//! bodies/telegram-3f1c0a9be21d4f5a6b7c8d9e/<sha-256 of the content, hex>.json    one UIMessage as JSON
+//! bodies/telegram-3f1c0a9be21d4f5a6b7c8d9e/<sha-256 of sort key and content, hex>.json    one UIMessage as JSON
 //! ```
 //!
-//! The key is made of the content, so a put repeated after a crash writes the same object again.
+//! The key is made of the message's place and content, so a put repeated after a crash writes the same object again.
 
+use aws_lc_rs::digest;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::primitives::ByteStream;
 
 use crate::chat_key::ChatKey;
 use crate::message::UiMessage;
+use crate::sort_key::SortKey;
 
 /// The longest message JSON that stays in its DynamoDB item, in bytes. An item ends at 400 KB, attributes included.
 pub const MAX_INLINE_BYTES: usize = 350 * 1024;
@@ -26,6 +28,12 @@ pub enum BodyError {
         key: String,
         /// What S3 or the connection said.
         reason: String,
+    },
+    /// There is no such object: somebody deleted it.
+    #[error("the message body {key} is not in S3 any more")]
+    Missing {
+        /// The object's key.
+        key: String,
     },
     /// The get failed; the record stays as it is.
     #[error("S3 could not give the message body {key}: {reason}")]
@@ -58,9 +66,16 @@ impl Bodies {
         Self { client, bucket }
     }
 
-    /// Stores `json` under a key made of its `digest`; answers with the key.
-    pub(crate) async fn put(&self, chat: &ChatKey, digest: &str, json: String) -> Result<String, BodyError> {
-        let key = format!("bodies/{}/{digest}.json", chat.session_id());
+    /// Stores `json`, the message at `place` whose content has `digest`; answers with the object's key.
+    pub(crate) async fn put(
+        &self,
+        chat: &ChatKey,
+        place: &SortKey,
+        digest: &str,
+        json: String,
+    ) -> Result<String, BodyError> {
+        let name = digest::digest(&digest::SHA256, format!("{place}\n{digest}").as_bytes());
+        let key = format!("bodies/{}/{}.json", chat.session_id(), hex::encode(name));
         let sent = self
             .client
             .put_object()
@@ -78,14 +93,12 @@ impl Bodies {
 
     pub(crate) async fn get(&self, key: &str) -> Result<UiMessage, BodyError> {
         let failed = |reason: String| BodyError::Get { key: key.to_owned(), reason };
-        let object = self
-            .client
-            .get_object()
-            .bucket(&self.bucket)
-            .key(key)
-            .send()
-            .await
-            .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
+        let object = self.client.get_object().bucket(&self.bucket).key(key).send().await.map_err(
+            |error| match error.as_service_error() {
+                Some(service) if service.is_no_such_key() => BodyError::Missing { key: key.to_owned() },
+                _ => failed(DisplayErrorContext(error).to_string()),
+            },
+        )?;
         let bytes = object.body.collect().await.map_err(|error| failed(error.to_string()))?.into_bytes();
         serde_json::from_slice(&bytes).map_err(|error| BodyError::Unreadable {
             key: key.to_owned(),

@@ -8,7 +8,7 @@
 //!  "tokens": 6, "asks": true, "expiresAt": 1764543520}
 //! ```
 //!
-//! Only where they say something: `formTs`, `revision` (n > 0), `revisions` (how many later forms a message has),
+//! Only where they say something: `formTs` (where it is not `ts`), `revision` (n > 0), `revisions` (how many later forms a message has),
 //! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), and for a large message `body` (its
 //! S3 key) and `digest` in place of `message`.
 
@@ -70,7 +70,7 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
     if let Some(expires_at) = record.expires_at {
         set("expiresAt", number(expires_at));
     }
-    if let Some(form_ts) = record.form_ts {
+    if let Some(form_ts) = record.form_ts.filter(|form_ts| *form_ts != record.ts) {
         set("formTs", number(form_ts));
     }
     if record.revision > 0 {

@@ -4,14 +4,20 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use super::table::Span;
+use super::item;
+use super::table::{Item, Span};
+use super::turn::Head;
 use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
 use crate::chat_key::ChatKey;
+use crate::message::Part;
 use crate::record::Record;
 use crate::sort_key::SortKey;
 
 /// The most records a page has.
 pub const MAX_PAGE: usize = 200;
+
+/// The most text that a page has, in bytes; an answer of Lambda ends at 6 MB, and JSON escapes some.
+const MAX_PAGE_BYTES: usize = 3 * 1024 * 1024;
 
 /// How many names a chat may have had; a longer chain can only be a loop.
 pub(super) const MAX_NAMES: usize = 8;
@@ -88,21 +94,21 @@ impl History {
         self.records(&items).await
     }
 
-    /// At most `limit` records from the message at `key` on, in order; only this name's.
-    pub async fn following(
-        &self,
-        chat: &ChatKey,
-        key: &SortKey,
-        limit: usize,
-    ) -> Result<Vec<Record>, HistoryError> {
-        let span = Span {
-            from: key.base().to_string(),
-            to: LAST_KEY.into(),
-            newest_first: false,
-            limit: Some(limit),
-        };
+    /// What answers or confirms the message at `base`, if it is there yet: anywhere behind the message, since one reply
+    /// may cover many.
+    pub async fn reply_to(&self, chat: &ChatKey, base: &SortKey) -> Result<Option<Record>, HistoryError> {
+        let span = Span { from: base.to_string(), to: LAST_KEY.into(), newest_first: false, limit: None };
         let items = self.table.query(&partition(chat), &span).await?;
-        self.records(&items).await
+        let notice = base.notice();
+        let is_reply = |item: &&Item| {
+            let covers = item::text(item, "covers").unwrap_or_default();
+            covers.lines().any(|covered| covered == base.as_str())
+                || item::text(item, "sk") == Some(notice.as_str())
+        };
+        match items.iter().find(is_reply) {
+            Some(item) => Ok(Some(self.record(item).await?)),
+            None => Ok(None),
+        }
     }
 
     /// A page of at most `limit` records (1 to [`MAX_PAGE`]), over every name that the chat has had.
@@ -114,6 +120,11 @@ impl History {
     ) -> Result<Page, HistoryError> {
         let limit = limit.clamp(1, MAX_PAGE);
         let names = self.names(chat).await?;
+        if let Position::Before(cursor) | Position::After(cursor) = position
+            && !names.contains(&cursor.chat)
+        {
+            return Err(HistoryError::ForeignCursor);
+        }
         let newest_first = matches!(position, Position::Newest | Position::Before(_));
         let mut records = Vec::new();
         // One more than the page has tells whether there is anything further.
@@ -125,8 +136,9 @@ impl History {
                 break;
             }
         }
-        let further = records.len() > limit;
-        records.truncate(limit);
+        let fitting = how_many_fit(&records);
+        let further = records.len() > limit.min(fitting);
+        records.truncate(limit.min(fitting));
         if newest_first {
             records.reverse();
         }
@@ -141,8 +153,8 @@ impl History {
         Ok(Page { records, before, after })
     }
 
-    /// Every name that the chat has had, the newest first.
-    async fn names(&self, chat: &ChatKey) -> Result<Vec<ChatKey>, HistoryError> {
+    /// The name that the chat has now, and its head.
+    pub async fn current(&self, chat: &ChatKey) -> Result<(ChatKey, Head), HistoryError> {
         let mut newest = chat.clone();
         let mut head = self.head(&newest).await?;
         for _ in 0..MAX_NAMES {
@@ -150,6 +162,12 @@ impl History {
             head = self.head(&moved_to).await?;
             newest = moved_to;
         }
+        Ok((newest, head))
+    }
+
+    /// Every name that the chat has had, the newest first.
+    async fn names(&self, chat: &ChatKey) -> Result<Vec<ChatKey>, HistoryError> {
+        let (newest, mut head) = self.current(chat).await?;
         let mut names = vec![newest];
         while let Some(link) = head.continues.take()
             && names.len() < MAX_NAMES
@@ -160,6 +178,16 @@ impl History {
         }
         Ok(names)
     }
+}
+
+/// How many of `records` fit a page, at least one.
+fn how_many_fit(records: &[Record]) -> usize {
+    let mut bytes = 0;
+    let fitting = records.iter().take_while(|record| {
+        bytes += record.message.parts.iter().map(Part::json_len).sum::<usize>();
+        bytes <= MAX_PAGE_BYTES
+    });
+    fitting.count().max(1)
 }
 
 /// The spans to read for a page, in reading order: the cursor's name first, then the names beyond it.

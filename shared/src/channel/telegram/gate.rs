@@ -29,8 +29,9 @@ pub(super) fn asks(
 ) -> bool {
     may_ask(message, chat, flavour, bot)
         && match flavour {
-            // A guest message comes because the bot was called by name.
-            Flavour::Business | Flavour::Guest => true,
+            Flavour::Business => true,
+            // The bot is not in that chat, so no reply can be sent there: a guest query has a method of its own.
+            Flavour::Guest => false,
             Flavour::Own if ChatType::of(chat, flavour) == ChatType::Private => true,
             _ if addresses(message, bot) => true,
             // An addressed command that is not this bot's is another's.
