@@ -27,6 +27,8 @@ const MAX_WAIT: Duration = Duration::from_secs(25);
 /// The first pause between two looks for the reply; each later one is longer, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_millis(800);
+/// The longest userId, in bytes: it stands in the record twice, also where the message itself goes to S3.
+const MAX_USER_ID_BYTES: usize = 512;
 /// How far behind a message its reply is looked for.
 const LOOK_AHEAD: usize = 200;
 
@@ -269,6 +271,9 @@ fn wait_time(wait: Result<Query<Wait>, QueryRejection>) -> Result<Option<Duratio
 
 fn user_id(value: Option<Value>) -> Result<String, Problem> {
     match value {
+        Some(Value::String(id)) if id.len() > MAX_USER_ID_BYTES => {
+            Err(bad_user(format!("{} bytes are more than {MAX_USER_ID_BYTES}", id.len())))
+        }
         Some(Value::String(id)) if !id.is_empty() => Ok(id),
         None | Some(Value::Null) => Err(Problem::bad_request(
             "missing-user",
