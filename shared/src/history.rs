@@ -93,6 +93,9 @@ pub enum HistoryError {
         /// The message.
         key: String,
     },
+    /// A page was asked for by a cursor of another chat.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
     /// The same message was changed by so many writers at once that no form could be stored.
     #[error("too many writers changed the message {key} of one chat at once; try again")]
     Contended {

@@ -66,7 +66,11 @@ pub(crate) async fn messages(
     let bad_query =
         |_| Problem::bad_request("bad-query", "The query is unusable", "see the routes in the README");
     let Query(query) = query.map_err(bad_query)?;
-    let page = http.ingress.history().page(&chat, &position(&query)?, limit(&query)?).await?;
+    let page = http.ingress.history().page(&chat, &position(&query)?, limit(&query)?).await;
+    let page = page.map_err(|error| match error {
+        HistoryError::Cursor(error) => bad_cursor(error.to_string()).into(),
+        other => Failure::from(other),
+    })?;
     let Page { records, before, after } = page;
     Ok(Json(Messages {
         messages: records.iter().map(annals_shared::record::Record::listed).collect(),
@@ -98,19 +102,17 @@ pub(crate) async fn context(
 }
 
 fn position(query: &PageQuery) -> Result<Position, Problem> {
-    let cursor = |text: &str| {
-        Cursor::decode(text)
-            .map_err(|error| Problem::bad_request("bad-cursor", "No such cursor", error.to_string()))
-    };
+    let cursor = |text: &str| Cursor::decode(text).map_err(|error| bad_cursor(error.to_string()));
     match (&query.before, &query.after) {
         (None, None) => Ok(Position::Newest),
         (Some(before), None) => Ok(Position::Before(cursor(before)?)),
         (None, Some(after)) => Ok(Position::After(cursor(after)?)),
-        (Some(_), Some(_)) => {
-            let detail = "give \"before\" or \"after\", not both";
-            Err(Problem::bad_request("bad-cursor", "No such cursor", detail))
-        }
+        (Some(_), Some(_)) => Err(bad_cursor("give \"before\" or \"after\", not both".into())),
     }
+}
+
+fn bad_cursor(detail: String) -> Problem {
+    Problem::bad_request("bad-cursor", "No such cursor", detail)
 }
 
 fn limit(query: &PageQuery) -> Result<usize, Problem> {

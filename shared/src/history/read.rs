@@ -25,9 +25,9 @@ pub struct Cursor {
     key: SortKey,
 }
 
-/// The text is no cursor that this API gave out.
+/// The text is no cursor that this API gave out, or not for this chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a cursor of an answer of this API")]
+#[error("not a cursor of an answer of this API for this chat")]
 pub struct CursorError;
 
 impl Cursor {
@@ -114,6 +114,11 @@ impl History {
     ) -> Result<Page, HistoryError> {
         let limit = limit.clamp(1, MAX_PAGE);
         let names = self.names(chat).await?;
+        if let Position::Before(cursor) | Position::After(cursor) = position
+            && !names.contains(&cursor.chat)
+        {
+            return Err(CursorError.into());
+        }
         let newest_first = matches!(position, Position::Newest | Position::Before(_));
         let mut records = Vec::new();
         // One more than the page has tells whether there is anything further.
