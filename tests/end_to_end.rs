@@ -24,10 +24,18 @@ mod edits;
 mod fixtures;
 #[path = "end_to_end/groups.rs"]
 mod groups;
+#[path = "end_to_end/http_access.rs"]
+mod http_access;
+#[path = "end_to_end/http_messages.rs"]
+mod http_messages;
+#[path = "end_to_end/http_reads.rs"]
+mod http_reads;
 #[path = "end_to_end/messages.rs"]
 mod messages;
 #[path = "end_to_end/migrations.rs"]
 mod migrations;
+#[path = "end_to_end/random_histories.rs"]
+mod random_histories;
 mod support;
 #[path = "end_to_end/topics.rs"]
 mod topics;

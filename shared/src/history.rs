@@ -91,15 +91,15 @@ pub enum HistoryError {
     /// A message is no JSON: cannot happen for what was parsed from JSON.
     #[error("a message could not be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// A cursor of another chat's history.
-    #[error("the cursor belongs to another chat")]
-    ForeignCursor,
     /// A message that a turn has committed to is not among the records.
     #[error("the message {key}, which a turn covers, is not in the history")]
     Missing {
         /// The message.
         key: String,
     },
+    /// A page was asked for by a cursor of another chat.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
     /// The same message was changed by so many writers at once that no form could be stored.
     #[error("too many writers changed the message {key} of one chat at once; try again")]
     Contended {

@@ -61,3 +61,18 @@ async fn an_item_that_comes_later_is_waited_for() {
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
     app.finish().await;
 }
+
+#[tokio::test]
+async fn in_a_group_one_mention_is_for_the_whole_album() {
+    let app = TestApp::start().await;
+    let group = json!({"id": -100, "type": "group", "title": "Allotment"});
+    for (index, item) in items().into_iter().enumerate() {
+        let caption = if index == 1 { "@annals_test_bot which?" } else { "" };
+        app.receive(item.with("chat", group.clone()).with("caption", json!(caption))).await;
+    }
+    app.clock().advance(Duration::from_millis(1500));
+    app.idle().await;
+    assert_eq!(app.records("telegram:chat:-100").await.last().unwrap().covers.len(), 3);
+    assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
+    app.finish().await;
+}

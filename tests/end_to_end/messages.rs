@@ -154,3 +154,16 @@ async fn with_nothing_set_it_works_with_development_secrets_and_an_outbox() {
     );
     app.finish().await;
 }
+
+#[tokio::test]
+async fn with_scope_user_a_private_chat_is_the_persons_own() {
+    let app = TestApp::builder().telegram().model().set("DM_SCOPE", "user").start().await;
+    app.receive(private(42, 7, "hello")).await;
+    app.idle().await;
+    let said = ["7 user: hello", "7/reply assistant: You said: hello"];
+    assert_eq!(app.lines("agent:annals:user:telegram-42").await, said);
+    assert_eq!(app.lines(CHAT).await, [""; 0]);
+    let sent = app.telegram_api().sent();
+    assert_eq!((sent.len(), sent[0].chat_id, sent[0].reply_to), (1, 42, Some(7)));
+    app.finish().await;
+}

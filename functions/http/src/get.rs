@@ -103,9 +103,7 @@ pub(crate) async fn context(
 
 fn read_failure(error: HistoryError) -> Failure {
     match error {
-        HistoryError::ForeignCursor => {
-            Failure::Problem(Problem::bad_request("bad-cursor", "No such cursor", error.to_string()))
-        }
+        HistoryError::Cursor(error) => Failure::Problem(bad_cursor(error.to_string())),
         error => {
             tracing::error!(%error, "a history cannot be read");
             Failure::Problem(Problem::unreadable())
@@ -114,19 +112,17 @@ fn read_failure(error: HistoryError) -> Failure {
 }
 
 fn position(query: &PageQuery) -> Result<Position, Problem> {
-    let cursor = |text: &str| {
-        Cursor::decode(text)
-            .map_err(|error| Problem::bad_request("bad-cursor", "No such cursor", error.to_string()))
-    };
+    let cursor = |text: &str| Cursor::decode(text).map_err(|error| bad_cursor(error.to_string()));
     match (&query.before, &query.after) {
         (None, None) => Ok(Position::Newest),
         (Some(before), None) => Ok(Position::Before(cursor(before)?)),
         (None, Some(after)) => Ok(Position::After(cursor(after)?)),
-        (Some(_), Some(_)) => {
-            let detail = "give \"before\" or \"after\", not both";
-            Err(Problem::bad_request("bad-cursor", "No such cursor", detail))
-        }
+        (Some(_), Some(_)) => Err(bad_cursor("give \"before\" or \"after\", not both".into())),
     }
+}
+
+fn bad_cursor(detail: String) -> Problem {
+    Problem::bad_request("bad-cursor", "No such cursor", detail)
 }
 
 fn limit(query: &PageQuery) -> Result<usize, Problem> {

@@ -31,9 +31,9 @@ pub struct Cursor {
     key: SortKey,
 }
 
-/// The text is no cursor that this API gave out.
+/// The text is no cursor that this API gave out, or not for this chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a cursor of an answer of this API")]
+#[error("not a cursor of an answer of this API for this chat")]
 pub struct CursorError;
 
 impl Cursor {
@@ -123,7 +123,7 @@ impl History {
         if let Position::Before(cursor) | Position::After(cursor) = position
             && !names.contains(&cursor.chat)
         {
-            return Err(HistoryError::ForeignCursor);
+            return Err(CursorError.into());
         }
         let newest_first = matches!(position, Position::Newest | Position::Before(_));
         let mut records = Vec::new();

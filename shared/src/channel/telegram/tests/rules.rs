@@ -182,7 +182,7 @@ fn who_asks() {
     let post = |text: &str| json!({"message_id": 1, "date": 1, "chat": {"id": -1002, "type": "channel"}, "text": text});
     check("channel_post", post("hi"), false);
     check("channel_post", post(hi), true);
-    check("guest_message", group(json!({"text": "hi"})), true);
+    check("guest_message", group(json!({"text": "hi"})), false);
     check("guest_message", group(json!({"text": "hi", "from": other_bot})), false);
     check("hologram_message", private(json!({"text": "hi"})), false);
 

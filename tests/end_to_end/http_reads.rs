@@ -1,0 +1,147 @@
+//! HTTP: histories and contexts out.
+
+use reqwest::Method;
+use reqwest::header::ACCEPT;
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, Answer, NOW, TestApp, lines, text_of};
+
+const PATH: &str = "/v1/chats/c1/messages";
+const CHAT: &str = "http:chat:app:c1";
+
+async fn post(app: &TestApp, id: &str, ts: i64) {
+    let body = json!({"userId": "ada", "text": format!("I am {id}"), "messageId": id, "ts": ts});
+    assert_eq!(app.post(PATH, APP_KEY, &body).await.status, 202);
+    app.idle().await;
+}
+
+async fn page(app: &TestApp, query: &str) -> Value {
+    let answer = Answer::of(app.request(Method::GET, &format!("{PATH}?{query}")).bearer_auth(APP_KEY)).await;
+    assert_eq!(answer.status, 200, "{query}: {}", answer.body);
+    answer.body
+}
+
+fn ids(page: &Value) -> Vec<String> {
+    page["messages"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn pages_go_both_ways_and_take_late_arrivals_where_they_belong() {
+    let app = TestApp::builder().start().await;
+    let at = |n: i64| NOW * 1000 + n * 10;
+    for n in 0..10 {
+        post(&app, &format!("m{n}"), at(n)).await;
+    }
+    let newest = page(&app, "limit=6").await;
+    assert_eq!(ids(&newest), ["m7", "m7/reply", "m8", "m8/reply", "m9", "m9/reply"]);
+    assert_eq!(newest["after"], Value::Null);
+
+    // One in what is yet to be read, one in what was read, one that is newer than all.
+    post(&app, "m2-late", at(2) + 5).await;
+    post(&app, "m8-late", at(8) + 5).await;
+    post(&app, "m11", at(11)).await;
+    let mut read = Vec::new();
+    let mut older = newest.clone();
+    let mut oldest = newest.clone();
+    while let Some(before) = older["before"].as_str() {
+        older = page(&app, &format!("limit=6&before={before}")).await;
+        let ids = ids(&older);
+        assert!(ids.len() == 6 || older["before"].is_null());
+        read.splice(0..0, ids);
+        oldest = older.clone();
+    }
+    let expected: Vec<String> = ["m0", "m1", "m2", "m2-late", "m3", "m4", "m5", "m6"]
+        .iter()
+        .flat_map(|id| [(*id).to_owned(), format!("{id}/reply")])
+        .collect();
+    assert_eq!(read, expected);
+
+    let mut forward = ids(&oldest);
+    let mut newer = oldest;
+    while let Some(after) = newer["after"].as_str() {
+        newer = page(&app, &format!("limit=5&after={after}")).await;
+        assert!(newer["before"].is_string());
+        forward.extend(ids(&newer));
+    }
+    let all: Vec<String> =
+        app.history(CHAT).await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(all.len(), 26);
+    assert_eq!(forward, all);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_has_fifty_by_default_and_two_hundred_at_most() {
+    let app = TestApp::builder().start().await;
+    for n in 0..103 {
+        // Two records each: a command and its notice, which need no turn.
+        let body = json!({"userId": "ada", "text": "/help", "messageId": format!("{n}"), "ts": NOW * 1000});
+        assert_eq!(app.post(PATH, APP_KEY, &body).await.status, 202);
+    }
+    assert_eq!(ids(&page(&app, "").await).len(), 50);
+    for (limit, count) in
+        [("1", 1), ("200", 200), ("201", 200), ("99999999999999999999999999", 200), ("007", 7)]
+    {
+        let page = page(&app, &format!("limit={limit}")).await;
+        assert_eq!(ids(&page).len(), count, "{limit}");
+        assert!(page["before"].is_string() && page["after"].is_null());
+    }
+    let empty = Answer::of(app.request(Method::GET, "/v1/chats/nobody/messages").bearer_auth(APP_KEY)).await;
+    assert_eq!(empty.body, json!({"messages": [], "before": null, "after": null}));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn as_json_lines_the_whole_history_comes_at_once() {
+    let app = TestApp::builder().start().await;
+    for n in 0..120 {
+        let body = json!({"userId": "ada", "text": "/help", "messageId": format!("{n}"), "ts": NOW * 1000});
+        assert_eq!(app.post(PATH, APP_KEY, &body).await.status, 202);
+    }
+    post(&app, "m1", NOW * 1000 + 1).await;
+    post(&app, "m2\u{2028}", NOW * 1000 + 2).await;
+    let all = app.history(CHAT).await;
+    assert_eq!(all.len(), 244);
+    for accept in
+        ["application/x-ndjson", "text/html, application/x-ndjson;q=0.9", "application/x-ndjson, */*"]
+    {
+        let request = app.request(Method::GET, PATH).bearer_auth(APP_KEY).header(ACCEPT, accept);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "application/x-ndjson");
+        let text = response.text().await.unwrap();
+        let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, all);
+    }
+    let request = app.request(Method::GET, "/v1/chats/nobody/messages").bearer_auth(APP_KEY);
+    let response = request.header(ACCEPT, "application/x-ndjson").send().await.unwrap();
+    assert_eq!((response.status().as_u16(), response.text().await.unwrap().as_str()), (200, ""));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_context_is_what_the_model_sees() {
+    let app = TestApp::builder().model().set("SYSTEM_PROMPT", "Be brief.").start().await;
+    post(&app, "m1", NOW * 1000).await;
+    app.model().hang();
+    let body = json!({"userId": "ada", "text": "and?", "messageId": "m2", "ts": NOW * 1000 + 1});
+    app.post(PATH, APP_KEY, &body).await;
+    app.model().wait_for(2).await;
+    let answer = Answer::of(app.request(Method::GET, "/v1/chats/c1/context").bearer_auth(APP_KEY)).await;
+    assert_eq!(answer.status, 200);
+    let context = answer.body;
+    let messages = context["messages"].as_array().unwrap();
+    assert_eq!(
+        lines(messages),
+        ["m1 user: I am m1", "m1/reply assistant: You said: I am m1", "m2 user: and?"]
+    );
+    assert_eq!((&context["system"], &context["window"]), (&json!("Be brief."), &json!(128_000)));
+    assert!(context["tokens"].as_u64().unwrap() > 10);
+    let asked = app.model().requests()[1]["messages"].as_array().unwrap().clone();
+    let said: Vec<String> = messages.iter().map(text_of).collect();
+    assert_eq!(asked[1..].iter().map(|m| m["content"].as_str().unwrap()).collect::<Vec<_>>(), said);
+
+    let empty = Answer::of(app.request(Method::GET, "/v1/chats/nobody/context").bearer_auth(APP_KEY)).await;
+    assert_eq!(empty.body["messages"], json!([]));
+    app.model().resume();
+    app.finish().await;
+}
