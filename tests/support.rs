@@ -1,4 +1,5 @@
 //! Stand-ins for what the program talks to.
 
+pub(crate) mod lark_api;
 pub(crate) mod model_api;
 pub(crate) mod telegram_api;

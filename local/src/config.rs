@@ -3,9 +3,11 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use annals_shared::channel::telegram::bot::Settings;
+use annals_shared::channel::lark::bot as lark;
+use annals_shared::channel::telegram::bot as telegram;
 use annals_shared::config::{
-    AgentConfig, ApiKey, ConfigError, Env, TelegramConfig, api_keys, retention, telegram_settings,
+    AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, api_keys, lark_settings, retention,
+    telegram_settings,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -14,6 +16,9 @@ use secrecy::SecretString;
 pub const DEV_API_KEY: &str = "dev";
 /// What `/telegram` wants in its secret header where Telegram is not set up.
 pub const DEV_TELEGRAM_SECRET: &str = "dev-telegram-secret";
+
+/// What `/lark` wants in each event where Lark is not set up.
+pub const DEV_LARK_TOKEN: &str = "dev-lark-token";
 
 /// Everything the local program is told.
 #[derive(Clone, Debug)]
@@ -35,7 +40,11 @@ pub struct LocalConfig {
     /// Telegram, if it is set up.
     pub telegram: Option<TelegramConfig>,
     /// How Telegram's messages are read.
-    pub telegram_settings: Settings,
+    pub telegram_settings: telegram::Settings,
+    /// Lark, if it is set up.
+    pub lark: Option<LarkConfig>,
+    /// How Lark's messages are read.
+    pub lark_settings: lark::Settings,
 }
 
 impl LocalConfig {
@@ -51,6 +60,7 @@ impl LocalConfig {
             port.parse().map_err(|_| ConfigError::new("ANNALS_PORT", "must be a port from 0 to 65535"))?;
         let api_keys = api_keys(env)?;
         let telegram = TelegramConfig::from_env(env)?;
+        let lark = LarkConfig::from_env(env)?;
 
         let mut with_dev_secret = Vec::new();
         if api_keys.is_none() {
@@ -58,6 +68,9 @@ impl LocalConfig {
         }
         if telegram.is_none() {
             with_dev_secret.push("TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET");
+        }
+        if lark.is_none() {
+            with_dev_secret.push("LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN");
         }
         if !host.is_loopback() && !with_dev_secret.is_empty() {
             let problem = format!(
@@ -77,7 +90,14 @@ impl LocalConfig {
             api_keys: api_keys.unwrap_or_else(dev_key),
             telegram,
             telegram_settings: telegram_settings(env)?,
+            lark,
+            lark_settings: lark_settings(env)?,
         })
+    }
+
+    /// What `/lark` wants in each event.
+    pub fn lark_token(&self) -> SecretString {
+        self.lark.as_ref().map_or_else(|| DEV_LARK_TOKEN.into(), |lark| lark.verification_token.clone())
     }
 
     /// What `/telegram` wants in its secret header.
@@ -121,6 +141,9 @@ mod tests {
             ("HTTP_API_KEYS", "a:b"),
             ("TELEGRAM_BOT_TOKEN", "1:x"),
             ("TELEGRAM_WEBHOOK_SECRET", "s"),
+            ("LARK_APP_ID", "cli_1"),
+            ("LARK_APP_SECRET", "s"),
+            ("LARK_VERIFICATION_TOKEN", "t"),
         ];
         assert!(config(&set).is_ok());
         assert!(config(&[("ANNALS_HOST", "::1")]).is_ok());

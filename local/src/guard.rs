@@ -13,6 +13,8 @@ use axum::response::{IntoResponse, Response};
 pub struct Guard {
     /// Whether Telegram is set up with a secret of its own.
     pub telegram: bool,
+    /// Whether Lark is set up with a token of its own.
+    pub lark: bool,
     /// Whether the API has keys of its own.
     pub api: bool,
 }
@@ -53,6 +55,7 @@ impl Guard {
     fn is_open(self, path: &str) -> bool {
         match path {
             "/telegram" => self.telegram,
+            "/lark" => self.lark,
             "/health" => true,
             _ => self.api && path.starts_with("/v1/"),
         }
@@ -76,7 +79,7 @@ fn is_loopback(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    const DEVELOPMENT: Guard = Guard { telegram: false, api: false };
+    const DEVELOPMENT: Guard = Guard { telegram: false, lark: false, api: false };
 
     #[test]
     fn through_a_tunnel_only_what_has_a_secret_of_its_own() {
@@ -88,8 +91,8 @@ mod tests {
                 .map(|path| guard.check(&headers, path).is_ok())
         };
         assert_eq!(open(DEVELOPMENT), [false, false, false, true]);
-        assert_eq!(open(Guard { telegram: true, api: false }), [true, false, false, true]);
-        assert_eq!(open(Guard { telegram: true, api: true }), [true, true, false, true]);
+        assert_eq!(open(Guard { telegram: true, lark: false, api: false }), [true, false, false, true]);
+        assert_eq!(open(Guard { telegram: true, lark: false, api: true }), [true, true, false, true]);
     }
 
     #[track_caller]

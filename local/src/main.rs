@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use annals_local::config::{DEV_API_KEY, DEV_TELEGRAM_SECRET, LocalConfig, data_dir};
+use annals_local::config::{DEV_API_KEY, DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET, LocalConfig, data_dir};
 use annals_local::program::{Program, open_history};
 use annals_local::replay::{Target, replay};
 use annals_local::show::{self, Format};
@@ -69,12 +69,13 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Some(Command::Replay { paths }) => {
             let config = LocalConfig::from_env(env)?;
             let base = format!("http://{}", SocketAddr::new(config.host, config.port));
-            replay(
-                &Target { base, telegram_secret: config.telegram_secret() },
-                &paths,
-                &mut std::io::stdout(),
-            )
-            .await
+            let target = Target {
+                base,
+                telegram_secret: config.telegram_secret(),
+                lark_token: config.lark_token(),
+                lark_encrypt_key: config.lark.and_then(|lark| lark.encrypt_key),
+            };
+            replay(&target, &paths, &mut std::io::stdout()).await
         }
         Some(Command::History { chat_key, jsonl }) => {
             let chat = parse_chat_key(&chat_key)?;
@@ -94,7 +95,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(config: LocalConfig, clock: Clock) -> anyhow::Result<()> {
-    let (telegram_is_set, uses_dev_key) = (config.telegram.is_some(), config.uses_dev_key);
+    let (telegram_is_set, lark_is_set, uses_dev_key) =
+        (config.telegram.is_some(), config.lark.is_some(), config.uses_dev_key);
     let model = match &config.agent.model.choice {
         annals_shared::model::ModelChoice::Echo => "echo (set MODEL for another)".to_owned(),
         annals_shared::model::ModelChoice::OpenAi(name) => format!("openai:{name}"),
@@ -109,7 +111,8 @@ async fn serve(config: LocalConfig, clock: Clock) -> anyhow::Result<()> {
     writeln!(out, "  model    {model}\n  data     {data}")?;
     let telegram =
         if telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };
-    writeln!(out, "  telegram {telegram}\n  outbox   {base}/local/outbox\n")?;
+    let lark = if lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
+    writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
     writeln!(out, "Try it:\n")?;
     let secret = if telegram_is_set { "$TELEGRAM_WEBHOOK_SECRET" } else { DEV_TELEGRAM_SECRET };
     writeln!(
@@ -118,6 +121,19 @@ async fn serve(config: LocalConfig, clock: Clock) -> anyhow::Result<()> {
          -d '{{\"update_id\":1,\"message\":{{\"message_id\":1,\"date\":{today},\"chat\":{{\"id\":42,\"type\":\"private\",\
          \"first_name\":\"Ada\"}},\"from\":{{\"id\":42,\"is_bot\":false,\"first_name\":\"Ada\"}},\"text\":\"hello\"}}}}'\n"
     )?;
+    if lark_is_set {
+        writeln!(out, "Lark signs its own calls to {base}/lark.\n")?;
+    } else {
+        let content = r#"{\"text\":\"hello\"}"#;
+        writeln!(
+            out,
+            "curl -X POST {base}/lark -H 'Content-Type: application/json' -d '{{\"schema\":\"2.0\",\"header\":\
+             {{\"event_id\":\"hello-1\",\"event_type\":\"im.message.receive_v1\",\"token\":\"{DEV_LARK_TOKEN}\"}},\
+             \"event\":{{\"sender\":{{\"sender_id\":{{\"open_id\":\"ou_ada\"}},\"sender_type\":\"user\"}},\
+             \"message\":{{\"message_id\":\"om_hello\",\"chat_id\":\"oc_hello\",\"chat_type\":\"p2p\",\
+             \"message_type\":\"text\",\"create_time\":\"{today}000\",\"content\":\"{content}\"}}}}}}'\n"
+        )?;
+    }
     let key = if uses_dev_key { DEV_API_KEY } else { "<the secret of one of HTTP_API_KEYS>" };
     writeln!(
         out,

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::Agent;
+use annals_agent::surroundings::Surroundings;
 use annals_http::{Http, random_id};
+use annals_lark::Lark;
+use annals_shared::channel::lark::client::Client as LarkClient;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
@@ -31,6 +34,9 @@ use crate::stores::{BUCKET, DataLock, Stores, TABLE, lock};
 
 /// The bot that stands in where Telegram is not set up: `@annals_bot`, with an id that Telegram gives nobody.
 const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
+
+/// The bot that stands in where Lark is not set up, as mentions name it.
+const LOCAL_LARK_BOT: &str = "ou_annals";
 
 /// How long a run may hold a chat: longer than any lasts, since no other process is there to take it over.
 const LEASE: Duration = Duration::from_hours(1);
@@ -60,8 +66,28 @@ impl Program {
             history.free(&chat).await?;
         }
 
-        let guard = Guard { telegram: config.telegram.is_some(), api: !config.uses_dev_key };
-        let telegram_secret = config.telegram_secret();
+        let guard = Guard {
+            telegram: config.telegram.is_some(),
+            lark: config.lark.is_some(),
+            api: !config.uses_dev_key,
+        };
+        let (lark_token, telegram_secret) = (config.lark_token(), config.telegram_secret());
+        let (lark_identity, lark_client, lark_key, surroundings) = match config.lark {
+            Some(lark) => {
+                let client =
+                    LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?;
+                let surroundings = (lark.group_context > 0).then(|| {
+                    let settings = config.lark_settings.clone();
+                    Surroundings::new(client.clone(), lark.app_id.clone(), settings, lark.group_context)
+                });
+                let identity = annals_lark::Identity::asked_for(
+                    lark.app_id,
+                    client.clone().with_patience(annals_lark::WEBHOOK_PATIENCE),
+                );
+                (identity, Some(client), lark.encrypt_key, surroundings)
+            }
+            None => (annals_lark::Identity::local(LOCAL_LARK_BOT), None, None, None),
+        };
         let (identity, client) = match config.telegram {
             Some(telegram) => {
                 let client = Client::new(&telegram.api_base, telegram.token, clock.clone())?;
@@ -70,14 +96,18 @@ impl Program {
             None => (Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None),
         };
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
-        let deliverer = Deliverer::new(client.clone(), Some(outbox.clone()));
-        let confirmer =
-            Deliverer::new(client.map(|client| client.with_patience(WEBHOOK_PATIENCE)), Some(outbox.clone()));
+        let deliverer = Deliverer::new(client.clone(), lark_client.clone(), Some(outbox.clone()));
+        let confirmer = Deliverer::new(
+            client.map(|client| client.with_patience(WEBHOOK_PATIENCE)),
+            lark_client.map(|client| client.with_patience(annals_lark::WEBHOOK_PATIENCE)),
+            Some(outbox.clone()),
+        );
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
         let agent = Agent {
             history,
             model: Model::new(&config.agent.model)?,
             deliverer,
+            surroundings,
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
@@ -86,10 +116,19 @@ impl Program {
         };
         let telegram = annals_telegram::router(Telegram {
             ingress: ingress.clone(),
-            deliverer: confirmer,
+            deliverer: confirmer.clone(),
             settings: config.telegram_settings,
             secret: telegram_secret,
             identity,
+            clock: clock.clone(),
+        });
+        let lark = annals_lark::router(Lark {
+            ingress: ingress.clone(),
+            deliverer: confirmer,
+            settings: config.lark_settings,
+            verification_token: lark_token,
+            encrypt_key: lark_key,
+            identity: lark_identity,
             clock: clock.clone(),
         });
         let http = annals_http::router(Http {
@@ -100,7 +139,7 @@ impl Program {
             new_id: random_id,
             clock,
         });
-        let mut router = telegram.merge(http).layer(middleware::from_fn(to_the_end));
+        let mut router = telegram.merge(lark).merge(http).layer(middleware::from_fn(to_the_end));
         if config.host.is_loopback() {
             // It takes no key, so only this machine may see it.
             router = router

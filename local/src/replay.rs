@@ -4,10 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_shared::channel::telegram::verify::SECRET_HEADER;
 use anyhow::{Context, bail};
 use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Where to post, and with which secrets.
 pub struct Target {
@@ -15,6 +17,10 @@ pub struct Target {
     pub base: String,
     /// The secret header of `/telegram`.
     pub telegram_secret: SecretString,
+    /// The token of `/lark`'s events.
+    pub lark_token: SecretString,
+    /// The key that they are encrypted with, if they are.
+    pub lark_encrypt_key: Option<SecretString>,
 }
 
 /// What became of one file.
@@ -57,22 +63,47 @@ pub async fn replay(target: &Target, paths: &[PathBuf], out: &mut impl Write) ->
 
 async fn post(client: &reqwest::Client, target: &Target, file: &Path) -> anyhow::Result<Outcome> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let is_telegram = match serde_json::from_slice::<Value>(&body) {
-        Ok(json) => json.get("update_id").is_some(),
-        Err(_) => false,
+    let Ok(json) = serde_json::from_slice::<Value>(&body) else { return Ok(Outcome::Skipped("no JSON")) };
+    let is_of_lark = ["header", "event", "challenge"].iter().any(|key| json.get(key).is_some());
+    let request = if json.get("update_id").is_some() {
+        client
+            .post(format!("{}/telegram", target.base))
+            .header(SECRET_HEADER, target.telegram_secret.expose_secret())
+            .body(body)
+    } else if is_of_lark {
+        let body = as_from_lark(json, target)?;
+        let mut request = client.post(format!("{}/lark", target.base));
+        if let Some(key) = &target.lark_encrypt_key {
+            let signature = sign(b"0", b"replay", key.expose_secret(), &body);
+            request = request
+                .header(TIMESTAMP_HEADER, "0")
+                .header(NONCE_HEADER, "replay")
+                .header(SIGNATURE_HEADER, signature);
+        }
+        request.body(body)
+    } else if json.get("encrypt").is_some() {
+        return Ok(Outcome::Skipped("encrypted with a key of its own"));
+    } else {
+        return Ok(Outcome::Skipped("no webhook of a known channel"));
     };
-    if !is_telegram {
-        return Ok(Outcome::Skipped("no Telegram update"));
-    }
-    let response = client
-        .post(format!("{}/telegram", target.base))
-        .header("X-Telegram-Bot-Api-Secret-Token", target.telegram_secret.expose_secret())
+    let response = request
         .header("Content-Type", "application/json")
-        .body(body)
         .send()
         .await
         .with_context(|| format!("nothing answers at {}: start Annals first (cargo run)", target.base))?;
     Ok(Outcome::Answered(response.status()))
+}
+
+/// The recorded event with the token, and in the encryption, of the program that it is posted to.
+fn as_from_lark(mut event: Value, target: &Target) -> anyhow::Result<Vec<u8>> {
+    let token = Value::from(target.lark_token.expose_secret());
+    let holder =
+        if event.get("header").is_some_and(Value::is_object) { &mut event["header"] } else { &mut event };
+    holder.as_object_mut().context("an event is a JSON object")?.insert("token".into(), token);
+    let plain = serde_json::to_vec(&event)?;
+    let Some(key) = &target.lark_encrypt_key else { return Ok(plain) };
+    let encrypted = encrypt(key.expose_secret(), &plain).context("the event cannot be encrypted")?;
+    Ok(serde_json::to_vec(&json!({ "encrypt": encrypted }))?)
 }
 
 fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {

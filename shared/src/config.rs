@@ -3,11 +3,12 @@
 //! One struct for each concern, each with `from_env`. What is missing or malformed is a start-up error that names the
 //! variable and says what to do. An empty variable counts as not set, since deployment templates pass those.
 
+mod channels;
+
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::channel::telegram::bot::{DmScope, GroupActivation, Settings};
 use crate::chat_key::ChatKey;
 use crate::context::Policy;
 use crate::history::Retention;
@@ -15,6 +16,8 @@ use crate::model::{ModelChoice, ModelSettings};
 
 /// The longest time that a setting may name.
 const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
+
+pub use channels::{LarkConfig, TelegramConfig, lark_settings, telegram_settings};
 
 /// Where settings come from: the process's environment, or a test's table.
 #[derive(Clone, Copy)]
@@ -241,62 +244,6 @@ impl ViewConfig {
     }
 }
 
-/// Telegram's secrets and settings.
-#[derive(Clone, Debug)]
-pub struct TelegramConfig {
-    /// `TELEGRAM_BOT_TOKEN`
-    pub token: SecretString,
-    /// The bot's id: the number that its token starts with.
-    pub bot_id: i64,
-    /// `TELEGRAM_WEBHOOK_SECRET`
-    pub secret: SecretString,
-    /// `TELEGRAM_API_BASE`
-    pub api_base: String,
-}
-
-impl TelegramConfig {
-    /// From the environment: all of it, none of it (`None`), or an error that names what is missing.
-    pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
-        let variables = ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"];
-        let Some([token, secret]) = all_or_none(env, variables)? else { return Ok(None) };
-        let bot_id = token.split_once(':').and_then(|(id, _)| id.parse().ok()).ok_or_else(|| {
-            ConfigError::new("TELEGRAM_BOT_TOKEN", "must look like 123456:ABC…, as @BotFather gives it")
-        })?;
-        // https://core.telegram.org/bots/api#setwebhook, secret_token
-        let is_secret = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if secret.len() > 256 || !secret.chars().all(is_secret) {
-            let problem = "must be 1 to 256 characters of A-Z, a-z, 0-9, _ and -, as Telegram wants it";
-            return Err(ConfigError::new("TELEGRAM_WEBHOOK_SECRET", problem));
-        }
-        let api_base = env.optional("TELEGRAM_API_BASE").unwrap_or_else(|| "https://api.telegram.org".into());
-        Ok(Some(Self { token: token.into(), bot_id, secret: secret.into(), api_base }))
-    }
-}
-
-/// How Telegram's messages are read: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
-pub fn telegram_settings(env: Env<'_>) -> Result<Settings, ConfigError> {
-    let activations = [("mention", GroupActivation::Mention), ("always", GroupActivation::Always)];
-    Ok(Settings {
-        agent_id: agent_id(env)?,
-        group_activation: env.choice("GROUP_ACTIVATION", &activations, &GroupActivation::Mention)?,
-        dm_scope: env.choice(
-            "DM_SCOPE",
-            &[("chat", DmScope::Chat), ("user", DmScope::User)],
-            &DmScope::Chat,
-        )?,
-    })
-}
-
-fn all_or_none<const N: usize>(env: Env<'_>, names: [&str; N]) -> Result<Option<[String; N]>, ConfigError> {
-    let values = names.map(|name| env.optional(name));
-    let Some(set) = values.iter().position(Option::is_some) else { return Ok(None) };
-    if let Some(missing) = values.iter().position(Option::is_none) {
-        let problem = format!("is not set, but {} is: set both, or neither", names[set]);
-        return Err(ConfigError::new(names[missing], problem));
-    }
-    Ok(Some(values.map(Option::unwrap_or_default)))
-}
-
 /// A key of the HTTP API.
 #[derive(Clone, Debug)]
 pub struct ApiKey {
@@ -367,10 +314,7 @@ mod tests {
     #[test]
     fn a_channel_is_set_wholly_or_not_at_all() {
         let error = with(&[("TELEGRAM_BOT_TOKEN", "1:x")], TelegramConfig::from_env).unwrap_err();
-        assert_eq!(
-            error,
-            "TELEGRAM_WEBHOOK_SECRET is not set, but TELEGRAM_BOT_TOKEN is: set both, or neither"
-        );
+        assert_eq!(error, "TELEGRAM_WEBHOOK_SECRET is not set, but TELEGRAM_BOT_TOKEN is: set all, or none");
         let empty = [("TELEGRAM_BOT_TOKEN", ""), ("TELEGRAM_WEBHOOK_SECRET", "")];
         assert!(with(&empty, TelegramConfig::from_env).unwrap().is_none());
         let both = [("TELEGRAM_BOT_TOKEN", "77:x"), ("TELEGRAM_WEBHOOK_SECRET", "s-3")];

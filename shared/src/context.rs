@@ -108,7 +108,8 @@ struct Form<'a> {
 
 impl Form<'_> {
     fn is_recalled(&self) -> bool {
-        self.record.message.parts.is_empty()
+        let message = &self.record.message;
+        message.parts.is_empty() || message.metadata.get("recalled") == Some(&serde_json::Value::Bool(true))
     }
 }
 

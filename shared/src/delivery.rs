@@ -5,8 +5,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
+use crate::channel::lark;
 use crate::channel::telegram::address::Address;
-use crate::channel::telegram::client::{self as telegram, SendError};
+use crate::channel::telegram::client as telegram;
 use crate::record::{Channel, Record};
 use crate::sort_key::{SortKey, Timestamp};
 
@@ -14,6 +15,7 @@ use crate::sort_key::{SortKey, Timestamp};
 #[derive(Clone, Default)]
 pub struct Deliverer {
     telegram: Option<telegram::Client>,
+    lark: Option<lark::client::Client>,
     outbox: Option<Arc<dyn Outbox>>,
 }
 
@@ -85,16 +87,21 @@ pub struct Parcel<'a> {
 pub type Progress<'a> = dyn Fn(usize) -> BoxFuture<'a, Result<(), DeliveryError>> + Send + Sync + 'a;
 
 impl Deliverer {
-    /// A deliverer to `telegram`, and to `outbox` for every channel that is not set up.
-    pub fn new(telegram: Option<telegram::Client>, outbox: Option<Arc<dyn Outbox>>) -> Self {
-        Self { telegram, outbox }
+    /// A deliverer to `telegram`, to `lark`, and to `outbox` for every channel that is not set up.
+    pub fn new(
+        telegram: Option<telegram::Client>,
+        lark: Option<lark::client::Client>,
+        outbox: Option<Arc<dyn Outbox>>,
+    ) -> Self {
+        Self { telegram, lark, outbox }
     }
 
     /// Whether replies of this channel are sent anywhere; callers of the HTTP API fetch theirs.
     pub fn reaches(&self, channel: Channel) -> bool {
         match channel {
             Channel::Telegram => self.telegram.is_some() || self.outbox.is_some(),
-            Channel::Lark | Channel::Discord => self.outbox.is_some(),
+            Channel::Lark => self.lark.is_some() || self.outbox.is_some(),
+            Channel::Discord => self.outbox.is_some(),
             Channel::Http | Channel::Web | Channel::Terminal => false,
         }
     }
@@ -110,29 +117,19 @@ impl Deliverer {
         if !self.reaches(parcel.to.channel) {
             return Ok(());
         }
-        match (&self.telegram, &self.outbox, parcel.to.channel) {
-            (Some(client), _, Channel::Telegram) => {
-                let chunks = telegram::chunks(parcel.text);
-                let address = address(parcel)?;
-                for (index, chunk) in chunks.iter().enumerate().skip(sent) {
-                    let reply_to = address.reply_to.filter(|_| index == 0);
-                    client.send_message(&Address { reply_to, ..address.clone() }, chunk).await?;
-                    if index + 1 < chunks.len() {
-                        progress(index + 1).await?;
-                    }
-                }
-                Ok(())
-            }
-            (_, Some(outbox), channel) => {
+        match (parcel.to.channel, &self.telegram, &self.lark, &self.outbox) {
+            (Channel::Telegram, Some(client), _, _) => to_telegram(client, parcel, sent, progress).await,
+            (Channel::Lark, _, Some(client), _) => to_lark(client, parcel, sent, progress).await,
+            (channel, _, _, Some(outbox)) => {
                 let entry = OutboxEntry {
                     channel,
                     chat_id: parcel.to.chat_id.clone(),
                     text: parcel.text.to_owned(),
                     ts: parcel.ts,
                 };
-                outbox.post(&format!("{} {}", parcel.to.chat, parcel.key), entry).await
+                outbox.post(&parcel.id(), entry).await
             }
-            (_, None, _) => Ok(()),
+            (_, _, _, None) => Ok(()),
         }
     }
 
@@ -147,24 +144,75 @@ impl Deliverer {
     }
 }
 
-fn address(parcel: Parcel<'_>) -> Result<Address, DeliveryError> {
-    let mut address = Address::of(parcel.to).ok_or_else(|| DeliveryError::Refused {
-        reason: "the message that it answers has no Telegram chat id".into(),
-    })?;
+impl Parcel<'_> {
+    /// Names the reply, the same in every try.
+    fn id(&self) -> String {
+        format!("{} {}", self.to.chat, self.key)
+    }
+}
+
+async fn to_telegram(
+    client: &telegram::Client,
+    parcel: Parcel<'_>,
+    sent: usize,
+    progress: &Progress<'_>,
+) -> Result<(), DeliveryError> {
+    let mut address = Address::of(parcel.to).ok_or_else(|| nowhere("Telegram"))?;
     if let Some(chat_id) = parcel.moved_to {
         // Message and topic ids are the old chat's.
         address = Address { chat_id, reply_to: None, thread_id: None, ..address };
     }
-    Ok(address)
+    let chunks = telegram::chunks(parcel.text);
+    for (index, chunk) in chunks.iter().enumerate().skip(sent) {
+        let reply_to = address.reply_to.filter(|_| index == 0);
+        client.send_message(&Address { reply_to, ..address.clone() }, chunk).await?;
+        if index + 1 < chunks.len() {
+            progress(index + 1).await?;
+        }
+    }
+    Ok(())
 }
 
-impl From<SendError> for DeliveryError {
-    fn from(error: SendError) -> Self {
+async fn to_lark(
+    client: &lark::client::Client,
+    parcel: Parcel<'_>,
+    sent: usize,
+    progress: &Progress<'_>,
+) -> Result<(), DeliveryError> {
+    let address = lark::address::Address::of(parcel.to).ok_or_else(|| nowhere("Lark"))?;
+    let chunks = lark::render::chunks(parcel.text);
+    for (index, chunk) in chunks.iter().enumerate().skip(sent) {
+        client.send_chunk(&address, chunk, &parcel.id(), index).await?;
+        if index + 1 < chunks.len() {
+            progress(index + 1).await?;
+        }
+    }
+    Ok(())
+}
+
+fn nowhere(platform: &str) -> DeliveryError {
+    DeliveryError::Refused { reason: format!("the message that it answers names no {platform} chat") }
+}
+
+impl From<telegram::SendError> for DeliveryError {
+    fn from(error: telegram::SendError) -> Self {
+        use telegram::SendError;
         match error {
             SendError::Blocked { description } => Self::Blocked { reason: description },
             SendError::Migrated { to } => Self::Moved { to },
             other if other.is_permanent() => Self::Refused { reason: other.to_string() },
             other => Self::Unavailable { reason: other.to_string() },
+        }
+    }
+}
+
+impl From<lark::client::SendError> for DeliveryError {
+    fn from(error: lark::client::SendError) -> Self {
+        let reason = error.to_string();
+        match error {
+            lark::client::SendError::Blocked { .. } => Self::Blocked { reason },
+            other if other.is_permanent() => Self::Refused { reason },
+            _ => Self::Unavailable { reason },
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::command::Command;
+use crate::delivery::{Deliverer, DeliveryError, Parcel};
 use crate::history::{Appended, History, HistoryError, Outcome, Reply};
 use crate::message::{Part, Role, UiMessage};
 use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use crate::record::{Draft, Kind, Record};
-use crate::sort_key::SortKey;
+use crate::sort_key::{SortKey, Timestamp};
 
 /// Appends and enqueues.
 #[derive(Clone)]
@@ -26,6 +27,9 @@ pub enum IngressError {
     /// It is stored, but its turn is not queued; the redelivery queues it.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// A command has acted, but the user is not told; the redelivery tells.
+    #[error("a confirmation was not sent: {0}")]
+    Confirmation(DeliveryError),
 }
 
 /// What became of a command.
@@ -107,6 +111,35 @@ impl Ingress {
             text,
         });
         Ok(Commanded { appended, confirmation })
+    }
+
+    /// Carries out a command and tells the user, through `deliverer`, at `now`. Where the platform will never take the
+    /// confirmation, it is recorded all the same.
+    pub async fn command_and_tell(
+        &self,
+        command: &Command,
+        draft: &Draft,
+        deliverer: &Deliverer,
+        now: Timestamp,
+    ) -> Result<Appended, IngressError> {
+        let Commanded { appended, confirmation } = self.command(command, draft).await?;
+        let Some(confirmation) = confirmation else { return Ok(appended) };
+        let parcel = Parcel {
+            to: &confirmation.to,
+            key: &confirmation.key,
+            text: &confirmation.text,
+            ts: now,
+            moved_to: None,
+        };
+        match deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
+            Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
+            Err(error) => {
+                tracing::warn!(chat = %draft.chat.session_id(), %error, "a confirmation cannot be delivered");
+            }
+            Ok(()) => {}
+        }
+        self.confirmed(draft, confirmation).await?;
+        Ok(appended)
     }
 
     /// Records that the user was told. Called after the telling: a crash between the two tells it once more rather

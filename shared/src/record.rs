@@ -127,6 +127,28 @@ impl Draft {
     }
 }
 
+impl From<&Record> for Draft {
+    /// The draft that a message's record was made of, for what else is to be made beside it.
+    fn from(record: &Record) -> Self {
+        Self {
+            chat: record.chat.clone(),
+            channel: record.channel,
+            chat_id: record.chat_id.clone(),
+            user_id: record.user_id.clone(),
+            message_id: record.message_id.clone(),
+            ts: record.ts,
+            form_ts: record.form_ts,
+            role: record.role(),
+            kind: record.kind,
+            parts: record.message.parts.clone(),
+            metadata: record.message.metadata.clone(),
+            album: record.album.clone(),
+            asks: record.asks,
+            opens_session: record.key == record.key.base().opening_message(),
+        }
+    }
+}
+
 /// Why a reply did not reach its platform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

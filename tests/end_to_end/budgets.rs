@@ -43,6 +43,7 @@ impl Bench {
             history: history.clone(),
             model: Model::Echo,
             deliverer: Deliverer::default(),
+            surroundings: None,
             view: ViewConfig::from_env(env).unwrap(),
             system_prompt: None,
             agent_id: "annals".into(),

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_agent::surroundings::Surroundings;
 use annals_agent::{Agent, batch};
 use annals_shared::aws;
+use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{AgentConfig, Env, StoreConfig, TelegramConfig, process_env};
+use annals_shared::config::{
+    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, lark_settings, process_env,
+};
 use annals_shared::delivery::Deliverer;
 use annals_shared::model::Model;
 use annals_shared::telemetry;
@@ -25,6 +29,20 @@ async fn main() -> Result<(), Error> {
     let config = AgentConfig::from_env(env, None)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let clock = Clock::system();
+    let lark = match LarkConfig::from_env(env)? {
+        Some(lark) => {
+            let client =
+                lark::Client::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?;
+            Some((client, lark.app_id, lark.group_context))
+        }
+        None => None,
+    };
+    let surroundings = match &lark {
+        Some((client, app_id, limit @ 1..)) => {
+            Some(Surroundings::new(client.clone(), app_id.clone(), lark_settings(env)?, *limit))
+        }
+        _ => None,
+    };
     let telegram = match TelegramConfig::from_env(env)? {
         Some(telegram) => Some(Client::new(&telegram.api_base, telegram.token, clock.clone())?),
         None => None,
@@ -34,7 +52,8 @@ async fn main() -> Result<(), Error> {
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
         model: Model::new(&config.model)?,
-        deliverer: Deliverer::new(telegram, None),
+        deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
+        surroundings,
         view: config.view,
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,

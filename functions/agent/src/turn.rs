@@ -21,6 +21,8 @@ use annals_shared::record::{DeliveryFailure, Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
 
+use crate::surroundings::Surroundings;
+
 /// How often a run asks the model before it leaves the turn to the queue's redelivery.
 const MODEL_TRIES: u32 = 3;
 /// The pause behind the first failed try; each later one is twice as long.
@@ -83,6 +85,8 @@ pub struct Agent {
     pub model: Model,
     /// Where replies go.
     pub deliverer: Deliverer,
+    /// What fetches the messages around those of Lark groups, where that is set up.
+    pub surroundings: Option<Surroundings>,
     /// What decides a context.
     pub view: ViewConfig,
     /// `SYSTEM_PROMPT`
@@ -208,9 +212,15 @@ impl Agent {
         let committed = lease.head.turn.clone();
         let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
         let from = [from, first_covered].into_iter().flatten().min();
+        let mut surroundings = self.surroundings.as_ref().filter(|_| committed.is_none());
         loop {
-            let Seen { records, context } =
-                self.history.context(&lease.chat, &lease.head, from, &self.policy()).await?;
+            let seen = self.history.context(&lease.chat, &lease.head, from, &self.policy()).await?;
+            if let Some(surroundings) = surroundings.take()
+                && surroundings.append(&self.history, &seen).await?
+            {
+                continue;
+            }
+            let Seen { records, context } = seen;
             let reaches_back_to = context.reaches_back_to;
             let Some(turn) = committed.clone() else {
                 if context.unanswered.is_empty() {

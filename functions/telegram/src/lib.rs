@@ -14,12 +14,11 @@ use annals_shared::channel::telegram::client::{Client, SendError};
 use annals_shared::channel::telegram::parse::{self, Incoming};
 use annals_shared::channel::telegram::verify::{SECRET_HEADER, secret_matches};
 use annals_shared::clock::Clock;
-use annals_shared::command::Command;
-use annals_shared::delivery::{Deliverer, DeliveryError, Parcel};
+use annals_shared::delivery::Deliverer;
 use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
 use annals_shared::problem::Problem;
-use annals_shared::record::{DeliveryFailure, Draft};
+use annals_shared::record::DeliveryFailure;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -101,8 +100,6 @@ enum WebhookError {
     History(#[from] HistoryError),
     #[error("Telegram does not tell the bot's name: {0}")]
     Name(SendError),
-    #[error("a confirmation was not sent: {0}")]
-    Confirmation(DeliveryError),
 }
 
 /// The route.
@@ -156,7 +153,11 @@ impl Telegram {
                 let appended = self.ingress.receive(draft).await?;
                 tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, asks = draft.asks, "message");
             }
-            Incoming::Command { command, draft } => self.command(command, draft).await?,
+            Incoming::Command { command, draft } => {
+                let now = self.clock.now();
+                let appended = self.ingress.command_and_tell(command, draft, &self.deliverer, now).await?;
+                tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, "command");
+            }
             Incoming::Migration { old, new, at, event } => {
                 self.ingress.history().rename(old, new, *at).await?;
                 self.ingress.receive(event).await?;
@@ -169,28 +170,6 @@ impl Telegram {
             }
             Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "update ignored"),
         }
-        Ok(())
-    }
-
-    async fn command(&self, command: &Command, draft: &Draft) -> Result<(), WebhookError> {
-        let commanded = self.ingress.command(command, draft).await?;
-        tracing::info!(chat = %draft.chat.session_id(), outcome = ?commanded.appended.outcome, "command");
-        let Some(confirmation) = commanded.confirmation else { return Ok(()) };
-        let parcel = Parcel {
-            to: &confirmation.to,
-            key: &confirmation.key,
-            text: &confirmation.text,
-            ts: self.clock.now(),
-            moved_to: None,
-        };
-        match self.deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
-            Err(error @ DeliveryError::Unavailable { .. }) => return Err(WebhookError::Confirmation(error)),
-            Err(error) => {
-                tracing::warn!(chat = %draft.chat.session_id(), %error, "a confirmation cannot be delivered");
-            }
-            Ok(()) => {}
-        }
-        self.ingress.confirmed(draft, confirmation).await?;
         Ok(())
     }
 }

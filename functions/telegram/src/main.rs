@@ -30,7 +30,7 @@ async fn main() -> Result<(), Error> {
     let ingress = Ingress::new(history, queue, settings.agent_id.clone());
     lambda_http::run(router(Telegram {
         ingress,
-        deliverer: Deliverer::new(Some(client.clone()), None),
+        deliverer: Deliverer::new(Some(client.clone()), None, None),
         settings,
         secret: config.secret,
         identity: Identity::asked_for(config.bot_id, client),

@@ -1,0 +1,229 @@
+//! `POST /lark`: Lark's (Feishu's) event subscription.
+//!
+//! Verify, parse, append, enqueue, and only then 200. Any failure before that is a 503, which makes Lark deliver the
+//! event again (after 15 s, 5 min, 1 h and 6 h); an event of another kind is a 200 and one line in the log. Every way in
+//! which a call can be no call of Lark's has one answer.
+//!
+//! Source of the protocol facts: <https://open.feishu.cn/document/server-docs/event-subscription-guide/overview>.
+
+mod recall;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_shared::channel::lark::bot::{Bot, Settings};
+use annals_shared::channel::lark::client::{Client, SendError};
+use annals_shared::channel::lark::listed::with_children;
+use annals_shared::channel::lark::parse::{self, Incoming};
+use annals_shared::channel::lark::verify::{Secrets, Signature, Verified, verify};
+use annals_shared::clock::Clock;
+use annals_shared::delivery::Deliverer;
+use annals_shared::history::HistoryError;
+use annals_shared::ingress::{Ingress, IngressError};
+use annals_shared::problem::Problem;
+use annals_shared::record::{DeliveryFailure, Draft};
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::routing::post;
+use axum::{Json, Router};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+/// The longest webhook body taken.
+const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
+
+/// How long a call of Lark's API may wait for its rate limit while the webhook waits for its answer: Lark gives it
+/// three seconds.
+pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the webhook needs.
+pub struct Lark {
+    /// Appends and enqueues.
+    pub ingress: Ingress,
+    /// Sends confirmations of commands.
+    pub deliverer: Deliverer,
+    /// How messages are read.
+    pub settings: Settings,
+    /// `LARK_VERIFICATION_TOKEN`
+    pub verification_token: SecretString,
+    /// `LARK_ENCRYPT_KEY`, where events are encrypted.
+    pub encrypt_key: Option<SecretString>,
+    /// Who the bot is.
+    pub identity: Identity,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// Who the bot is: the app by its settings, its `open_id` from Lark when a group first needs it.
+pub struct Identity {
+    app_id: Option<String>,
+    client: Option<Client>,
+    open_id: OnceCell<String>,
+}
+
+impl Identity {
+    /// The bot of this app, whose `open_id` `client` asks for.
+    pub fn asked_for(app_id: String, client: Client) -> Self {
+        Self { app_id: Some(app_id), client: Some(client), open_id: OnceCell::new() }
+    }
+
+    /// A bot that is no real one: the local program's, without an app.
+    pub fn local(open_id: &str) -> Self {
+        Self { app_id: None, client: None, open_id: OnceCell::new_with(Some(open_id.to_owned())) }
+    }
+
+    /// The bot, with its `open_id` if `named`; an error where Lark cannot be asked just now.
+    async fn bot(&self, named: bool) -> Result<Bot, WebhookError> {
+        let app_id = self.app_id.clone();
+        let Some(client) = self.client.as_ref().filter(|_| named) else {
+            return Ok(Bot { app_id, open_id: self.open_id.get().cloned() });
+        };
+        match self.open_id.get_or_try_init(async || Ok(client.bot_info().await?.open_id)).await {
+            Ok(open_id) => Ok(Bot { app_id, open_id: Some(open_id.clone()) }),
+            Err(error) if SendError::is_permanent(&error) => {
+                // Not kept: somebody may be about to correct the app's settings.
+                tracing::error!(%error, "the bot's open_id is unknown, so nobody can mention it");
+                Ok(Bot { app_id, open_id: None })
+            }
+            Err(error) => Err(WebhookError::Lark(error)),
+        }
+    }
+}
+
+/// The event is not, or not known to be, stored: Lark must deliver it again.
+#[derive(Debug, thiserror::Error)]
+enum WebhookError {
+    #[error(transparent)]
+    Ingress(#[from] IngressError),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    #[error("Lark does not tell what the event leaves out: {0}")]
+    Lark(#[from] SendError),
+    #[error(transparent)]
+    Parse(#[from] parse::ParseError),
+}
+
+/// The route.
+pub fn router(lark: Lark) -> Router {
+    Router::new()
+        .route("/lark", post(webhook).fallback(async || Problem::method_not_allowed()))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .with_state(Arc::new(lark))
+}
+
+async fn webhook(
+    State(lark): State<Arc<Lark>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Problem> {
+    let body = body.map_err(|_| Problem::too_large("6 MiB"))?;
+    let signature = Signature::of(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let secrets = Secrets {
+        encrypt_key: lark.encrypt_key.as_ref().map(ExposeSecret::expose_secret),
+        verification_token: lark.verification_token.expose_secret(),
+    };
+    match verify(&signature, &body, &secrets) {
+        Ok(Verified::Challenge(challenge)) => Ok(Json(json!({ "challenge": challenge }))),
+        Ok(Verified::Event(event)) => match lark.receive(event).await {
+            Ok(()) => Ok(Json(json!({}))),
+            Err(error) => {
+                tracing::error!(%error, "an event is not stored; Lark will deliver it again");
+                Err(Problem::unavailable())
+            }
+        },
+        Err(error) => {
+            // The reason is for the log alone: whoever forges learns nothing from the answer.
+            tracing::warn!(reason = ?error.reason, "a call to /lark is not Lark's");
+            Err(Problem::unauthorized("the call is not signed, encrypted or marked as Lark's calls are"))
+        }
+    }
+}
+
+impl Lark {
+    async fn receive(&self, event: Value) -> Result<(), WebhookError> {
+        let event = self.with_thread(event).await?;
+        let bot = self.identity.bot(parse::needs_open_id(&event)).await?;
+        let has_own_time = parse::has_own_time(&event);
+        for incoming in parse::parse(&event, &bot, &self.settings)? {
+            match incoming {
+                Incoming::Message(draft) => self.message(*draft, has_own_time).await?,
+                Incoming::MergeForward(draft) => {
+                    let draft = self.with_forwarded(*draft).await?;
+                    self.message(draft, has_own_time).await?;
+                }
+                Incoming::Command { command, draft } => {
+                    let draft = self.timed(*draft, has_own_time).await?;
+                    let now = self.clock.now();
+                    let appended =
+                        self.ingress.command_and_tell(&command, &draft, &self.deliverer, now).await?;
+                    tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, "command");
+                }
+                Incoming::Recall { chat_id, message_id, at } => {
+                    self.recall(&chat_id, &message_id, at).await?;
+                }
+                Incoming::Membership { chat, can_write, at } => {
+                    let left =
+                        DeliveryFailure { reason: "the bot was removed, or the group is gone".into(), at };
+                    self.ingress.history().set_blocked(&chat, Some(&left).filter(|_| !can_write)).await?;
+                    tracing::info!(chat = %chat.session_id(), can_write, "membership");
+                }
+                Incoming::Entered { chat, .. } => {
+                    self.ingress.history().set_blocked(&chat, None).await?;
+                    tracing::info!(chat = %chat.session_id(), "chat entered");
+                }
+                Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "event ignored"),
+            }
+        }
+        Ok(())
+    }
+
+    async fn message(&self, draft: Draft, has_own_time: bool) -> Result<(), WebhookError> {
+        let draft = self.timed(draft, has_own_time).await?;
+        let appended = self.ingress.receive(&draft).await?;
+        tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, asks = draft.asks, "message");
+        Ok(())
+    }
+
+    /// The draft with the first time that came with its id, where the event's time is not the message's own.
+    async fn timed(&self, draft: Draft, has_own_time: bool) -> Result<Draft, WebhookError> {
+        if has_own_time {
+            return Ok(draft);
+        }
+        let ts = self.ingress.history().first_time(&draft.chat, &draft.message_id, draft.ts).await?;
+        Ok(Draft { ts, form_ts: None, ..draft })
+    }
+
+    /// The event with the topic that its message is in, where the event leaves that out.
+    async fn with_thread(&self, event: Value) -> Result<Value, WebhookError> {
+        let (Some(client), Some(message_id)) = (&self.identity.client, parse::missing_thread(&event)) else {
+            return Ok(event);
+        };
+        let items = asked(client.get_message(message_id.as_str()).await)?;
+        let thread_id = items.first().and_then(|item| item.get("thread_id")).and_then(Value::as_str);
+        Ok(match thread_id {
+            Some(thread_id) => parse::with_thread(event, thread_id),
+            None => event,
+        })
+    }
+
+    /// A message that holds others, with them.
+    async fn with_forwarded(&self, draft: Draft) -> Result<Draft, WebhookError> {
+        let Some(client) = &self.identity.client else { return Ok(draft) };
+        let items = asked(client.get_message(draft.message_id.as_str()).await)?;
+        Ok(with_children(draft, &items))
+    }
+}
+
+/// What the API gave; nothing where it refuses for good, so that a missing permission holds no message back.
+fn asked(answer: Result<Vec<Value>, SendError>) -> Result<Vec<Value>, WebhookError> {
+    match answer {
+        Err(error) if error.is_permanent() => {
+            tracing::warn!(%error, "Lark does not tell what the event leaves out; going on without it");
+            Ok(Vec::new())
+        }
+        answer => Ok(answer?),
+    }
+}

@@ -1,0 +1,364 @@
+//! Talks to Lark (Feishu): [`Client`], over the Open API.
+//!
+//! ```text
+//! POST https://open.feishu.cn/open-apis/im/v1/messages/om_1/reply
+//! Authorization: Bearer t-…
+//! {"msg_type": "text", "content": "{\"text\":\"Plan\"}", "uuid": "5f2b…", "reply_in_thread": false}
+//!
+//! 200 {"code": 0, "msg": "success", "data": {"message_id": "om_2", …}}
+//! 400 {"code": 230002, "msg": "The bot can not be outside the group."}
+//! 429 {"code": 99991400, "msg": "request trigger frequency limit"}       x-ogw-ratelimit-reset: 52
+//! ```
+//!
+//! A send has a `uuid`: within an hour Lark takes at most one message with it, and answers the others with the first.
+//! So everything that may have been delivered can be sent again, here and by the caller, for that hour. All forms of
+//! one message have the same `uuid`, so that a card which was taken after all is not followed by its text; the parts
+//! of one that is too long have their own, so that the first of them does not pass for the whole.
+//!
+//! *Invariant:* the app's secret and its tokens are in no error and no log, nor is the text of a message.
+//!
+//! Source: <https://open.larksuite.com/document/uAjLw4CM/ukTMukTMukTM/reference/im-v1/message/reply>.
+
+mod answer;
+mod code;
+mod error;
+mod target;
+#[cfg(test)]
+mod tests;
+mod token;
+mod wire;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use reqwest::{RequestBuilder, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub use self::error::{ClientError, Outage, SendError};
+use self::target::{Piece, Target};
+use self::token::Tokens;
+use self::wire::Wire;
+use super::address::Address;
+use super::render::{Chunk, Content};
+use crate::clock::Clock;
+use crate::sort_key::Timestamp;
+
+/// How long one call waits in all where Lark asks to slow down, unless [`Client::with_patience`] says otherwise.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Before the second and third try of what was not answered.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
+/// The first wait where Lark asks to slow down and does not say for how long; each further one is twice as long.
+const SLOWDOWN: Duration = Duration::from_secs(1);
+/// The most messages of one page.
+const PAGE_SIZE: usize = 50;
+
+/// An app's line to Lark. Clones share its connections and its token.
+#[derive(Clone)]
+pub struct Client {
+    wire: Wire,
+    tokens: Arc<Tokens>,
+    clock: Clock,
+    patience: Duration,
+}
+
+/// Who the bot is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct BotInfo {
+    /// The bot's `open_id`, by which the app's events mention it.
+    pub open_id: String,
+    /// The app's name.
+    #[serde(rename = "app_name", default)]
+    pub name: String,
+}
+
+/// The `uuid` of the chunk at `chunk` of the reply that is recorded at `key` (chat and sort key): 32 characters, the
+/// same in every try.
+pub fn uuid(key: &str, chunk: usize) -> String {
+    let hash = digest(&SHA256, format!("{key}\n{chunk}").as_bytes());
+    hex::encode(&hash.as_ref()[..16])
+}
+
+impl Client {
+    /// A client of the Open API at `api_base`, such as `https://open.feishu.cn` or `https://open.larksuite.com`, for
+    /// the app of `app_id`. Nothing is asked of Lark yet.
+    pub fn new(
+        api_base: &str,
+        app_id: String,
+        app_secret: SecretString,
+        clock: Clock,
+    ) -> Result<Self, ClientError> {
+        let base = Url::parse(api_base).map_err(|_| ClientError::ApiBase)?;
+        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() || base.query().is_some() {
+            return Err(ClientError::ApiBase);
+        }
+        if app_id.is_empty() {
+            return Err(ClientError::AppId);
+        }
+        if app_secret.expose_secret().is_empty() {
+            return Err(ClientError::AppSecret);
+        }
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
+            // Lark does not redirect, and a redirect would carry the token elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(ClientError::Http)?;
+        let tokens = Arc::new(Tokens::new(app_id, app_secret, clock.clone()));
+        Ok(Self { wire: Wire { http, base }, tokens, clock, patience: PATIENCE })
+    }
+
+    /// The same client, waiting at most this long in all per call where Lark asks to slow down.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Who the bot is.
+    pub async fn bot_info(&self) -> Result<BotInfo, SendError> {
+        #[derive(Deserialize)]
+        struct Info {
+            bot: BotInfo,
+        }
+        let url = self.wire.url(&["bot", "v3", "info"]);
+        let info: Info = self.call("bot/v3/info", &self.wire.http.get(url), &mut self.effort()).await?;
+        Ok(info.bot)
+    }
+
+    /// The message, as the API shows it; behind a `merge_forward` the messages that it forwards, which name the one
+    /// that they stand in as `upper_message_id`.
+    pub async fn get_message(&self, message_id: &str) -> Result<Vec<Value>, SendError> {
+        let url = self.wire.url(&["im", "v1", "messages", message_id]);
+        let page: Data<Listed> =
+            self.call("im/v1/messages/:message_id", &self.wire.http.get(url), &mut self.effort()).await?;
+        Ok(page.data.items)
+    }
+
+    /// The newest messages of the chat, at most `limit`, newest first, as the API shows them; only those up to the
+    /// second of `until`, where there is one. Of a thread in the chat there is but the first message.
+    pub async fn list_messages(
+        &self,
+        chat_id: &str,
+        until: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<Value>, SendError> {
+        // Whole seconds; the end belongs to the range.
+        let until = until.map(|until| (until.as_millis().saturating_add(999) / 1000).to_string());
+        self.list("chat", chat_id, until.as_deref(), limit).await
+    }
+
+    /// The newest messages of the thread, at most `limit`, newest first, as the API shows them. (The API takes no time
+    /// here.)
+    pub async fn list_thread(&self, thread_id: &str, limit: usize) -> Result<Vec<Value>, SendError> {
+        self.list("thread", thread_id, None, limit).await
+    }
+
+    async fn list(
+        &self,
+        kind: &str,
+        id: &str,
+        until: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Value>, SendError> {
+        let mut effort = self.effort();
+        let mut found: Vec<Value> = Vec::new();
+        let mut page_token = Some(String::new());
+        while let Some(token) = page_token.filter(|_| found.len() < limit) {
+            let size = (limit - found.len()).min(PAGE_SIZE).to_string();
+            let mut url = self.wire.url(&["im", "v1", "messages"]);
+            let given = [("container_id_type", kind), ("container_id", id), ("page_size", &size)];
+            let sort = [("sort_type", "ByCreateTimeDesc")];
+            let some = [("end_time", until), ("page_token", Some(token.as_str()).filter(|t| !t.is_empty()))];
+            let some = some.into_iter().filter_map(|(name, value)| Some((name, value?)));
+            url.query_pairs_mut().extend_pairs(given.into_iter().chain(sort).chain(some));
+            let page: Data<Listed> =
+                self.call("im/v1/messages", &self.wire.http.get(url), &mut effort).await?;
+            let Listed { items, has_more, page_token: next } = page.data;
+            // A page that brings nothing ends it, whatever it says, so that this ends.
+            page_token = next.filter(|next| has_more && !next.is_empty() && !items.is_empty());
+            found.extend(items);
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// Sends `content` in answer to the message of `address`, in its thread where it is in one, or to the chat where
+    /// `address` names no message; returns the id of the message.
+    pub async fn reply(&self, address: &Address, content: &Content, uuid: &str) -> Result<String, SendError> {
+        self.post(&Target::of(address), content, uuid, &mut self.effort()).await
+    }
+
+    /// Sends `content` to the chat, and returns the id of the message.
+    pub async fn send(&self, chat_id: &str, content: &Content, uuid: &str) -> Result<String, SendError> {
+        let target = Target { chat_id, message_id: None, in_thread: false };
+        self.post(&target, content, uuid, &mut self.effort()).await
+    }
+
+    /// Sends the chunk at `index` of the reply that is recorded at `key` (chat and sort key), and returns the ids of
+    /// the messages that it became: one, or several where Lark found it too long.
+    ///
+    /// Only the first message of a reply answers the message of `address`; in a thread all do, since there is no other
+    /// way into it. What Lark refuses for a part that can be spared is sent without it: a card as a text, not in a
+    /// thread of its own where the group has none, to the chat where the message cannot be answered. A message that
+    /// was withdrawn (230011) is not answered at all: its author took the question back.
+    pub async fn send_chunk(
+        &self,
+        address: &Address,
+        chunk: &Chunk,
+        key: &str,
+        index: usize,
+    ) -> Result<Vec<String>, SendError> {
+        let mut effort = self.effort();
+        let mut target = Target::of(address);
+        if index > 0 {
+            target = target.behind_the_first();
+        }
+        let mut left = VecDeque::from([Piece { chunk: chunk.clone(), uuid: uuid(key, index) }]);
+        let mut sent: Vec<String> = Vec::new();
+        while let Some(piece) = left.pop_front() {
+            match self.post(&target, &piece.chunk.primary(), &piece.uuid, &mut effort).await {
+                Ok(message_id) => {
+                    sent.push(message_id);
+                    target = target.behind_the_first();
+                }
+                Err(error) => {
+                    let (pieces, without) = target.spare(piece, error)?;
+                    tracing::info!(without, "Lark refused a part of a message; sending again without it");
+                    for piece in pieces.into_iter().rev() {
+                        left.push_front(piece);
+                    }
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    async fn post(
+        &self,
+        target: &Target<'_>,
+        content: &Content,
+        uuid: &str,
+        effort: &mut Effort,
+    ) -> Result<String, SendError> {
+        #[derive(Deserialize)]
+        struct Posted {
+            message_id: String,
+        }
+        let mut body = json!({"msg_type": content.msg_type(), "content": content.to_json(), "uuid": uuid});
+        let mut url = self.wire.url(&["im", "v1", "messages"]);
+        let method = if let Some(message_id) = target.message_id {
+            url = self.wire.url(&["im", "v1", "messages", message_id, "reply"]);
+            body["reply_in_thread"] = target.in_thread.into();
+            "im/v1/messages/:message_id/reply"
+        } else {
+            url.query_pairs_mut().append_pair("receive_id_type", "chat_id");
+            body["receive_id"] = target.chat_id.into();
+            "im/v1/messages"
+        };
+        let posted: Data<Posted> = self.call(method, &self.wire.http.post(url).json(&body), effort).await?;
+        Ok(posted.data.message_id)
+    }
+
+    fn effort(&self) -> Effort {
+        Effort { patience: self.patience, slowdown: SLOWDOWN }
+    }
+
+    /// Asks with the app's token: waits where Lark asks to slow down, fetches another token once where it does not
+    /// take this one, and tries again what was not answered.
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        request: &RequestBuilder,
+        effort: &mut Effort,
+    ) -> Result<T, SendError> {
+        let mut backoff = BACKOFF.into_iter();
+        let mut refused = None;
+        loop {
+            let answer = match self.tokens.get(&self.wire, refused).await {
+                Ok(token) => {
+                    let answer = self.ask(method, request, &token.value).await;
+                    if refused.is_none() && answer.as_ref().is_err_and(SendError::is_about_token) {
+                        refused = Some(token.serial);
+                        continue;
+                    }
+                    answer
+                }
+                Err(error) => Err(error),
+            };
+            let error = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let wait = match &error {
+                SendError::RateLimited { retry_after } => effort.wait(*retry_after),
+                error if error.is_passing() => backoff.next(),
+                _ => None,
+            };
+            let Some(wait) = wait else { return Err(error) };
+            self.clock.sleep(wait).await;
+        }
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        request: &RequestBuilder,
+        token: &SecretString,
+    ) -> Result<T, SendError> {
+        let token = token.expose_secret();
+        // All bodies are in memory.
+        let Some(request) = request.try_clone() else {
+            let description = "the request cannot be sent again".to_owned();
+            return Err(SendError::Refused { method, code: 0, description });
+        };
+        self.wire.ask(method, request.bearer_auth(token), &[token]).await
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("api_base", &self.wire.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Data<T> {
+    data: T,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(default)]
+    items: Vec<Value>,
+    #[serde(default)]
+    has_more: bool,
+    page_token: Option<String>,
+}
+
+/// What is left of a call's patience.
+struct Effort {
+    patience: Duration,
+    /// The next wait where Lark names none.
+    slowdown: Duration,
+}
+
+impl Effort {
+    /// How long to wait where Lark asks for `told`, if that much is left.
+    fn wait(&mut self, told: Option<Duration>) -> Option<Duration> {
+        let wait = told.unwrap_or(self.slowdown);
+        self.patience = self.patience.checked_sub(wait)?;
+        if told.is_none() {
+            self.slowdown *= 2;
+        }
+        Some(wait)
+    }
+}

@@ -1,0 +1,45 @@
+//! One question and its answer, over HTTP: [`Wire`].
+
+use reqwest::{RequestBuilder, Url};
+use serde::de::DeserializeOwned;
+
+use super::answer::Answer;
+use super::{Outage, SendError};
+
+/// The connection, without the app.
+#[derive(Clone)]
+pub(super) struct Wire {
+    pub(super) http: reqwest::Client,
+    pub(super) base: Url,
+}
+
+impl Wire {
+    /// The address of `path` in the Open API; each part is escaped.
+    pub(super) fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.pop_if_empty().push("open-apis").extend(path);
+        }
+        url
+    }
+
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        request: RequestBuilder,
+        secrets: &[&str],
+    ) -> Result<T, SendError> {
+        let unavailable = |error: reqwest::Error| {
+            // An id in the address is nobody's business.
+            let error = error.without_url();
+            let source = if error.is_connect() { Outage::Connection(error) } else { Outage::Response(error) };
+            SendError::Unavailable { method, source }
+        };
+        let response = request.send().await.map_err(unavailable)?;
+        let status = response.status().as_u16();
+        let header = response.headers().get("x-ogw-ratelimit-reset");
+        let reset = header.and_then(|reset| reset.to_str().ok()?.trim().parse().ok());
+        let body = response.bytes().await.map_err(unavailable)?;
+        Answer { method, status, reset, body: &body }.read(secrets)
+    }
+}

@@ -1,0 +1,119 @@
+//! Settings of the channels: each all or nothing.
+
+use secrecy::SecretString;
+
+use super::{ConfigError, Env, agent_id};
+use crate::channel::lark::bot as lark;
+use crate::channel::telegram::bot::{self as telegram, DmScope, GroupActivation};
+
+/// Telegram's secrets and settings.
+#[derive(Clone, Debug)]
+pub struct TelegramConfig {
+    /// `TELEGRAM_BOT_TOKEN`
+    pub token: SecretString,
+    /// The bot's id: the number that its token starts with.
+    pub bot_id: i64,
+    /// `TELEGRAM_WEBHOOK_SECRET`
+    pub secret: SecretString,
+    /// `TELEGRAM_API_BASE`
+    pub api_base: String,
+}
+
+impl TelegramConfig {
+    /// From the environment: all of it, none of it (`None`), or an error that names what is missing.
+    pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
+        let variables = ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"];
+        let Some([token, secret]) = all_or_none(env, variables)? else { return Ok(None) };
+        let bot_id = token.split_once(':').and_then(|(id, _)| id.parse().ok()).ok_or_else(|| {
+            ConfigError::new("TELEGRAM_BOT_TOKEN", "must look like 123456:ABC…, as @BotFather gives it")
+        })?;
+        // https://core.telegram.org/bots/api#setwebhook, secret_token
+        let is_secret = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if secret.len() > 256 || !secret.chars().all(is_secret) {
+            let problem = "must be 1 to 256 characters of A-Z, a-z, 0-9, _ and -, as Telegram wants it";
+            return Err(ConfigError::new("TELEGRAM_WEBHOOK_SECRET", problem));
+        }
+        let api_base = env.optional("TELEGRAM_API_BASE").unwrap_or_else(|| "https://api.telegram.org".into());
+        Ok(Some(Self { token: token.into(), bot_id, secret: secret.into(), api_base }))
+    }
+}
+
+/// How Telegram's messages are read: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
+pub fn telegram_settings(env: Env<'_>) -> Result<telegram::Settings, ConfigError> {
+    Ok(telegram::Settings {
+        agent_id: agent_id(env)?,
+        group_activation: group_activation(env)?,
+        dm_scope: dm_scope(env)?,
+    })
+}
+
+/// Lark's secrets and settings.
+#[derive(Clone, Debug)]
+pub struct LarkConfig {
+    /// `LARK_APP_ID`
+    pub app_id: String,
+    /// `LARK_APP_SECRET`
+    pub app_secret: SecretString,
+    /// `LARK_VERIFICATION_TOKEN`
+    pub verification_token: SecretString,
+    /// `LARK_ENCRYPT_KEY`, where the app encrypts its events.
+    pub encrypt_key: Option<SecretString>,
+    /// `LARK_API_BASE`
+    pub api_base: String,
+    /// `LARK_GROUP_CONTEXT`: how many messages of a group are fetched around one that addresses the bot; 0 none.
+    pub group_context: usize,
+}
+
+impl LarkConfig {
+    /// From the environment: all of it (the encrypt key may be missing), none of it (`None`), or an error that names
+    /// what is missing.
+    pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
+        let variables = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"];
+        let encrypt_key = env.optional("LARK_ENCRYPT_KEY");
+        let Some([app_id, app_secret, verification_token]) = all_or_none(env, variables)? else {
+            return match encrypt_key {
+                Some(_) => Err(ConfigError::new(
+                    "LARK_APP_ID",
+                    "is not set, but LARK_ENCRYPT_KEY is: set all, or none",
+                )),
+                None => Ok(None),
+            };
+        };
+        Ok(Some(Self {
+            app_id,
+            app_secret: app_secret.into(),
+            verification_token: verification_token.into(),
+            encrypt_key: encrypt_key.map(SecretString::from),
+            api_base: env.optional("LARK_API_BASE").unwrap_or_else(|| "https://open.feishu.cn".into()),
+            group_context: env.number("LARK_GROUP_CONTEXT", 25, "a number of messages; 0 fetches none")?,
+        }))
+    }
+}
+
+/// How Lark's messages are read: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
+pub fn lark_settings(env: Env<'_>) -> Result<lark::Settings, ConfigError> {
+    Ok(lark::Settings {
+        agent_id: agent_id(env)?,
+        group_activation: group_activation(env)?,
+        dm_scope: dm_scope(env)?,
+    })
+}
+
+fn group_activation(env: Env<'_>) -> Result<GroupActivation, ConfigError> {
+    let choices = [("mention", GroupActivation::Mention), ("always", GroupActivation::Always)];
+    env.choice("GROUP_ACTIVATION", &choices, &GroupActivation::Mention)
+}
+
+fn dm_scope(env: Env<'_>) -> Result<DmScope, ConfigError> {
+    env.choice("DM_SCOPE", &[("chat", DmScope::Chat), ("user", DmScope::User)], &DmScope::Chat)
+}
+
+fn all_or_none<const N: usize>(env: Env<'_>, names: [&str; N]) -> Result<Option<[String; N]>, ConfigError> {
+    let values = names.map(|name| env.optional(name));
+    let Some(set) = values.iter().position(Option::is_some) else { return Ok(None) };
+    if let Some(missing) = values.iter().position(Option::is_none) {
+        let problem = format!("is not set, but {} is: set all, or none", names[set]);
+        return Err(ConfigError::new(names[missing], problem));
+    }
+    Ok(Some(values.map(Option::unwrap_or_default)))
+}

@@ -1,0 +1,367 @@
+//! What the stand-in knows, and what it makes of a call.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use axum::http::{Method, Uri};
+use serde_json::{Value, json};
+
+use super::{APP_ID, APP_SECRET, Answer, BOT_NAME, BOT_OPEN_ID, Call, Sent};
+
+const TOKEN_LIFE: Duration = Duration::from_hours(2);
+/// A token with less than this left is replaced by another, beside it.
+const TOKEN_RENEWAL: Duration = Duration::from_mins(30);
+const UUID_LIFE: Duration = Duration::from_hours(1);
+const MAX_TABLES: usize = 3;
+
+/// What is the matter with a chat.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    Expelled,
+    Stopped,
+    Hidden,
+    Dissolved,
+    Unknown,
+    Threadless,
+}
+
+#[derive(Default)]
+pub(super) struct Store {
+    pub(super) now: Duration,
+    pub(super) sent: Vec<Sent>,
+    pub(super) calls: Vec<Call>,
+    /// In the order of their creation; what was sent is among them.
+    pub(super) messages: Vec<Value>,
+    /// A token and when it was given.
+    pub(super) tokens: Vec<(String, Duration)>,
+    given: usize,
+    /// Under way, and the most of that.
+    pub(super) token_requests: (usize, usize),
+    pub(super) refuse_tokens: bool,
+    /// Of each `uuid`: when it was first taken, and as what.
+    uuids: HashMap<String, (Duration, Value)>,
+    pub(super) troubles: HashMap<String, Trouble>,
+    pub(super) recalled: HashSet<String>,
+    pub(super) unknown: HashSet<String>,
+    pub(super) refused_type: Option<String>,
+    pub(super) refuse: (usize, i64),
+    pub(super) rate_limit: (usize, Option<u64>),
+    pub(super) fail: (usize, u16),
+    pub(super) garbage: usize,
+    pub(super) hang: usize,
+    pub(super) max_bytes: Option<usize>,
+    pub(super) delay: Duration,
+}
+
+/// A refusal: the status, the code, the words.
+struct Refusal(u16, i64, String);
+
+fn refuse<T>(code: i64, msg: &str) -> Result<T, Refusal> {
+    Err(Refusal(400, code, msg.to_owned()))
+}
+
+/// The query of a call, read.
+type Query = HashMap<String, String>;
+
+impl Store {
+    pub(super) fn answer(&mut self, method: &Method, uri: &Uri, bearer: &str, body: &[u8]) -> Answer {
+        let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
+        let name = match (method.as_str(), parts.as_slice()) {
+            ("POST", ["open-apis", "auth", "v3", "tenant_access_token", "internal"]) => "token",
+            ("GET", ["open-apis", "bot", "v3", "info"]) => "bot",
+            ("GET", ["open-apis", "im", "v1", "messages"]) => "list",
+            ("GET", ["open-apis", "im", "v1", "messages", _]) => "get",
+            ("POST", ["open-apis", "im", "v1", "messages"]) => "send",
+            ("POST", ["open-apis", "im", "v1", "messages", _, "reply"]) => "reply",
+            _ => uri.path(),
+        };
+        let id = parts.get(4).copied().unwrap_or_default();
+        let query = query(uri);
+        if self.fail.0 > 0 {
+            self.fail.0 -= 1;
+            return self.page(name, self.fail.1, "<html><h1>Bad Gateway</h1></html>");
+        }
+        if name != "token" && self.rate_limit.0 > 0 {
+            self.rate_limit.0 -= 1;
+            let mut answer =
+                self.refusal(name, Refusal(429, 99_991_400, "request trigger frequency limit".into()));
+            answer.reset = self.rate_limit.1;
+            return answer;
+        }
+        let is_let_in = name == "token" || self.is_let_in(bearer);
+        let result = match name {
+            _ if !is_let_in && bearer.is_empty() => {
+                refuse(99_991_661, "Missing access token for authorization.")
+            }
+            _ if !is_let_in => refuse(99_991_663, "Invalid access token for authorization."),
+            "token" => self.token(&serde_json::from_slice(body).unwrap_or_default()),
+            "bot" => Ok(json!({"code": 0, "msg": "ok", "bot": {
+                "activate_status": 2, "app_name": BOT_NAME, "avatar_url": "", "ip_white_list": [], "open_id": BOT_OPEN_ID
+            }})),
+            "get" => self.get(id).map(|data| success(&data)),
+            "list" => self.list(&query).map(|data| success(&data)),
+            "send" | "reply" => self.take(name, id, &query, body).map(|data| success(&data)),
+            _ => Err(Refusal(404, 99_991_201, "resource not find".into())),
+        };
+        match result {
+            Err(refusal) => self.refusal(name, refusal),
+            Ok(_) if matches!(name, "send" | "reply") && self.garbage > 0 => {
+                self.garbage -= 1;
+                self.page(name, 200, "<html>Welcome to the hotel's network</html>")
+            }
+            Ok(answer) => {
+                let hangs = matches!(name, "send" | "reply") && self.hang > 0;
+                self.hang -= usize::from(hangs);
+                self.calls.push(Call { method: name.to_owned(), status: 200, code: 0 });
+                Answer { status: 200, reset: None, body: answer.to_string(), is_json: true, hangs }
+            }
+        }
+    }
+
+    fn page(&mut self, name: &str, status: u16, page: &str) -> Answer {
+        self.calls.push(Call { method: name.to_owned(), status, code: -1 });
+        Answer { status, reset: None, body: page.to_owned(), is_json: false, hangs: false }
+    }
+
+    fn refusal(&mut self, name: &str, Refusal(status, code, msg): Refusal) -> Answer {
+        self.calls.push(Call { method: name.to_owned(), status, code });
+        let log = json!({"log_id": "202409131613579778D691D6E05516DE2D"});
+        let body = json!({"code": code, "msg": msg, "error": log}).to_string();
+        Answer { status, reset: None, body, is_json: true, hangs: false }
+    }
+
+    fn is_let_in(&self, bearer: &str) -> bool {
+        let is_alive = |given: &Duration| self.now < *given + TOKEN_LIFE;
+        !self.refuse_tokens
+            && self.tokens.iter().any(|(token, given)| bearer == format!("Bearer {token}") && is_alive(given))
+    }
+
+    fn token(&mut self, body: &Value) -> Result<Value, Refusal> {
+        if body["app_id"] != APP_ID {
+            return refuse(10_003, "invalid param");
+        }
+        if body["app_secret"] != APP_SECRET {
+            return refuse(10_014, "app secret invalid");
+        }
+        let left = |given: Duration| (given + TOKEN_LIFE).saturating_sub(self.now);
+        let newest = self.tokens.last().cloned().filter(|(_, given)| left(*given) >= TOKEN_RENEWAL);
+        let (token, given) = newest.unwrap_or_else(|| {
+            self.given += 1;
+            let token = (format!("t-testToken{:04}", self.given), self.now);
+            self.tokens.push(token.clone());
+            token
+        });
+        let expire = (given + TOKEN_LIFE).saturating_sub(self.now).as_secs();
+        Ok(json!({"code": 0, "msg": "ok", "tenant_access_token": token, "expire": expire}))
+    }
+
+    fn get(&self, id: &str) -> Result<Value, Refusal> {
+        self.is_there(id)?;
+        let is_asked = |message: &&Value| message["message_id"] == id || message["upper_message_id"] == id;
+        let items: Vec<&Value> = self.messages.iter().filter(is_asked).collect();
+        let chat_id = items.first().and_then(|item| item["chat_id"].as_str()).unwrap_or_default();
+        self.may_write(chat_id, true)?;
+        Ok(json!({ "items": items }))
+    }
+
+    fn list(&self, query: &Query) -> Result<Value, Refusal> {
+        let field = match query.get("container_id_type").map(String::as_str) {
+            Some("chat") => "chat_id",
+            Some("thread") if query.contains_key("end_time") => {
+                return refuse(230_001, "Your request contains an invalid request parameter, ext=end_time.");
+            }
+            Some("thread") => "thread_id",
+            _ => return refuse(99_992_402, "field validation failed"),
+        };
+        let id = query.get("container_id").map(String::as_str).unwrap_or_default();
+        self.may_write(id, true)?;
+        let size: usize = query.get("page_size").and_then(|size| size.parse().ok()).unwrap_or(20);
+        if !(1..=50).contains(&size) {
+            return refuse(99_992_402, "field validation failed");
+        }
+        let millis = |message: &Value| message["create_time"].as_str().and_then(|t| t.parse::<u64>().ok());
+        let end: Option<u64> = query.get("end_time").and_then(|end| end.parse().ok());
+        let is_shown = |message: &&Value| {
+            let is_early = end.is_none_or(|end| millis(message).unwrap_or(0) <= end * 1000);
+            message[field] == id && is_early && message["upper_message_id"].is_null()
+        };
+        let mut found: Vec<&Value> = self.messages.iter().filter(is_shown).collect();
+        found.sort_by_key(|message| millis(message));
+        if query.get("sort_type").is_some_and(|sort| sort == "ByCreateTimeDesc") {
+            found.reverse();
+        }
+        let start: usize =
+            query.get("page_token").and_then(|token| token.strip_prefix("at-")?.parse().ok()).unwrap_or(0);
+        let page: Vec<&Value> = found.iter().skip(start).take(size).copied().collect();
+        let next = start + page.len();
+        let mut data = json!({"items": page, "has_more": next < found.len()});
+        if next < found.len() {
+            data["page_token"] = format!("at-{next}").into();
+        }
+        Ok(data)
+    }
+
+    fn take(&mut self, name: &str, id: &str, query: &Query, bytes: &[u8]) -> Result<Value, Refusal> {
+        let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let uuid = body["uuid"].as_str().unwrap_or_default();
+        if uuid.len() > 50 {
+            return refuse(99_992_402, "field validation failed");
+        }
+        if let Some((taken, message)) = self.uuids.get(uuid)
+            && self.now < *taken + UUID_LIFE
+        {
+            return Ok(message.clone());
+        }
+        if self.refuse.0 > 0 {
+            self.refuse.0 -= 1;
+            return refuse(self.refuse.1, "refused by the test, ext=ErrMsg: no; ErrorValue: what was said; ");
+        }
+        let is_reply = name == "reply";
+        let in_thread = body["reply_in_thread"].as_bool();
+        let chat_id = if is_reply {
+            self.is_there(id)?;
+            let answered = self.messages.iter().find(|message| message["message_id"] == id);
+            answered.and_then(|message| message["chat_id"].as_str()).unwrap_or_default()
+        } else if query.get("receive_id_type").is_none_or(|kind| kind != "chat_id") {
+            return refuse(99_992_402, "field validation failed");
+        } else {
+            body["receive_id"].as_str().unwrap_or_default()
+        };
+        self.may_write(chat_id, is_reply)?;
+        if in_thread == Some(true) && self.troubles.get(chat_id) == Some(&Trouble::Threadless) {
+            return refuse(
+                230_071,
+                "The group to which the message belongs does not support reply in thread.",
+            );
+        }
+        let msg_type = body["msg_type"].as_str().unwrap_or_default();
+        let content = self.check_content(msg_type, &body["content"], bytes.len())?;
+        let sent = Sent {
+            chat_id: chat_id.to_owned(),
+            reply_to: is_reply.then(|| id.to_owned()),
+            in_thread,
+            msg_type: msg_type.to_owned(),
+            content,
+            uuid: uuid.to_owned(),
+            message_id: format!("om_sent_{}", self.sent.len()),
+            at_seq: self.calls.len(),
+        };
+        let message = json!({
+            "message_id": sent.message_id, "chat_id": sent.chat_id, "msg_type": msg_type, "deleted": false,
+            "create_time": (1_763_765_920_000 + self.now.as_millis()).to_string(), "updated": false,
+            "sender": {"id": APP_ID, "id_type": "app_id", "sender_type": "app", "tenant_key": "test"},
+            "body": {"content": body["content"]},
+        });
+        self.sent.push(sent);
+        self.messages.push(message.clone());
+        if !uuid.is_empty() {
+            self.uuids.insert(uuid.to_owned(), (self.now, message.clone()));
+        }
+        Ok(message)
+    }
+
+    fn is_there(&self, message_id: &str) -> Result<(), Refusal> {
+        if self.recalled.contains(message_id) {
+            return refuse(230_011, "The message is recalled.");
+        }
+        if self.unknown.contains(message_id) {
+            return refuse(99_992_354, &format!("these ids not existed: [{message_id}]"));
+        }
+        Ok(())
+    }
+
+    fn may_write(&self, chat_id: &str, is_reply: bool) -> Result<(), Refusal> {
+        match self.troubles.get(chat_id) {
+            Some(Trouble::Expelled) => refuse(230_002, "The bot can not be outside the group."),
+            Some(Trouble::Stopped) if !is_reply => {
+                refuse(230_053, "The user has stopped the bot from sending messages.")
+            }
+            Some(Trouble::Hidden) => refuse(230_013, "Bot has NO availability to this user."),
+            Some(Trouble::Dissolved) => {
+                refuse(232_009, "Your request specifies a chat which has already been dissolved.")
+            }
+            Some(Trouble::Unknown) => refuse(230_034, "The receive_id is invalid."),
+            _ => Ok(()),
+        }
+    }
+
+    /// The content of a message that takes `bytes`, read.
+    fn check_content(&self, msg_type: &str, content: &Value, bytes: usize) -> Result<Value, Refusal> {
+        let invalid = "Your request contains an invalid request parameter, ext=invalid message content.";
+        let read = content.as_str().and_then(|content| serde_json::from_str::<Value>(content).ok());
+        let Some(content) = read else { return refuse(230_001, invalid) };
+        let limit = if msg_type == "text" { 150 * 1024 } else { 30 * 1024 };
+        if bytes > self.max_bytes.unwrap_or(limit) {
+            return refuse(230_025, "The length of the message content reaches its limit.");
+        }
+        if self.refused_type.as_deref() == Some(msg_type) {
+            let msg = "Failed to create card content, ext=ErrCode: 200621; ErrMsg: parse card json err; ErrorValue: x";
+            return refuse(230_099, msg);
+        }
+        match msg_type {
+            "text" if content["text"].as_str().is_some_and(|text| !text.trim().is_empty()) => {}
+            "interactive" => check_card(&content)?,
+            _ => return refuse(230_001, invalid),
+        }
+        Ok(content)
+    }
+}
+
+/// What a card of Markdown is refused for.
+fn check_card(card: &Value) -> Result<(), Refusal> {
+    let card_error = |err: &str| refuse(230_099, &format!("Failed to create card content, ext={err}; "));
+    let keys: Vec<&str> = card.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    if card["schema"] != "2.0"
+        || keys.iter().any(|key| !matches!(*key, "schema" | "config" | "header" | "body"))
+    {
+        return card_error("ErrCode: 200621; ErrMsg: parse card json err; ErrorValue: x");
+    }
+    let elements = card["body"]["elements"].as_array().cloned().unwrap_or_default();
+    let text: String = elements.iter().filter_map(|element| element["content"].as_str()).collect();
+    if elements.iter().any(|element| element["tag"] != "markdown") || text.trim().is_empty() {
+        return card_error("ErrCode: 200621; ErrMsg: unknown element; ErrorValue: x");
+    }
+    if text
+        .lines()
+        .filter(|line| line.trim_start().starts_with("|-") || line.trim_start().starts_with("| -"))
+        .count()
+        > MAX_TABLES
+    {
+        return card_error("ErrCode: 11310; ErrMsg: card table number over limit; ErrorValue: table");
+    }
+    if text.contains("![") {
+        return card_error(
+            "ErrCode: 200570; ErrMsg: card contains invalid image keys; ErrorValue: image key x",
+        );
+    }
+    if text.contains("<at ") {
+        return card_error(
+            "ErrCode: 100290; ErrMsg: There is an invalid user resource(at/person) in your card",
+        );
+    }
+    Ok(())
+}
+
+fn success(data: &Value) -> Value {
+    json!({"code": 0, "msg": "success", "data": data})
+}
+
+/// The query of `uri`, unescaped.
+fn query(uri: &Uri) -> Query {
+    let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (unescape(name), unescape(value))).collect()
+}
+
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(b) = rest.next() {
+        let escaped = (b == b'%').then(|| [rest.next(), rest.next()].map(|b| char::from(b.unwrap_or(b'0'))));
+        bytes.push(match (b, escaped) {
+            (_, Some([high, low])) => u8::from_str_radix(&format!("{high}{low}"), 16).unwrap_or(b'?'),
+            (b'+', None) => b' ',
+            (b, None) => b,
+        });
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
