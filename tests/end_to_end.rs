@@ -30,6 +30,8 @@ mod http_access;
 mod http_messages;
 #[path = "end_to_end/http_reads.rs"]
 mod http_reads;
+#[path = "end_to_end/lark.rs"]
+mod lark;
 #[path = "end_to_end/messages.rs"]
 mod messages;
 #[path = "end_to_end/migrations.rs"]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::app::{TestApp, text_of};
 
 /// The payloads of `folder`, below the workspace's root, by name; none where there is no such folder.
-fn payloads(folder: &str) -> Vec<(String, Value)> {
+pub(crate) fn payloads(folder: &str) -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

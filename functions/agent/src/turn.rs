@@ -11,17 +11,19 @@ use std::time::Duration;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::config::ViewConfig;
-use annals_shared::context::{Context, Policy, context};
+use annals_shared::context::Policy;
 use annals_shared::delivery::{Deliverer, DeliveryError, Parcel, Progress};
 use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Reached, Superseded};
 use annals_shared::history::{History, HistoryError, Reply, ReplyAppended, Seen};
 use annals_shared::message::{Role, UiMessage};
 use annals_shared::model::{Answer, Model, ModelError, Question};
-use annals_shared::record::{DeliveryFailure, Kind, Record};
+use annals_shared::record::{Channel, DeliveryFailure, Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
 
+use crate::pacing::Delivery;
 use crate::surroundings::Surroundings;
+use crate::work::{Work, covered_by_one_turn};
 
 /// How often a run asks the model before it leaves the turn to the queue's redelivery.
 const MODEL_TRIES: u32 = 3;
@@ -37,44 +39,9 @@ const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
 /// How long a group that refused a message is not sent another.
 const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
-/// The most messages that one turn covers, and the most bytes of their keys: a head and a reply must hold them.
-const MAX_COVERED: usize = 100;
-const MAX_COVERED_BYTES: usize = 32 * 1024;
 /// What the user is told when no answer can be made.
 const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
-
-/// Which delivery of a turn by the queue this is, from 1.
-///
-/// Each failure is tried again after a pause that grows, so that a short fault costs seconds and a long one is waited
-/// out. Asking the model ends after the third, with a notice to the user; sending a stored reply goes on for the
-/// better part of an hour; a store that fails ends nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Delivery(pub u32);
-
-impl Delivery {
-    /// Whether the user is told now if the model gives no answer.
-    pub fn ends_asking(self) -> bool {
-        self.0 >= 3
-    }
-
-    /// Whether a reply that the platform cannot take now is given up.
-    pub fn ends_sending(self) -> bool {
-        self.0 >= 15
-    }
-
-    /// The pause before the next delivery.
-    pub fn pause(self) -> Duration {
-        match self.0 {
-            0..=2 => Duration::from_secs(5),
-            3 => Duration::from_secs(15),
-            4 => Duration::from_secs(30),
-            5 => Duration::from_mins(1),
-            6 => Duration::from_mins(2),
-            _ => Duration::from_mins(5),
-        }
-    }
-}
 
 /// Answers chats.
 #[derive(Clone)]
@@ -139,19 +106,6 @@ enum Done {
     All,
     /// Finished one turn; there may be more.
     Some,
-}
-
-/// A turn that this run has found or made, with what it takes to carry it out.
-struct Work<'a> {
-    lease: &'a Lease,
-    records: Vec<Record>,
-    turn: OpenTurn,
-    /// Whether it was committed before, by this run or another.
-    committed: bool,
-    /// Whether there may be more to answer behind it.
-    leaves_more: bool,
-    /// See [`Context::reaches_back_to`].
-    reaches_back_to: Option<SortKey>,
 }
 
 impl Agent {
@@ -412,60 +366,6 @@ impl Agent {
     }
 }
 
-impl Work<'_> {
-    /// The newest message that the turn covers: what the reply answers and stands behind.
-    fn newest_covered(&self) -> Result<&Record, HistoryError> {
-        let newest = self.turn.covers.last();
-        let found = newest.and_then(|base| {
-            self.records.iter().find(|record| {
-                record.key.base() == *base && record.role() == Role::User && record.kind != Kind::Boundary
-            })
-        });
-        found
-            .ok_or_else(|| HistoryError::Missing { key: newest.map(ToString::to_string).unwrap_or_default() })
-    }
-
-    /// The reply that an earlier run has stored for this very turn.
-    fn stored_reply(&self) -> Option<&Record> {
-        let key = self.turn.covers.last()?.reply();
-        self.records.iter().find(|record| record.key == key)
-    }
-
-    /// The context of this turn: without the unanswered messages that it does not cover, since its reply stands
-    /// before them.
-    fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
-        let all = context(&self.records, now, policy);
-        let later: HashSet<&SortKey> =
-            all.unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
-        if later.is_empty() {
-            return all;
-        }
-        let is_seen = |record: &&Record| !later.contains(&record.key.base());
-        let records: Vec<Record> = self.records.iter().filter(is_seen).cloned().collect();
-        context(&records, now, policy)
-    }
-}
-
-/// Of the unanswered, those that one reply can answer: from the oldest on, all of its window, and no more than a head
-/// and a reply can hold.
-fn covered_by_one_turn(records: &[Record], unanswered: Vec<SortKey>) -> Vec<SortKey> {
-    let window = |base: &SortKey| {
-        let record = records.iter().find(|record| record.key.base() == *base && record.role() == Role::User);
-        record.map(|record| (record.channel, &record.chat_id))
-    };
-    let first = unanswered.first().and_then(window);
-    let mut bytes = 0;
-    unanswered
-        .into_iter()
-        .filter(|base| window(base) == first)
-        .take(MAX_COVERED)
-        .take_while(|base| {
-            bytes += base.as_str().len();
-            bytes <= MAX_COVERED_BYTES
-        })
-        .collect()
-}
-
 fn message_of(answer: Answer) -> UiMessage {
     let mut message = UiMessage::text("", Role::Assistant, answer.text);
     if let Some(usage) = answer.usage
@@ -476,9 +376,13 @@ fn message_of(answer: Answer) -> UiMessage {
     message
 }
 
-/// Whether a refusal is still believed. A person who writes again has unblocked the bot. A group goes on being heard
-/// where the bot may not write, and says in an update of its own when it may again; but that update names the group and
-/// not its topics, and may be missed, so now and then the platform is asked again.
+/// Whether a refusal is still believed. Who writes again, or mentions the bot in a Lark group, has let it in again. A
+/// Telegram group goes on being heard where the bot may not write, and says in an update of its own when it may again;
+/// but that update names the group and not its topics, and may be missed, so now and then the platform is asked again.
 fn still_blocked(blocked: &DeliveryFailure, to: &Record, now: Timestamp) -> bool {
-    if to.is_group() { now.since(blocked.at) < BLOCKED_GROUP_PAUSE } else { to.ts <= blocked.at }
+    if to.channel == Channel::Telegram && to.is_group() {
+        now.since(blocked.at) < BLOCKED_GROUP_PAUSE
+    } else {
+        to.ts <= blocked.at
+    }
 }

@@ -1,0 +1,81 @@
+//! A turn that a run has found or made: which messages it covers, and what it takes to carry it out.
+
+use std::collections::HashSet;
+
+use annals_shared::context::{Context, Policy, context};
+use annals_shared::history::HistoryError;
+use annals_shared::history::turn::{Lease, OpenTurn};
+use annals_shared::message::Role;
+use annals_shared::record::{Kind, Record};
+use annals_shared::sort_key::{SortKey, Timestamp};
+
+/// The most messages that one turn covers, and the most bytes of their keys: a head and a reply must hold them.
+const MAX_COVERED: usize = 100;
+const MAX_COVERED_BYTES: usize = 32 * 1024;
+
+/// A turn that this run has found or made, with what it takes to carry it out.
+pub(crate) struct Work<'a> {
+    pub(crate) lease: &'a Lease,
+    pub(crate) records: Vec<Record>,
+    pub(crate) turn: OpenTurn,
+    /// Whether it was committed before, by this run or another.
+    pub(crate) committed: bool,
+    /// Whether there may be more to answer behind it.
+    pub(crate) leaves_more: bool,
+    /// See [`Context::reaches_back_to`].
+    pub(crate) reaches_back_to: Option<SortKey>,
+}
+
+impl Work<'_> {
+    /// The newest message that the turn covers: what the reply answers and stands behind.
+    pub(crate) fn newest_covered(&self) -> Result<&Record, HistoryError> {
+        let newest = self.turn.covers.last();
+        let found = newest.and_then(|base| {
+            self.records.iter().find(|record| {
+                record.key.base() == *base && record.role() == Role::User && record.kind != Kind::Boundary
+            })
+        });
+        found
+            .ok_or_else(|| HistoryError::Missing { key: newest.map(ToString::to_string).unwrap_or_default() })
+    }
+
+    /// The reply that an earlier run has stored for this very turn.
+    pub(crate) fn stored_reply(&self) -> Option<&Record> {
+        let key = self.turn.covers.last()?.reply();
+        self.records.iter().find(|record| record.key == key)
+    }
+
+    /// The context of this turn: without the unanswered messages that it does not cover, since its reply stands
+    /// before them.
+    pub(crate) fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
+        let all = context(&self.records, now, policy);
+        let later: HashSet<&SortKey> =
+            all.unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
+        if later.is_empty() {
+            return all;
+        }
+        let is_seen = |record: &&Record| !later.contains(&record.key.base());
+        let records: Vec<Record> = self.records.iter().filter(is_seen).cloned().collect();
+        context(&records, now, policy)
+    }
+}
+
+/// Of the unanswered, those that one reply can answer: from the oldest on, all of its window, and no more than a head
+/// and a reply can hold.
+pub(crate) fn covered_by_one_turn(records: &[Record], unanswered: Vec<SortKey>) -> Vec<SortKey> {
+    let window = |base: &SortKey| {
+        let record = records.iter().find(|record| record.key.base() == *base && record.role() == Role::User);
+        record.map(|record| (record.channel, &record.chat_id))
+    };
+    let first = unanswered.first().and_then(window);
+    let mut bytes = 0;
+    unanswered
+        .into_iter()
+        .filter(|base| window(base) == first)
+        .take(MAX_COVERED)
+        .take_while(|base| {
+            bytes += base.as_str().len();
+            bytes <= MAX_COVERED_BYTES
+        })
+        .collect()
+}

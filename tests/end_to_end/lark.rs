@@ -1,0 +1,388 @@
+//! Lark, the whole way: from a signed, encrypted event to the reply that its API took.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::{Answer, NOW, TestApp};
+use crate::fixtures::payloads;
+use crate::support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent};
+use crate::support::model_api::texts_of;
+
+const TOKEN: &str = "lark-verification-token";
+const KEY: &str = "lark-encrypt-key";
+const P2P: &str = "oc_ada";
+const GROUP: &str = "oc_garden";
+
+/// The program with a model, and a Lark of its own.
+struct LarkApp {
+    app: TestApp,
+    lark: LarkApi,
+}
+
+impl LarkApp {
+    async fn start() -> Self {
+        Self::with(&[("LARK_GROUP_CONTEXT", "0")]).await
+    }
+
+    async fn with(settings: &[(&str, &str)]) -> Self {
+        let lark = LarkApi::start().await;
+        let mut builder = TestApp::builder()
+            .model()
+            .set("LARK_APP_ID", APP_ID)
+            .set("LARK_APP_SECRET", APP_SECRET)
+            .set("LARK_VERIFICATION_TOKEN", TOKEN)
+            .set("LARK_ENCRYPT_KEY", KEY)
+            .set("LARK_API_BASE", lark.base_url());
+        for (name, value) in settings {
+            builder = builder.set(name, value);
+        }
+        Self { app: builder.start().await, lark }
+    }
+
+    /// Posts `event` as Lark does: encrypted, and signed over the body as sent.
+    async fn send(&self, event: &Value) -> Answer {
+        let encrypted = encrypt(KEY, event.to_string().as_bytes()).unwrap();
+        let body = json!({ "encrypt": encrypted }).to_string();
+        let signature = sign(b"1764057600", b"nonce", KEY, body.as_bytes());
+        let request = self.app.request(Method::POST, "/lark").body(body);
+        let request = request.header(TIMESTAMP_HEADER, "1764057600").header(NONCE_HEADER, "nonce");
+        Answer::of(request.header(SIGNATURE_HEADER, signature)).await
+    }
+
+    async fn receive(&self, event: &Value) {
+        let answer = self.send(event).await;
+        assert_eq!(answer.status, 200, "{event}");
+    }
+
+    fn sent(&self) -> Vec<String> {
+        self.lark.sent().iter().map(Sent::text).collect()
+    }
+}
+
+/// `im.message.receive_v1` with a message that is `seconds` behind [`NOW`].
+fn message(id: &str, chat: &str, kind: &str, content: &Value, seconds: i64) -> Value {
+    let created = ((NOW + seconds) * 1000).to_string();
+    json!({
+        "schema": "2.0",
+        "header": {"event_id": format!("ev_{id}"), "event_type": "im.message.receive_v1", "token": TOKEN,
+                   "app_id": APP_ID, "create_time": created},
+        "event": {
+            "sender": {"sender_id": {"open_id": "ou_ada"}, "sender_type": "user"},
+            "message": {"message_id": id, "chat_id": chat, "message_type": kind, "create_time": created,
+                        "chat_type": if chat == P2P { "p2p" } else { "group" }, "content": content.to_string()},
+        },
+    })
+}
+
+fn text(id: &str, chat: &str, text: &str, seconds: i64) -> Value {
+    message(id, chat, "text", &json!({ "text": text }), seconds)
+}
+
+/// The same, with the bot mentioned as `@_user_1`.
+fn mentioning(mut event: Value) -> Value {
+    event["event"]["message"]["mentions"] =
+        json!([{"key": "@_user_1", "id": {"open_id": BOT_OPEN_ID}, "name": "Annals"}]);
+    event
+}
+
+/// An item of `GET im/v1/messages`.
+fn listed(id: &str, words: &str, seconds: i64) -> Value {
+    json!({
+        "message_id": id, "chat_id": GROUP, "msg_type": "text", "create_time": ((NOW + seconds) * 1000).to_string(),
+        "sender": {"id": "ou_bo", "id_type": "open_id", "sender_type": "user"},
+        "body": {"content": json!({ "text": words }).to_string()},
+    })
+}
+
+#[tokio::test]
+async fn an_event_becomes_one_record_and_one_reply_also_with_another_event_id_behind_a_restart() {
+    let mut it = LarkApp::start().await;
+    let mut event = text("om_1", P2P, "hello", 0);
+    it.receive(&event).await;
+    it.app.idle().await;
+    let lines = ["om_1 user: hello", "om_1/reply assistant: You said: hello"];
+    assert_eq!(it.app.lines("lark:chat:oc_ada").await, lines);
+    let sent = it.lark.sent();
+    assert_eq!((sent.len(), sent[0].text().as_str()), (1, "You said: hello"));
+    assert_eq!(sent[0].reply_to.as_deref(), Some("om_1"));
+    assert!(sent[0].uuid.len() <= 50 && !sent[0].uuid.is_empty());
+
+    it.app.restart().await;
+    for event_id in ["ev_later", "ev_much_later"] {
+        event["header"]["event_id"] = json!(event_id);
+        it.receive(&event).await;
+        it.app.idle().await;
+    }
+    assert_eq!(it.app.lines("lark:chat:oc_ada").await, lines);
+    assert_eq!((it.lark.sent().len(), it.app.model().count()), (1, 1));
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_challenge_is_answered_and_a_forgery_is_not() {
+    let it = LarkApp::start().await;
+    let challenge = json!({"type": "url_verification", "challenge": "c-1", "token": TOKEN});
+    let encrypted = json!({"encrypt": encrypt(KEY, challenge.to_string().as_bytes()).unwrap()}).to_string();
+    let post = |body: String| it.app.request(Method::POST, "/lark").body(body);
+    // Lark does not sign it.
+    assert_eq!(Answer::of(post(encrypted)).await.body, json!({"challenge": "c-1"}));
+
+    let event = text("om_1", P2P, "hello", 0);
+    let in_cipher = json!({"encrypt": encrypt(KEY, event.to_string().as_bytes()).unwrap()}).to_string();
+    let wrong = json!({"type": "url_verification", "challenge": "c", "token": "x"}).to_string();
+    let wrong_in_cipher = json!({"encrypt": encrypt(KEY, wrong.as_bytes()).unwrap()}).to_string();
+    let mut answers = BTreeMap::new();
+    for body in
+        [event.to_string(), challenge.to_string(), in_cipher, wrong_in_cipher, "{".into(), "[]".into()]
+    {
+        let answer = Answer::of(post(body)).await;
+        assert_eq!(answer.status, 401);
+        *answers.entry(answer.body.to_string()).or_insert(0) += 1;
+    }
+    let forged = post(event.to_string()).header(TIMESTAMP_HEADER, "1").header(NONCE_HEADER, "n");
+    let answer = Answer::of(forged.header(SIGNATURE_HEADER, "0".repeat(64))).await;
+    answers.insert(answer.body.to_string(), 0);
+    assert_eq!(answers.len(), 1, "one uniform error: {answers:#?}");
+    assert!(it.app.history("lark:chat:oc_ada").await.is_empty());
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn the_call_is_answered_while_the_model_takes_its_time() {
+    let it = LarkApp::start().await;
+    it.app.model().hang();
+    let started = Instant::now();
+    it.receive(&text("om_1", P2P, "hello", 0)).await;
+    assert!(started.elapsed() < Duration::from_secs(1));
+    it.app.model().wait_for(1).await;
+    it.app.model().resume();
+    it.app.idle().await;
+    assert_eq!(it.sent(), ["You said: hello"]);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_group_is_answered_where_the_bot_is_mentioned() {
+    let it = LarkApp::start().await;
+    it.receive(&text("om_1", GROUP, "who waters today?", 0)).await;
+    it.receive(&text("om_2", GROUP, "@_all please", 1)).await;
+    it.app.idle().await;
+    assert_eq!((it.app.model().count(), it.lark.sent().len()), (0, 0));
+    it.receive(&mentioning(text("om_3", GROUP, "@_user_1 do you know?", 2))).await;
+    it.app.idle().await;
+    let request = it.app.model().requests().pop().unwrap();
+    let asked = texts_of(&request, "user");
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    assert!(asked[2].ends_with("@Annals do you know?"), "{asked:?}");
+    assert_eq!(it.sent().len(), 1);
+    assert_eq!(it.lark.sent()[0].reply_to.as_deref(), Some("om_3"));
+    let actors: Vec<Value> = it
+        .app
+        .history("lark:chat:oc_garden")
+        .await
+        .iter()
+        .map(|m| m["metadata"]["actorKey"].clone())
+        .collect();
+    assert_eq!(actors[0], "lark:chat:oc_garden:user:ou_ada");
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_said_in_between_is_fetched_once_and_in_order() {
+    let it = LarkApp::with(&[]).await;
+    for (id, words, seconds) in [("om_1", "the roses are dry", 0), ("om_2", "the well is low", 10)] {
+        it.lark.seed(listed(id, words, seconds));
+    }
+    it.receive(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 20))).await;
+    it.app.idle().await;
+    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user");
+    assert!(
+        asked[0].contains("roses") && asked[1].contains("well") && asked[2].contains("what now?"),
+        "{asked:?}"
+    );
+    it.lark.seed(listed("om_4", "it rains", 30));
+    it.receive(&mentioning(text("om_5", GROUP, "@_user_1 and now?", 40))).await;
+    it.app.idle().await;
+    let ids: Vec<String> = it
+        .app
+        .history("lark:chat:oc_garden")
+        .await
+        .iter()
+        .map(|message| message["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(ids, ["om_1", "om_2", "om_3", "om_3/reply", "om_4", "om_5", "om_5/reply"]);
+
+    // Never for p2p.
+    let lists = it.lark.codes("list").len();
+    it.receive(&text("om_6", P2P, "hello", 50)).await;
+    it.app.idle().await;
+    assert_eq!(it.lark.codes("list").len(), lists);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn without_its_surroundings_a_message_is_answered_all_the_same() {
+    let it = LarkApp::with(&[]).await;
+    it.lark.expel("oc_other");
+    it.receive(&mentioning(text("om_1", GROUP, "@_user_1 hello", 0))).await;
+    it.app.idle().await;
+    it.lark.fail(3, 502);
+    it.receive(&mentioning(text("om_2", GROUP, "@_user_1 again", 1))).await;
+    it.app.idle_as_time_passes().await;
+    assert_eq!(it.sent().len(), 2);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
+    let it = LarkApp::start().await;
+    it.receive(&text("om_1", P2P, "my secret", 0)).await;
+    it.app.idle().await;
+    let mut item = listed("om_1", "", 0);
+    item["chat_id"] = json!(P2P);
+    item["deleted"] = json!(true);
+    item["sender"]["id"] = json!("ou_ada");
+    it.lark.seed(item);
+    let recalled = json!({
+        "schema": "2.0",
+        "header": {"event_id": "ev_r", "event_type": "im.message.recalled_v1", "token": TOKEN, "app_id": APP_ID},
+        "event": {"message_id": "om_1", "chat_id": P2P, "recall_time": ((NOW + 5) * 1000).to_string(),
+                  "recall_type": "message_owner"},
+    });
+    for _ in 0..2 {
+        it.receive(&recalled).await;
+        it.app.idle().await;
+    }
+    let ids: Vec<Value> =
+        it.app.history("lark:chat:oc_ada").await.iter().map(|message| message["id"].clone()).collect();
+    assert_eq!(ids, ["om_1", "om_1@1", "om_1/reply"], "kept for the audit, and recalled once");
+    let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
+    assert!(!context.contains("user: my secret"), "{context}");
+    assert_eq!(it.app.model().count(), 1);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_thread_is_a_chat_of_its_own_and_is_answered_in_it() {
+    let it = LarkApp::start().await;
+    let mut event = mentioning(text("om_2", GROUP, "@_user_1 and here?", 0));
+    event["event"]["message"]["thread_id"] = json!("omt_7");
+    event["event"]["message"]["root_id"] = json!("om_1");
+    it.receive(&event).await;
+    it.app.idle().await;
+    assert_eq!(it.app.history("lark:chat:oc_garden:thread:omt_7").await.len(), 2);
+    let sent = it.lark.sent();
+    assert_eq!((sent[0].reply_to.as_deref(), sent[0].in_thread), (Some("om_2"), Some(true)));
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_acts_at_once_and_is_confirmed_once() {
+    let it = LarkApp::start().await;
+    it.receive(&text("om_1", P2P, "hello", 0)).await;
+    it.app.idle().await;
+    for _ in 0..3 {
+        it.receive(&text("om_2", P2P, "/new", 1)).await;
+    }
+    assert_eq!(it.sent().len(), 2);
+    assert!(it.app.context_lines("lark:chat:oc_ada").await.is_empty());
+    it.receive(&text("om_3", P2P, "/new what is up?", 2)).await;
+    it.app.idle().await;
+    assert_eq!(texts_of(&it.app.model().requests().pop().unwrap(), "user"), ["what is up?"]);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_forwarded_conversation_is_read_with_its_messages() {
+    let it = LarkApp::start().await;
+    let mut forwarded = listed("om_9", "", 0);
+    forwarded["msg_type"] = json!("merge_forward");
+    forwarded["body"]["content"] = json!("Merged and Forwarded Message");
+    it.lark.seed(forwarded);
+    for (id, words) in [("om_a", "first words"), ("om_b", "second words")] {
+        let mut child = listed(id, words, -100);
+        child["upper_message_id"] = json!("om_9");
+        it.lark.seed(child);
+    }
+    it.receive(&message("om_9", P2P, "merge_forward", &json!("Merged and Forwarded Message"), 0)).await;
+    it.app.idle().await;
+    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user").join("\n");
+    assert!(asked.contains("first words") && asked.contains("second words"), "{asked}");
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn refusals_end_delivery_and_passing_ones_do_not() {
+    let it = LarkApp::start().await;
+    it.receive(&text("om_1", P2P, "one", 0)).await;
+    it.app.idle().await;
+    it.lark.expire_tokens();
+    it.receive(&text("om_2", P2P, "two", 1)).await;
+    it.app.idle().await;
+    assert_eq!(it.sent().len(), 2, "with a new token");
+    assert_eq!(it.lark.token_requests_at_once(), 1);
+
+    it.lark.rate_limit(2, Some(3));
+    it.receive(&text("om_3", P2P, "three", 2)).await;
+    it.app.idle_as_time_passes().await;
+    assert_eq!(it.sent().len(), 3, "after the wait that it was told");
+
+    it.lark.seed(listed("om_4", "still here?", 3));
+    it.lark.dissolve(GROUP);
+    it.receive(&mentioning(text("om_4", GROUP, "@_user_1 still here?", 3))).await;
+    it.app.idle().await;
+    let reply = it.app.history("lark:chat:oc_garden").await.pop().unwrap();
+    let reason = reply["metadata"]["deliveryFailure"]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("232009"), "{reason}");
+    assert_eq!(it.sent().len(), 3);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_long_answer_arrives_in_cards_with_nothing_lost() {
+    let it = LarkApp::start().await;
+    let points: Vec<String> = (0..4000).map(|n| format!("- point **{n}** of many")).collect();
+    it.app.model().answer_with(points.join("\n"));
+    it.receive(&text("om_1", P2P, "tell me all", 0)).await;
+    it.app.idle().await;
+    let sent = it.lark.sent();
+    assert!(sent.len() > 1);
+    let all: String = sent.iter().map(Sent::text).collect();
+    assert!((0..4000).all(|n| all.contains(&format!("**{n}**"))));
+    let uuids: std::collections::BTreeSet<&str> = sent.iter().map(|sent| sent.uuid.as_str()).collect();
+    assert_eq!(uuids.len(), sent.len());
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn every_payload_is_taken() {
+    let it = LarkApp::start().await;
+    let bare = TestApp::builder().start().await;
+    let own = payloads("tests/fixtures/lark");
+    assert!(own.len() >= 30);
+    for (name, mut event) in [own, payloads("../shared/fixtures/lark")].concat() {
+        // Answers of the API and bodies in an unknown key are no events of ours.
+        let is_event = ["header", "event", "challenge"].iter().any(|key| event.get(key).is_some());
+        if !is_event {
+            let answer = it.app.request(Method::POST, "/lark").json(&event);
+            assert_eq!(Answer::of(answer).await.status, 401, "{name}");
+            continue;
+        }
+        let mut with_token = |token: &str| {
+            let holder = if event["header"].is_object() { &mut event["header"] } else { &mut event };
+            holder["token"] = json!(token);
+            event.clone()
+        };
+        assert_eq!(it.send(&with_token(TOKEN)).await.status, 200, "{name}");
+        let plain = bare.request(Method::POST, "/lark").json(&with_token("dev-lark-token"));
+        assert_eq!(Answer::of(plain).await.status, 200, "{name}");
+    }
+    it.app.idle_as_time_passes().await;
+    bare.idle_as_time_passes().await;
+    it.app.finish().await;
+    bare.finish().await;
+}
