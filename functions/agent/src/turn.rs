@@ -424,15 +424,26 @@ impl Work<'_> {
     /// The context of this turn: without the unanswered messages that it does not cover, since its reply stands
     /// before them.
     fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
-        let all = context(&self.records, now, policy);
-        let later: HashSet<&SortKey> =
-            all.unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
-        if later.is_empty() {
-            return all;
+        let mut seen = context(&self.records, now, policy);
+        let mut records: Option<Vec<Record>> = None;
+        loop {
+            let later: HashSet<&SortKey> =
+                seen.unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
+            if later.is_empty() {
+                return seen;
+            }
+            let is_seen = |record: &Record| !later.contains(&record.key.base());
+            let left = match records.take() {
+                Some(mut left) => {
+                    left.retain(is_seen);
+                    left
+                }
+                None => self.records.iter().filter(|record| is_seen(record)).cloned().collect(),
+            };
+            // Without what waited on one line, another may be in view.
+            seen = context(&left, now, policy);
+            records = Some(left);
         }
-        let is_seen = |record: &&Record| !later.contains(&record.key.base());
-        let records: Vec<Record> = self.records.iter().filter(is_seen).cloned().collect();
-        context(&records, now, policy)
     }
 }
 
