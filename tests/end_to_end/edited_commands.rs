@@ -158,3 +158,50 @@ async fn new_under_one_id_has_one_boundary_and_repeats_append_nothing() {
     assert_eq!(app.model().count(), 1);
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_command_under_the_id_of_a_message_is_a_form_of_that_message() {
+    const HTTP: &str = "http:chat:app:c1";
+    let app = TestApp::builder().model().start().await;
+    let post = async |text: &str| {
+        let body = json!({"userId": "ada", "text": text, "messageId": "m"});
+        let answer = app.post("/v1/chats/c1/messages", APP_KEY, &body).await;
+        app.idle().await;
+        answer.body["revision"].clone()
+    };
+    assert_eq!(post("hello").await, Value::Null);
+    for (number, command) in [(1, "/new a"), (2, "/reset"), (3, "/help")] {
+        assert_eq!(post(command).await, json!(number));
+        assert_eq!(post(command).await, Value::Null, "a duplicate");
+    }
+    let listed = [
+        "m user: hello",
+        "m@1 user revision: /new a",
+        "m@2 user revision: /reset",
+        "m@3 user revision: /help",
+        "m/reply assistant: You said: hello",
+    ];
+    assert_eq!(app.lines(HTTP).await, listed);
+    assert_eq!(app.context_lines(HTTP).await, ["m user revision: /help", listed[4]]);
+    assert_eq!(app.model().count(), 1);
+    app.finish().await;
+}
+
+/// Telegram may deliver the edit first. The command is then an older form of what is a message by now.
+#[tokio::test]
+async fn a_command_that_comes_behind_its_own_edit_is_not_carried_out() {
+    let app = TestApp::start().await;
+    app.receive(private(42, 6, "I am Ada")).await;
+    app.idle().await;
+    let command = private(42, 7, "/reset").command();
+    app.receive(edited(&command, "who am I?")).await;
+    app.idle().await;
+    app.receive(&command).await;
+    app.receive(&command).await;
+    app.idle().await;
+    let sent: Vec<_> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    assert!(!sent.iter().any(|text| text == RESET), "{sent:?}");
+    assert_eq!(app.context_lines(CHAT).await[2..3], ["7 user: who am I?"]);
+    assert_eq!(app.history(CHAT).await.iter().filter(|message| message["id"] == "7").count(), 1);
+    app.finish().await;
+}

@@ -1,6 +1,8 @@
 //! Telegram: what a person says to the bot, and to each business that the bot answers for, are lines of their own,
 //! though they share a chat.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
@@ -144,6 +146,38 @@ async fn the_context_is_that_of_the_line_last_spoken_on() {
     assert_eq!(
         app.context_lines(CHAT).await,
         ["1 user: honey", "1/reply assistant: You said: honey", "5 user: honey offer"]
+    );
+    app.finish().await;
+}
+
+/// Where one line's Session starts says nothing of another's, which may have begun long before.
+#[tokio::test]
+async fn a_lines_session_reaches_back_beyond_anothers() {
+    let app = TestApp::start().await;
+    let said = [
+        (0, business("bc_a", 1, "honey one")),
+        (40, business("bc_a", 2, "honey two")),
+        (80, business("bc_a", 3, "honey three")),
+        (81, private(42, 4, "secret")),
+        (120, business("bc_a", 5, "honey four")),
+        (121, private(42, 6, "secret two")),
+    ];
+    let mut now = 0;
+    for (hour, update) in said {
+        app.clock().advance(Duration::from_hours(hour - now));
+        now = hour;
+        app.receive(update.at(i64::try_from(hour).unwrap() * 3600)).await;
+        app.idle().await;
+    }
+    let requests = app.model().requests();
+    let asked: Vec<Vec<String>> = requests[3..].iter().map(|request| texts_of(request, "user")).collect();
+    assert_eq!(
+        asked,
+        [
+            vec!["secret"],
+            vec!["honey one", "honey two", "honey three", "honey four"],
+            vec!["secret", "secret two"],
+        ]
     );
     app.finish().await;
 }
