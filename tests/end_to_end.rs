@@ -10,6 +10,10 @@
 mod albums;
 #[path = "end_to_end/app.rs"]
 mod app;
+#[path = "end_to_end/backlog.rs"]
+mod backlog;
+#[path = "end_to_end/blocked.rs"]
+mod blocked;
 #[path = "end_to_end/budgets.rs"]
 mod budgets;
 #[path = "end_to_end/commands.rs"]
@@ -18,6 +22,8 @@ mod commands;
 mod crash;
 #[path = "end_to_end/delivery.rs"]
 mod delivery;
+#[path = "end_to_end/edited_commands.rs"]
+mod edited_commands;
 #[path = "end_to_end/edits.rs"]
 mod edits;
 #[path = "end_to_end/fixtures.rs"]
@@ -30,14 +36,20 @@ mod http_access;
 mod http_messages;
 #[path = "end_to_end/http_reads.rs"]
 mod http_reads;
+#[path = "end_to_end/large.rs"]
+mod large;
 #[path = "end_to_end/lark.rs"]
 mod lark;
+#[path = "end_to_end/lines.rs"]
+mod lines;
 #[path = "end_to_end/messages.rs"]
 mod messages;
 #[path = "end_to_end/migrations.rs"]
 mod migrations;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
+#[path = "end_to_end/runs.rs"]
+mod runs;
 mod support;
 #[path = "end_to_end/topics.rs"]
 mod topics;
@@ -45,3 +57,5 @@ mod topics;
 mod turns;
 #[path = "end_to_end/updates.rs"]
 mod updates;
+#[path = "end_to_end/windows.rs"]
+mod windows;

@@ -81,3 +81,80 @@ impl Outbox for FileOutbox {
         Box::pin(async move { written.map_err(|error| DeliveryError::Unavailable { reason: reason(error) }) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use annals_shared::record::Channel;
+    use annals_shared::sort_key::Timestamp;
+
+    use super::*;
+
+    fn entry(text: &str) -> OutboxEntry {
+        OutboxEntry {
+            channel: Channel::Telegram,
+            chat_id: "42".into(),
+            text: text.into(),
+            ts: Timestamp::MIN,
+        }
+    }
+
+    fn texts(outbox: &FileOutbox) -> Vec<String> {
+        outbox.entries().into_iter().map(|entry| entry.text).collect()
+    }
+
+    async fn post(outbox: &FileOutbox, id: &str, text: &str) {
+        outbox.post(id, entry(text)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_reply_is_kept_once_also_behind_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("outbox.jsonl");
+        let outbox = FileOutbox::open(path.clone()).unwrap();
+        assert_eq!(texts(&outbox), [""; 0]);
+        for (id, text) in [("1", "one"), ("2", "two\nlines \u{2028} 🌱"), ("1", "one"), ("1", "another one")]
+        {
+            post(&outbox, id, text).await;
+        }
+        let kept = ["one", "two\nlines \u{2028} 🌱"];
+        assert_eq!(texts(&outbox), kept);
+        let outbox = FileOutbox::open(path).unwrap();
+        assert_eq!(texts(&outbox), kept);
+        post(&outbox, "2", "two").await;
+        assert_eq!(texts(&outbox), kept);
+    }
+
+    /// A crash may cut a line anywhere, also within a character. What stood before it, and what is posted behind it, the
+    /// cut one among them, is kept.
+    #[tokio::test]
+    async fn a_line_cut_anywhere_spoils_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = dir.path().join("whole.jsonl");
+        let outbox = FileOutbox::open(whole.clone()).unwrap();
+        post(&outbox, "1", "one").await;
+        let first = std::fs::read(&whole).unwrap().len();
+        post(&outbox, "2", "bean 🌱").await;
+        let bytes = std::fs::read(&whole).unwrap();
+        assert!(bytes.len() > first);
+
+        for cut in first..bytes.len() {
+            let path = dir.path().join(format!("cut-{cut}.jsonl"));
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            let outbox = FileOutbox::open(path.clone()).unwrap();
+            // Where the newline alone is missing, the line is whole.
+            let left = if cut == bytes.len() - 1 { 2 } else { 1 };
+            assert_eq!(texts(&outbox), ["one", "bean 🌱"][..left], "cut at {cut}");
+            post(&outbox, "2", "bean 🌱").await;
+            post(&outbox, "3", "three").await;
+            let outbox = FileOutbox::open(path).unwrap();
+            assert_eq!(texts(&outbox), ["one", "bean 🌱", "three"], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_empty_outbox() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = FileOutbox::open(dir.path().to_owned()).unwrap_err();
+        assert!(error.to_string().starts_with("cannot read"), "{error}");
+    }
+}

@@ -82,8 +82,12 @@ impl Ingress {
 
     /// Carries out a command, at once and beside any run.
     ///
-    /// `/new` and `/reset` append a boundary; the text behind `/new` is the new Session's first message.
+    /// `/new` and `/reset` append a boundary; the text behind `/new` is the new Session's first message. Under the id
+    /// of a message a command is no command but a later form of that message, as an edit to it is.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
+        if self.is_message(draft).await? {
+            return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
+        }
         let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
         let own = Draft { kind, asks: false, ..draft.clone() };
         let appended = self.history.append(&own).await?;
@@ -147,6 +151,13 @@ impl Ingress {
     pub async fn confirmed(&self, draft: &Draft, confirmation: Confirmation) -> Result<(), IngressError> {
         self.history.append_reply(&draft.chat, confirmation.reply).await?;
         Ok(())
+    }
+
+    /// Whether a message, and no command, is stored under the id of `draft`.
+    async fn is_message(&self, draft: &Draft) -> Result<bool, IngressError> {
+        let records = self.history.message(&draft.chat, &draft.key()).await?;
+        let first = records.iter().find(|record| record.key == draft.key());
+        Ok(first.is_some_and(|first| !matches!(first.kind, Kind::Boundary | Kind::Notice)))
     }
 
     async fn is_confirmed(&self, draft: &Draft, base: &SortKey) -> Result<bool, IngressError> {

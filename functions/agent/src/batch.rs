@@ -72,3 +72,90 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<String>) {
 fn deliveries(message: &SqsMessage) -> u32 {
     message.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse().ok()).unwrap_or(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const OWN: &str = "telegram:chat:42";
+    const OTHER: &str = "http:chat:app:c1";
+
+    fn turn(chat: &str, from: u64) -> String {
+        json!({"chat": chat, "from": format!("1763765920000#{from:020}")}).to_string()
+    }
+
+    /// A message of the queue, received for the `count`th time.
+    fn message(id: &str, body: &str, count: &str) -> Value {
+        json!({
+            "messageId": id, "receiptHandle": format!("receipt-{id}"), "body": body,
+            "attributes": {"ApproximateReceiveCount": count, "MessageGroupId": "g"}, "eventSource": "aws:sqs",
+        })
+    }
+
+    fn event(messages: &[Value]) -> SqsEvent {
+        serde_json::from_value(json!({"Records": messages})).unwrap()
+    }
+
+    #[test]
+    fn the_turns_of_a_chat_are_one_run_from_the_earliest_on() {
+        let (groups, unreadable) = group(event(&[
+            message("a", &turn(OWN, 7), "1"),
+            message("b", &turn(OTHER, 1), "1"),
+            message("c", &turn(OWN, 5), "3"),
+            message("d", &turn(OWN, 9), "2"),
+        ]));
+        assert_eq!((groups.len(), unreadable.len()), (2, 0));
+        let own = &groups[&OWN.parse().unwrap()];
+        assert_eq!(own.from.as_ref().unwrap().as_str(), "1763765920000#00000000000000000005");
+        assert_eq!(own.deliveries, 3, "of the one that came most often");
+        let receipt = |id: &str| (id.to_owned(), Some(format!("receipt-{id}")));
+        assert_eq!(own.messages, ["a", "c", "d"].map(receipt), "each is handed back, and made visible again");
+        let other = &groups[&OTHER.parse().unwrap()];
+        assert_eq!((other.deliveries, &other.messages[..]), (1, &[receipt("b")][..]));
+    }
+
+    #[test]
+    fn what_is_no_turn_is_a_failure_and_keeps_no_turn_from_running() {
+        let head = json!({"chat": OWN, "from": "!head"}).to_string();
+        let nobody = json!({"chat": "nonsense", "from": "1763765920000#7"}).to_string();
+        let mut without_body = message("none", "", "1");
+        without_body.as_object_mut().unwrap().remove("body");
+        let (groups, unreadable) = group(event(&[
+            message("text", "hello", "1"),
+            message("head", &head, "1"),
+            message("good", &turn(OWN, 7), "1"),
+            message("nobody", &nobody, "1"),
+            without_body,
+        ]));
+        assert_eq!(unreadable, ["text", "head", "nobody", "none"]);
+        assert_eq!(groups.len(), 1);
+        assert_eq!(groups[&OWN.parse().unwrap()].messages[0].0, "good");
+    }
+
+    #[test]
+    fn a_message_counts_its_deliveries_and_one_that_does_not_is_the_first() {
+        let counted = |attributes: Value| {
+            let mut message = message("a", &turn(OWN, 7), "1");
+            message["attributes"] = attributes;
+            let (groups, _) = group(event(&[message]));
+            groups[&OWN.parse().unwrap()].deliveries
+        };
+        for (attributes, deliveries) in [
+            (json!({"ApproximateReceiveCount": "1"}), 1),
+            (json!({"ApproximateReceiveCount": "15"}), 15),
+            (json!({"ApproximateReceiveCount": "many"}), 1),
+            (json!({}), 1),
+            (Value::Null, 1),
+        ] {
+            assert_eq!(counted(attributes.clone()), deliveries, "{attributes}");
+        }
+    }
+
+    #[test]
+    fn no_messages_are_no_runs() {
+        let (groups, unreadable) = group(event(&[]));
+        assert!(groups.is_empty() && unreadable.is_empty());
+    }
+}

@@ -48,15 +48,17 @@ impl Work<'_> {
     /// The context of this turn: without the unanswered messages that it does not cover, since its reply stands
     /// before them.
     pub(crate) fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
-        let all = context(&self.records, now, policy);
-        let later: HashSet<&SortKey> =
-            all.unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
-        if later.is_empty() {
-            return all;
+        let mut records = self.records.clone();
+        loop {
+            let seen = context(&records, now, policy);
+            let later: HashSet<&SortKey> =
+                seen.unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
+            if later.is_empty() {
+                return seen;
+            }
+            // Without what waits on one line, another may be in view, and wait as well.
+            records.retain(|record| !later.contains(&record.key.base()));
         }
-        let is_seen = |record: &&Record| !later.contains(&record.key.base());
-        let records: Vec<Record> = self.records.iter().filter(is_seen).cloned().collect();
-        context(&records, now, policy)
     }
 }
 

@@ -1,0 +1,183 @@
+//! Telegram: what a person says to the bot, and to each business that the bot answers for, are lines of their own,
+//! though they share a chat.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::support::model_api::texts_of;
+use crate::turns::assert_answered_once;
+use crate::updates::{Update, private};
+
+const CHAT: &str = "telegram:chat:42";
+
+/// What customer 42 writes to the business of a connection.
+fn business(connection: &str, id: i64, text: &str) -> Update {
+    private(42, id, text).kind("business_message").with("business_connection_id", json!(connection))
+}
+
+/// What the owner of that business writes to customer 42.
+fn owner(connection: &str, id: i64, text: &str) -> Update {
+    business(connection, id, text).with("from", json!({"id": 77, "is_bot": false, "first_name": "Olle"}))
+}
+
+/// Everything that a model request shows, of whatever role.
+fn shown(request: &Value) -> String {
+    ["system", "user", "assistant"].map(|role| texts_of(request, role).join("\n")).join("\n")
+}
+
+/// The connection and the quoted message of each reply that was sent, in order.
+fn sent(app: &TestApp) -> Vec<(Option<String>, Option<i64>)> {
+    app.telegram_api().sent().into_iter().map(|sent| (sent.business_connection_id, sent.reply_to)).collect()
+}
+
+fn on(connection: &str, id: i64) -> (Option<String>, Option<i64>) {
+    (Some(connection.to_owned()), Some(id))
+}
+
+#[tokio::test]
+async fn lines_of_one_chat_never_see_each_other() {
+    let app = TestApp::start().await;
+    let said = [
+        business("bc_a", 1, "honey one"),
+        private(42, 2, "secret one"),
+        business("bc_b", 3, "candle one"),
+        private(42, 4, "secret two"),
+        owner("bc_a", 5, "honey offer"),
+        business("bc_b", 6, "candle two"),
+        business("bc_a", 7, "honey two"),
+    ];
+    for update in said {
+        app.receive(update).await;
+        app.idle().await;
+    }
+    let requests = app.model().requests();
+    let asked: Vec<Vec<String>> = requests.iter().map(|request| texts_of(request, "user")).collect();
+    assert_eq!(
+        asked,
+        [
+            vec!["honey one"],
+            vec!["secret one"],
+            vec!["candle one"],
+            vec!["secret one", "secret two"],
+            vec!["candle one", "candle two"],
+            vec!["honey one", "honey offer", "honey two"],
+        ]
+    );
+    for request in &requests {
+        let lines = ["honey", "secret", "candle"].map(|word| shown(request).contains(word));
+        assert_eq!(lines.iter().filter(|is_shown| **is_shown).count(), 1, "{request}");
+    }
+    let own = |id| (None, Some(id));
+    assert_eq!(
+        sent(&app),
+        [on("bc_a", 1), own(2), on("bc_b", 3), own(4), on("bc_b", 6), on("bc_a", 7)],
+        "each over its own connection"
+    );
+    assert_eq!(app.history(CHAT).await.len(), 7 + 6, "the history has them all");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn lines_that_wait_at_once_get_a_reply_each() {
+    let app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "secret one")).await;
+    app.model().wait_for(1).await;
+    let waiting = [
+        business("bc_a", 2, "honey one"),
+        business("bc_b", 3, "candle one"),
+        private(42, 4, "secret two"),
+        business("bc_a", 5, "honey two"),
+        business("bc_b", 6, "candle two"),
+    ];
+    for update in waiting {
+        app.receive(update).await;
+    }
+    app.model().resume();
+    app.idle().await;
+
+    assert_eq!(app.model().count(), 4);
+    for request in app.model().requests() {
+        let lines = ["honey", "secret", "candle"].map(|word| shown(&request).contains(word));
+        assert_eq!(lines.iter().filter(|is_shown| **is_shown).count(), 1, "{request}");
+    }
+    assert_eq!(sent(&app), [(None, Some(1)), on("bc_a", 5), on("bc_b", 6), (None, Some(4))]);
+    assert_answered_once(&app.records(CHAT).await);
+    assert_eq!(
+        app.lines(CHAT).await,
+        [
+            "1 user: secret one",
+            "1/reply assistant: You said: secret one",
+            "2 user: honey one",
+            "3 user: candle one",
+            "4 user: secret two",
+            "4/reply assistant: You said: secret two",
+            "5 user: honey two",
+            "5/reply assistant: You said: honey one\nhoney two",
+            "6 user: candle two",
+            "6/reply assistant: You said: candle one\ncandle two",
+        ]
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_context_is_that_of_the_line_last_spoken_on() {
+    let app = TestApp::start().await;
+    for update in [business("bc_a", 1, "honey"), private(42, 2, "secret"), business("bc_b", 3, "candle")] {
+        app.receive(update).await;
+    }
+    app.idle().await;
+    assert_eq!(app.context_lines(CHAT).await, ["3 user: candle", "3/reply assistant: You said: candle"]);
+    app.receive(private(42, 4, "secret two")).await;
+    app.idle().await;
+    assert_eq!(
+        app.context_lines(CHAT).await,
+        [
+            "2 user: secret",
+            "2/reply assistant: You said: secret",
+            "4 user: secret two",
+            "4/reply assistant: You said: secret two",
+        ]
+    );
+    app.receive(owner("bc_a", 5, "honey offer")).await;
+    assert_eq!(
+        app.context_lines(CHAT).await,
+        ["1 user: honey", "1/reply assistant: You said: honey", "5 user: honey offer"]
+    );
+    app.finish().await;
+}
+
+/// Where one line's Session starts says nothing of another's, which may have begun long before.
+#[tokio::test]
+async fn a_lines_session_reaches_back_beyond_anothers() {
+    let app = TestApp::start().await;
+    let said = [
+        (0, business("bc_a", 1, "honey one")),
+        (40, business("bc_a", 2, "honey two")),
+        (80, business("bc_a", 3, "honey three")),
+        (81, private(42, 4, "secret")),
+        (120, business("bc_a", 5, "honey four")),
+        (121, private(42, 6, "secret two")),
+    ];
+    let mut now = 0;
+    for (hour, update) in said {
+        app.clock().advance(Duration::from_hours(hour - now));
+        now = hour;
+        app.receive(update.at(i64::try_from(hour).unwrap() * 3600)).await;
+        app.idle().await;
+    }
+    let requests = app.model().requests();
+    let asked: Vec<Vec<String>> = requests[3..].iter().map(|request| texts_of(request, "user")).collect();
+    assert_eq!(
+        asked,
+        [
+            vec!["secret"],
+            vec!["honey one", "honey two", "honey three", "honey four"],
+            vec!["secret", "secret two"],
+        ]
+    );
+    app.finish().await;
+}

@@ -1,0 +1,57 @@
+//! One chat may be spoken in by more doors than one: each is answered by its own.
+
+use serde_json::{Value, json};
+
+use crate::app::{OPS_KEY, TestApp, chat_path, text_of, wait_until};
+use crate::support::model_api::texts_of;
+use crate::turns::assert_answered_once;
+use crate::updates::{START, private};
+
+const CHAT: &str = "telegram:chat:42";
+
+/// A turn runs; two Telegram messages (of seconds 2 and 4) and an admin's HTTP post, of `ts`, wait behind it.
+async fn wait_at_once(ts: i64) -> (TestApp, Value) {
+    let app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "one")).await;
+    app.model().wait_for(1).await;
+    app.receive(private(42, 2, "two")).await;
+    app.receive(private(42, 4, "four")).await;
+    let body = json!({"userId": "olle", "text": "by HTTP", "messageId": "h", "ts": ts});
+    let path = format!("{}?wait=25", chat_path(CHAT, "messages"));
+    let (answer, ()) = tokio::join!(app.as_time_passes(app.post(&path, OPS_KEY, &body)), async {
+        wait_until("the post is stored", async || app.records(CHAT).await.len() == 4).await;
+        app.model().resume();
+    });
+    app.idle().await;
+    assert_eq!(answer.status, 200, "the reply was waited for: {answer:?}");
+    (app, answer.body["reply"].clone())
+}
+
+async fn check(ts: i64, listed: [&str; 7]) {
+    let (app, reply) = wait_at_once(ts).await;
+    assert_eq!((&reply["id"], text_of(&reply).as_str()), (&json!("h/reply"), "You said: by HTTP"));
+    assert_eq!(reply["metadata"]["channel"], "http");
+    let sent = app.telegram_api().sent();
+    let received: Vec<_> = sent.iter().map(|sent| (sent.text.as_str(), sent.reply_to)).collect();
+    assert_eq!(received, [("You said: one", Some(1)), ("You said: two\nfour", Some(4))]);
+    assert_eq!(app.model().count(), 3);
+    let history = app.history(CHAT).await;
+    let ids: Vec<&str> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, listed);
+    assert_answered_once(&app.records(CHAT).await);
+    // No turn sees what another is to answer.
+    let telegrams = &app.model().requests()[if listed[2] == "h" { 2 } else { 1 }];
+    assert_eq!(texts_of(telegrams, "user").iter().rev().take(2).collect::<Vec<_>>(), ["four", "two"]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_post_between_two_telegram_messages_is_answered_by_its_own_door() {
+    check(1000 * START + 3000, ["1", "1/reply", "2", "h", "h/reply", "4", "4/reply"]).await;
+}
+
+#[tokio::test]
+async fn a_post_before_telegram_messages_is_answered_by_its_own_door() {
+    check(1000 * START + 1500, ["1", "1/reply", "h", "h/reply", "2", "4", "4/reply"]).await;
+}
