@@ -237,7 +237,7 @@ impl Agent {
         };
         let answered = tokio::select! {
             answered = self.ask(question) => answered,
-            () = self.keep_typing(&newest) => Err(ModelError::Empty),
+            () = self.keep_typing(work, &newest) => Err(ModelError::Empty),
         };
         let (kind, message) = match answered {
             Ok(answer) => (Kind::Normal, message_of(answer)),
@@ -298,12 +298,20 @@ impl Agent {
         }
     }
 
-    /// Shows the typing indicator for as long as it is polled.
-    async fn keep_typing(&self, to: &Record) {
+    /// Shows the typing indicator for as long as it is polled, where the platform takes anything for the chat.
+    async fn keep_typing(&self, work: &Work<'_>, to: &Record) {
         loop {
-            self.deliverer.show_typing(to).await;
+            if self.blocked(work, to).is_none() {
+                self.deliverer.show_typing(to).await;
+            }
             self.clock.sleep(TYPING_INTERVAL).await;
         }
+    }
+
+    /// Why the platform takes nothing for the chat of `to`, as far as is known.
+    fn blocked<'a>(&self, work: &Work<'a>, to: &Record) -> Option<&'a DeliveryFailure> {
+        let lease: &'a Lease = work.lease;
+        lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, self.clock.now()))
     }
 
     /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or has not
@@ -318,9 +326,7 @@ impl Agent {
         if !self.deliverer.reaches(to.channel) {
             return Ok(Reached::Unknown);
         }
-        if let Some(blocked) =
-            work.lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, self.clock.now()))
-        {
+        if let Some(blocked) = self.blocked(work, to) {
             self.history.note_delivery_failure(reply, blocked).await?;
             return Ok(Reached::Unknown);
         }
