@@ -3,11 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use annals_shared::channel::lark::bot as lark;
-use annals_shared::channel::telegram::bot as telegram;
+use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
-    AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, api_keys, lark_settings, retention,
-    telegram_settings,
+    AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, api_keys, channel_settings, retention,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -39,12 +37,10 @@ pub struct LocalConfig {
     pub uses_dev_key: bool,
     /// Telegram, if it is set up.
     pub telegram: Option<TelegramConfig>,
-    /// How Telegram's messages are read.
-    pub telegram_settings: telegram::Settings,
     /// Lark, if it is set up.
     pub lark: Option<LarkConfig>,
-    /// How Lark's messages are read.
-    pub lark_settings: lark::Settings,
+    /// How every channel's messages are read.
+    pub channel_settings: Settings,
 }
 
 impl LocalConfig {
@@ -89,9 +85,8 @@ impl LocalConfig {
             uses_dev_key: api_keys.is_none(),
             api_keys: api_keys.unwrap_or_else(dev_key),
             telegram,
-            telegram_settings: telegram_settings(env)?,
             lark,
-            lark_settings: lark_settings(env)?,
+            channel_settings: channel_settings(env)?,
         })
     }
 

@@ -77,7 +77,7 @@ impl Program {
                 let client =
                     LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?;
                 let surroundings = (lark.group_context > 0).then(|| {
-                    let settings = config.lark_settings.clone();
+                    let settings = config.channel_settings.clone();
                     Surroundings::new(client.clone(), lark.app_id.clone(), settings, lark.group_context)
                 });
                 let identity = annals_lark::Identity::asked_for(
@@ -117,7 +117,7 @@ impl Program {
         let telegram = annals_telegram::router(Telegram {
             ingress: ingress.clone(),
             deliverer: confirmer.clone(),
-            settings: config.telegram_settings,
+            settings: config.channel_settings.clone(),
             secret: telegram_secret,
             identity,
             clock: clock.clone(),
@@ -125,7 +125,7 @@ impl Program {
         let lark = annals_lark::router(Lark {
             ingress: ingress.clone(),
             deliverer: confirmer,
-            settings: config.lark_settings,
+            settings: config.channel_settings,
             verification_token: lark_token,
             encrypt_key: lark_key,
             identity: lark_identity,

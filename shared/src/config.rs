@@ -17,7 +17,7 @@ use crate::model::{ModelChoice, ModelSettings};
 /// The longest time that a setting may name.
 const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 
-pub use channels::{LarkConfig, TelegramConfig, lark_settings, telegram_settings};
+pub use channels::{LarkConfig, TelegramConfig, channel_settings};
 
 /// Where settings come from: the process's environment, or a test's table.
 #[derive(Clone, Copy)]

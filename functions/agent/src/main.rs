@@ -10,7 +10,7 @@ use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, lark_settings, process_env,
+    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, channel_settings, process_env,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::model::Model;
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Error> {
     };
     let surroundings = match &lark {
         Some((client, app_id, limit @ 1..)) => {
-            Some(Surroundings::new(client.clone(), app_id.clone(), lark_settings(env)?, *limit))
+            Some(Surroundings::new(client.clone(), app_id.clone(), channel_settings(env)?, *limit))
         }
         _ => None,
     };

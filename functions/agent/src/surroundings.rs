@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use annals_shared::channel::lark::bot::{Bot, Settings};
+use annals_shared::channel::lark::bot::Bot;
 use annals_shared::channel::lark::client::{Client, SendError};
 use annals_shared::channel::lark::listed::{from_listed, is_merge_forward, with_children};
+use annals_shared::channel::settings::Settings;
 use annals_shared::history::{History, HistoryError, Seen};
 use annals_shared::record::{Channel, Draft, Record};
 use annals_shared::sort_key::SortKey;

@@ -11,11 +11,12 @@ mod recall;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_shared::channel::lark::bot::{Bot, Settings};
+use annals_shared::channel::lark::bot::Bot;
 use annals_shared::channel::lark::client::{Client, SendError};
 use annals_shared::channel::lark::listed::with_children;
 use annals_shared::channel::lark::parse::{self, Incoming};
 use annals_shared::channel::lark::verify::{Secrets, Signature, Verified, verify};
+use annals_shared::channel::settings::Settings;
 use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::HistoryError;

@@ -6,7 +6,7 @@ use annals_lark::{Identity, Lark, WEBHOOK_PATIENCE, router};
 use annals_shared::aws;
 use annals_shared::channel::lark::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, Env, LarkConfig, StoreConfig, lark_settings, process_env};
+use annals_shared::config::{ConfigError, Env, LarkConfig, StoreConfig, channel_settings, process_env};
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::Ingress;
 use annals_shared::telemetry;
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Error> {
     telemetry::init_json();
     let env = Env::new(&process_env);
     let store = StoreConfig::from_env(env)?;
-    let settings = lark_settings(env)?;
+    let settings = channel_settings(env)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let config = LarkConfig::from_env(env)?.ok_or_else(|| ConfigError::new("LARK_APP_ID", "is not set"))?;
     let clock = Clock::system();

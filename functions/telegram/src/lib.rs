@@ -9,7 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_shared::channel::telegram::bot::{Bot, Settings};
+use annals_shared::channel::settings::Settings;
+use annals_shared::channel::telegram::bot::Bot;
 use annals_shared::channel::telegram::client::{Client, SendError};
 use annals_shared::channel::telegram::parse::{self, Incoming};
 use annals_shared::channel::telegram::verify::{SECRET_HEADER, secret_matches};

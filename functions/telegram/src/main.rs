@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annals_shared::aws;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, Env, StoreConfig, TelegramConfig, process_env, telegram_settings};
+use annals_shared::config::{ConfigError, Env, StoreConfig, TelegramConfig, channel_settings, process_env};
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::Ingress;
 use annals_shared::telemetry;
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Error> {
     telemetry::init_json();
     let env = Env::new(&process_env);
     let store = StoreConfig::from_env(env)?;
-    let settings = telegram_settings(env)?;
+    let settings = channel_settings(env)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let config =
         TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new("TELEGRAM_BOT_TOKEN", "is not set"))?;

@@ -3,8 +3,7 @@
 use secrecy::SecretString;
 
 use super::{ConfigError, Env, agent_id};
-use crate::channel::lark::bot as lark;
-use crate::channel::telegram::bot::{self as telegram, DmScope, GroupActivation};
+use crate::channel::settings::{DmScope, GroupActivation, Settings};
 
 /// Telegram's secrets and settings.
 #[derive(Clone, Debug)]
@@ -36,15 +35,6 @@ impl TelegramConfig {
         let api_base = env.optional("TELEGRAM_API_BASE").unwrap_or_else(|| "https://api.telegram.org".into());
         Ok(Some(Self { token: token.into(), bot_id, secret: secret.into(), api_base }))
     }
-}
-
-/// How Telegram's messages are read: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
-pub fn telegram_settings(env: Env<'_>) -> Result<telegram::Settings, ConfigError> {
-    Ok(telegram::Settings {
-        agent_id: agent_id(env)?,
-        group_activation: group_activation(env)?,
-        dm_scope: dm_scope(env)?,
-    })
 }
 
 /// Lark's secrets and settings.
@@ -90,22 +80,18 @@ impl LarkConfig {
     }
 }
 
-/// How Lark's messages are read: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
-pub fn lark_settings(env: Env<'_>) -> Result<lark::Settings, ConfigError> {
-    Ok(lark::Settings {
+/// How every channel's messages are read: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
+pub fn channel_settings(env: Env<'_>) -> Result<Settings, ConfigError> {
+    let activations = [("mention", GroupActivation::Mention), ("always", GroupActivation::Always)];
+    Ok(Settings {
         agent_id: agent_id(env)?,
-        group_activation: group_activation(env)?,
-        dm_scope: dm_scope(env)?,
+        group_activation: env.choice("GROUP_ACTIVATION", &activations, &GroupActivation::Mention)?,
+        dm_scope: env.choice(
+            "DM_SCOPE",
+            &[("chat", DmScope::Chat), ("user", DmScope::User)],
+            &DmScope::Chat,
+        )?,
     })
-}
-
-fn group_activation(env: Env<'_>) -> Result<GroupActivation, ConfigError> {
-    let choices = [("mention", GroupActivation::Mention), ("always", GroupActivation::Always)];
-    env.choice("GROUP_ACTIVATION", &choices, &GroupActivation::Mention)
-}
-
-fn dm_scope(env: Env<'_>) -> Result<DmScope, ConfigError> {
-    env.choice("DM_SCOPE", &[("chat", DmScope::Chat), ("user", DmScope::User)], &DmScope::Chat)
 }
 
 fn all_or_none<const N: usize>(env: Env<'_>, names: [&str; N]) -> Result<Option<[String; N]>, ConfigError> {

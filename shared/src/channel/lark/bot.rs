@@ -1,6 +1,4 @@
-//! The bot that events are for, and the settings by which they are read.
-
-pub use crate::channel::telegram::bot::{DmScope, GroupActivation};
+//! The bot that events are for.
 
 /// The bot that the events are for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,15 +15,4 @@ impl Bot {
     pub(super) fn is(&self, id: &str) -> bool {
         [&self.app_id, &self.open_id].into_iter().any(|own| own.as_deref() == Some(id))
     }
-}
-
-/// The settings that parsing depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// `AGENT_ID`.
-    pub agent_id: String,
-    /// `GROUP_ACTIVATION`.
-    pub group_activation: GroupActivation,
-    /// `DM_SCOPE`.
-    pub dm_scope: DmScope,
 }

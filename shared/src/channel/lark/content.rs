@@ -10,10 +10,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 
-use super::event::{Body, Message, View};
+use super::event::{Body, Message};
 use super::mention::Mentions;
 use super::readable;
 use super::rich_text;
+use crate::channel::view::View;
 use crate::message::Part;
 use crate::sort_key::{MessageId, Timestamp};
 

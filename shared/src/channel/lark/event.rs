@@ -14,88 +14,17 @@
 
 use serde_json::{Map, Value};
 
+use crate::channel::view::View;
+
 use super::mention::Mentions;
-use crate::sort_key::{MAX_MESSAGE_ID_BYTES, MessageId, Timestamp};
+use crate::sort_key::{MessageId, Timestamp};
 
 /// The type of an event that brings a message, in schema 2.
 pub(super) const RECEIVED: &str = "im.message.receive_v1";
 /// The type of an event that brings a message, in schema 1.
 pub(super) const RECEIVED_V1: &str = "message";
 
-/// A JSON object of Lark's.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct View<'a>(&'a Map<String, Value>);
-
-impl<'a> View<'a> {
-    /// `value`, if it is an object.
-    pub(super) fn of(value: &'a Value) -> Option<Self> {
-        value.as_object().map(Self)
-    }
-
-    /// `map`, looked at.
-    pub(super) fn of_map(map: &'a Map<String, Value>) -> Self {
-        Self(map)
-    }
-
-    /// The object itself.
-    pub(super) fn map(self) -> &'a Map<String, Value> {
-        self.0
-    }
-
-    /// The field, if it says anything: `null`, `false` and `""` are as good as absent.
-    pub(super) fn raw(self, name: &str) -> Option<&'a Value> {
-        let says = |value: &&Value| match value {
-            Value::Null | Value::Bool(false) => false,
-            Value::String(text) => !text.is_empty(),
-            _ => true,
-        };
-        self.0.get(name).filter(says)
-    }
-
-    /// Whether the field says anything.
-    pub(super) fn has(self, name: &str) -> bool {
-        self.raw(name).is_some()
-    }
-
-    /// The field, if it is a non-empty string.
-    pub(super) fn text(self, name: &str) -> Option<&'a str> {
-        self.raw(name)?.as_str()
-    }
-
-    /// The field as written, if it is a non-empty string or a number.
-    pub(super) fn scalar(self, name: &str) -> Option<String> {
-        match self.raw(name)? {
-            Value::Number(number) => Some(number.to_string()),
-            Value::String(text) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    /// The field, if it can be part of a key: a string of 1 to 256 bytes without control characters.
-    pub(super) fn id(self, name: &str) -> Option<&'a str> {
-        self.text(name).filter(|id| id.len() <= MAX_MESSAGE_ID_BYTES && !id.chars().any(char::is_control))
-    }
-
-    /// Whether the field is `true`.
-    pub(super) fn flag(self, name: &str) -> bool {
-        self.raw(name) == Some(&Value::Bool(true))
-    }
-
-    /// The field, if it is an object.
-    pub(super) fn object(self, name: &str) -> Option<Self> {
-        Self::of(self.raw(name)?)
-    }
-
-    /// The field, if it is a list.
-    pub(super) fn list(self, name: &str) -> Option<&'a [Value]> {
-        self.raw(name)?.as_array().map(Vec::as_slice)
-    }
-
-    /// The objects of the field, if it is a list.
-    pub(super) fn objects(self, name: &str) -> impl Iterator<Item = View<'a>> {
-        self.list(name).unwrap_or_default().iter().filter_map(View::of)
-    }
-
+impl View<'_> {
     /// The field, if it is a time.
     ///
     /// Lark writes milliseconds as a string; some events write microseconds, and some senders seconds. The digits

@@ -4,9 +4,10 @@
 //! unless `GROUP_ACTIVATION=always`; `@_all` addresses nobody. No message of a bot ever asks, so that two bots never
 //! talk to each other without end. Whether a message replies to one of the bot's is not in its event.
 
-use super::bot::{Bot, GroupActivation, Settings};
+use super::bot::Bot;
 use super::content::Content;
 use super::event::Message;
+use crate::channel::settings::{GroupActivation, Settings};
 use crate::command::{self, Command};
 
 /// Whether `message`, which says `content`, asks `bot` for an answer.

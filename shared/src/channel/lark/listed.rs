@@ -14,10 +14,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::bot::{Bot, GroupActivation, Settings};
+use super::bot::Bot;
 use super::content::{self, Content, bracketed, rfc3339};
-use super::event::{Message, View};
+use super::event::Message;
 use super::{gate, parse};
+use crate::channel::settings::{GroupActivation, Settings};
+use crate::channel::view::View;
 use crate::message::Part;
 use crate::record::Draft;
 

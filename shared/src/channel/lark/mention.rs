@@ -8,7 +8,8 @@
 use serde_json::Value;
 
 use super::bot::Bot;
-use super::event::{View, user_ids};
+use super::event::user_ids;
+use crate::channel::view::View;
 
 /// What stands in a text for everybody, with or without an entry in `mentions`.
 const ALL: &str = "@_all";

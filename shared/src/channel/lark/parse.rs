@@ -11,10 +11,12 @@
 
 use serde_json::{Value, json};
 
-use super::bot::{Bot, DmScope, Settings};
+use super::bot::Bot;
 use super::content::Content;
-use super::event::{Envelope, Message, RECEIVED, RECEIVED_V1, View, user_ids};
+use super::event::{Envelope, Message, RECEIVED, RECEIVED_V1, user_ids};
 use super::{gate, metadata};
+use crate::channel::settings::{DmScope, Settings};
+use crate::channel::view::View;
 use crate::chat_key::{ChatKey, KeyError, Place};
 use crate::command::Command;
 use crate::message::Role;

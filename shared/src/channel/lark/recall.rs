@@ -9,9 +9,10 @@
 
 use serde_json::Value;
 
-use super::bot::Settings;
-use super::event::{Message, View};
+use super::event::Message;
 use super::parse;
+use crate::channel::settings::Settings;
+use crate::channel::view::View;
 use crate::chat_key::ChatKey;
 use crate::message::{Part, Role};
 use crate::record::{Draft, Kind, Record};

@@ -11,9 +11,9 @@
 use serde_json::{Map, Value};
 
 use super::content::{File, Piece, bracketed};
-use super::event::View;
 use super::mention::Mentions;
 use super::readable;
+use crate::channel::view::View;
 
 /// The languages that a body is taken in, the first that is there.
 const LANGUAGES: &[&str] = &["zh_cn", "en_us", "ja_jp", "zh_hk", "zh_tw"];

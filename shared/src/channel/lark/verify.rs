@@ -22,7 +22,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::event::View;
+use crate::channel::view::View;
 
 /// The header that carries the signature, in lower-case hex.
 pub const SIGNATURE_HEADER: &str = "x-lark-signature";

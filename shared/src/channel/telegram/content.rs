@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::event;
 use super::readable::{self, person_name, rich_text};
-use super::update::View;
+use crate::channel::view::View;
 use crate::message::{Part, PartView};
 
 /// The parts of a message, and whether it is a service message.
@@ -210,7 +210,7 @@ fn spoken(field: &str, value: &Value, message: View<'_>) -> Option<String> {
     };
     Some(match field {
         "checklist" => {
-            let tasks = view.list("tasks").map(|task| {
+            let tasks = view.objects("tasks").map(|task| {
                 let mark = if task.has("completion_date") { 'x' } else { ' ' };
                 format!("[{mark}] {}", task.text("text").unwrap_or_default())
             });
@@ -244,8 +244,10 @@ fn spoken(field: &str, value: &Value, message: View<'_>) -> Option<String> {
         "paid_media" => format!("[paid media: {} stars]", view.scalar("star_count").unwrap_or_default()),
         "poll" => {
             let head = if view.text("type") == Some("quiz") { "quiz" } else { "poll" };
-            let options =
-                view.list("options").filter_map(|option| option.text("text")).map(|text| format!("- {text}"));
+            let options = view
+                .objects("options")
+                .filter_map(|option| option.text("text"))
+                .map(|text| format!("- {text}"));
             let head = lines(head, &["question", "description"]);
             let explanation = view.text("explanation").map(str::to_owned);
             std::iter::once(head).chain(options).chain(explanation).collect::<Vec<_>>().join("\n")

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::readable;
-use super::update::View;
+use crate::channel::view::View;
 
 /// The fields of a message that make it a service message, and what each says.
 ///

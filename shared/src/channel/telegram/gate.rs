@@ -6,10 +6,12 @@
 
 use serde_json::Value;
 
-use super::bot::{Bot, GroupActivation, Settings};
+use super::bot::Bot;
 use super::event;
 use super::readable::rich_text;
-use super::update::{ChatType, Entity, Flavour, View, entities};
+use super::update::{ChatType, Entity, Flavour, entities};
+use crate::channel::settings::{GroupActivation, Settings};
+use crate::channel::view::View;
 use crate::command;
 
 /// `GroupAnonymousBot`: stands in for an administrator who writes in a group's name.

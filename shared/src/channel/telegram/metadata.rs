@@ -17,7 +17,8 @@ use super::content::Content;
 use super::event;
 use super::gate;
 use super::readable::{self, person_name};
-use super::update::{ChatType, Flavour, View, entities};
+use super::update::{ChatType, Flavour, entities};
+use crate::channel::view::View;
 use crate::sort_key::Timestamp;
 
 /// How much of a message replied to is repeated, in characters. The whole of it is in the history.

@@ -13,10 +13,12 @@
 
 use serde_json::Value;
 
-use super::bot::{Bot, DmScope, Settings};
+use super::bot::Bot;
 use super::content::Content;
-use super::update::{ChatType, Flavour, UpdateKind, View};
+use super::update::{ChatType, Flavour, UpdateKind};
 use super::{gate, metadata};
+use crate::channel::settings::{DmScope, Settings};
+use crate::channel::view::View;
 use crate::chat_key::{ChatKey, KeyError};
 use crate::command::{self, Command};
 use crate::message::Role;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::update::View;
+use crate::channel::view::View;
 
 /// Fields whose strings are shown to people.
 const READABLE: &[&str] = &[

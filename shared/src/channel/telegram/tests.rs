@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::bot::{Bot, DmScope, GroupActivation, Settings};
+use super::bot::Bot;
 use super::parse::{Incoming, parse};
+use crate::channel::settings::{DmScope, GroupActivation, Settings};
 use crate::message::PartView;
 use crate::record::Draft;
 

@@ -7,71 +7,7 @@
 //! Source: [`Update`](https://core.telegram.org/bots/api#update),
 //! [`Message`](https://core.telegram.org/bots/api#message).
 
-use serde_json::{Map, Value};
-
-/// A JSON object of Telegram's.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct View<'a>(&'a Map<String, Value>);
-
-impl<'a> View<'a> {
-    /// `value`, if it is an object.
-    pub(super) fn of(value: &'a Value) -> Option<Self> {
-        value.as_object().map(Self)
-    }
-
-    /// The fields, in their order.
-    pub(super) fn fields(self) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
-    }
-
-    /// The field, if it says anything: `null` and `false` are as good as absent.
-    pub(super) fn raw(self, name: &str) -> Option<&'a Value> {
-        self.0.get(name).filter(|value| !matches!(value, Value::Null | Value::Bool(false)))
-    }
-
-    /// Whether the field says anything.
-    pub(super) fn has(self, name: &str) -> bool {
-        self.raw(name).is_some()
-    }
-
-    /// The field, if it is a non-empty string.
-    pub(super) fn text(self, name: &str) -> Option<&'a str> {
-        self.raw(name)?.as_str().filter(|text| !text.is_empty())
-    }
-
-    /// The field, if it is a whole number, also one written as a string.
-    pub(super) fn int(self, name: &str) -> Option<i64> {
-        match self.raw(name)? {
-            Value::Number(number) => number.as_i64(),
-            Value::String(digits) => digits.parse().ok(),
-            _ => None,
-        }
-    }
-
-    /// The field as written, if it is a non-empty string or a number.
-    pub(super) fn scalar(self, name: &str) -> Option<String> {
-        match self.raw(name)? {
-            Value::Number(number) => Some(number.to_string()),
-            Value::String(text) if !text.is_empty() => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    /// Whether the field is `true`.
-    pub(super) fn flag(self, name: &str) -> bool {
-        self.raw(name) == Some(&Value::Bool(true))
-    }
-
-    /// The field, if it is an object.
-    pub(super) fn object(self, name: &str) -> Option<Self> {
-        Self::of(self.raw(name)?)
-    }
-
-    /// The objects of the field, if it is a list.
-    pub(super) fn list(self, name: &str) -> impl Iterator<Item = View<'a>> {
-        self.raw(name).and_then(Value::as_array).into_iter().flatten().filter_map(View::of)
-    }
-}
+use crate::channel::view::View;
 
 /// What a field of an update is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +124,7 @@ pub(super) struct Entity<'a> {
 pub(super) fn entities(message: View<'_>) -> impl Iterator<Item = Entity<'_>> {
     [("text", "entities"), ("caption", "caption_entities")].into_iter().flat_map(move |(text, entities)| {
         let text = message.text(text).unwrap_or_default();
-        message.list(entities).filter_map(move |view| {
+        message.objects(entities).filter_map(move |view| {
             let offset = usize::try_from(view.int("offset")?).ok()?;
             let length = usize::try_from(view.int("length")?).ok()?;
             let words = utf16_slice(text, offset, length)?;
@@ -247,7 +183,7 @@ mod tests {
         assert_eq!(view.int("big"), None);
         assert!(!view.has("on") && !view.has("none") && view.has("photo"));
         assert!(view.object("chat").is_none());
-        assert_eq!(view.list("photo").count(), 0);
-        assert_eq!(view.list("list").count(), 1);
+        assert_eq!(view.objects("photo").count(), 0);
+        assert_eq!(view.objects("list").count(), 1);
     }
 }
