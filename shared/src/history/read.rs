@@ -19,6 +19,9 @@ pub const MAX_PAGE: usize = 200;
 /// The most text that a page has, in bytes; an answer of Lambda ends at 6 MB, and JSON escapes some.
 const MAX_PAGE_BYTES: usize = 3 * 1024 * 1024;
 
+/// How many large bodies a page fetches before it looks whether they fill it.
+const BODIES_AT_ONCE: usize = 16;
+
 /// How many names a chat may have had; a longer chain can only be a loop.
 pub(super) const MAX_NAMES: usize = 8;
 
@@ -128,10 +131,15 @@ impl History {
         let newest_first = matches!(position, Position::Newest | Position::Before(_));
         let mut records = Vec::new();
         // One more than the page has tells whether there is anything further.
-        for (name, span) in spans(&names, position) {
+        'spans: for (name, span) in spans(&names, position) {
             let left = limit + 1 - records.len();
             let items = self.table.query(&partition(name), &Span { limit: Some(left), ..span }).await?;
-            records.extend(self.records(&items).await?);
+            for items in items.chunks(BODIES_AT_ONCE) {
+                records.extend(self.records(items).await?);
+                if how_many_fit(&records) < records.len() {
+                    break 'spans;
+                }
+            }
             if records.len() > limit {
                 break;
             }
