@@ -76,10 +76,9 @@ impl Program {
             Some(lark) => {
                 let client =
                     LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?;
-                let surroundings = (lark.group_context > 0).then(|| {
-                    let settings = config.channel_settings.clone();
-                    Surroundings::new(client.clone(), lark.app_id.clone(), settings, lark.group_context)
-                });
+                let settings = config.channel_settings.clone();
+                let surroundings =
+                    Surroundings::new(client.clone(), lark.app_id.clone(), settings, lark.group_context);
                 let identity = annals_lark::Identity::asked_for(
                     lark.app_id,
                     client.clone().with_patience(annals_lark::WEBHOOK_PATIENCE),

@@ -38,10 +38,10 @@ async fn main() -> Result<(), Error> {
         None => None,
     };
     let surroundings = match &lark {
-        Some((client, app_id, limit @ 1..)) => {
-            Some(Surroundings::new(client.clone(), app_id.clone(), channel_settings(env)?, *limit))
+        Some((client, app_id, limit)) => {
+            Surroundings::new(client.clone(), app_id.clone(), channel_settings(env)?, *limit)
         }
-        _ => None,
+        None => None,
     };
     let telegram = match TelegramConfig::from_env(env)? {
         Some(telegram) => Some(Client::new(&telegram.api_base, telegram.token, clock.clone())?),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use annals_shared::channel::lark::bot::Bot;
 use annals_shared::channel::lark::client::{Client, SendError};
 use annals_shared::channel::lark::listed::{from_listed, is_merge_forward, with_children};
-use annals_shared::channel::settings::Settings;
+use annals_shared::channel::settings::{GroupActivation, Settings};
 use annals_shared::history::{History, HistoryError, Seen};
 use annals_shared::record::{Channel, Draft, Record};
 use annals_shared::sort_key::SortKey;
@@ -25,9 +25,11 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// The newest `limit` messages (`LARK_GROUP_CONTEXT`) by `client`, read by `settings`.
-    pub fn new(client: Client, app_id: String, settings: Settings, limit: usize) -> Self {
-        Self { client, app_id, settings, limit, open_id: Arc::default() }
+    /// The newest `limit` messages (`LARK_GROUP_CONTEXT`) by `client`, read by `settings`. `None` where none are to be
+    /// fetched: by the limit, or since every message of a group comes as an event that asks.
+    pub fn new(client: Client, app_id: String, settings: Settings, limit: usize) -> Option<Self> {
+        let is_wanted = limit > 0 && settings.group_activation == GroupActivation::Mention;
+        is_wanted.then(|| Self { client, app_id, settings, limit, open_id: Arc::default() })
     }
 
     /// Appends what was said around the newest unanswered message of `seen` and is not in it; answers whether there

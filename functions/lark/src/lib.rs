@@ -32,6 +32,8 @@ use axum::{Json, Router};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 /// The longest webhook body taken.
 const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
@@ -39,6 +41,10 @@ const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 /// How long a call of Lark's API may wait for its rate limit while the webhook waits for its answer: Lark gives it
 /// three seconds.
 pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long one question to Lark's API may take in all there. What is not answered by then is asked again when Lark
+/// delivers the event again.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the webhook needs.
 pub struct Lark {
@@ -82,7 +88,8 @@ impl Identity {
         let Some(client) = self.client.as_ref().filter(|_| named) else {
             return Ok(Bot { app_id, open_id: self.open_id.get().cloned() });
         };
-        match self.open_id.get_or_try_init(async || Ok(client.bot_info().await?.open_id)).await {
+        let ask = async || Ok(client.bot_info().await?.open_id);
+        match timeout(WEBHOOK_TIMEOUT, self.open_id.get_or_try_init(ask)).await? {
             Ok(open_id) => Ok(Bot { app_id, open_id: Some(open_id.clone()) }),
             Err(error) if SendError::is_permanent(&error) => {
                 // Not kept: somebody may be about to correct the app's settings.
@@ -103,6 +110,8 @@ enum WebhookError {
     History(#[from] HistoryError),
     #[error("Lark does not tell what the event leaves out: {0}")]
     Lark(#[from] SendError),
+    #[error("Lark does not tell in time what the event leaves out")]
+    Late(#[from] Elapsed),
     #[error(transparent)]
     Parse(#[from] parse::ParseError),
 }
@@ -202,7 +211,7 @@ impl Lark {
         let (Some(client), Some(message_id)) = (&self.identity.client, parse::missing_thread(&event)) else {
             return Ok(event);
         };
-        let items = asked(client.get_message(message_id.as_str()).await)?;
+        let items = asked(client.get_message(message_id.as_str())).await?;
         let thread_id = items.first().and_then(|item| item.get("thread_id")).and_then(Value::as_str);
         Ok(match thread_id {
             Some(thread_id) => parse::with_thread(event, thread_id),
@@ -213,14 +222,16 @@ impl Lark {
     /// A message that holds others, with them.
     async fn with_forwarded(&self, draft: Draft) -> Result<Draft, WebhookError> {
         let Some(client) = &self.identity.client else { return Ok(draft) };
-        let items = asked(client.get_message(draft.message_id.as_str()).await)?;
+        let items = asked(client.get_message(draft.message_id.as_str())).await?;
         Ok(with_children(draft, &items))
     }
 }
 
-/// What the API gave; nothing where it refuses for good, so that a missing permission holds no message back.
-fn asked(answer: Result<Vec<Value>, SendError>) -> Result<Vec<Value>, WebhookError> {
-    match answer {
+/// What the API gives; nothing where it refuses for good, so that a missing permission holds no message back.
+async fn asked(
+    question: impl Future<Output = Result<Vec<Value>, SendError>>,
+) -> Result<Vec<Value>, WebhookError> {
+    match timeout(WEBHOOK_TIMEOUT, question).await? {
         Err(error) if error.is_permanent() => {
             tracing::warn!(%error, "Lark does not tell what the event leaves out; going on without it");
             Ok(Vec::new())

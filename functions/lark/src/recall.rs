@@ -32,7 +32,7 @@ impl Lark {
     async fn find(&self, chat_id: &str, message_id: &MessageId) -> Result<Option<Record>, WebhookError> {
         let history = self.ingress.history();
         let items = match &self.identity.client {
-            Some(client) => asked(client.get_message(message_id.as_str()).await)?,
+            Some(client) => asked(client.get_message(message_id.as_str())).await?,
             None => Vec::new(),
         };
         if let Some((key, chats)) = items.first().and_then(|item| places(item, &self.settings)) {
