@@ -386,3 +386,23 @@ async fn every_payload_is_taken() {
     it.app.finish().await;
     bare.finish().await;
 }
+
+#[tokio::test]
+async fn what_lark_will_never_take_ends_delivery_with_its_reason() {
+    let it = LarkApp::start().await;
+    // The bot is not in the group, the message was withdrawn, the user has stopped the bot, the chat is no more.
+    for code in [230_002, 230_011, 230_053, 232_009] {
+        let chat = format!("oc_{code}");
+        it.lark.refuse(1, code);
+        let event = mentioning(text(&format!("om_{code}"), &chat, "@_user_1 hello", 0));
+        for _ in 0..2 {
+            it.receive(&event).await;
+            it.app.idle().await;
+        }
+        let reply = it.app.history(&format!("lark:chat:{chat}")).await.pop().unwrap();
+        let reason = reply["metadata"]["deliveryFailure"]["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains(&code.to_string()), "{reason}");
+    }
+    assert_eq!((it.sent().len(), it.app.model().count()), (0, 4), "and is not repeated");
+    it.app.finish().await;
+}
