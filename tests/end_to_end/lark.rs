@@ -267,6 +267,25 @@ async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
 }
 
 #[tokio::test]
+async fn a_message_that_comes_behind_its_own_recall_is_not_answered() {
+    let it = LarkApp::start().await;
+    let mut item = listed("om_1", "", -60);
+    item["chat_id"] = json!(P2P);
+    item["sender"]["id"] = json!("ou_ada");
+    item["deleted"] = json!(true);
+    it.receive(&text("om_2", P2P, "late, and still there", -59)).await;
+    it.lark.seed(item);
+    it.receive(&text("om_1", P2P, "my secret", -60)).await;
+    it.app.idle().await;
+    let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
+    assert!(!context.contains("my secret") && context.contains("still there"), "{context}");
+    assert_eq!((it.app.model().count(), it.sent().len()), (1, 1));
+    let listed = it.app.lines("lark:chat:oc_ada").await;
+    assert_eq!(listed[0], "om_1 user: my secret");
+    it.app.finish().await;
+}
+
+#[tokio::test]
 async fn a_thread_is_a_chat_of_its_own_and_is_answered_in_it() {
     let it = LarkApp::start().await;
     let mut event = mentioning(text("om_2", GROUP, "@_user_1 and here?", 0));

@@ -46,6 +46,9 @@ pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// delivers the event again.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How old a message is that comes by a redelivery: Lark's first comes 15 seconds behind.
+const LATE: Duration = Duration::from_secs(10);
+
 /// What the webhook needs.
 pub struct Lark {
     /// Appends and enqueues.
@@ -191,10 +194,24 @@ impl Lark {
     }
 
     async fn message(&self, draft: Draft, has_own_time: bool) -> Result<(), WebhookError> {
-        let draft = self.timed(draft, has_own_time).await?;
+        let mut draft = self.timed(draft, has_own_time).await?;
+        if self.is_taken_back(&draft).await? {
+            // Kept for the audit, and in no context from the first.
+            draft.asks = false;
+            draft.metadata.insert("recalled".into(), json!(true));
+        }
         let appended = self.ingress.receive(&draft).await?;
         tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, asks = draft.asks, "message");
         Ok(())
+    }
+
+    /// Whether a message that comes late has been taken back meanwhile: its recall may have come first, when there was
+    /// nothing yet to take back.
+    async fn is_taken_back(&self, draft: &Draft) -> Result<bool, WebhookError> {
+        let is_late = self.clock.now().since(draft.ts) > LATE;
+        let Some(client) = self.identity.client.as_ref().filter(|_| is_late) else { return Ok(false) };
+        let items = asked(client.get_message(draft.message_id.as_str())).await?;
+        Ok(items.first().and_then(|item| item.get("deleted")) == Some(&Value::Bool(true)))
     }
 
     /// The draft with the first time that came with its id, where the event's time is not the message's own.
