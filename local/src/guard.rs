@@ -47,7 +47,9 @@ impl Guard {
         }
         let is_forwarded = FORWARDED_HEADERS.iter().any(|name| headers.contains_key(*name));
         if is_forwarded && !self.is_open(path) {
-            return Err("the request came through a proxy, to a route whose secret is a development one");
+            return Err(
+                "the request came through a proxy, to a route that has no secret, or a development one",
+            );
         }
         Ok(())
     }

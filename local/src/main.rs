@@ -106,43 +106,49 @@ async fn serve(config: LocalConfig, clock: Clock) -> anyhow::Result<()> {
     let today = clock.now().as_millis() / 86_400_000 * 86_400;
     let program = Program::start(config, clock).await?;
     let base = format!("http://{}", program.address()?);
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "Annals answers at {base}\n")?;
-    writeln!(out, "  model    {model}\n  data     {data}")?;
-    let telegram =
-        if telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };
-    let lark = if lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
-    writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
-    writeln!(out, "Try it:\n")?;
-    let secret = if telegram_is_set { "$TELEGRAM_WEBHOOK_SECRET" } else { DEV_TELEGRAM_SECRET };
-    writeln!(
-        out,
-        "curl -X POST {base}/telegram -H \"X-Telegram-Bot-Api-Secret-Token: {secret}\" -H 'Content-Type: application/json' \
-         -d '{{\"update_id\":1,\"message\":{{\"message_id\":1,\"date\":{today},\"chat\":{{\"id\":42,\"type\":\"private\",\
-         \"first_name\":\"Ada\"}},\"from\":{{\"id\":42,\"is_bot\":false,\"first_name\":\"Ada\"}},\"text\":\"hello\"}}}}'\n"
-    )?;
-    if lark_is_set {
-        writeln!(out, "Lark signs its own calls to {base}/lark.\n")?;
-    } else {
-        let content = r#"{\"text\":\"hello\"}"#;
+    let greet = || -> std::io::Result<()> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "Annals answers at {base}\n")?;
+        writeln!(out, "  model    {model}\n  data     {data}")?;
+        let telegram =
+            if telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };
+        let lark = if lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
+        writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
+        writeln!(out, "Try it:\n")?;
+        let secret = if telegram_is_set { "$TELEGRAM_WEBHOOK_SECRET" } else { DEV_TELEGRAM_SECRET };
         writeln!(
             out,
-            "curl -X POST {base}/lark -H 'Content-Type: application/json' -d '{{\"schema\":\"2.0\",\"header\":\
-             {{\"event_id\":\"hello-1\",\"event_type\":\"im.message.receive_v1\",\"token\":\"{DEV_LARK_TOKEN}\"}},\
-             \"event\":{{\"sender\":{{\"sender_id\":{{\"open_id\":\"ou_ada\"}},\"sender_type\":\"user\"}},\
-             \"message\":{{\"message_id\":\"om_hello\",\"chat_id\":\"oc_hello\",\"chat_type\":\"p2p\",\
-             \"message_type\":\"text\",\"create_time\":\"{today}000\",\"content\":\"{content}\"}}}}}}'\n"
+            "curl -X POST {base}/telegram -H \"X-Telegram-Bot-Api-Secret-Token: {secret}\" -H 'Content-Type: application/json' \
+             -d '{{\"update_id\":1,\"message\":{{\"message_id\":1,\"date\":{today},\"chat\":{{\"id\":42,\"type\":\"private\",\
+             \"first_name\":\"Ada\"}},\"from\":{{\"id\":42,\"is_bot\":false,\"first_name\":\"Ada\"}},\"text\":\"hello\"}}}}'\n"
         )?;
+        if lark_is_set {
+            writeln!(out, "Lark signs its own calls to {base}/lark.\n")?;
+        } else {
+            let content = r#"{\"text\":\"hello\"}"#;
+            writeln!(
+                out,
+                "curl -X POST {base}/lark -H 'Content-Type: application/json' -d '{{\"schema\":\"2.0\",\"header\":\
+                 {{\"event_id\":\"hello-1\",\"event_type\":\"im.message.receive_v1\",\"token\":\"{DEV_LARK_TOKEN}\"}},\
+                 \"event\":{{\"sender\":{{\"sender_id\":{{\"open_id\":\"ou_ada\"}},\"sender_type\":\"user\"}},\
+                 \"message\":{{\"message_id\":\"om_hello\",\"chat_id\":\"oc_hello\",\"chat_type\":\"p2p\",\
+                 \"message_type\":\"text\",\"create_time\":\"{today}000\",\"content\":\"{content}\"}}}}}}'\n"
+            )?;
+        }
+        let key = if uses_dev_key { DEV_API_KEY } else { "<the secret of one of HTTP_API_KEYS>" };
+        writeln!(
+            out,
+            "curl -X POST '{base}/v1/chats/hello/messages?wait=20' -H 'Authorization: Bearer {key}' \
+             -H 'Content-Type: application/json' -d '{{\"userId\":\"ada\",\"messageId\":\"hello-1\",\"text\":\"hello\"}}'\n"
+        )?;
+        writeln!(out, "See what is stored:  cargo run -- history telegram:chat:42\nStop with Ctrl-C.")?;
+        out.flush()
+    };
+    match greet() {
+        // Nobody reads it: the program is there all the same.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        greeted => greeted?,
     }
-    let key = if uses_dev_key { DEV_API_KEY } else { "<the secret of one of HTTP_API_KEYS>" };
-    writeln!(
-        out,
-        "curl -X POST '{base}/v1/chats/hello/messages?wait=20' -H 'Authorization: Bearer {key}' \
-         -H 'Content-Type: application/json' -d '{{\"userId\":\"ada\",\"messageId\":\"hello-1\",\"text\":\"hello\"}}'\n"
-    )?;
-    writeln!(out, "See what is stored:  cargo run -- history telegram:chat:42\nStop with Ctrl-C.")?;
-    out.flush()?;
-    drop(out);
     program.serve(shutdown()).await
 }
 

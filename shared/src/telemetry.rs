@@ -21,5 +21,6 @@ pub fn init_terminal() {
 }
 
 fn filter(default: &str) -> EnvFilter {
-    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
+    let set = crate::config::process_env(EnvFilter::DEFAULT_ENV).filter(|value| !value.trim().is_empty());
+    set.and_then(|value| EnvFilter::try_new(value).ok()).unwrap_or_else(|| EnvFilter::new(default))
 }

@@ -31,7 +31,7 @@ async fn every_payload_is_taken_and_its_text_is_in_the_history() {
     let app = TestApp::builder().telegram().start().await;
     let own = payloads("tests/fixtures/telegram");
     assert!(own.len() >= 30);
-    // Where the project's brief keeps more; not part of this repository.
+    // Where a folder beside the project keeps more; not part of this repository.
     let payloads = [own, payloads("../shared/fixtures/telegram")].concat();
     for (name, update) in &payloads {
         assert_eq!(app.telegram(update).await, 200, "{name}");

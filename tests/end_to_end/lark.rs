@@ -286,6 +286,54 @@ async fn a_message_that_comes_behind_its_own_recall_is_not_answered() {
 }
 
 #[tokio::test]
+async fn a_recall_that_overtakes_its_message_is_asked_for_again() {
+    let it = LarkApp::start().await;
+    let mut item = listed("om_1", "", 0);
+    item["chat_id"] = json!(P2P);
+    item["deleted"] = json!(true);
+    it.lark.seed(item);
+    let recalled = json!({
+        "schema": "2.0",
+        "header": {"event_id": "ev_r", "event_type": "im.message.recalled_v1", "token": TOKEN, "app_id": APP_ID},
+        "event": {"message_id": "om_1", "chat_id": P2P, "recall_time": (NOW * 1000).to_string()},
+    });
+    assert_eq!(it.send(&recalled).await.status, 503);
+    it.receive(&text("om_1", P2P, "my secret", 0)).await;
+    it.app.idle().await;
+    it.receive(&recalled).await;
+    let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
+    assert!(!context.contains("user: my secret"), "{context}");
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_late_message_is_stored_also_where_lark_does_not_tell_whether_it_stands() {
+    let it = LarkApp::start().await;
+    it.lark.fail(20, 502);
+    it.receive(&text("om_1", P2P, "late", -3600)).await;
+    assert_eq!(it.app.history("lark:chat:oc_ada").await[0]["id"], "om_1");
+    it.app.idle_as_hours_pass().await;
+    assert_eq!(it.sent(), ["You said: late"]);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_forwarded_conversation_that_cannot_be_opened_keeps_no_other_message_out() {
+    let it = LarkApp::with(&[]).await;
+    it.lark.seed(listed("om_1", "the roses are dry", 0));
+    let mut closed = listed("om_2", "", 5);
+    closed["msg_type"] = json!("merge_forward");
+    it.lark.seed(closed);
+    it.lark.recall("om_2");
+    it.lark.seed(listed("om_3", "the well is low", 10));
+    it.receive(&mentioning(text("om_4", GROUP, "@_user_1 what now?", 20))).await;
+    it.app.idle().await;
+    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user").join("\n");
+    assert!(asked.contains("roses") && asked.contains("well"), "{asked}");
+    it.app.finish().await;
+}
+
+#[tokio::test]
 async fn a_thread_is_a_chat_of_its_own_and_is_answered_in_it() {
     let it = LarkApp::start().await;
     let mut event = mentioning(text("om_2", GROUP, "@_user_1 and here?", 0));

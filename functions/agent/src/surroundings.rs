@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_shared::channel::lark::bot::Bot;
 use annals_shared::channel::lark::client::{Client, SendError};
@@ -10,9 +11,15 @@ use annals_shared::channel::lark::listed::{from_listed, is_merge_forward, with_c
 use annals_shared::channel::settings::{GroupActivation, Settings};
 use annals_shared::history::{History, HistoryError, Seen};
 use annals_shared::record::{Channel, Draft, Record};
-use annals_shared::sort_key::SortKey;
+use annals_shared::sort_key::{MessageId, SortKey};
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+/// How long the fetching may hold up an answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it waits where Lark asks to slow down.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Fetches what was said around messages of Lark groups.
 #[derive(Clone)]
@@ -29,6 +36,7 @@ impl Surroundings {
     /// fetched: by the limit, or since every message of a group comes as an event that asks.
     pub fn new(client: Client, app_id: String, settings: Settings, limit: usize) -> Option<Self> {
         let is_wanted = limit > 0 && settings.group_activation == GroupActivation::Mention;
+        let client = client.with_patience(PATIENCE);
         is_wanted.then(|| Self { client, app_id, settings, limit, open_id: Arc::default() })
     }
 
@@ -39,29 +47,32 @@ impl Surroundings {
         else {
             return Ok(false);
         };
-        let drafts = match self.fetch(newest).await {
-            Ok(drafts) => drafts,
-            Err(error) => {
+        // By id, since an event may know another time for a message than the list does.
+        let known: HashSet<&MessageId> = seen.records.iter().map(|record| &record.message_id).collect();
+        // What lies before the Session is not in view, and may well be stored.
+        let reach = seen.context.reaches_back_to.as_ref();
+        let is_new = |draft: &Draft| {
+            !known.contains(&draft.message_id) && reach.is_none_or(|reach| draft.key() >= *reach)
+        };
+        let drafts = match timeout(TIMEOUT, self.fetch(newest, is_new)).await {
+            Ok(Ok(drafts)) => drafts,
+            Ok(Err(error)) => {
                 tracing::warn!(chat = %newest.chat.session_id(), %error, "a group's messages are not fetched");
                 return Ok(false);
             }
-        };
-        let known: HashSet<SortKey> = seen.records.iter().map(|record| record.key.base()).collect();
-        let mut appended = false;
-        for draft in drafts {
-            let key = draft.key();
-            // What lies before the Session is not in view, and may well be stored.
-            let is_in_reach = seen.context.reaches_back_to.as_ref().is_none_or(|reach| key >= *reach);
-            if is_in_reach && !known.contains(&key) {
-                history.append(&draft).await?;
-                appended = true;
+            Err(_) => {
+                tracing::warn!(chat = %newest.chat.session_id(), "a group's messages are not fetched in time");
+                return Ok(false);
             }
+        };
+        for draft in &drafts {
+            history.append(draft).await?;
         }
-        Ok(appended)
+        Ok(!drafts.is_empty())
     }
 
-    /// The messages around `newest`, oldest first.
-    async fn fetch(&self, newest: &Record) -> Result<Vec<Draft>, SendError> {
+    /// The messages around `newest` that `is_new`, oldest first.
+    async fn fetch(&self, newest: &Record, is_new: impl Fn(&Draft) -> bool) -> Result<Vec<Draft>, SendError> {
         let open_id =
             self.open_id.get_or_try_init(async || Ok(self.client.bot_info().await?.open_id)).await?;
         let bot = Bot { app_id: Some(self.app_id.clone()), open_id: Some(open_id.clone()) };
@@ -74,10 +85,15 @@ impl Surroundings {
         };
         let mut drafts = Vec::new();
         for item in items.iter().rev() {
-            let Some(draft) = from_listed(item, &beside, &bot, &self.settings) else { continue };
+            let Some(draft) = from_listed(item, &beside, &bot, &self.settings).filter(&is_new) else {
+                continue;
+            };
             drafts.push(if is_merge_forward(item) {
-                let forwarded = self.client.get_message(draft.message_id.as_str()).await?;
-                with_children(draft, &forwarded)
+                // One that cannot be opened is still a message.
+                match self.client.get_message(draft.message_id.as_str()).await {
+                    Ok(forwarded) => with_children(draft, &forwarded),
+                    Err(_) => draft,
+                }
             } else {
                 draft
             });

@@ -46,6 +46,10 @@ pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// delivers the event again.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long the whole of an event may take, so that Lark has its answer within three seconds.
+const WEBHOOK_DEADLINE: Duration = Duration::from_millis(2500);
+/// How long a question may take without whose answer an event is stored all the same.
+const ADVISORY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How old a message is that comes by a redelivery: Lark's first comes 15 seconds behind.
 const LATE: Duration = Duration::from_secs(10);
 
@@ -113,8 +117,10 @@ enum WebhookError {
     History(#[from] HistoryError),
     #[error("Lark does not tell what the event leaves out: {0}")]
     Lark(#[from] SendError),
-    #[error("Lark does not tell in time what the event leaves out")]
+    #[error("the event took longer than Lark waits")]
     Late(#[from] Elapsed),
+    #[error("a message was recalled that may still be on its way")]
+    EarlyRecall,
     #[error(transparent)]
     Parse(#[from] parse::ParseError),
 }
@@ -140,7 +146,8 @@ async fn webhook(
     };
     match verify(&signature, &body, &secrets) {
         Ok(Verified::Challenge(challenge)) => Ok(Json(json!({ "challenge": challenge }))),
-        Ok(Verified::Event(event)) => match lark.receive(event).await {
+        // Cut off anywhere, an event is taken up again by its redelivery.
+        Ok(Verified::Event(event)) => match in_time(Box::pin(lark.receive(event))).await {
             Ok(()) => Ok(Json(json!({}))),
             Err(error) => {
                 tracing::error!(%error, "an event is not stored; Lark will deliver it again");
@@ -195,7 +202,7 @@ impl Lark {
 
     async fn message(&self, draft: Draft, has_own_time: bool) -> Result<(), WebhookError> {
         let mut draft = self.timed(draft, has_own_time).await?;
-        if self.is_taken_back(&draft).await? {
+        if self.is_taken_back(&draft).await {
             // Kept for the audit, and in no context from the first.
             draft.asks = false;
             draft.metadata.insert("recalled".into(), json!(true));
@@ -206,12 +213,18 @@ impl Lark {
     }
 
     /// Whether a message that comes late has been taken back meanwhile: its recall may have come first, when there was
-    /// nothing yet to take back.
-    async fn is_taken_back(&self, draft: &Draft) -> Result<bool, WebhookError> {
+    /// nothing yet to take back. Where Lark does not tell at once, it counts as standing: to ask must lose no message.
+    async fn is_taken_back(&self, draft: &Draft) -> bool {
         let is_late = self.clock.now().since(draft.ts) > LATE;
-        let Some(client) = self.identity.client.as_ref().filter(|_| is_late) else { return Ok(false) };
-        let items = asked(client.get_message(draft.message_id.as_str())).await?;
-        Ok(items.first().and_then(|item| item.get("deleted")) == Some(&Value::Bool(true)))
+        let Some(client) = self.identity.client.as_ref().filter(|_| is_late) else { return false };
+        match timeout(ADVISORY_TIMEOUT, client.get_message(draft.message_id.as_str())).await {
+            Ok(Ok(items)) => items.first().and_then(|item| item.get("deleted")) == Some(&Value::Bool(true)),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "Lark does not tell whether a late message still stands");
+                false
+            }
+            Err(_) => false,
+        }
     }
 
     /// The draft with the first time that came with its id, where the event's time is not the message's own.
@@ -242,6 +255,10 @@ impl Lark {
         let items = asked(client.get_message(draft.message_id.as_str())).await?;
         Ok(with_children(draft, &items))
     }
+}
+
+async fn in_time(receiving: impl Future<Output = Result<(), WebhookError>>) -> Result<(), WebhookError> {
+    timeout(WEBHOOK_DEADLINE, receiving).await?
 }
 
 /// What the API gives; nothing where it refuses for good, so that a missing permission holds no message back.

@@ -337,11 +337,16 @@ struct Data<T> {
 
 #[derive(Deserialize)]
 struct Listed {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_empty")]
     items: Vec<Value>,
     #[serde(default)]
     has_more: bool,
     page_token: Option<String>,
+}
+
+/// Lark writes an empty list as `null` now and then.
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// What is left of a call's patience.

@@ -63,7 +63,7 @@ fn each_of_our_payloads_becomes_what_it_should() {
     assert_eq!(found.len(), wanted.len());
 }
 
-/// Where the project's brief keeps payloads of the platform's documentation and of other libraries' tests; not part
+/// Where a folder beside the project keeps payloads of the platform's documentation and of other libraries' tests; not part
 /// of this repository.
 fn shared() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/lark");

@@ -171,7 +171,7 @@ fn vectors_of_other_implementations() {
     }
 }
 
-/// Where the project's brief keeps vectors made with other libraries; not part of this repository.
+/// Where a folder beside the project keeps vectors made with other libraries; not part of this repository.
 fn shared(name: &str) -> Vec<Value> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors");
     let Ok(bytes) = std::fs::read(folder.join(name)) else { return Vec::new() };
