@@ -37,8 +37,8 @@ impl Lark {
         Ok(())
     }
 
-    /// The newest form of the message, and when it was sent if Lark tells. By the time that Lark gives for it; where Lark does not, among the newest
-    /// messages of the window.
+    /// The newest form of the message, and when it was sent, if Lark tells. It is looked for at that time; where Lark does
+    /// not tell, among the newest messages of the window.
     async fn find(
         &self,
         chat_id: &str,

@@ -63,8 +63,8 @@ impl LarkConfig {
         let Some([app_id, app_secret, verification_token]) = all_or_none(env, variables)? else {
             return match encrypt_key {
                 Some(_) => Err(ConfigError::new(
-                    "LARK_APP_ID",
-                    "is not set, but LARK_ENCRYPT_KEY is: set all, or none",
+                    "LARK_ENCRYPT_KEY",
+                    "is set without LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN: set those too, or unset it",
                 )),
                 None => Ok(None),
             };
@@ -102,4 +102,29 @@ fn all_or_none<const N: usize>(env: Env<'_>, names: [&str; N]) -> Result<Option<
         return Err(ConfigError::new(names[missing], problem));
     }
     Ok(Some(values.map(Option::unwrap_or_default)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lark(settings: &[(&str, &str)]) -> Result<Option<LarkConfig>, String> {
+        let lookup =
+            |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        LarkConfig::from_env(Env::new(&lookup)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn lark_is_set_wholly_or_not_at_all_and_its_encrypt_key_goes_only_with_the_rest() {
+        assert!(lark(&[]).unwrap().is_none());
+        let error = lark(&[("LARK_APP_ID", "cli_1"), ("LARK_APP_SECRET", "s")]).unwrap_err();
+        assert_eq!(error, "LARK_VERIFICATION_TOKEN is not set, but LARK_APP_ID is: set all, or none");
+        assert!(
+            lark(&[("LARK_ENCRYPT_KEY", "k")]).unwrap_err().starts_with("LARK_ENCRYPT_KEY is set without")
+        );
+        let all = [("LARK_APP_ID", "cli_1"), ("LARK_APP_SECRET", "s"), ("LARK_VERIFICATION_TOKEN", "t")];
+        let config = lark(&all).unwrap().unwrap();
+        assert_eq!((config.group_context, config.encrypt_key.is_none()), (25, true));
+        assert_eq!(config.api_base, "https://open.feishu.cn");
+    }
 }
