@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::app::{NOW, TestApp};
+use crate::app::{NOW, TestApp, wait_until};
 use crate::support::telegram_api::Sent;
 use crate::updates::{group, membership, private};
 
@@ -181,5 +181,23 @@ async fn a_business_is_answered_for_in_its_own_name() {
     assert_eq!(sent[0].business_connection_id.as_deref(), Some("bc_9f2"));
     assert_eq!((sent[0].chat_id, sent[0].reply_to), (42, Some(7)));
     assert_eq!(app.lines(CHAT).await.last().unwrap(), "8 user: We do");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn typing_is_shown_for_as_long_as_the_model_works() {
+    let app = TestApp::start().await;
+    let shown = || app.telegram_api().calls().iter().filter(|call| call.method == "sendChatAction").count();
+    app.model().hang();
+    app.receive(private(42, 7, "hello")).await;
+    app.model().wait_for(1).await;
+    app.as_time_passes(wait_until("typing is shown again and again", async || shown() >= 3)).await;
+    assert!(app.telegram_api().sent().is_empty());
+    app.model().resume();
+    app.idle().await;
+    let until_then = shown();
+    app.clock().advance(Duration::from_mins(1));
+    app.idle().await;
+    assert_eq!((shown(), app.telegram_api().sent().len()), (until_then, 1), "and no longer");
     app.finish().await;
 }
