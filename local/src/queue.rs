@@ -326,6 +326,7 @@ mod tests {
                 album: None,
                 asks: true,
                 opens_session: false,
+                person: None,
             };
             let base = history.append(&draft).await.unwrap().base;
             queue.enqueue(&Turn { chat: chat(chat_id), from: base }, "").await.unwrap();

@@ -112,6 +112,8 @@ pub struct Draft {
     pub asks: bool,
     /// Whether it is the text that came with a boundary of the same id, and so stands directly behind it.
     pub opens_session: bool,
+    /// See [`Record::person`].
+    pub person: Option<String>,
 }
 
 impl Draft {
@@ -145,6 +147,7 @@ impl From<&Record> for Draft {
             album: record.album.clone(),
             asks: record.asks,
             opens_session: record.key == record.key.base().opening_message(),
+            person: record.person.clone(),
         }
     }
 }
@@ -157,6 +160,26 @@ pub struct DeliveryFailure {
     pub reason: String,
     /// When.
     pub at: Timestamp,
+}
+
+/// What a summary stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// The first message, those of a folded earlier summary included.
+    pub from: SortKey,
+    /// That message's id.
+    pub from_id: MessageId,
+    /// The last message, or reply.
+    pub to: SortKey,
+    /// That message's id.
+    pub to_id: MessageId,
+    /// How many user and assistant messages, those of a folded earlier summary included.
+    pub count: u32,
+    /// When a person last spoke among them; `from`'s time where nobody did.
+    pub last_interaction: Timestamp,
+    /// What it counts beyond the earlier summary that it folds, in order: the bases of messages, the keys of replies.
+    /// What is not here, though its time lies in the range, is new.
+    pub counts: Vec<SortKey>,
 }
 
 /// One stored entry of a history, as read back.
@@ -198,6 +221,11 @@ pub struct Record {
     pub covers: Vec<SortKey>,
     /// On replies: why delivery ended without success.
     pub delivery_failure: Option<DeliveryFailure>,
+    /// On summaries: what it stands for.
+    pub source: Option<Source>,
+    /// Who speaks, as one person through every door, where neither chat nor channel tell: an HTTP caller's user, as
+    /// `<keyName>/<userId>`, or the bare `userId` of an admin key.
+    pub person: Option<String>,
 }
 
 impl Record {
@@ -230,7 +258,8 @@ impl Record {
     }
 
     /// The message as readers get it: listed id (`<messageId>@<n>` for revision n), and in `metadata` beside what
-    /// the platform said `ts, chatKey, channel, chatId, userId, actorKey, messageId, kind`, on replies `sentAt`.
+    /// the platform said `ts, chatKey, channel, chatId, userId, actorKey, messageId, kind`, on replies `sentAt`, on
+    /// summaries `sourceRange {fromId, toId, count}`.
     pub fn listed(&self) -> UiMessage {
         let mut message = self.message.clone();
         message.id = match self.revision {
@@ -253,6 +282,10 @@ impl Record {
         }
         if self.role() == Role::Assistant {
             message.metadata.insert("sentAt".into(), json!(self.sent_at));
+        }
+        if let Some(source) = &self.source {
+            let range = json!({"fromId": source.from_id, "toId": source.to_id, "count": source.count});
+            message.metadata.insert("sourceRange".into(), range);
         }
         if let Some(failure) = &self.delivery_failure {
             message.metadata.insert("deliveryFailure".into(), json!(failure));

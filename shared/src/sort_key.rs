@@ -6,6 +6,7 @@
 //! 1763765920000#00000000000000000042#2revision-000001 its first edit
 //! 1763765920000#00000000000000000042#3notice        a confirmation or failure notice about it
 //! 1763765920000#00000000000000000042#4reply         the reply whose newest covered message it is
+//! 1763765920000#00000000000000000042#5summary       the summary that stands for the messages up to here
 //! 1763765920000#om_dc13264520392913993dd051dba21dcf a message with an id that is no number
 //! ```
 //!
@@ -190,6 +191,12 @@ impl SortKey {
     #[must_use]
     pub fn reply(&self) -> Self {
         self.with_suffix("4reply")
+    }
+
+    /// The summary whose newest counted message, or whose reply, this is.
+    #[must_use]
+    pub fn summary(&self) -> Self {
+        self.with_suffix("5summary")
     }
 
     /// The least string above this key and all that hangs on it, for range queries.

@@ -87,6 +87,7 @@ fn message(number: u64, asks: bool) -> Draft {
         album: None,
         asks,
         opens_session: false,
+        person: None,
     }
 }
 

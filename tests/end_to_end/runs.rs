@@ -131,6 +131,7 @@ fn message(number: u64, text: &str) -> Draft {
         album: None,
         asks: true,
         opens_session: false,
+        person: None,
     }
 }
 

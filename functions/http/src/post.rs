@@ -72,7 +72,7 @@ pub(crate) async fn chat_message(
     let chat = caller.chat(&path(chat_id)?)?;
     let wait = wait_time(wait)?;
     let message = Message::parse(&body_bytes(body)?)?;
-    http.receive(chat, &message, wait).await
+    http.receive(&caller, chat, &message, wait).await
 }
 
 /// `POST /v1/messages`
@@ -86,7 +86,7 @@ pub(crate) async fn direct_message(
     let message = Message::parse(&body_bytes(body)?)?;
     let chat = ChatKey::direct(http.ingress.agent_id(), &caller.crossing_user_id(&message.user_id))
         .map_err(|error| bad_user(error.to_string()))?;
-    http.receive(chat, &message, wait).await
+    http.receive(&caller, chat, &message, wait).await
 }
 
 /// `POST /v1/chats/{chatId}/reset`: what `/reset` does; the body may name who asks as `userId`.
@@ -106,7 +106,7 @@ pub(crate) async fn reset(
         id: None,
         ts: None,
     };
-    http.receive(chat, &message, None).await
+    http.receive(&caller, chat, &message, None).await
 }
 
 /// A request's body, checked.
@@ -142,6 +142,7 @@ impl Message {
 impl Http {
     async fn receive(
         &self,
+        caller: &Caller,
         chat: ChatKey,
         message: &Message,
         wait: Option<Duration>,
@@ -175,6 +176,7 @@ impl Http {
             album: None,
             asks: true,
             opens_session: false,
+            person: Some(caller.crossing_user_id(&message.user_id)),
         };
         let Appended { base, outcome } = match message.command() {
             None => self.ingress.receive(&draft).await?,

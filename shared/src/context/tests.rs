@@ -43,6 +43,8 @@ fn record(key: SortKey, message_id: MessageId, role: Role, kind: Kind, text: &st
         asks: false,
         covers: vec![],
         delivery_failure: None,
+        source: None,
+        person: None,
     }
 }
 

@@ -174,6 +174,8 @@ impl History {
             asks: false,
             covers: reply.covers,
             delivery_failure: None,
+            source: None,
+            person: None,
         };
         match self.put(&record).await? {
             Written::Done(_) => Ok(ReplyAppended::Stored(record)),
@@ -222,6 +224,8 @@ impl History {
             asks: draft.asks && draft.role == Role::User,
             covers: Vec::new(),
             delivery_failure: None,
+            source: None,
+            person: draft.person.clone(),
         }
     }
 

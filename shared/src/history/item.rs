@@ -9,16 +9,26 @@
 //! ```
 //!
 //! Only where they say something: `formTs` (where it is not `ts`), `revision` (n > 0), `revisions` (how many later forms a message has),
-//! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), and for a large message `body` (its
-//! S3 key) and `digest` in place of `message`.
+//! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), `person`, and for a large message `body`
+//! (its S3 key) and `digest` in place of `message`. A summary has `source`, a JSON object `{"from": …, "fromId": …,
+//! "to": …, "toId": …, "count": …, "lastInteraction": …}`, and `counts` (sort keys, newline-separated, deflated: its keys
+//! share most of their digits).
+
+use std::io::{Read, Write};
 
 use aws_lc_rs::digest;
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use serde::Deserialize;
+use serde_json::json;
 
 use super::table::{Item, number, string};
 use crate::chat_key::ActorKey;
 use crate::message::{Role, UiMessage};
-use crate::record::Record;
+use crate::record::{Record, Source};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// An item in a chat's partition is no readable record.
@@ -80,10 +90,62 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
         set("album", string(album));
     }
     if !record.covers.is_empty() {
-        let covers: Vec<&str> = record.covers.iter().map(SortKey::as_str).collect();
-        set("covers", string(covers.join("\n")));
+        set("covers", string(lines(&record.covers)));
+    }
+    if let Some(person) = &record.person {
+        set("person", string(person));
+    }
+    if let Some(source) = &record.source {
+        let json = json!({
+            "from": source.from, "fromId": source.from_id, "to": source.to, "toId": source.to_id,
+            "count": source.count, "lastInteraction": source.last_interaction,
+        });
+        set("source", string(json.to_string()));
+        set("counts", AttributeValue::B(Blob::new(deflated(&lines(&source.counts)))));
     }
     item
+}
+
+fn lines(keys: &[SortKey]) -> String {
+    keys.iter().map(SortKey::as_str).collect::<Vec<_>>().join("\n")
+}
+
+fn deflated(text: &str) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    // Writing into memory does not fail.
+    let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
+    written.unwrap_or_default()
+}
+
+fn inflated(bytes: &[u8]) -> Option<String> {
+    let mut text = String::new();
+    DeflateDecoder::new(bytes).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// The `source` and `counts` of a summary.
+fn source_of(item: &Item) -> Option<Source> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Stored {
+        from: SortKey,
+        from_id: MessageId,
+        to: SortKey,
+        to_id: MessageId,
+        count: u32,
+        last_interaction: Timestamp,
+    }
+    let stored: Stored = serde_json::from_str(text(item, "source")?).ok()?;
+    let counts = inflated(item.get("counts")?.as_b().ok()?.as_ref())?;
+    Some(Source {
+        from: stored.from,
+        from_id: stored.from_id,
+        to: stored.to,
+        to_id: stored.to_id,
+        count: stored.count,
+        last_interaction: stored.last_interaction,
+        counts: counts.lines().map(str::parse).collect::<Result<_, _>>().ok()?,
+    })
 }
 
 /// How the message itself is written.
@@ -131,6 +193,11 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
         asks: matches!(item.get("asks"), Some(AttributeValue::Bool(true))),
         covers: covers.lines().map(str::parse).collect::<Result<_, _>>().map_err(|_| missing("covers"))?,
         delivery_failure: text(item, "deliveryFailure").and_then(|json| serde_json::from_str(json).ok()),
+        source: match item.get("source") {
+            Some(_) => Some(source_of(item).ok_or_else(|| missing("source"))?),
+            None => None,
+        },
+        person: text(item, "person").map(str::to_owned),
     };
     Ok(match body {
         Some(body) => Stored::Body { record, body: body.to_owned() },

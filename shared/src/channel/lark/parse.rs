@@ -171,6 +171,7 @@ pub(super) fn draft(message: &Message<'_>, content: Content, chat: ChatKey, asks
         album: None,
         asks,
         opens_session: false,
+        person: None,
     }
 }
 

@@ -57,5 +57,6 @@ pub fn recalled(record: &Record, at: Timestamp) -> Option<Draft> {
         album: record.album.clone(),
         asks: false,
         opens_session: record.key == record.key.base().opening_message(),
+        person: record.person.clone(),
     })
 }

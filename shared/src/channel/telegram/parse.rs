@@ -215,6 +215,7 @@ impl Parser<'_> {
             metadata: metadata::of(message, chat, flavour),
             album: message.scalar("media_group_id"),
             opens_session: false,
+            person: None,
         })
     }
 

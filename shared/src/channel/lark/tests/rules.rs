@@ -280,5 +280,7 @@ pub(super) fn record(draft: &Draft) -> Record {
         asks: draft.asks,
         covers: Vec::new(),
         delivery_failure: None,
+        source: None,
+        person: None,
     }
 }

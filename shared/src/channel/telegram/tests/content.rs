@@ -244,5 +244,7 @@ fn stored(draft: Draft) -> Record {
         asks: draft.asks,
         covers: Vec::new(),
         delivery_failure: None,
+        source: None,
+        person: None,
     }
 }
