@@ -207,6 +207,8 @@ pub struct ViewConfig {
     pub window: u32,
     /// `COMPACT_THRESHOLD`, in 0..=1.
     pub threshold: f64,
+    /// `KEEP_RECENT`: how many messages a compaction leaves as they were said.
+    pub keep_recent: usize,
 }
 
 impl ViewConfig {
@@ -225,7 +227,13 @@ impl ViewConfig {
             fresh: env.choice("SESSION_MODE", &[("stable", false), ("fresh", true)], &false)?,
             window,
             threshold,
+            keep_recent: env.number("KEEP_RECENT", 30, "a number of messages")?,
         })
+    }
+
+    /// How long a tool call without a result holds a compaction off: as long as a Session waits for its people.
+    pub fn approval_patience(&self) -> Duration {
+        self.stale_after.unwrap_or(Duration::from_hours(48))
     }
 
     /// The policy of a context whose system part takes `system_tokens`.

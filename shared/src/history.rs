@@ -19,6 +19,7 @@
 //! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
 
 mod append;
+mod archive;
 mod bodies;
 mod item;
 mod read;

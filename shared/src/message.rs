@@ -75,6 +75,14 @@ impl UiMessage {
             .collect();
         texts.join("\n")
     }
+
+    /// Whether it holds a tool call that has no result yet: one that runs, or waits for an approval or an answer.
+    pub fn has_open_call(&self) -> bool {
+        self.parts.iter().any(|part| match part.view() {
+            PartView::Tool { state, .. } => !state.starts_with("output-"),
+            _ => false,
+        })
+    }
 }
 
 /// One part of a message: a JSON object with a string `type`, kept as it came.

@@ -66,6 +66,8 @@ pub struct Answer {
     pub text: String,
     /// What it took, where the provider says so.
     pub usage: Option<Usage>,
+    /// stub
+    pub finish: Finish,
 }
 
 /// Tokens, as the provider counts them.
@@ -129,6 +131,23 @@ impl Model {
     }
 }
 
+/// stub
+pub struct Prompt<'a> { /// s
+pub instructions: &'a str, /// s
+pub text: &'a str, /// s
+pub max_tokens: u32 }
+/// stub
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish { /// s
+Stop, /// s
+ContentFilter }
+impl Model {
+/// stub
+pub fn is_echo(&self) -> bool { matches!(self, Self::Echo) }
+/// stub
+pub async fn complete(&self, prompt: Prompt<'_>) -> Result<Answer, ModelError> { let _ = prompt; Err(ModelError::Empty) }
+}
+
 impl ModelError {
     /// How long the provider asks to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
@@ -190,6 +209,7 @@ impl Hosted {
         let text =
             response.into_first_text().filter(|text| !text.trim().is_empty()).ok_or(ModelError::Empty)?;
         Ok(Answer {
+            finish: Finish::Stop,
             text,
             usage: usage.map(|(input_tokens, output_tokens)| Usage { input_tokens, output_tokens }),
         })
@@ -200,7 +220,7 @@ fn echo(question: Question<'_>) -> Answer {
     let skip = question.messages.len().saturating_sub(question.unanswered.max(1));
     let said: Vec<String> =
         question.messages.iter().skip(skip).map(|message| readable(message, false)).collect();
-    Answer { text: said.join("\n"), usage: None }
+    Answer { text: said.join("\n"), usage: None, finish: Finish::Stop }
 }
 
 /// A message as text: what is said, and what stands beside it by name.

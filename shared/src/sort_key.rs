@@ -7,6 +7,7 @@
 //! 1763765920000#00000000000000000042#3notice        a confirmation or failure notice about it
 //! 1763765920000#00000000000000000042#4reply         the reply whose newest covered message it is
 //! 1763765920000#00000000000000000042#5summary       the summary that stands for the messages up to here
+//! 1763765920000#00000000000000000042#5summary-reply the same where the reply is the last that it counts
 //! 1763765920000#om_dc13264520392913993dd051dba21dcf a message with an id that is no number
 //! ```
 //!
@@ -193,10 +194,11 @@ impl SortKey {
         self.with_suffix("4reply")
     }
 
-    /// The summary whose newest counted message, or whose reply, this is.
+    /// The summary whose newest counted message, or reply, this is.
     #[must_use]
     pub fn summary(&self) -> Self {
-        self.with_suffix("5summary")
+        // A message and its reply share a base, and a summary may end with either.
+        self.with_suffix(if self.is_reply() { "5summary-reply" } else { "5summary" })
     }
 
     /// The least string above this key and all that hangs on it, for range queries.

@@ -36,6 +36,15 @@ pub fn of_message(message: &UiMessage) -> u32 {
     })
 }
 
+/// By how much a model's own count of a request exceeds the estimate of that request, within 0.5 and 2: a count that
+/// is further off counts something else.
+pub fn correction(counted: u32, estimated: u32) -> f64 {
+    if counted == 0 || estimated == 0 {
+        return 1.0;
+    }
+    (f64::from(counted) / f64::from(estimated)).clamp(0.5, 2.0)
+}
+
 fn is_cjk(c: char) -> bool {
     matches!(c,
         '\u{2E80}'..='\u{30FF}' | '\u{3100}'..='\u{31FF}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}'

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::*;
 use crate::chat_key::ChatKey;
-use crate::message::Part;
-use crate::record::Channel;
+use crate::message::{Part, Role};
+use crate::record::{Channel, Kind, Source};
 use crate::sort_key::MessageId;
 
 const HOUR: i64 = 3_600_000;
@@ -104,6 +104,27 @@ fn edit(of: &Record, number: u32, form_at: Option<i64>) -> Record {
     }
 }
 
+/// The summary of what `counts` names, made at `made`, that folds `folded`.
+fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record {
+    let key_of = |record: &&Record| if record.key.is_reply() { record.key.clone() } else { record.key.base() };
+    let (first, last) = (counts.first().unwrap(), counts.last().unwrap());
+    let earlier = folded.and_then(|record| record.source.as_ref());
+    let spoken = counts.iter().filter(|record| record.is_interaction()).map(|record| record.ts).max();
+    let source = Source {
+        from: earlier.map_or(key_of(first), |earlier| earlier.from.clone()),
+        from_id: earlier.map_or(first.message_id.clone(), |earlier| earlier.from_id.clone()),
+        to: key_of(last),
+        to_id: last.message_id.clone(),
+        count: u32::try_from(counts.len()).unwrap() + earlier.map_or(0, |earlier| earlier.count),
+        last_interaction: spoken.or(earlier.map(|e| e.last_interaction)).unwrap_or(first.ts),
+        counts: counts.iter().map(key_of).collect(),
+    };
+    let key = last.key.summary();
+    let text = format!("s{}", source.count);
+    let id = last.message_id.derived("summary");
+    Record { sent_at: hours(made), source: Some(source), ..record(key, id, Role::Assistant, Kind::Summary, &text) }
+}
+
 fn recall(of: &Record, number: u32) -> Record {
     let mut form = edit(of, number, None);
     form.message.parts.clear();
@@ -147,6 +168,7 @@ fn nothing_said_nothing_shown() {
     let nothing = Context {
         messages: vec![],
         unanswered: vec![],
+        to_compact: vec![],
         others_wait: false,
         session_start: None,
         reaches_back_to: None,
@@ -373,6 +395,81 @@ fn notices_and_boundaries_are_never_shown() {
 fn system_messages_of_clients_are_not_shown() {
     let system = record(key(0, 1), MessageId::number(1), Role::System, Kind::Normal, "obey");
     check(&[system, user(0, 2)], 0, "| u2");
+}
+
+#[test]
+fn a_summary_stands_for_what_it_counts_and_for_nothing_else() {
+    let (u1, a1, u3) = (user(0, 1), reply(&[(0, 1)]), user(2, 3));
+    let first = summary(3, &[&u1, &a1], None);
+    let (late, newer, a3) = (aside(0, 2), user(4, 4), reply(&[(2, 3)]));
+    let told = [u1.clone(), a1.clone(), first.clone(), u3.clone(), a3.clone(), newer.clone()];
+    check(&told, 5, "s2 u3 a3 | u4");
+    // What came late is shown, though its time lies in the range.
+    let with_late = [&told[..], &[late.clone()]].concat();
+    check(&with_late, 5, "s2 u2 u3 a3 | u4");
+    // The next one folds the first; the raw records may be gone.
+    let second = summary(5, &[&late, &u3, &a3], Some(&first));
+    check(&[&with_late[..], &[second.clone()]].concat(), 5, "s5 | u4");
+    check(&[second.clone(), newer.clone()], 5, "s5 | u4");
+    // What waits is shown, counted or not.
+    let asks_now = edit(&late, 1, None);
+    let asks_now = Record { asks: true, ..asks_now };
+    check(&[&with_late[..], &[second, asks_now]].concat(), 5, "s5 | u2v1 u4");
+}
+
+#[test]
+fn a_summary_is_of_its_session() {
+    let (u1, a1) = (user(0, 1), reply(&[(0, 1)]));
+    let told = [u1.clone(), a1.clone(), summary(1, &[&u1, &a1], None)];
+    // It speaks for the last interaction that it counts, also where nothing else is left of it.
+    for records in [&told[..], &told[2..]] {
+        check(records, 48, "s2 |");
+        check(records, 49, "|");
+        check(&[records, &[user(48, 2)]].concat(), 48, "s2 | u2");
+        check(&[records, &[user(49, 2)]].concat(), 49, "| u2");
+        check(&[records, &[boundary(2, 2), user(3, 3)]].concat(), 3, "| u3");
+    }
+    // A `/new` that came late, with a time within what was summarised: what is behind it is shown as it was said.
+    check(&[u1, a1, told[2].clone(), user(0, 0)], 1, "s2 | u0");
+    let (u3, a3) = (user(3, 3), reply(&[(3, 3)]));
+    let across = summary(4, &[&told[0], &told[1], &u3, &a3], None);
+    check(&[told[0].clone(), told[1].clone(), boundary(2, 2), u3, a3, across], 5, "u3 a3 |");
+}
+
+#[test]
+fn behind_a_summary_the_context_is_read_from_there() {
+    let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(9, 2), reply(&[(9, 2)]));
+    let told = [u1.clone(), a1.clone(), summary(5, &[&u1, &a1], None), u2, a2];
+    let reaches = |records: &[Record]| context(&sorted(records.to_vec()), hours(10), &policy()).reaches_back_to;
+    assert_eq!(reaches(&told), Some(key(0, 1)));
+    assert_eq!(reaches(&told[2..]), Some(key(0, 1)));
+    // What is shown beside it is read again.
+    let late = aside(-1, 7);
+    assert_eq!(reaches(&[&told[..], &[late]].concat()), Some(key(-1, 7)));
+    // And what was on its way when it was made.
+    let hasty = summary(0, &[&told[0], &told[1]], None);
+    let minute_before = SortKey::start_of(hours(0).minus(Duration::from_mins(1)));
+    assert_eq!(reaches(&[hasty]), Some(minute_before));
+}
+
+#[test]
+fn a_compact_command_waits_until_it_is_covered() {
+    let command = Record { kind: Kind::Notice, ..user(1, 5) };
+    let done = Record { key: command.key.reply(), kind: Kind::Notice, ..reply(&[(1, 5)]) };
+    let to_compact = |records: &[Record]| context(records, hours(2), &policy()).to_compact;
+    assert_eq!(to_compact(from_ref(&command)), [key(1, 5)]);
+    check(from_ref(&command), 2, "|");
+    assert!(to_compact(&[command, done]).is_empty());
+}
+
+#[test]
+fn the_models_own_count_corrects_the_estimate() {
+    let mut answer = reply(&[(0, 1)]);
+    answer.message.metadata.insert("usage".into(), json!({"inputTokens": 150, "estimatedInputTokens": 100}));
+    let records = sorted([user(0, 1), answer, user(1, 2)]);
+    assert_eq!(context(&records, hours(1), &policy()).tokens, 45);
+    let tight = Policy { token_budget: 30, ..policy() };
+    assert_eq!(context(&records, hours(1), &tight).left_out, 1);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::table::{Span, string};
 use super::{History, HistoryError, MAX_INLINE_BYTES, partition};
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
-use crate::record::{Channel, Draft, Kind, Record};
+use crate::record::{Channel, Draft, Kind, Record, Source};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 use crate::tokens;
 
@@ -181,6 +181,60 @@ impl History {
             Written::Done(_) => Ok(ReplyAppended::Stored(record)),
             Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
         }
+    }
+
+    /// Appends a summary behind the last message or reply that it counts; one place takes one summary. `beside` is
+    /// that message's record, whose door and line the summary shares. Answers with what the place holds now.
+    pub async fn append_summary(
+        &self,
+        beside: &Record,
+        agent_id: &str,
+        text: &str,
+        source: Source,
+    ) -> Result<Record, HistoryError> {
+        let message_id = source.to_id.derived("summary");
+        let mut message = UiMessage::text(message_id.as_str(), Role::Assistant, text);
+        beside.copy_line_to(&mut message.metadata);
+        let (now, key) = (self.clock.now(), source.to.summary());
+        let record = Record {
+            chat: beside.chat.clone(),
+            ts: key.ts(),
+            key,
+            channel: beside.channel,
+            chat_id: beside.chat_id.clone(),
+            user_id: agent_id.to_owned(),
+            message_id,
+            sent_at: now,
+            form_ts: None,
+            revision: 0,
+            kind: Kind::Summary,
+            tokens: tokens::of_message(&message),
+            message,
+            expires_at: self.retention.expires_at(now),
+            album: None,
+            asks: false,
+            covers: Vec::new(),
+            delivery_failure: None,
+            source: Some(source),
+            person: None,
+        };
+        match self.put(&record).await? {
+            Written::Done(_) => Ok(record),
+            Written::Refused(existing) => self.record(&existing).await,
+        }
+    }
+
+    /// Moves the date on which `record` may leave the table to what it would be if it were appended now: for what the
+    /// context still needs and no summary could take in. One write.
+    pub async fn prolong(&self, record: &Record) -> Result<(), HistoryError> {
+        let Some(expires_at) = self.retention.expires_at(self.clock.now()) else { return Ok(()) };
+        let update = Update {
+            expression: "SET expiresAt = :at".into(),
+            condition: Some("attribute_exists(pk)"),
+            values: vec![(":at", number(expires_at))],
+        };
+        self.table.update(&partition(&record.chat), record.key.as_str(), update).await?;
+        Ok(())
     }
 
     async fn put(&self, record: &Record) -> Result<Written, HistoryError> {

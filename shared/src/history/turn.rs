@@ -3,7 +3,8 @@
 //! ```json
 //! {"pk": "telegram:chat:42", "sk": "!head", "fence": 17, "leaseUntil": 1763766220000,
 //!  "turn": "{\"covers\":[\"1763765920000#00000000000000000007\"],\"sent\":0}",
-//!  "contextFrom": "1763765920000#00000000000000000007",
+//!  "contextFrom": "1763765920000#00000000000000000007", "capturedTo": "1763500000000#00000000000000000003",
+//!  "compacting": "1763765920000#00000000000000000005#4reply", "housekeeping": true,
 //!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000}",
 //!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123"}
 //! ```
@@ -16,11 +17,16 @@
 //! finds a committed turn finishes exactly that one first: both runs' puts then meet at one key, where one of them is
 //! refused. So no message has two replies, also where an old run's put arrives late.
 //!
+//! Upkeep (archive, summaries, memory between turns) claims a chat as a run does, but marks its claim `housekeeping`: a
+//! run takes such a chat over at once. What upkeep has committed to (`compacting`) stays committed, so that whoever next
+//! has to do the like goes on with it, and both meet at one key.
+//!
 //! `contextFrom` is a hint, made of the records by the last run, so that a long history is not read to see a short
 //! context; how a record is found that arrives late from before it, see `view.rs`.
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
 use super::item::{integer, text};
@@ -33,8 +39,12 @@ use crate::sort_key::{SortKey, Timestamp};
 /// The head of a chat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
-    /// Before which no record can belong to the Session of the last run.
+    /// From where on the records of the last run's Session are read.
     pub context_from: Option<SortKey>,
+    /// The last message that a run has committed to summarise, and not finished with.
+    pub compacting: Option<SortKey>,
+    /// Up to which message ended Sessions have been looked at for what is worth remembering.
+    pub captured_to: Option<SortKey>,
     /// The turn that a run has committed to and not finished.
     pub turn: Option<OpenTurn>,
     /// Since when the platform takes no message for this chat, and why.
@@ -76,8 +86,10 @@ pub struct Lease {
 /// What a run leaves for the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ending {
-    /// Before which no record can belong to the Session, if the run found out.
+    /// From where on the Session's records are read, if the run found out.
     pub context_from: Option<SortKey>,
+    /// See [`Head::captured_to`], if the run got further.
+    pub captured_to: Option<SortKey>,
     /// Whether the platform takes messages for this chat.
     pub reached: Reached,
 }
@@ -109,19 +121,41 @@ pub enum Claim {
 pub struct Superseded;
 
 impl History {
-    /// Claims `chat` for one run of at most `duration`. One write.
+    /// Claims `chat` for one run of at most `duration`, also where upkeep has it: people do not wait for that. One write.
     pub async fn claim(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
+        let expression =
+            "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until REMOVE housekeeping";
+        let condition = "attribute_not_exists(leaseUntil) OR leaseUntil < :now OR housekeeping = :true";
+        self.claim_by(chat, duration, expression, condition).await
+    }
+
+    /// Claims `chat` for upkeep of at most `duration`, where nobody has it. A run may take it over at any time: upkeep
+    /// then learns of it at its next write to the head. One write.
+    pub async fn claim_for_upkeep(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
+        let expression =
+            "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until, housekeeping = :true";
+        let condition = "attribute_not_exists(leaseUntil) OR leaseUntil < :now";
+        self.claim_by(chat, duration, expression, condition).await
+    }
+
+    async fn claim_by(
+        &self,
+        chat: &ChatKey,
+        duration: Duration,
+        expression: &str,
+        condition: &'static str,
+    ) -> Result<Claim, HistoryError> {
         let now = self.clock.now();
-        let update = Update {
-            expression: "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until".into(),
-            condition: Some("attribute_not_exists(leaseUntil) OR leaseUntil < :now"),
-            values: vec![
-                (":zero", number(0)),
-                (":one", number(1)),
-                (":until", number(now.plus(duration))),
-                (":now", number(now)),
-            ],
-        };
+        let mut values = vec![
+            (":zero", number(0)),
+            (":one", number(1)),
+            (":until", number(now.plus(duration))),
+            (":now", number(now)),
+        ];
+        if expression.contains(":true") || condition.contains(":true") {
+            values.push((":true", AttributeValue::Bool(true)));
+        }
+        let update = Update { expression: expression.into(), condition: Some(condition), values };
         Ok(match self.table.update(&partition(chat), HEAD, update).await? {
             Written::Done(item) => Claim::Claimed(Box::new(Lease {
                 chat: chat.clone(),
@@ -155,6 +189,10 @@ impl History {
             sets.push("contextFrom = :from");
             values.push((":from", string(from.as_str())));
         }
+        if let Some(captured_to) = &ending.captured_to {
+            sets.push("capturedTo = :captured");
+            values.push((":captured", string(captured_to.as_str())));
+        }
         match &ending.reached {
             Reached::Unknown => {}
             Reached::Yes => removes.push("blocked"),
@@ -165,6 +203,29 @@ impl History {
         }
         let set = if sets.is_empty() { String::new() } else { format!("SET {} ", sets.join(", ")) };
         self.update_head(lease, &format!("{set}REMOVE {}", removes.join(", ")), values).await
+    }
+
+    /// Commits to a summary of all up to the message or reply at `to`. One write.
+    pub async fn plan_summary(
+        &self,
+        lease: &Lease,
+        to: &SortKey,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        self.update_head(lease, "SET compacting = :to", vec![(":to", string(to.as_str()))]).await
+    }
+
+    /// Gives up the plan of a summary, which is stored or will not be; `context_from` is where the context starts now.
+    /// One write.
+    pub async fn end_summary(
+        &self,
+        lease: &Lease,
+        context_from: Option<&SortKey>,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        let (set, values) = match context_from {
+            Some(from) => ("SET contextFrom = :from ", vec![(":from", string(from.as_str()))]),
+            None => ("", Vec::new()),
+        };
+        self.update_head(lease, &format!("{set}REMOVE compacting"), values).await
     }
 
     /// Ends a run that did nothing, or whose turn the next run shall go on with. One write.
@@ -241,7 +302,7 @@ impl History {
         &self,
         lease: &Lease,
         expression: &str,
-        mut values: Vec<(&'static str, aws_sdk_dynamodb::types::AttributeValue)>,
+        mut values: Vec<(&'static str, AttributeValue)>,
     ) -> Result<Result<(), Superseded>, HistoryError> {
         values.push((":fence", number(lease.fence)));
         let update = Update { expression: expression.into(), condition: Some("fence = :fence"), values };
@@ -258,6 +319,8 @@ fn head_of(item: &Item) -> Head {
     }
     Head {
         context_from: text(item, "contextFrom").and_then(|key| key.parse().ok()),
+        compacting: text(item, "compacting").and_then(|key| key.parse().ok()),
+        captured_to: text(item, "capturedTo").and_then(|key| key.parse().ok()),
         turn: json(item, "turn"),
         blocked: json(item, "blocked"),
         continues: json(item, "continues"),

@@ -1,0 +1,163 @@
+//! Where to cut: which of the Session's messages a summary will stand for, and which stay as they were said.
+
+use std::time::Duration;
+
+use crate::context::view::{Message, View};
+use crate::message::Role;
+use crate::record::{Kind, Record, Source};
+use crate::sort_key::{SortKey, Timestamp};
+
+/// The most messages that one summary counts beyond those of the summary it folds: their keys are in its item.
+const MAX_COUNTED: usize = 2_000;
+
+/// The share of the budget that a compaction for want of room aims at, so that not every turn behind it compacts again.
+const AIM: f64 = 0.6;
+
+/// Why to compact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Somebody asked: all but the most recent.
+    Asked,
+    /// The context exceeds this many tokens, or the model's window: as much as it takes.
+    Room {
+        /// What the messages may take.
+        budget: u32,
+    },
+    /// Some of the context will leave the table soon: whatever leaves before this (epoch seconds), however recent.
+    Expiring {
+        /// Up to when.
+        before: i64,
+    },
+}
+
+/// What decides a cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// `KEEP_RECENT`: how many user and assistant messages stay verbatim, those that wait among them.
+    pub keep_recent: usize,
+    /// How many tokens a summary may take.
+    pub summary_tokens: u32,
+    /// How many tokens of messages one request for a summary may hold.
+    pub source_tokens: u32,
+    /// How long a tool call without a result, such as one that waits for an approval, holds a cut off.
+    pub approval_patience: Duration,
+}
+
+/// What a summary will stand for, and what is left.
+#[derive(Debug)]
+pub struct Cut<'v, 'a> {
+    /// The earlier summary that goes into the new one.
+    pub folded: Option<&'a Record>,
+    /// The messages that it counts, in order; never empty.
+    pub counted: &'v [Message<'a>],
+    /// Whether more must be cut behind it: the source was too long for one request.
+    pub leaves_more: bool,
+}
+
+/// Where to cut `view` at `now`; `None` where there is nothing that may be cut.
+pub fn cut<'v, 'a>(view: &'v View<'a>, why: Why, rules: &Rules, now: Timestamp) -> Option<Cut<'v, 'a>> {
+    let earlier = &view.earlier[..];
+    let limit = earlier
+        .iter()
+        .position(|message| message.is_open() && now.since(message.first.sent_at) <= rules.approval_patience)
+        .unwrap_or(earlier.len());
+    let recent = position_of_recent(earlier, rules.keep_recent.saturating_sub(count(&view.unanswered)));
+    let wanted = match why {
+        Why::Asked => recent,
+        Why::Room { budget } => position_that_fits(view, recent, rules, budget),
+        Why::Expiring { before } => earlier
+            .iter()
+            .rposition(|message| expires_before(message.newest(), before) || expires_before(message.first, before))
+            .map_or(0, |last| last + 1),
+    };
+    let wanted = wanted.min(limit);
+    let at = position_of_one_request(view, wanted, rules);
+    (at > 0).then(|| Cut { folded: view.summary, counted: &earlier[..at], leaves_more: at < wanted })
+}
+
+/// The cut that an earlier run has committed to: all up to the message or reply at `to`. `None` where the Session has
+/// nothing up to there that is not counted.
+pub fn cut_at<'v, 'a>(view: &'v View<'a>, to: &SortKey) -> Option<Cut<'v, 'a>> {
+    let at = view.earlier.partition_point(|message| message.key() <= to);
+    (at > 0).then(|| Cut { folded: view.summary, counted: &view.earlier[..at], leaves_more: true })
+}
+
+/// Whether some of what the Session shows leaves the table before `before`, in epoch seconds.
+pub fn expires(view: &View<'_>, before: i64) -> bool {
+    view.summary.is_some_and(|summary| expires_before(summary, before))
+        || view.earlier.iter().any(|message| {
+            expires_before(message.newest(), before) || expires_before(message.first, before)
+        })
+}
+
+impl Cut<'_, '_> {
+    /// What the summary is to say it stands for.
+    pub fn source(&self) -> Option<Source> {
+        let (first, last) = (self.counted.first()?, self.counted.last()?);
+        let folded = self.folded.and_then(|record| record.source.as_ref());
+        let spoken = self.counted.iter().filter(|message| message.first.is_interaction());
+        let spoken = spoken.map(|message| message.first.ts).max();
+        let own = (first.base.clone(), first.first.message_id.clone());
+        let (from, from_id) = match folded {
+            Some(folded) if folded.from <= own.0 => (folded.from.clone(), folded.from_id.clone()),
+            _ => own,
+        };
+        let until = |source: &Source| source.last_interaction;
+        Some(Source {
+            last_interaction: spoken.max(folded.map(until)).unwrap_or_else(|| from.ts()),
+            from,
+            from_id,
+            to: last.key().clone(),
+            to_id: last.first.message_id.clone(),
+            count: u32::try_from(count(self.counted)).unwrap_or(u32::MAX).saturating_add(folded.map_or(0, |f| f.count)),
+            counts: self.counted.iter().map(|message| message.key().clone()).collect(),
+        })
+    }
+}
+
+/// How many user and assistant messages `messages` are; what a platform says happened is none.
+fn count(messages: &[Message<'_>]) -> usize {
+    messages.iter().filter(|message| is_said(message)).count()
+}
+
+fn is_said(message: &Message<'_>) -> bool {
+    message.first.kind != Kind::Event && message.first.role() != Role::System
+}
+
+/// Behind which position the last `keep` messages stand.
+fn position_of_recent(earlier: &[Message<'_>], keep: usize) -> usize {
+    let mut kept = 0;
+    let recent = earlier.iter().rev().take_while(|message| {
+        kept += usize::from(is_said(message));
+        kept <= keep
+    });
+    earlier.len() - recent.count()
+}
+
+/// From `at` on, the first position behind which what is left fits; the end where nothing does.
+fn position_that_fits(view: &View<'_>, at: usize, rules: &Rules, budget: u32) -> usize {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32 is one")]
+    let aim = (f64::from(budget) * AIM) as u32;
+    let beside = view.tokens_of(&view.unanswered).saturating_add(rules.summary_tokens);
+    let mut left = beside.saturating_add(view.tokens_of(&view.earlier[at..]));
+    let dropped = view.earlier[at..].iter().take_while(|message| {
+        let fits = left <= aim;
+        left = left.saturating_sub(view.corrected(message.tokens()));
+        !fits
+    });
+    at + dropped.count()
+}
+
+/// How many of the first `wanted` messages one request for a summary can hold: at least one.
+fn position_of_one_request(view: &View<'_>, wanted: usize, rules: &Rules) -> usize {
+    let mut sum = 0_u32;
+    let held = view.earlier[..wanted].iter().take(MAX_COUNTED).take_while(|message| {
+        sum = sum.saturating_add(view.corrected(message.tokens()));
+        sum <= rules.source_tokens
+    });
+    held.count().max(1).min(wanted)
+}
+
+fn expires_before(record: &Record, before: i64) -> bool {
+    record.expires_at.is_some_and(|at| at < before)
+}

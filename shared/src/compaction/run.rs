@@ -1,0 +1,189 @@
+//! One compaction, step by step:
+//!
+//! 1. ask the model; an answer that is no summary ends it here, with nothing changed
+//! 2. commit to the last message it will count, in the chat's head, under the run's lease
+//! 3. archive the raw records up to there, read back before anything refers to them
+//! 4. append the summary, create-only
+//! 5. give up the plan, and note where the context starts now
+//!
+//! Each prefix is harmless: the context is made of the records alone, and changes with step 4 at once. A run that finds a
+//! plan carries out that one first, so two compactions of one chat meet at one key, where the first summary stands. What
+//! is appended meanwhile is not counted, and so is shown, whatever its time.
+
+use crate::clock::Clock;
+use crate::compaction::cut::{Cut, Rules, Why, cut, cut_at};
+use crate::compaction::summary::{NoSummary, accept, extract, request};
+use crate::config::ViewConfig;
+use crate::context::view::View;
+use crate::context::{Policy, context};
+use crate::history::turn::{Lease, Superseded};
+use crate::history::{History, HistoryError};
+use crate::model::{Model, ModelError, Prompt};
+use crate::record::Record;
+use crate::sort_key::SortKey;
+use crate::tokens;
+
+/// Tokens that the instructions of a request for a summary take, and some room.
+const INSTRUCTION_TOKENS: u32 = 600;
+/// The least and the most tokens of a summary, and its share of what messages may take.
+const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
+const SUMMARY_SHARE: u32 = 8;
+
+/// Compacts chats.
+#[derive(Clone)]
+pub struct Compaction {
+    /// The histories.
+    pub history: History,
+    /// What summarises.
+    pub model: Model,
+    /// What decides a context.
+    pub view: ViewConfig,
+    /// `AGENT_ID`: who speaks in summaries.
+    pub agent_id: String,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// A chat is not compacted; its history is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// The history could not be read or written.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The model gave no answer.
+    #[error("no summary was made: {0}")]
+    Model(#[from] ModelError),
+    /// The model's answer is no summary.
+    #[error("no summary was made: {0}")]
+    NoSummary(#[from] NoSummary),
+    /// Another run took the chat over.
+    #[error(transparent)]
+    Superseded(#[from] Superseded),
+}
+
+/// What a compaction did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compacted {
+    /// The summary as stored.
+    pub summary: Record,
+    /// How many messages it counts beyond those of the summary it folds.
+    pub counted: usize,
+    /// Where the context starts now.
+    pub context_from: Option<SortKey>,
+    /// Whether there is more to compact behind it, for the same reason.
+    pub leaves_more: bool,
+}
+
+impl Compaction {
+    /// Compacts the Session of `records`, which were read for a context of the chat of `lease`, in order. `focus` is
+    /// what the person who asked wants kept in mind. `None` where there is nothing that may be cut.
+    pub async fn run(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        why: Why,
+        focus: Option<&str>,
+    ) -> Result<Option<Compacted>, CompactionError> {
+        let (now, policy, rules) = (self.clock.now(), self.view.policy(0), self.rules());
+        let view = View::of(records, now, &policy);
+        let planned = lease.head.compacting.as_ref();
+        if let Some(to) = planned {
+            let stored = records.iter().find(|record| record.key == to.summary());
+            let Some(cut) = cut_at(&view, to).filter(|_| stored.is_none()) else {
+                // It is stored, or a new Session has begun meanwhile and needs none of it.
+                return self.end(lease, records, stored.cloned(), &policy).await;
+            };
+            return self.carry_out(lease, records, &view, &cut, focus).await.map(Some);
+        }
+        let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
+        self.carry_out(lease, records, &view, &cut, focus).await.map(Some)
+    }
+
+    async fn carry_out(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        view: &View<'_>,
+        cut: &Cut<'_, '_>,
+        focus: Option<&str>,
+    ) -> Result<Compacted, CompactionError> {
+        let text = self.summarise(view, cut, focus).await?;
+        let (Some(source), Some(last)) = (cut.source(), cut.counted.last()) else {
+            return Err(NoSummary::Empty.into());
+        };
+        if lease.head.compacting.is_none() {
+            self.history.plan_summary(lease, &source.to).await??;
+        }
+        // All that stands up to there, also what no context shows. An earlier name of the chat is archived by itself.
+        let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= source.to.base();
+        let raw: Vec<Record> = records.iter().filter(is_raw).cloned().collect();
+        self.history.archive(lease, raw).await??;
+        let beside = Record { chat: lease.chat.clone(), ..last.first.clone() };
+        let summary = self.history.append_summary(&beside, &self.agent_id, &text, source).await?;
+        let mut with_summary = records.to_vec();
+        with_summary.push(summary.clone());
+        with_summary.sort_by(|a, b| a.key.cmp(&b.key));
+        let after = context(&with_summary, self.clock.now(), &self.view.policy(0));
+        self.history.end_summary(lease, after.reaches_back_to.as_ref()).await??;
+        tracing::info!(
+            chat = %lease.chat.session_id(), counted = cut.counted.len(), tokens = summary.tokens, "compacted"
+        );
+        Ok(Compacted {
+            summary,
+            counted: cut.counted.len(),
+            context_from: after.reaches_back_to,
+            leaves_more: cut.leaves_more,
+        })
+    }
+
+    /// Gives up a plan that an earlier run has carried out but for this, or that nothing is left of.
+    async fn end(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        stored: Option<Record>,
+        policy: &Policy,
+    ) -> Result<Option<Compacted>, CompactionError> {
+        let from = context(records, self.clock.now(), policy).reaches_back_to;
+        self.history.end_summary(lease, from.as_ref()).await??;
+        Ok(stored.map(|summary| Compacted { summary, counted: 0, context_from: from, leaves_more: true }))
+    }
+
+    async fn summarise(
+        &self,
+        view: &View<'_>,
+        cut: &Cut<'_, '_>,
+        focus: Option<&str>,
+    ) -> Result<String, CompactionError> {
+        let folded = cut.folded.map_or(0, |folded| folded.tokens);
+        let counted = cut.counted.iter().fold(0, |sum: u32, m| sum.saturating_add(m.tokens()));
+        let source_tokens = counted.saturating_add(folded);
+        let max_tokens = self.rules().summary_tokens.min(source_tokens);
+        let text = if self.model.is_echo() {
+            extract(cut, max_tokens)
+        } else {
+            let request = request(cut, max_tokens, focus);
+            // Room for a model that counts otherwise; what exceeds it is cut by `accept`.
+            let max_tokens = view.corrected(max_tokens).saturating_mul(2);
+            let prompt = Prompt { instructions: &request.instructions, text: &request.text, max_tokens };
+            let answer = self.model.complete(prompt).await?;
+            if answer.finish == crate::model::Finish::ContentFilter {
+                return Err(NoSummary::Refusal.into());
+            }
+            answer.text
+        };
+        Ok(accept(&text, source_tokens, max_tokens)?)
+    }
+
+    /// What decides a cut under the settings.
+    pub fn rules(&self) -> Rules {
+        let budget = self.view.policy(0).token_budget;
+        let (least, most) = SUMMARY_TOKENS;
+        Rules {
+            keep_recent: self.view.keep_recent,
+            summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most),
+            source_tokens: budget.saturating_sub(INSTRUCTION_TOKENS).max(budget / 2),
+            approval_patience: self.view.approval_patience(),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Which messages a history has, and which of them are the Session's: [`View`].
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Policy;
+use super::session::Session;
+use crate::message::{Role, UiMessage};
+use crate::record::{Kind, Record, Source};
+use crate::sort_key::{SortKey, Timestamp};
+use crate::tokens;
+
+/// How far before a summary was made the context is read, though the summary stands for it: what was on its way then
+/// may lie there. What arrives with an older time is announced by a turn; see [`crate::ingress`].
+const IN_FLIGHT: Duration = Duration::from_mins(1);
+
+/// The messages of one line of a history, sorted out.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The Session's newest summary, which stands for all that it and those before it count.
+    pub summary: Option<&'a Record>,
+    /// The Session's messages that are answered or ask nothing and that no summary counts, in order.
+    pub earlier: Vec<Message<'a>>,
+    /// What waits for its answer, in order.
+    pub unanswered: Vec<Message<'a>>,
+    /// See [`super::Context::to_compact`].
+    pub to_compact: Vec<SortKey>,
+    /// See [`super::Context::others_wait`].
+    pub others_wait: bool,
+    /// See [`super::Context::session_start`].
+    pub session_start: Option<SortKey>,
+    /// See [`super::Context::reaches_back_to`].
+    pub reaches_back_to: Option<SortKey>,
+    /// By how much the model's own count of tokens exceeds the estimate.
+    correction: f64,
+}
+
+impl<'a> View<'a> {
+    /// The view of `records`, which must be in order of [`Record::key`], at `now`.
+    pub fn of(records: &'a [Record], now: Timestamp, policy: &Policy) -> Self {
+        let covered: HashSet<&SortKey> = records.iter().flat_map(|record| &record.covers).collect();
+        let newest = newest_forms(records);
+        let messages = with_whole_albums(messages(records, &newest, &covered), &covered);
+        let line = line_in_view(&messages);
+        let waits = messages.iter().any(|message| message.unanswered);
+        let (messages, others): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| message.first.line() == line);
+        let is_summary = |record: &&Record| record.source.is_some() && record.line() == line;
+        let summaries: Vec<&Record> = records.iter().filter(is_summary).collect();
+        let sources: Vec<(&SortKey, &Source)> =
+            summaries.iter().filter_map(|record| Some((&record.key, record.source.as_ref()?))).collect();
+
+        let session = Session::of(records, &messages, &sources, now, policy, waits);
+        let start = session.as_ref().map(|session| session.start.clone());
+        let is_in = |base: &SortKey| start.as_ref().is_some_and(|start| base >= start);
+        let summary = summaries
+            .iter()
+            .rev()
+            .find(|record| record.source.as_ref().is_some_and(|source| is_in(&source.from)))
+            .copied();
+        // A summary that the Session does not have stands for nothing in it.
+        let counted: HashSet<&SortKey> = match summary {
+            Some(_) => sources.iter().flat_map(|(_, source)| &source.counts).collect(),
+            None => HashSet::new(),
+        };
+        let (unanswered, answered): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| message.unanswered);
+        let shows_earlier = !policy.fresh || unanswered.is_empty();
+        let earlier: Vec<Message<'_>> = answered
+            .into_iter()
+            .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled())
+            .filter(|m| !counted.contains(m.key()))
+            .collect();
+        let reaches_back_to = session.and_then(|session| match summary {
+            Some(summary) => Some(read_from(summary, &earlier)).max(boundary_of(records)),
+            None => session.reaches_back_to,
+        });
+        Self {
+            to_compact: to_compact(records, &covered),
+            others_wait: others.iter().any(|message| message.unanswered),
+            session_start: start,
+            reaches_back_to,
+            correction: correction(records),
+            summary,
+            earlier,
+            unanswered,
+        }
+    }
+
+    /// An estimate as the model would count, by what it counted last.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive number, and `as` saturates"
+    )]
+    pub fn corrected(&self, tokens: u32) -> u32 {
+        (f64::from(tokens) * self.correction).ceil() as u32
+    }
+
+    /// The corrected estimate of `messages`.
+    pub fn tokens_of(&self, messages: &[Message<'_>]) -> u32 {
+        messages.iter().fold(0, |sum, message| sum.saturating_add(self.corrected(message.tokens())))
+    }
+}
+
+/// A message with all its forms.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// What names it, and its reply too.
+    pub base: SortKey,
+    /// Its first form.
+    pub first: &'a Record,
+    newest: Form<'a>,
+    unanswered: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Form<'a> {
+    record: &'a Record,
+    /// Whether any form so far asked.
+    asks: bool,
+}
+
+impl Form<'_> {
+    fn is_recalled(&self) -> bool {
+        let message = &self.record.message;
+        message.parts.is_empty() || message.metadata.get("recalled") == Some(&Value::Bool(true))
+    }
+}
+
+impl Message<'_> {
+    /// What summaries count it by: its base, or for a reply its whole key.
+    pub fn key(&self) -> &SortKey {
+        if self.first.key.is_reply() { &self.first.key } else { &self.base }
+    }
+
+    /// Its newest form.
+    pub fn newest(&self) -> &Record {
+        self.newest.record
+    }
+
+    /// The estimate of its newest form.
+    pub fn tokens(&self) -> u32 {
+        self.newest.record.tokens
+    }
+
+    /// Whether it holds a tool call without its result, such as one that waits for an approval.
+    pub fn is_open(&self) -> bool {
+        self.newest.record.message.has_open_call()
+    }
+
+    /// The newest form under the message's own id.
+    pub fn shown(&self) -> UiMessage {
+        let mut message = self.newest.record.listed();
+        message.id = self.first.message_id.to_string();
+        message
+    }
+}
+
+/// The messages of `records`, in order.
+fn messages<'a>(
+    records: &'a [Record],
+    newest: &HashMap<SortKey, Form<'a>>,
+    covered: &HashSet<&SortKey>,
+) -> Vec<Message<'a>> {
+    let is_message = |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Event);
+    let said: HashSet<SortKey> =
+        records.iter().filter(is_message).filter(|r| !r.key.is_reply()).map(|r| r.key.base()).collect();
+    let mut edited_commands: HashSet<SortKey> = HashSet::new();
+    records
+        .iter()
+        .filter(|record| match record.kind {
+            Kind::Normal | Kind::Event => true,
+            // The first edit of a command, where the command itself is no message.
+            Kind::Revision => !said.contains(&record.key.base()) && edited_commands.insert(record.key.base()),
+            Kind::Summary | Kind::Boundary | Kind::Notice => false,
+        })
+        .filter(|record| matches!(record.role(), Role::User | Role::Assistant))
+        .map(|first| {
+            let base = first.key.base();
+            let own = Form { record: first, asks: false };
+            let newest = if first.key.is_reply() { own } else { newest.get(&base).copied().unwrap_or(own) };
+            let unanswered = newest.asks && !newest.is_recalled() && !covered.contains(&base);
+            Message { base, first, newest, unanswered }
+        })
+        .collect()
+}
+
+/// The line of the first message that waits; where none does, of the last one that a person said.
+fn line_in_view<'a>(messages: &[Message<'a>]) -> Option<&'a str> {
+    let waiting = messages.iter().find(|m| m.unanswered);
+    let last = || messages.iter().rev().find(|m| m.first.is_interaction());
+    waiting.or_else(last).and_then(|m| m.first.line())
+}
+
+/// The newest form of each message, by the platform's word on their order, else in order of arrival.
+fn newest_forms(records: &[Record]) -> HashMap<SortKey, Form<'_>> {
+    let mut forms: HashMap<SortKey, Form<'_>> = HashMap::new();
+    for record in records {
+        let is_form = matches!(record.kind, Kind::Normal | Kind::Event | Kind::Revision);
+        if !is_form || record.key.is_reply() {
+            continue;
+        }
+        forms
+            .entry(record.key.base())
+            .and_modify(|form| {
+                if (record.form_ts, record.revision) >= (form.record.form_ts, form.record.revision) {
+                    form.record = record;
+                }
+                form.asks |= record.asks;
+            })
+            .or_insert(Form { record, asks: record.asks });
+    }
+    forms
+}
+
+/// Marks the items of an album unanswered where one of them is: an album is answered as one.
+fn with_whole_albums<'a>(mut messages: Vec<Message<'a>>, covered: &HashSet<&SortKey>) -> Vec<Message<'a>> {
+    let albums: HashSet<&str> =
+        messages.iter().filter(|m| m.unanswered).filter_map(|m| m.first.album.as_deref()).collect();
+    for message in &mut messages {
+        message.unanswered |= message.first.album.as_deref().is_some_and(|album| albums.contains(album))
+            && !covered.contains(&message.base)
+            && !message.newest.is_recalled();
+    }
+    messages
+}
+
+/// The `/compact` commands among `records` that have no answer.
+fn to_compact(records: &[Record], covered: &HashSet<&SortKey>) -> Vec<SortKey> {
+    let is_command = |record: &&Record| record.kind == Kind::Notice && record.asks;
+    let bases = records.iter().filter(is_command).map(|record| record.key.base());
+    bases.filter(|base| !covered.contains(base)).collect()
+}
+
+/// Where the last boundary stands.
+pub(super) fn boundary_of(records: &[Record]) -> Option<SortKey> {
+    records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|record| record.key.base())
+}
+
+/// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is shown
+/// beside it.
+fn read_from(summary: &Record, earlier: &[Message<'_>]) -> SortKey {
+    let in_flight = SortKey::start_of(summary.sent_at.minus(IN_FLIGHT));
+    let shown = earlier.first().map(|message| message.base.clone());
+    shown.into_iter().chain([summary.key.base()]).fold(in_flight, SortKey::min)
+}
+
+/// By how much the model's own count exceeds the estimate, by the newest reply that says both.
+fn correction(records: &[Record]) -> f64 {
+    let number = |usage: &Value, name: &str| u32::try_from(usage.get(name)?.as_u64()?).ok();
+    let counts = records.iter().rev().find_map(|record| {
+        let usage = record.message.metadata.get("usage")?;
+        Some((number(usage, "inputTokens")?, number(usage, "estimatedInputTokens")?))
+    });
+    counts.map_or(1.0, |(counted, estimated)| tokens::correction(counted, estimated))
+}

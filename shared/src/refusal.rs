@@ -1,0 +1,3 @@
+//! stub
+/// stub
+pub fn is_refusal(text: &str) -> bool { text.starts_with("I'm sorry") }
