@@ -18,6 +18,8 @@ mod blocked;
 mod budgets;
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[path = "end_to_end/compaction.rs"]
+mod compaction;
 #[path = "end_to_end/crash.rs"]
 mod crash;
 #[path = "end_to_end/delivery.rs"]

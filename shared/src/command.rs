@@ -13,6 +13,8 @@ pub enum Command {
     },
     /// `/reset`: starts a new Session. Text behind it is not a message.
     Reset,
+    /// `/compact [focus]`: summarises all but the most recent messages. The chat's next turn, since it takes the model.
+    Compact,
     /// `/start`: what Telegram sends when a person opens the bot. Text behind it is a deep link's payload.
     Start,
     /// `/help`: says which commands exist.
@@ -24,6 +26,7 @@ pub enum Command {
 pub const LIST: &[(&str, &str)] = &[
     ("/new [message]", "start a new conversation, with your first message if you like"),
     ("/reset", "start over with nothing of this conversation in view"),
+    ("/compact [what to keep in mind]", "sum up what was said so far"),
     ("/help", "show this list"),
 ];
 
@@ -44,6 +47,7 @@ impl Command {
                 Some(Self::New { first_message: (!rest.is_empty()).then(|| rest.to_owned()) })
             }
             "reset" => Some(Self::Reset),
+            "compact" => Some(Self::Compact),
             "start" => Some(Self::Start),
             "help" => Some(Self::Help),
             _ => None,
@@ -58,7 +62,7 @@ impl Command {
     /// What the person is told once the command has acted. `None` where the agent's answer says enough.
     pub fn confirmation(&self) -> Option<String> {
         match self {
-            Self::New { first_message: Some(_) } => None,
+            Self::New { first_message: Some(_) } | Self::Compact => None,
             Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
             Self::Reset => Some("Done: we start over. Earlier messages are no longer in view.".into()),
             Self::Start => Some(format!("Hello! Write to me and I will answer.\n\n{}", list())),
@@ -121,6 +125,7 @@ mod tests {
         check("  /new x", Some(new("x")));
         check("/reset", Some(Command::Reset));
         check("/Reset now", Some(Command::Reset));
+        check("/compact the budget", Some(Command::Compact));
         check("/start ref_42", Some(Command::Start));
         check("/help@ANNALSBOT", Some(Command::Help));
     }

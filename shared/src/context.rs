@@ -30,6 +30,7 @@ use std::time::Duration;
 use crate::message::UiMessage;
 use crate::record::Record;
 use crate::sort_key::{SortKey, Timestamp};
+use crate::tokens;
 
 use view::{Message, View};
 
@@ -101,6 +102,35 @@ impl View<'_> {
             tokens,
             left_out: left_out + hidden,
         }
+    }
+}
+
+impl Context {
+    /// Shortens what is unanswered to `budget` tokens where it alone exceeds them, the middle of its longest texts left
+    /// out: the model sees the beginning and the end, the history keeps the whole. Answers with the ids of what it
+    /// shortened.
+    pub fn shorten_unanswered(&mut self, budget: u32) -> Vec<String> {
+        let first = self.messages.len() - self.unanswered.len();
+        let mut sizes: Vec<(u32, usize)> =
+            (first..self.messages.len()).map(|at| (tokens::of_message(&self.messages[at]), at)).collect();
+        let total = sizes.iter().fold(0_u32, |sum, (tokens, _)| sum.saturating_add(*tokens));
+        if total <= budget {
+            return Vec::new();
+        }
+        // The short ones leave their share to the long ones.
+        sizes.sort_unstable();
+        let (mut room, mut shortened) = (budget, Vec::new());
+        for (place, (tokens, at)) in sizes.iter().enumerate() {
+            let share = room / u32::try_from(sizes.len() - place).unwrap_or(u32::MAX);
+            let message = &mut self.messages[*at];
+            if *tokens > share {
+                message.shorten(f64::from(share) / f64::from(*tokens));
+                shortened.push(message.id.clone());
+            }
+            room = room.saturating_sub((*tokens).min(share));
+        }
+        self.tokens = self.tokens.saturating_sub(total).saturating_add(budget);
+        shortened
     }
 }
 

@@ -62,10 +62,32 @@ pub struct Retention {
 impl Retention {
     /// When a record that arrives at `arrival` may leave the table, in epoch seconds.
     pub fn expires_at(&self, arrival: Timestamp) -> Option<i64> {
-        const WHERE_NEVER_STALE: Duration = Duration::from_hours(48);
         let stay = self.stale_after.unwrap_or(WHERE_NEVER_STALE).saturating_add(self.archive_grace);
         self.archive.then(|| arrival.plus(stay).as_millis() / 1000)
     }
+
+    /// What leaves the table soon, seen from `now`; `None` where nothing ever does.
+    pub fn horizon(&self, now: Timestamp) -> Option<Horizon> {
+        let stale_after = self.stale_after.unwrap_or(WHERE_NEVER_STALE);
+        // Whoever keeps the Session alive writes within the stale time; the quarter is for what comes in between.
+        let soon = stale_after.saturating_add(self.archive_grace / 4);
+        let lifetime = stale_after.saturating_add(self.archive_grace);
+        let before_long = soon.saturating_add(lifetime.saturating_sub(soon) / 2);
+        let at = |from_now: Duration| now.plus(from_now).as_millis() / 1000;
+        self.archive.then(|| Horizon { soon: at(soon), before_long: at(before_long) })
+    }
+}
+
+/// What counts as the stale time for keeping records, where Sessions never grow stale.
+const WHERE_NEVER_STALE: Duration = Duration::from_hours(48);
+
+/// Dates, in epoch seconds, between now and the end of a record that is appended now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Horizon {
+    /// What a live Session shows must not leave before this: nobody may write until then.
+    pub soon: i64,
+    /// What leaves before this is summarised along with it, so that not every message brings a summary.
+    pub before_long: i64,
 }
 
 /// The histories of all chats.
@@ -120,6 +142,11 @@ impl History {
         retention: Retention,
     ) -> Self {
         Self { table: Table::new(dynamodb, table), bodies: Bodies::new(s3, bucket), clock, retention }
+    }
+
+    /// How long records stay in the table.
+    pub fn retention(&self) -> &Retention {
+        &self.retention
     }
 
     /// Counts what the table's operations consume.

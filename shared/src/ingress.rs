@@ -82,11 +82,16 @@ impl Ingress {
 
     /// Carries out a command, at once and beside any run.
     ///
-    /// `/new` and `/reset` append a boundary; the text behind `/new` is the new Session's first message. Under the id
+    /// `/new` and `/reset` append a boundary; the text behind `/new` is the new Session's first message. `/compact` is
+    /// queued as the chat's next turn, which carries it out and answers. Under the id
     /// of a message a command is no command but a later form of that message, as an edit to it is.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
         if self.is_message(draft).await? {
             return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
+        }
+        if *command == Command::Compact {
+            let own = Draft { kind: Kind::Notice, asks: true, ..draft.clone() };
+            return Ok(Commanded { appended: self.receive(&own).await?, confirmation: None });
         }
         let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
         let own = Draft { kind, asks: false, ..draft.clone() };

@@ -76,6 +76,27 @@ impl UiMessage {
         texts.join("\n")
     }
 
+    /// Leaves out the middle of each text so that about `share` (0 to 1) of it is left, with a mark that says so.
+    pub fn shorten(&mut self, share: f64) {
+        for part in &mut self.parts {
+            let PartView::Text(text) = part.view() else { continue };
+            let length = text.chars().count();
+            // Less than the share, for the mark.
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a share of a length is one"
+            )]
+            let kept = ((length as f64 * share * 0.9) as usize).saturating_sub(60);
+            let (head, tail) = (kept - kept / 3, kept / 3);
+            let head: String = text.chars().take(head).collect();
+            let tail: String = text.chars().skip(length - tail).collect();
+            let left_out = length - kept;
+            *part = Part::text(format!("{head}\n[… {left_out} characters are left out here …]\n{tail}"));
+        }
+    }
+
     /// Whether it holds a tool call that has no result yet: one that runs, or waits for an approval or an answer.
     pub fn has_open_call(&self) -> bool {
         self.parts.iter().any(|part| match part.view() {

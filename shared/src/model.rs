@@ -108,6 +108,9 @@ pub enum ModelError {
     /// No TLS client could be set up: the system has no usable certificates.
     #[error("no TLS client could be set up for the model's endpoint")]
     NoClient,
+    /// stub
+    #[error("the context is too long for the model")]
+    ContextTooLong,
     /// The answer holds no text.
     #[error("the model's answer was empty")]
     Empty,

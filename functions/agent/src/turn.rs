@@ -10,39 +10,24 @@ use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
+use annals_shared::compaction::run::{Compaction, CompactionError};
 use annals_shared::config::ViewConfig;
-use annals_shared::context::Policy;
-use annals_shared::delivery::{Deliverer, DeliveryError, Parcel, Progress};
-use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Reached, Superseded};
-use annals_shared::history::{History, HistoryError, Reply, ReplyAppended, Seen};
-use annals_shared::message::{Role, UiMessage};
-use annals_shared::model::{Answer, Model, ModelError, Question};
-use annals_shared::record::{Channel, DeliveryFailure, Kind, Record};
+use annals_shared::context::{Context, Policy};
+use annals_shared::delivery::{Deliverer, DeliveryError};
+use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Superseded};
+use annals_shared::history::{History, HistoryError, Seen};
+use annals_shared::model::{Model, ModelError};
+use annals_shared::record::Record;
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
 
 use crate::pacing::Delivery;
+use crate::room::Passes;
 use crate::surroundings::Surroundings;
 use crate::work::{Work, covered_by_one_turn};
 
-/// How often a run asks the model before it leaves the turn to the queue's redelivery.
-const MODEL_TRIES: u32 = 3;
-/// The pause behind the first failed try; each later one is twice as long.
-const MODEL_BACKOFF: Duration = Duration::from_millis(500);
-/// The longest pause that a provider's `Retry-After` gets within a run.
-const MODEL_PATIENCE: Duration = Duration::from_secs(8);
-/// How long a run may ask the model in all, so that it still ends well within the function's five minutes.
-const MODEL_DEADLINE: Duration = Duration::from_mins(3);
-/// How often the typing indicator is shown again: Telegram's lasts five seconds.
-const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// How long an album must have been quiet before it is answered: its items are separate webhooks.
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
-/// How long a group that refused a message is not sent another.
-const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
-/// What the user is told when no answer can be made.
-const FAILURE_NOTICE: &str =
-    "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
-
 /// Answers chats.
 #[derive(Clone)]
 pub struct Agent {
@@ -75,6 +60,9 @@ pub enum TurnError {
     /// The model gave no answer.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// A `/compact` could not be carried out.
+    #[error("a chat is not compacted: {0}")]
+    Compaction(CompactionError),
     /// The reply is stored, but not delivered.
     #[error("the reply is stored but not delivered: {0}")]
     Delivery(DeliveryError),
@@ -99,6 +87,16 @@ impl TurnError {
     }
 }
 
+impl From<CompactionError> for TurnError {
+    fn from(error: CompactionError) -> Self {
+        match error {
+            CompactionError::Superseded(superseded) => superseded.into(),
+            CompactionError::History(error) => error.into(),
+            error => Self::Compaction(error),
+        }
+    }
+}
+
 /// What one run did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
@@ -106,6 +104,14 @@ enum Done {
     All,
     /// Finished one turn; there may be more.
     Some,
+}
+
+/// What a run finds.
+enum Found {
+    /// A turn to carry out.
+    Work(Box<Work>),
+    /// Nothing that waits; the context is to be read from there on, where that is earlier than the head says.
+    Nothing { reaches_back_to: Option<SortKey> },
 }
 
 impl Agent {
@@ -142,9 +148,17 @@ impl Agent {
         from: Option<&SortKey>,
         delivery: Delivery,
     ) -> Result<Done, TurnError> {
-        let Some(mut work) = self.look(lease, from).await? else {
-            self.history.release(lease).await??;
-            return Ok(Done::All);
+        let mut work = match self.look(lease.clone(), from).await? {
+            Found::Work(work) => work,
+            Found::Nothing { reaches_back_to: Some(from) } => {
+                let ending = Ending { context_from: Some(from), ..Ending::default() };
+                self.history.finish(lease, &ending).await??;
+                return Ok(Done::All);
+            }
+            Found::Nothing { reaches_back_to: None } => {
+                self.history.release(lease).await??;
+                return Ok(Done::All);
+            }
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
         let reply = match work.stored_reply() {
@@ -152,60 +166,69 @@ impl Agent {
             None => self.answer(&mut work, delivery).await?,
         };
         let reached = self.deliver(&work, &reply, delivery).await?;
-        let ending = Ending { context_from: work.reaches_back_to, reached };
+        let ending = Ending { context_from: work.reaches_back_to, reached, ..Ending::default() };
         self.history.finish(lease, &ending).await??;
         Ok(done)
     }
 
-    /// What there is to do: a committed turn first, else what is unanswered.
-    async fn look<'a>(
-        &self,
-        lease: &'a Lease,
-        from: Option<&SortKey>,
-    ) -> Result<Option<Work<'a>>, TurnError> {
+    /// What there is to do: a committed turn first, else what waits.
+    async fn look(&self, mut lease: Lease, from: Option<&SortKey>) -> Result<Found, TurnError> {
         let committed = lease.head.turn.clone();
         let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
-        let from = [from, first_covered].into_iter().flatten().min();
+        let from = [from, first_covered].into_iter().flatten().min().cloned();
         let mut surroundings = self.surroundings.as_ref().filter(|_| committed.is_none());
+        let (policy, mut passes) = (self.policy(0), Passes::default());
         loop {
-            let seen = self.history.context(&lease.chat, &lease.head, from, &self.policy()).await?;
+            let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
             if let Some(surroundings) = surroundings.take()
                 && surroundings.append(&self.history, &seen).await?
             {
                 continue;
             }
             let Seen { records, context } = seen;
-            let reaches_back_to = context.reaches_back_to;
-            let Some(turn) = committed.clone() else {
-                if context.unanswered.is_empty() {
-                    return Ok(None);
-                }
-                if let Some(pause) = self.album_pause(&records, &context.unanswered) {
-                    self.clock.sleep(pause).await;
-                    continue;
-                }
-                let all = context.unanswered.len();
-                let covers = covered_by_one_turn(&records, context.unanswered);
-                let leaves_more = covers.len() < all || context.others_wait;
-                let turn = OpenTurn { covers, sent: 0 };
-                return Ok(Some(Work {
-                    lease,
-                    records,
-                    turn,
-                    committed: false,
-                    leaves_more,
-                    reaches_back_to,
-                }));
+            if committed.is_none() && context.unanswered.is_empty() && context.to_compact.is_empty() {
+                // A message that waits for nothing may have come with a time before what the next run would read.
+                let known = lease.head.context_from.as_ref();
+                let reaches = context.reaches_back_to.filter(|from| known.is_some_and(|known| from < known));
+                return Ok(Found::Nothing { reaches_back_to: reaches });
+            }
+            if committed.is_none()
+                && let Some(pause) = self.album_pause(&records, &context.unanswered)
+            {
+                self.clock.sleep(pause).await;
+                continue;
+            }
+            // A reply that is stored already is only delivered.
+            let is_answered = committed.as_ref().is_some_and(|turn| has_reply(&records, turn));
+            let asks_model = !is_answered && !context.unanswered.is_empty();
+            if asks_model && self.make_room(&mut lease, &records, policy.token_budget, &mut passes).await? {
+                continue;
+            }
+            let (turn, leaves_more) = match committed {
+                Some(turn) => (turn, true),
+                None => self.turn_of(&records, &context),
             };
-            return Ok(Some(Work {
-                lease,
-                records,
-                turn,
-                committed: true,
-                leaves_more: true,
-                reaches_back_to,
-            }));
+            let is_committed = lease.head.turn.is_some();
+            let reaches_back_to = context.reaches_back_to;
+            let work = Work { lease, records, turn, is_committed, leaves_more, reaches_back_to, from };
+            return Ok(Found::Work(Box::new(work)));
         }
+    }
+
+    /// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
+    /// what is unanswered.
+    fn turn_of(&self, records: &[Record], context: &Context) -> (OpenTurn, bool) {
+        let to_compact = context.to_compact.first();
+        if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base)) {
+            let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
+            return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
+        }
+        // What was said behind a `/compact` is answered behind it.
+        let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
+        let covers = covered_by_one_turn(records, before.cloned().collect());
+        let leaves_more =
+            covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
+        (OpenTurn { covers, sent: 0 }, leaves_more)
     }
 
     /// How long to wait for further items of an album, if one is among the unanswered and has only just arrived.
@@ -221,174 +244,26 @@ impl Agent {
         (quiet_at > now).then(|| quiet_at.since(now))
     }
 
-    fn policy(&self) -> Policy {
-        self.view.policy(self.system_prompt.as_deref().map_or(0, tokens::of_text))
-    }
-
-    /// Asks the model, commits, and appends the reply, or on the last try a notice that there is none.
-    async fn answer(&self, work: &mut Work<'_>, delivery: Delivery) -> Result<Record, TurnError> {
-        let newest = work.newest_covered()?.clone();
-        let seen = work.seen(self.clock.now(), &self.policy());
-        let question = Question {
-            system: self.system_prompt.as_deref(),
-            messages: &seen.messages,
-            unanswered: seen.unanswered.len(),
-            group: newest.is_group(),
-        };
-        let answered = tokio::select! {
-            answered = self.ask(question) => answered,
-            () = self.keep_typing(work, &newest) => Err(ModelError::Empty),
-        };
-        let (kind, message) = match answered {
-            Ok(answer) => (Kind::Normal, message_of(answer)),
-            Err(error) if delivery.ends_asking() => {
-                tracing::error!(chat = %work.lease.chat.session_id(), %error, "no answer after the last try; the user is told");
-                (Kind::Notice, UiMessage::text("", Role::Assistant, FAILURE_NOTICE))
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if !work.committed {
-            self.history.commit(work.lease, &work.turn).await??;
-            work.committed = true;
-        }
-        let mut message = message;
-        newest.copy_line_to(&mut message.metadata);
-        let reply = Reply {
-            kind,
-            channel: newest.channel,
-            chat_id: newest.chat_id.clone(),
+    /// What makes room in a context.
+    pub(crate) fn compaction(&self) -> Compaction {
+        Compaction {
+            history: self.history.clone(),
+            model: self.model.clone(),
+            view: self.view,
             agent_id: self.agent_id.clone(),
-            message,
-            behind: newest.key.base(),
-            behind_id: newest.message_id.clone(),
-            covers: work.turn.covers.clone(),
-        };
-        match self.history.append_reply(&work.lease.chat, reply).await? {
-            ReplyAppended::Stored(reply) => Ok(reply),
-            ReplyAppended::Present(reply) => {
-                // Another run got there first. Only the one that still has the chat sends the reply.
-                self.history.commit(work.lease, &work.turn).await??;
-                Ok(reply)
-            }
+            clock: self.clock.clone(),
         }
     }
 
-    /// Asks until there is an answer, or the tries or the time are used up.
-    async fn ask(&self, question: Question<'_>) -> Result<Answer, ModelError> {
-        tokio::select! {
-            answered = self.ask_repeatedly(question) => answered,
-            () = self.clock.sleep(MODEL_DEADLINE) => Err(ModelError::Unreachable("timed out")),
-        }
-    }
-
-    async fn ask_repeatedly(&self, question: Question<'_>) -> Result<Answer, ModelError> {
-        let mut backoff = MODEL_BACKOFF;
-        let mut tries = 1;
-        loop {
-            match self.model.answer(question).await {
-                Err(error) if tries < MODEL_TRIES => {
-                    tracing::warn!(%error, tries, "the model gave no answer; asking again");
-                    let pause = error.retry_after().unwrap_or_default().max(backoff).min(MODEL_PATIENCE);
-                    self.clock.sleep(pause).await;
-                    backoff *= 2;
-                    tries += 1;
-                }
-                answered => return answered,
-            }
-        }
-    }
-
-    /// Shows the typing indicator for as long as it is polled, where the platform takes anything for the chat.
-    async fn keep_typing(&self, work: &Work<'_>, to: &Record) {
-        loop {
-            if self.blocked(work, to).is_none() {
-                self.deliverer.show_typing(to).await;
-            }
-            self.clock.sleep(TYPING_INTERVAL).await;
-        }
-    }
-
-    /// Why the platform takes nothing for the chat of `to`, as far as is known.
-    fn blocked<'a>(&self, work: &Work<'a>, to: &Record) -> Option<&'a DeliveryFailure> {
-        let lease: &'a Lease = work.lease;
-        lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, self.clock.now()))
-    }
-
-    /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or has not
-    /// taken it for too long, and notes why on the reply.
-    async fn deliver(
-        &self,
-        work: &Work<'_>,
-        reply: &Record,
-        delivery: Delivery,
-    ) -> Result<Reached, TurnError> {
-        let to = work.newest_covered()?;
-        if !self.deliverer.reaches(to.channel) {
-            return Ok(Reached::Unknown);
-        }
-        if let Some(blocked) = self.blocked(work, to) {
-            self.history.note_delivery_failure(reply, blocked).await?;
-            return Ok(Reached::Unknown);
-        }
-        let text = reply.message.plain_text();
-        let mut parcel = Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None };
-        let mut sent = work.turn.sent;
-        let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces));
-        loop {
-            let failure = match self.deliverer.deliver(parcel, sent, progress).await {
-                Ok(()) if work.lease.head.blocked.is_some() => return Ok(Reached::Yes),
-                Ok(()) => return Ok(Reached::Unknown),
-                Err(DeliveryError::Moved { to: moved_to }) if parcel.moved_to.is_none() => {
-                    let new = ChatKey::telegram(moved_to, None);
-                    self.history.rename(&work.lease.chat, &new, self.clock.now()).await?;
-                    parcel.moved_to = Some(moved_to);
-                    sent = 0;
-                    continue;
-                }
-                Err(error @ DeliveryError::Unavailable { .. }) if !delivery.ends_sending() => {
-                    return Err(TurnError::Delivery(error));
-                }
-                Err(error) => error,
-            };
-            tracing::error!(chat = %work.lease.chat.session_id(), error = %failure, "a reply is stored but not delivered");
-            let noted = DeliveryFailure { reason: failure.to_string(), at: self.clock.now() };
-            self.history.note_delivery_failure(reply, &noted).await?;
-            let blocked = matches!(failure, DeliveryError::Blocked { .. });
-            return Ok(if blocked { Reached::No(noted) } else { Reached::Unknown });
-        }
+    /// The policy of a context beside whose system part stand `memory_tokens` more.
+    pub(crate) fn policy(&self, memory_tokens: u32) -> Policy {
+        let prompt = self.system_prompt.as_deref().map_or(0, tokens::of_text);
+        self.view.policy(prompt.saturating_add(memory_tokens))
     }
 }
 
-impl Agent {
-    /// Notes how many pieces of the reply have been sent, so that a crash goes on behind them.
-    async fn note_progress(&self, work: &Work<'_>, sent: usize) -> Result<(), DeliveryError> {
-        let turn = OpenTurn { sent, ..work.turn.clone() };
-        let reason = match self.history.commit(work.lease, &turn).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(superseded)) => superseded.to_string(),
-            Err(error) => error.to_string(),
-        };
-        Err(DeliveryError::Unavailable { reason })
-    }
-}
-
-fn message_of(answer: Answer) -> UiMessage {
-    let mut message = UiMessage::text("", Role::Assistant, answer.text);
-    if let Some(usage) = answer.usage
-        && let Ok(usage) = serde_json::to_value(usage)
-    {
-        message.metadata.insert("usage".into(), usage);
-    }
-    message
-}
-
-/// Whether a refusal is still believed. Who writes again, or mentions the bot in a Lark group, has let it in again. A
-/// Telegram group goes on being heard where the bot may not write, and says in an update of its own when it may again;
-/// but that update names the group and not its topics, and may be missed, so now and then the platform is asked again.
-fn still_blocked(blocked: &DeliveryFailure, to: &Record, now: Timestamp) -> bool {
-    if to.channel == Channel::Telegram && to.is_group() {
-        now.since(blocked.at) < BLOCKED_GROUP_PAUSE
-    } else {
-        to.ts <= blocked.at
-    }
+/// Whether the reply of `turn` is among `records`.
+fn has_reply(records: &[Record], turn: &OpenTurn) -> bool {
+    let key = turn.covers.last().map(SortKey::reply);
+    records.iter().any(|record| Some(&record.key) == key.as_ref())
 }

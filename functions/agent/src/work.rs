@@ -14,19 +14,21 @@ const MAX_COVERED: usize = 100;
 const MAX_COVERED_BYTES: usize = 32 * 1024;
 
 /// A turn that this run has found or made, with what it takes to carry it out.
-pub(crate) struct Work<'a> {
-    pub(crate) lease: &'a Lease,
+pub(crate) struct Work {
+    pub(crate) lease: Lease,
     pub(crate) records: Vec<Record>,
     pub(crate) turn: OpenTurn,
     /// Whether it was committed before, by this run or another.
-    pub(crate) committed: bool,
+    pub(crate) is_committed: bool,
     /// Whether there may be more to answer behind it.
     pub(crate) leaves_more: bool,
     /// See [`Context::reaches_back_to`].
     pub(crate) reaches_back_to: Option<SortKey>,
+    /// The earliest message that the run was told of: from where its records are read, where that is earlier.
+    pub(crate) from: Option<SortKey>,
 }
 
-impl Work<'_> {
+impl Work {
     /// The newest message that the turn covers: what the reply answers and stands behind.
     pub(crate) fn newest_covered(&self) -> Result<&Record, HistoryError> {
         let newest = self.turn.covers.last();

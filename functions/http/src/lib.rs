@@ -50,6 +50,7 @@ pub fn router(http: Http) -> Router {
         .route("/v1/chats/{chat_id}/messages", route(post(post::chat_message).get(get::messages)))
         .route("/v1/chats/{chat_id}/context", route(get(get::context)))
         .route("/v1/chats/{chat_id}/reset", route(post(post::reset)))
+        .route("/v1/chats/{chat_id}/compact", route(post(post::compact)))
         .fallback(async || Problem::not_found())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(Arc::new(http))

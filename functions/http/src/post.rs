@@ -1,4 +1,5 @@
-//! Messages in: `POST /v1/chats/{chatId}/messages`, `POST /v1/messages`, `POST /v1/chats/{chatId}/reset`.
+//! Messages in: `POST /v1/chats/{chatId}/messages`, `POST /v1/messages`, `POST /v1/chats/{chatId}/reset` and
+//! `…/compact`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +33,8 @@ const MAX_WAIT: Duration = Duration::from_secs(25);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_millis(800);
 
-/// `{userId, text or parts, messageId?, ts?}`
-#[derive(Debug, Deserialize)]
+/// `{userId, text or parts, messageId?, ts?}`; of a command `{userId?, focus?}`
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Body {
     user_id: Option<Value>,
@@ -41,6 +42,7 @@ struct Body {
     parts: Option<Value>,
     message_id: Option<Value>,
     ts: Option<Value>,
+    focus: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -97,16 +99,39 @@ pub(crate) async fn reset(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
-    let body = body_bytes(body)?;
-    let given = if body.is_empty() { None } else { parse_body(&body)?.user_id };
-    let user_id = given.map(|id| user_id(Some(id))).transpose()?;
-    let message = Message {
-        user_id: user_id.unwrap_or_else(|| caller.name.clone()),
-        parts: vec![Part::text("/reset")],
-        id: None,
-        ts: None,
+    let body = optional_body(body)?;
+    http.receive(&caller, chat, &command_of(&caller, body.user_id, "/reset".into())?, None).await
+}
+
+/// `POST /v1/chats/{chatId}/compact`: what `/compact` does; the body may name who asks as `userId`, and as `focus` what
+/// the summary shall keep above all. `?wait=` waits until it is done.
+pub(crate) async fn compact(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    chat_id: Result<Path<String>, PathRejection>,
+    wait: Result<Query<Wait>, QueryRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Failure> {
+    let chat = caller.chat(&path(chat_id)?)?;
+    let wait = wait_time(wait)?;
+    let body = optional_body(body)?;
+    let text = match body.focus {
+        None | Some(Value::Null) => "/compact".to_owned(),
+        Some(Value::String(focus)) => format!("/compact {focus}"),
+        Some(_) => return Err(Problem::bad_request("bad-focus", "The focus is no text", "give a string").into()),
     };
-    http.receive(&caller, chat, &message, None).await
+    http.receive(&caller, chat, &command_of(&caller, body.user_id, text)?, wait).await
+}
+
+fn optional_body(body: Result<Bytes, BytesRejection>) -> Result<Body, Problem> {
+    let body = body_bytes(body)?;
+    if body.is_empty() { Ok(Body::default()) } else { parse_body(&body) }
+}
+
+/// The message that a command is; whoever calls says it where the body names nobody.
+fn command_of(caller: &Caller, given: Option<Value>, text: String) -> Result<Message, Problem> {
+    let user_id = given.map(|id| user_id(Some(id))).transpose()?.unwrap_or_else(|| caller.name.clone());
+    Ok(Message { user_id, parts: vec![Part::text(text)], id: None, ts: None })
 }
 
 /// A request's body, checked.

@@ -11,7 +11,7 @@
 //! is appended meanwhile is not counted, and so is shown, whatever its time.
 
 use crate::clock::Clock;
-use crate::compaction::cut::{Cut, Rules, Why, cut, cut_at};
+use crate::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires};
 use crate::compaction::summary::{NoSummary, accept, extract, request};
 use crate::config::ViewConfig;
 use crate::context::view::View;
@@ -21,7 +21,6 @@ use crate::history::{History, HistoryError};
 use crate::model::{Model, ModelError, Prompt};
 use crate::record::Record;
 use crate::sort_key::SortKey;
-use crate::tokens;
 
 /// Tokens that the instructions of a request for a summary take, and some room.
 const INSTRUCTION_TOKENS: u32 = 600;
@@ -56,6 +55,9 @@ pub enum CompactionError {
     /// The model's answer is no summary.
     #[error("no summary was made: {0}")]
     NoSummary(#[from] NoSummary),
+    /// It took too long; what it had done stands, and the next one goes on with it.
+    #[error("no summary was made in time")]
+    TimedOut,
     /// Another run took the chat over.
     #[error(transparent)]
     Superseded(#[from] Superseded),
@@ -97,6 +99,35 @@ impl Compaction {
         }
         let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
         self.carry_out(lease, records, &view, &cut, focus).await.map(Some)
+    }
+
+    /// Why `records`, read for a context, are to be compacted now, if they are: they show more than `budget` tokens, or
+    /// something that leaves the table before somebody who is as slow as a live Session allows writes again.
+    pub fn is_due(&self, records: &[Record], budget: u32) -> Option<Why> {
+        let now = self.clock.now();
+        let view = View::of(records, now, &self.view.policy(0));
+        let summary = view.summary.map_or(0, |summary| view.corrected(summary.tokens));
+        let shown = view.tokens_of(&view.earlier).saturating_add(view.tokens_of(&view.unanswered));
+        if shown.saturating_add(summary) > budget && (!view.earlier.is_empty()) {
+            return Some(Why::Room { budget });
+        }
+        let horizon = self.history.retention().horizon(now)?;
+        expires(&view, horizon.soon).then_some(Why::Expiring { before: horizon.before_long })
+    }
+
+    /// Moves on the date of all that the Session of `records` shows and that leaves the table before `before`, in epoch
+    /// seconds: for what no summary can take in. One write for each.
+    pub async fn keep(&self, records: &[Record], before: i64) -> Result<(), HistoryError> {
+        let view = View::of(records, self.clock.now(), &self.view.policy(0));
+        let shown = view.summary.into_iter().chain(view.earlier.iter().flat_map(|m| [m.first, m.newest()]));
+        let mut kept: Vec<&SortKey> = Vec::new();
+        for record in shown.filter(|record| record.expires_at.is_some_and(|at| at < before)) {
+            if !kept.contains(&&record.key) {
+                self.history.prolong(record).await?;
+                kept.push(&record.key);
+            }
+        }
+        Ok(())
     }
 
     async fn carry_out(

@@ -1,0 +1,89 @@
+//! How a stored reply goes out: what has not been sent of it, through its door, until it is taken or refused for good.
+
+use std::time::Duration;
+
+use annals_shared::chat_key::ChatKey;
+use annals_shared::delivery::{DeliveryError, Parcel, Progress};
+use annals_shared::history::turn::{OpenTurn, Reached};
+use annals_shared::record::{Channel, DeliveryFailure, Record};
+use annals_shared::sort_key::Timestamp;
+
+use crate::pacing::Delivery;
+use crate::turn::{Agent, TurnError};
+use crate::work::Work;
+
+/// How long a group that refused a message is not sent another.
+const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
+
+impl Agent {
+    /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or has not
+    /// taken it for too long, and notes why on the reply.
+    pub(crate) async fn deliver(
+        &self,
+        work: &Work,
+        reply: &Record,
+        delivery: Delivery,
+    ) -> Result<Reached, TurnError> {
+        let to = work.newest_covered()?;
+        if !self.deliverer.reaches(to.channel) {
+            return Ok(Reached::Unknown);
+        }
+        if let Some(blocked) = self.blocked(work, to) {
+            self.history.note_delivery_failure(reply, blocked).await?;
+            return Ok(Reached::Unknown);
+        }
+        let text = reply.message.plain_text();
+        let mut parcel = Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None };
+        let mut sent = work.turn.sent;
+        let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces));
+        loop {
+            let failure = match self.deliverer.deliver(parcel, sent, progress).await {
+                Ok(()) if work.lease.head.blocked.is_some() => return Ok(Reached::Yes),
+                Ok(()) => return Ok(Reached::Unknown),
+                Err(DeliveryError::Moved { to: moved_to }) if parcel.moved_to.is_none() => {
+                    let new = ChatKey::telegram(moved_to, None);
+                    self.history.rename(&work.lease.chat, &new, self.clock.now()).await?;
+                    parcel.moved_to = Some(moved_to);
+                    sent = 0;
+                    continue;
+                }
+                Err(error @ DeliveryError::Unavailable { .. }) if !delivery.ends_sending() => {
+                    return Err(TurnError::Delivery(error));
+                }
+                Err(error) => error,
+            };
+            tracing::error!(chat = %work.lease.chat.session_id(), error = %failure, "a reply is stored but not delivered");
+            let noted = DeliveryFailure { reason: failure.to_string(), at: self.clock.now() };
+            self.history.note_delivery_failure(reply, &noted).await?;
+            let blocked = matches!(failure, DeliveryError::Blocked { .. });
+            return Ok(if blocked { Reached::No(noted) } else { Reached::Unknown });
+        }
+    }
+
+    /// Notes how many pieces of the reply have been sent, so that a crash goes on behind them.
+    async fn note_progress(&self, work: &Work, sent: usize) -> Result<(), DeliveryError> {
+        let turn = OpenTurn { sent, ..work.turn.clone() };
+        let reason = match self.history.commit(&work.lease, &turn).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(superseded)) => superseded.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(DeliveryError::Unavailable { reason })
+    }
+
+    /// Why the platform takes nothing for the chat of `to`, as far as is known.
+    pub(crate) fn blocked<'a>(&self, work: &'a Work, to: &Record) -> Option<&'a DeliveryFailure> {
+        work.lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, self.clock.now()))
+    }
+}
+
+/// Whether a refusal is still believed. Who writes again, or mentions the bot in a Lark group, has let it in again. A
+/// Telegram group goes on being heard where the bot may not write, and says in an update of its own when it may again;
+/// but that update names the group and not its topics, and may be missed, so now and then the platform is asked again.
+fn still_blocked(blocked: &DeliveryFailure, to: &Record, now: Timestamp) -> bool {
+    if to.channel == Channel::Telegram && to.is_group() {
+        now.since(blocked.at) < BLOCKED_GROUP_PAUSE
+    } else {
+        to.ts <= blocked.at
+    }
+}

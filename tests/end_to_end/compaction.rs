@@ -1,0 +1,81 @@
+//! Compaction on the whole program: what the model sees behind it, what is listed, and what happens where it fails.
+
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, Builder, NOW, TestApp, chat_path, lines, text_of};
+
+const CHAT: &str = "http:chat:app:c";
+
+/// A small window: 300 tokens for messages, the last four stay.
+fn small() -> Builder {
+    TestApp::builder().set("CONTEXT_WINDOW", "375").set("KEEP_RECENT", "4")
+}
+
+/// Posts message `n`, some 20 tokens long, `n` minutes behind [`NOW`], and waits for its answer.
+async fn say(app: &TestApp, n: i64) {
+    let body = json!({
+        "userId": "ada", "messageId": format!("m{n:03}"), "ts": (NOW + n * 60) * 1000,
+        "text": format!("message {n:03}: {}", "lorem ipsum ".repeat(5).trim()),
+    });
+    let answer = app.post(&chat_path("c", "messages"), APP_KEY, &body).await;
+    assert_eq!(answer.status, 202, "{:?}", answer.body);
+    app.idle().await;
+}
+
+fn kinds(messages: &[Value]) -> Vec<&str> {
+    messages.iter().map(|message| message["metadata"]["kind"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_chat_that_outgrows_its_window_goes_on_with_a_summary() {
+    let app = small().start().await;
+    for n in 0..20 {
+        say(&app, n).await;
+        let context = app.get(&chat_path(CHAT, "context")).await;
+        assert!(context["tokens"].as_u64().unwrap() <= 300, "{context}");
+    }
+    let context = app.context(CHAT).await;
+    assert_eq!(kinds(&context)[..2], ["summary", "normal"], "{:#?}", lines(&context));
+    let summary = &context[0];
+    assert_eq!(summary["role"], "assistant");
+    let range = &summary["metadata"]["sourceRange"];
+    let shown = context.len() - 1;
+    assert_eq!(range["fromId"], "m000");
+    assert_eq!(range["count"].as_u64().unwrap() as usize + shown, 40, "each message once: {range}");
+    assert_eq!(context.last().unwrap()["id"], "m019/reply");
+    // Nothing of it is gone from the history.
+    let history = app.history(CHAT).await;
+    let said = history.iter().filter(|message| message["metadata"]["kind"] == "normal").count();
+    assert_eq!(said, 40);
+    assert!(kinds(&history).contains(&"summary"));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn compact_sums_up_all_but_the_recent_and_says_so() {
+    let app = TestApp::builder().set("KEEP_RECENT", "4").start().await;
+    for n in 0..6 {
+        say(&app, n).await;
+    }
+    let path = format!("{}?wait=20", chat_path("c", "compact"));
+    let focus = json!({"focus": "the numbers"});
+    let answer = app.as_time_passes(app.post(&path, APP_KEY, &focus)).await;
+    assert_eq!(answer.status, 200, "{:?}", answer.body);
+    let told = text_of(&answer.body["reply"]);
+    assert_eq!(told, "Done: 8 messages are in the summary now. The last 4 stay as they were said.");
+    let context = app.context(CHAT).await;
+    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["m003/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
+    assert_eq!(context[0]["metadata"]["sourceRange"], json!({"fromId": "m000", "toId": "m003/reply", "count": 8}));
+
+    let again = app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await;
+    let told = text_of(&again.body["reply"]);
+    assert_eq!(told, "There is nothing to compact: the last 4 messages always stay as they were said.");
+    // What is said behind it goes on from the summary.
+    say(&app, 10).await;
+    let ids: Vec<String> =
+        app.context(CHAT).await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids.first().map(String::as_str), Some("m003/reply/summary"));
+    assert_eq!(ids.last().map(String::as_str), Some("m010/reply"));
+    app.finish().await;
+}
