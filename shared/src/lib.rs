@@ -11,6 +11,7 @@
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`command`]: `/new`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
+//! - [`refusal`]: whether a model declined
 //!
 //! The outside systems, one module each:
 //!
@@ -38,6 +39,7 @@ pub mod model;
 pub mod problem;
 pub mod queue;
 pub mod record;
+pub mod refusal;
 pub mod sort_key;
 pub mod telemetry;
 pub mod tokens;

@@ -144,15 +144,12 @@ impl Class {
     /// so more text never takes less.
     fn weight(self, previous: Self, run: u32) -> u64 {
         match (self, run) {
-            // The first space is counted by what follows it.
-            (Self::None, _) | (Self::Space, 1) => 0,
-            (Self::Space, 2) | (Self::Newline, 1 | 2) => 44,
-            (Self::Space | Self::Newline, _) => 0,
+            // A first space is counted by what follows it, and words of everyday length are one token.
+            (Self::None, _) | (Self::Space, 1 | 3..) | (Self::Newline, 3..) | (Self::Lower, 2..=7) => 0,
+            (Self::Space | Self::Newline, _) => 44,
             // Within a name such as `maxTokens`.
             (Self::Upper, 1) if previous == Self::Lower => 70,
             (Self::Lower | Self::Upper | Self::OtherAlphabet, 1) => 100,
-            // Words of everyday length are one token.
-            (Self::Lower, 2..=7) => 0,
             (Self::Lower, _) => 25,
             (Self::Upper, _) => 15,
             (Self::OtherAlphabet, _) => 17,

@@ -12,16 +12,17 @@ use tiktoken_rs::{CoreBPE, cl100k_base, o200k_base};
 /// How far the estimate may be off, either way.
 const FACTOR: f64 = 1.3;
 
-/// Classes for which no estimate is within [`FACTOR`] of both tokenizers on each of its samples, or which are
-/// beside what is promised. The older tokenizer is then measured and not asserted.
+/// Classes beside what is promised, for which the tokenizers differ by more than an estimate can be close to both:
+/// the older one is measured and not asserted. For the others it is asserted of the class as a whole, since on single
+/// Chinese samples no weight is close to both.
 const NEWER_ONLY: [&str; 3] = ["emoji", "ko", "ru"];
 
 #[derive(Default)]
 struct Counts {
     chars: usize,
     estimate: u32,
-    newer: usize,
-    older: usize,
+    newer: u32,
+    older: u32,
 }
 
 impl Counts {
@@ -46,16 +47,16 @@ impl Counts {
     }
 }
 
-fn ratio(estimate: u32, real: usize) -> f64 {
-    f64::from(estimate) / f64::from(u32::try_from(real).unwrap())
+fn ratio(estimate: u32, real: u32) -> f64 {
+    f64::from(estimate) / f64::from(real)
 }
 
 fn is_close(ratio: f64) -> bool {
     (1.0 / FACTOR..=FACTOR).contains(&ratio)
 }
 
-fn count(tokenizer: &CoreBPE, text: &str) -> usize {
-    tokenizer.encode_ordinary(text).len()
+fn count(tokenizer: &CoreBPE, text: &str) -> u32 {
+    u32::try_from(tokenizer.encode_ordinary(text).len()).unwrap_or(u32::MAX)
 }
 
 #[test]
