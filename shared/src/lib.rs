@@ -11,6 +11,7 @@
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`command`]: `/new`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
+//! - [`refusal`]: whether a model declined
 //!
 //! The outside systems, one module each:
 //!

@@ -2,20 +2,26 @@
 //!
 //! `echo` answers with what was said and needs nothing. `openai:<model>` speaks chat completions to any compatible
 //! endpoint, through the `genai` crate, which speaks other providers' protocols too.
+//!
+//! Two kinds of request leave here. [`Model::answer`] is one step of a turn: `SYSTEM_PROMPT`, the context, the tools.
+//! [`Model::complete`] is housekeeping, a summary or a capture: instructions and a text, neither prompt nor tools.
+
+mod failure;
+mod hosted;
+mod readable;
 
 use std::time::Duration;
 
-use genai::adapter::AdapterKind;
-use genai::chat::{ChatMessage, ChatRequest};
-use genai::resolver::{AuthData, Endpoint};
-use genai::{ModelIden, ServiceTarget, WebConfig};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
+use serde_json::Value;
 
-use crate::message::{PartView, Role, UiMessage};
+use crate::message::UiMessage;
+use crate::tokens;
 
-/// How long one request may take.
-const TIMEOUT: Duration = Duration::from_mins(2);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub use hosted::Hosted;
+
+/// What a summary starts with where a model is sent one, so that it is not taken for something said.
+pub const SUMMARY_HEADING: &str = "Summary of the conversation so far:";
 
 /// A model that answers.
 #[derive(Clone, Debug)]
@@ -46,10 +52,10 @@ pub enum ModelChoice {
     OpenAi(String),
 }
 
-/// A question: instructions and a context, the unanswered last.
+/// A question: instructions and a context, the unanswered last, and what tools have brought to light since.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// `SYSTEM_PROMPT`, verbatim.
+    /// `SYSTEM_PROMPT`, verbatim, and what stands with it.
     pub system: Option<&'a str>,
     /// What the model sees.
     pub messages: &'a [UiMessage],
@@ -57,27 +63,105 @@ pub struct Question<'a> {
     pub unanswered: usize,
     /// Whether several people speak, so that the model must be told who.
     pub group: bool,
+    /// What the model may call; where there is nothing, no tools are mentioned.
+    pub tools: &'a [Tool],
+    /// What it has called in this turn so far, in order.
+    pub steps: &'a [Step],
+}
+
+/// Something that a model may call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    /// Letters, digits, `_` and `-`, at most 64: what every provider takes.
+    pub name: String,
+    /// When and how to use it, for the model.
+    pub description: String,
+    /// The JSON Schema of its input, an object's.
+    pub input_schema: Value,
+}
+
+/// A model's wish to have a tool called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// Joins it to its result; the provider's.
+    pub id: String,
+    /// The tool; not checked, a model may name one that there is not.
+    pub name: String,
+    /// The arguments; not checked against the schema.
+    pub input: Value,
+}
+
+/// One answer of a turn that held calls, with their results: a call is never sent without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// [`Answer::text`]
+    pub text: String,
+    /// [`Answer::reasoning`]
+    pub reasoning: Option<String>,
+    /// All of [`Answer::calls`], in order.
+    pub done: Vec<Done>,
+}
+
+/// A call with its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// What was called.
+    pub call: ToolCall,
+    /// What came of it, also where it failed; a string is sent as it is, anything else as JSON.
+    pub output: Value,
+}
+
+/// A request beside the conversation: for a summary, or for what is worth remembering.
+#[derive(Clone, Copy, Debug)]
+pub struct Prompt<'a> {
+    /// What is to be done, as the system part. Never `SYSTEM_PROMPT`.
+    pub instructions: &'a str,
+    /// What it is to be done with, as the user's one message.
+    pub text: &'a str,
+    /// How long the answer may get. A model that reasons may use it up in thought and then says nothing.
+    pub max_tokens: u32,
 }
 
 /// What a model said.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The text, never empty.
+    /// The text; empty only where there are calls.
     pub text: String,
+    /// What it wants called before it goes on.
+    pub calls: Vec<ToolCall>,
+    /// What it thought, where the provider shows it. Some (Kimi, DeepSeek) want it back with the calls' results.
+    pub reasoning: Option<String>,
+    /// Why it stopped.
+    pub finish: Finish,
     /// What it took, where the provider says so.
     pub usage: Option<Usage>,
-    /// stub
-    pub finish: Finish,
 }
 
-/// Tokens, as the provider counts them.
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// It had said everything.
+    Stop,
+    /// It reached the limit of the request or of its window: the text is cut off.
+    Length,
+    /// Something was held back, the rest or all of it.
+    ContentFilter,
+    /// It wants tools called.
+    ToolCalls,
+    /// Anything else, and where the provider does not say.
+    Other,
+}
+
+/// Tokens, as the provider counts them and as we did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Tokens read.
-    pub input_tokens: i32,
+    pub input_tokens: u32,
     /// Tokens written.
-    pub output_tokens: i32,
+    pub output_tokens: u32,
+    /// What we took the tokens read to be, uncorrected; for [`tokens::correction`].
+    pub estimated_input_tokens: u32,
 }
 
 /// A model gave no answer.
@@ -94,6 +178,9 @@ pub enum ModelError {
         /// How long to wait, where it says so.
         retry_after: Option<Duration>,
     },
+    /// The request is more than the model takes. The same request fails again; a shorter one may not.
+    #[error("the request is longer than the model takes; check CONTEXT_WINDOW")]
+    ContextTooLong,
     /// The endpoint refuses this request: other 4xx.
     #[error(
         "the model's endpoint refused the request with {status}; check MODEL, MODEL_BASE_URL and MODEL_API_KEY"
@@ -108,10 +195,7 @@ pub enum ModelError {
     /// No TLS client could be set up: the system has no usable certificates.
     #[error("no TLS client could be set up for the model's endpoint")]
     NoClient,
-    /// stub
-    #[error("the context is too long for the model")]
-    ContextTooLong,
-    /// The answer holds no text.
+    /// The answer holds neither text nor calls.
     #[error("the model's answer was empty")]
     Empty,
 }
@@ -125,30 +209,27 @@ impl Model {
         }
     }
 
+    /// Whether this only says again what was said, and so can neither summarise nor judge.
+    pub fn is_echo(&self) -> bool {
+        matches!(self, Self::Echo)
+    }
+
     /// Asks once.
     pub async fn answer(&self, question: Question<'_>) -> Result<Answer, ModelError> {
         match self {
-            Self::Echo => Ok(echo(question)),
+            Self::Echo => Ok(echo(question.said())),
             Self::Hosted(hosted) => hosted.answer(question).await,
         }
     }
-}
 
-/// stub
-pub struct Prompt<'a> { /// s
-pub instructions: &'a str, /// s
-pub text: &'a str, /// s
-pub max_tokens: u32 }
-/// stub
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish { /// s
-Stop, /// s
-ContentFilter }
-impl Model {
-/// stub
-pub fn is_echo(&self) -> bool { matches!(self, Self::Echo) }
-/// stub
-pub async fn complete(&self, prompt: Prompt<'_>) -> Result<Answer, ModelError> { let _ = prompt; Err(ModelError::Empty) }
+    /// Asks once for something beside the conversation. The answer holds text. `echo` gives the text back; whoever
+    /// wants better of it asks [`Model::is_echo`] first.
+    pub async fn complete(&self, prompt: Prompt<'_>) -> Result<Answer, ModelError> {
+        match self {
+            Self::Echo => Ok(echo(prompt.text.to_owned())),
+            Self::Hosted(hosted) => hosted.complete(prompt).await,
+        }
+    }
 }
 
 impl ModelError {
@@ -161,128 +242,57 @@ impl ModelError {
     }
 }
 
-/// A model behind an API.
-#[derive(Clone, Debug)]
-pub struct Hosted {
-    client: genai::Client,
-    target: ServiceTarget,
-}
-
-impl Hosted {
-    fn new(name: &str, settings: &ModelSettings) -> Result<Self, ModelError> {
-        let base_url = settings.base_url.as_deref().unwrap_or("https://api.openai.com/v1");
-        // Servers of one's own often want no key, but a bearer header does no harm there.
-        let key = settings.api_key.as_ref().map_or("none", |key| key.expose_secret());
-        let web = WebConfig::default().with_timeout(TIMEOUT).with_connect_timeout(CONNECT_TIMEOUT);
-        Ok(Self {
-            client: genai::Client::builder()
-                .with_web_config(web)
-                .build()
-                .map_err(|_| ModelError::NoClient)?,
-            target: ServiceTarget {
-                // Joined to the path as it is, so it must end in a slash.
-                endpoint: Endpoint::from_owned(format!("{}/", base_url.trim_end_matches('/'))),
-                auth: AuthData::from_single(key),
-                model: ModelIden::new(AdapterKind::OpenAI, name),
-            },
-        })
+impl Question<'_> {
+    /// The token estimate of all that is sent, tools and steps among it.
+    pub fn tokens(&self) -> u32 {
+        let tools = self.tools.iter().map(Tool::tokens);
+        let steps = self.steps.iter().map(Step::tokens);
+        tools.chain(steps).fold(tokens::of_request(self.system, self.messages), u32::saturating_add)
     }
 
-    async fn answer(&self, question: Question<'_>) -> Result<Answer, ModelError> {
-        let mut request = ChatRequest::default();
-        if let Some(system) = question.system {
-            request = request.with_system(system);
-        }
-        for message in question.messages {
-            let text = readable(message, question.group);
-            match message.role {
-                Role::User => request = request.append_message(ChatMessage::user(text)),
-                Role::Assistant if !text.is_empty() => {
-                    request = request.append_message(ChatMessage::assistant(text));
-                }
-                Role::Assistant | Role::System => {}
-            }
-        }
-        let response = self
-            .client
-            .exec_chat(self.target.clone(), request, None)
-            .await
-            .map_err(|error| model_error(&error))?;
-        let usage = response.usage.prompt_tokens.zip(response.usage.completion_tokens);
-        let text =
-            response.into_first_text().filter(|text| !text.trim().is_empty()).ok_or(ModelError::Empty)?;
-        Ok(Answer {
-            finish: Finish::Stop,
-            text,
-            usage: usage.map(|(input_tokens, output_tokens)| Usage { input_tokens, output_tokens }),
-        })
+    /// What is unanswered, a line each.
+    fn said(&self) -> String {
+        let skip = self.messages.len().saturating_sub(self.unanswered.max(1));
+        let said: Vec<String> =
+            self.messages.iter().skip(skip).map(|message| readable::text(message, false)).collect();
+        said.join("\n")
     }
 }
 
-fn echo(question: Question<'_>) -> Answer {
-    let skip = question.messages.len().saturating_sub(question.unanswered.max(1));
-    let said: Vec<String> =
-        question.messages.iter().skip(skip).map(|message| readable(message, false)).collect();
-    Answer { text: said.join("\n"), usage: None, finish: Finish::Stop }
+impl Tool {
+    /// The token estimate of the tool as a model is told of it.
+    pub fn tokens(&self) -> u32 {
+        [&self.name, &self.description]
+            .into_iter()
+            .map(|text| tokens::of_text(text))
+            .fold(tokens::of_json(Some(&self.input_schema)), u32::saturating_add)
+    }
 }
 
-/// A message as text: what is said, and what stands beside it by name.
-fn readable(message: &UiMessage, group: bool) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for part in &message.parts {
-        match part.view() {
-            PartView::Text(text) => lines.push(text.to_owned()),
-            PartView::File { media_type, filename, .. } => lines.push(match filename {
-                Some(name) => format!("[file {name}, {media_type}]"),
-                None => format!("[file, {media_type}]"),
-            }),
-            PartView::Tool { name, output: Some(output), .. } => lines.push(format!("[{name}: {output}]")),
-            PartView::Tool { .. }
-            | PartView::Reasoning(_)
-            | PartView::Source { .. }
-            | PartView::Data { .. }
-            | PartView::StepStart
-            | PartView::Unknown => {}
+impl Step {
+    /// The token estimate of the step as a model is sent it: a message of calls, and one for each result.
+    pub fn tokens(&self) -> u32 {
+        let said = tokens::of_request(Some(&self.text), &[]);
+        let reasoning = self.reasoning.as_deref().map_or(0, tokens::of_text);
+        let done = self.done.iter().map(|done| {
+            tokens::of_text(&done.call.name)
+                .saturating_add(tokens::of_json(Some(&done.call.input)))
+                .saturating_add(tokens::of_request(Some(&done.sent()), &[]))
+        });
+        done.fold(said.saturating_add(reasoning), u32::saturating_add)
+    }
+}
+
+impl Done {
+    /// The result as it is sent.
+    fn sent(&self) -> String {
+        match &self.output {
+            Value::String(text) => text.clone(),
+            output => output.to_string(),
         }
     }
-    let mut text = lines.join("\n");
-    if text.trim().is_empty() && message.role == Role::User {
-        // Providers refuse a message that says nothing.
-        "[a message without text]".clone_into(&mut text);
-    }
-    match message.metadata.get("senderName").and_then(serde_json::Value::as_str) {
-        Some(name) if group && message.role == Role::User => format!("{name}: {text}"),
-        _ => text,
-    }
 }
 
-/// Our own error for the library's, whose `Display` shows request and response bodies: what people said.
-fn model_error(error: &genai::Error) -> ModelError {
-    use genai::Error;
-    match error {
-        Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => match webc_error
-        {
-            genai::webc::Error::ResponseFailedStatus { status, headers, .. } => {
-                let retry_after =
-                    headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-                by_status(status.as_u16(), retry_after.map(Duration::from_secs))
-            }
-            genai::webc::Error::Reqwest(error) if error.is_timeout() => ModelError::Unreachable("timed out"),
-            genai::webc::Error::Reqwest(error) if error.is_connect() => {
-                ModelError::Unreachable("no connection")
-            }
-            genai::webc::Error::Reqwest(_) => ModelError::Unreachable("connection broke off"),
-            _ => ModelError::Unreadable,
-        },
-        Error::HttpError { status, .. } => by_status(status.as_u16(), None),
-        Error::NoChatResponse { .. } => ModelError::Empty,
-        _ => ModelError::Unreadable,
-    }
-}
-
-fn by_status(status: u16, retry_after: Option<Duration>) -> ModelError {
-    match status {
-        408 | 409 | 425 | 429 | 500.. => ModelError::Busy { status, retry_after },
-        _ => ModelError::Refused { status },
-    }
+fn echo(text: String) -> Answer {
+    Answer { text, calls: Vec::new(), reasoning: None, finish: Finish::Stop, usage: None }
 }

@@ -9,6 +9,10 @@
 //! {"id": "chatcmpl-1", "object": "chat.completion", …, "choices": [{"message": {"content": "You said: hello"}}]}
 //! ```
 //!
+//! What it answers is decided in this order: a failure ([`ModelApi::fail`]), a request that is too long
+//! ([`ModelApi::limit_context`]), calls of tools ([`ModelApi::answer_tools`]), what a test makes of the request
+//! ([`ModelApi::answer_by`]), a fixed text ([`ModelApi::answer_with`]), what was said.
+//!
 //! Source of the shapes and refusals: the OpenAI API reference, "Create chat completion" and "Error codes".
 #![allow(dead_code, unreachable_pub, reason = "shared by test programs, each of which uses a part of it")]
 
@@ -29,10 +33,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 // Named, since this file is itself included by path.
+#[path = "model_api/check.rs"]
+mod check;
 #[path = "model_api/wire.rs"]
 mod wire;
 
-use wire::{Completion, Refusal, check_body, check_key, content_text, messages_of};
+use check::{check_body, check_key};
+use wire::{Completion, Refusal, Said, content_text, messages_of, prompt_tokens, said_last};
 
 /// The key that the endpoint takes.
 pub const API_KEY: &str = "sk-test-model";
@@ -73,6 +80,42 @@ impl ModelApi {
         self.shared.state().answer = Some(text.into());
     }
 
+    /// Answers what `answer` makes of a request's body from now on; where that is nothing, as before. So a test can
+    /// tell requests for summaries from those that answer: `answer_by(|body| …then_some("Goal: …".to_owned()))`.
+    pub fn answer_by(&self, answer: impl Fn(&Value) -> Option<String> + Send + Sync + 'static) {
+        self.shared.state().answer_by = Some(Arc::new(answer));
+    }
+
+    /// Answers the next request that offers all these tools with a call of each, `(name, input)`, in one message; the
+    /// requests behind it as before. Calls add up: two of them make two steps.
+    pub fn answer_tools(&self, calls: &[(&str, Value)]) {
+        let calls = calls.iter().map(|(name, input)| ((*name).to_owned(), input.clone())).collect();
+        self.shared.state().calls_to_come.push(calls);
+    }
+
+    /// Ends texts for this reason from now on: `length` or `content_filter`. (A text that is longer than its request
+    /// allows is cut off, and says `length`, without this.)
+    pub fn finish_with(&self, reason: &'static str) {
+        self.shared.state().finish = Some(reason);
+    }
+
+    /// Refuses requests of more than this many tokens from now on, as OpenAI words it (400,
+    /// `context_length_exceeded`). Tokens are a quarter of the ASCII characters and one for each other, and four for
+    /// each message; tools count as JSON. These refusals are [`ModelApi::too_long`], not [`ModelApi::refusals`].
+    pub fn limit_context(&self, tokens: u64) {
+        self.shared.state().context_limit = Some(tokens);
+    }
+
+    /// Takes requests of any length again.
+    pub fn unlimit_context(&self) {
+        self.shared.state().context_limit = None;
+    }
+
+    /// Says from now on that a request took this many times the tokens that [`ModelApi::limit_context`] counts.
+    pub fn count_tokens(&self, factor: f64) {
+        self.shared.state().usage_factor = factor;
+    }
+
     /// Answers the next `times` requests with this error status; with 429 comes `Retry-After: 1`. Calls add up:
     /// `fail(2, 500)` and then `fail(1, 429)` gives 500, 500, 429.
     pub fn fail(&self, times: usize, status: u16) {
@@ -105,8 +148,8 @@ impl ModelApi {
         self.shared.state().any_key = true;
     }
 
-    /// The bodies of all well-formed requests, in order of arrival, those answered with [`ModelApi::fail`] among
-    /// them.
+    /// The bodies of all well-formed requests, in order of arrival, those answered with [`ModelApi::fail`] and
+    /// those that were too long among them.
     pub fn requests(&self) -> Vec<Value> {
         self.shared.state().calls.iter().map(|call| call.body.clone()).collect()
     }
@@ -124,6 +167,11 @@ impl ModelApi {
     /// The messages of all refusals (400, 401, 404), in order: empty where every request was well-formed.
     pub fn refusals(&self) -> Vec<String> {
         self.shared.state().refusals.clone()
+    }
+
+    /// How many requests were longer than [`ModelApi::limit_context`] allows.
+    pub fn too_long(&self) -> usize {
+        self.shared.state().too_long
     }
 
     /// Returns once `count` requests have arrived.
@@ -195,9 +243,16 @@ struct Shared {
     arrived: watch::Sender<usize>,
 }
 
-#[derive(Default)]
+type AnswerBy = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
+
 struct Stored {
     answer: Option<String>,
+    answer_by: Option<AnswerBy>,
+    calls_to_come: Vec<Vec<(String, Value)>>,
+    finish: Option<&'static str>,
+    context_limit: Option<u64>,
+    usage_factor: f64,
+    too_long: usize,
     failures: Vec<(usize, StatusCode)>,
     delay: Duration,
     any_key: bool,
@@ -205,6 +260,26 @@ struct Stored {
     refusals: Vec<String>,
     /// Starts and ends so far.
     moments: u64,
+}
+
+impl Default for Stored {
+    fn default() -> Self {
+        Self {
+            answer: None,
+            answer_by: None,
+            calls_to_come: Vec::new(),
+            finish: None,
+            context_limit: None,
+            usage_factor: 1.0,
+            too_long: 0,
+            failures: Vec::new(),
+            delay: Duration::ZERO,
+            any_key: false,
+            calls: Vec::new(),
+            refusals: Vec::new(),
+            moments: 0,
+        }
+    }
 }
 
 struct Call {
@@ -223,6 +298,27 @@ impl Stored {
     fn moment(&mut self) -> u64 {
         self.moments += 1;
         self.moments
+    }
+
+    /// How this request is refused, though it is well-formed.
+    fn refuse(&mut self, body: &Value) -> Option<Refusal> {
+        if let Some(status) = self.next_failure() {
+            return Some(Refusal::injected(status));
+        }
+        let limit = self.context_limit?;
+        let tokens = prompt_tokens(body);
+        (tokens > limit).then(|| {
+            self.too_long += 1;
+            Refusal::too_long(limit, tokens)
+        })
+    }
+
+    /// The first calls to come whose tools the request offers.
+    fn next_calls(&mut self, body: &Value) -> Option<Said> {
+        let tools = body["tools"].as_array()?;
+        let offers = |name: &str| tools.iter().any(|tool| tool["function"]["name"] == name);
+        let at = self.calls_to_come.iter().position(|calls| calls.iter().all(|(name, _)| offers(name)))?;
+        Some(Said::Calls(self.calls_to_come.remove(at)))
     }
 
     fn next_failure(&mut self) -> Option<StatusCode> {
@@ -280,10 +376,23 @@ async fn chat_completions(State(shared): State<Arc<Shared>>, headers: HeaderMap,
             return refusal.into_response();
         }
     };
-    let (failure, answer, delay) = {
+    let (said, delay, factor) = {
         let mut state = shared.state();
-        (state.next_failure(), state.answer.clone(), state.delay)
+        let said = match state.refuse(&body) {
+            Some(refusal) => Err(refusal),
+            None => {
+                Ok((state.next_calls(&body), state.answer_by.clone(), state.answer.clone(), state.finish))
+            }
+        };
+        (said, state.delay, state.usage_factor)
     };
+    // Outside the lock, since a test's own answer may look at this.
+    let said = said.map(|(calls, answer_by, answer, finish)| {
+        calls.unwrap_or_else(|| {
+            let text = answer_by.and_then(|answer_by| answer_by(&body)).or(answer);
+            Said::Text(text.unwrap_or_else(|| format!("You said: {}", said_last(&body))), finish)
+        })
+    });
     let running = Running::start(&shared, body.clone());
     #[allow(
         clippy::disallowed_methods,
@@ -295,9 +404,9 @@ async fn chat_completions(State(shared): State<Arc<Shared>>, headers: HeaderMap,
     let id = format!("chatcmpl-{}", running.at + 1);
     // Ended before the answer goes out, so that a caller who has it and calls again is never counted twice.
     drop(running);
-    match failure {
-        Some(status) => Refusal::injected(status).into_response(),
-        None => Completion::new(id, &body, answer).into_response(),
+    match said {
+        Err(refusal) => refusal.into_response(),
+        Ok(said) => Completion::new(id, &body, said, factor).into_response(),
     }
 }
 

@@ -90,6 +90,8 @@ impl Agent {
                 messages: &seen.messages,
                 unanswered: seen.unanswered.len(),
                 group: newest.is_group(),
+                tools: &[],
+                steps: &[],
             };
             let answered = tokio::select! {
                 answered = self.ask(question) => answered,

@@ -1,38 +1,63 @@
-//! The wire format: what a request must be, what an answer and an error are.
+//! The wire format: what an answer and an error are.
 
-use std::collections::HashMap;
-
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Value, json};
 
-use super::API_KEY;
+/// What an answer says.
+#[derive(Clone, Debug)]
+pub(super) enum Said {
+    /// A text; the reason it ended, where that is not `stop`.
+    Text(String, Option<&'static str>),
+    /// Calls of tools, each with its input.
+    Calls(Vec<(String, Value)>),
+}
 
 /// An answer, whole or streamed as the request asked.
 pub(super) struct Completion {
     id: String,
     model: Value,
-    text: String,
-    prompt_tokens: usize,
+    said: Said,
+    prompt_tokens: u64,
     stream: bool,
     include_usage: bool,
 }
 
 impl Completion {
-    pub(super) fn new(id: String, body: &Value, answer: Option<String>) -> Self {
-        let prompt: usize =
-            messages_of(body).iter().map(|message| 4 + tokens(&content_text(&message["content"]))).sum();
+    /// An answer to `body` that says `said`, cut off where the request's limit is; `factor` is what its tokens count
+    /// more or less than [`prompt_tokens`].
+    pub(super) fn new(id: String, body: &Value, said: Said, factor: f64) -> Self {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "token counts of tests are small"
+        )]
+        let prompt_tokens = (prompt_tokens(body) as f64 * factor).ceil() as u64;
+        let limit = ["max_tokens", "max_completion_tokens"].iter().find_map(|name| body[*name].as_u64());
+        let said = match (said, limit) {
+            (Said::Text(text, _), Some(limit)) if tokens(&text) > limit => {
+                Said::Text(cut(&text, limit), Some("length"))
+            }
+            (said, _) => said,
+        };
         Self {
             id,
             model: body["model"].clone(),
-            text: answer.unwrap_or_else(|| format!("You said: {}", said_last(body))),
-            prompt_tokens: prompt,
+            said,
+            prompt_tokens,
             stream: body["stream"] == true,
             include_usage: body["stream_options"]["include_usage"] == true,
         }
     }
 
     fn whole(&self) -> Value {
+        let message = match &self.said {
+            Said::Text(text, _) => json!({"role": "assistant", "content": text, "refusal": null}),
+            Said::Calls(_) => {
+                json!({"role": "assistant", "content": null, "tool_calls": self.calls(), "refusal": null})
+            }
+        };
         json!({
             "id": self.id,
             "object": "chat.completion",
@@ -40,16 +65,38 @@ impl Completion {
             "model": self.model,
             "choices": [{
                 "index": 0,
-                "message": {"role": "assistant", "content": self.text, "refusal": null},
+                "message": message,
                 "logprobs": null,
-                "finish_reason": "stop",
+                "finish_reason": self.finish_reason(),
             }],
             "usage": self.usage(),
         })
     }
 
+    fn calls(&self) -> Vec<Value> {
+        let Said::Calls(calls) = &self.said else { return Vec::new() };
+        let call = |(at, (name, input)): (usize, &(String, Value))| {
+            json!({
+                "id": format!("call_{}_{at}", self.id),
+                "type": "function",
+                "function": {"name": name, "arguments": input.to_string()},
+            })
+        };
+        calls.iter().enumerate().map(call).collect()
+    }
+
+    fn finish_reason(&self) -> &'static str {
+        match &self.said {
+            Said::Text(_, reason) => reason.unwrap_or("stop"),
+            Said::Calls(_) => "tool_calls",
+        }
+    }
+
     fn usage(&self) -> Value {
-        let completion = tokens(&self.text);
+        let completion = match &self.said {
+            Said::Text(text, _) => tokens(text),
+            Said::Calls(_) => tokens(&Value::from(self.calls()).to_string()),
+        };
         json!({
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": completion,
@@ -57,14 +104,21 @@ impl Completion {
         })
     }
 
-    /// Server-sent events: the role, the text word by word, the reason it ended, the usage where asked for.
+    /// Server-sent events: the role, the text word by word or the calls one by one, the reason it ended, the usage
+    /// where asked for.
     fn events(&self) -> String {
         let choice =
             |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
         let mut choices = vec![choice(json!({"role": "assistant", "content": ""}), Value::Null)];
-        choices
-            .extend(self.text.split_inclusive(' ').map(|word| choice(json!({"content": word}), Value::Null)));
-        choices.push(choice(json!({}), json!("stop")));
+        if let Said::Text(text, _) = &self.said {
+            choices
+                .extend(text.split_inclusive(' ').map(|word| choice(json!({"content": word}), Value::Null)));
+        }
+        for (at, mut call) in self.calls().into_iter().enumerate() {
+            call["index"] = at.into();
+            choices.push(choice(json!({"tool_calls": [call]}), Value::Null));
+        }
+        choices.push(choice(json!({}), json!(self.finish_reason())));
         let mut chunks: Vec<Value> =
             choices.into_iter().map(|choices| self.chunk(&choices, Value::Null)).collect();
         if self.include_usage {
@@ -118,8 +172,20 @@ impl Refusal {
         Self { status, message: message.into(), kind: "invalid_request_error", param: None, code: None }
     }
 
-    fn bad(param: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn bad(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..Self::new(StatusCode::BAD_REQUEST, message) }
+    }
+
+    /// What OpenAI says of a request of `requested` tokens where `limit` are taken.
+    pub(super) fn too_long(limit: u64, requested: u64) -> Self {
+        let message = format!(
+            "This model's maximum context length is {limit} tokens. However, your messages resulted in {requested} tokens. Please reduce the length of the messages."
+        );
+        Self { code: Some("context_length_exceeded"), ..Self::bad("messages", message) }
+    }
+
+    pub(super) fn with_code(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
     }
 
     pub(super) fn injected(status: StatusCode) -> Self {
@@ -156,144 +222,15 @@ impl IntoResponse for Refusal {
     }
 }
 
-pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusal> {
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let key = given.and_then(|value| value.strip_prefix("Bearer "));
-    match key {
-        _ if any_key => Ok(()),
-        Some(API_KEY) => Ok(()),
-        Some(_) => Err(Refusal {
-            code: Some("invalid_api_key"),
-            ..Refusal::new(StatusCode::UNAUTHORIZED, "Incorrect API key provided.")
-        }),
-        None => Err(Refusal::new(
-            StatusCode::UNAUTHORIZED,
-            "You didn't provide an API key in an Authorization header.",
-        )),
-    }
-}
-
-pub(super) fn check_body(bytes: &[u8]) -> Result<Value, Refusal> {
-    let Ok(body @ Value::Object(_)) = serde_json::from_slice(bytes) else {
-        let message = "We could not parse the JSON body of your request.";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
-    };
-    if body["model"].as_str().is_none_or(str::is_empty) {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "you must provide a model parameter"));
-    }
-    if !matches!(body["stream"], Value::Null | Value::Bool(_)) {
-        return Err(Refusal::bad("stream", "Invalid type for 'stream': expected a boolean."));
-    }
-    if !body["stream_options"].is_null() && body["stream"] != true {
-        let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
-        return Err(Refusal::bad("stream_options", message));
-    }
-    match body["messages"].as_array() {
-        None => Err(Refusal::bad("messages", "Missing required parameter: 'messages'.")),
-        Some(messages) if messages.is_empty() => Err(Refusal::bad(
-            "messages",
-            "Invalid 'messages': empty array. Expected an array with minimum length 1.",
-        )),
-        Some(messages) => check_messages(messages).map(|()| body),
-    }
-}
-
-fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
-    // The calls of the last assistant message that no tool message has answered yet.
-    let mut open_calls: HashMap<&str, usize> = HashMap::new();
-    for (at, message) in messages.iter().enumerate() {
-        let place = format!("messages[{at}]");
-        let role = message["role"].as_str().unwrap_or_default();
-        if !matches!(role, "developer" | "system" | "user" | "assistant" | "tool") {
-            let message = format!(
-                "Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool', and 'developer'."
-            );
-            return Err(Refusal::bad(format!("{place}.role"), message));
-        }
-        check_content(&place, role, message)?;
-        check_name(&place, &message["name"])?;
-        if role == "tool" {
-            let answered = message["tool_call_id"].as_str().and_then(|id| open_calls.remove(id));
-            if answered.is_none() {
-                let message = "Invalid parameter: messages with role 'tool' must be a response to a preceding message with 'tool_calls'.";
-                return Err(Refusal::bad(format!("{place}.role"), message));
-            }
-            continue;
-        }
-        check_all_answered(&open_calls)?;
-        let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
-        for call in calls {
-            match (
-                role,
-                call["id"].as_str(),
-                call["function"]["name"].as_str(),
-                call["function"]["arguments"].as_str(),
-            ) {
-                ("assistant", Some(id), Some(_), Some(_)) => open_calls.insert(id, at),
-                _ => return Err(Refusal::bad(format!("{place}.tool_calls"), "Invalid 'tool_calls'.")),
-            };
-        }
-    }
-    check_all_answered(&open_calls)
-}
-
-fn check_all_answered(open_calls: &HashMap<&str, usize>) -> Result<(), Refusal> {
-    let Some(at) = open_calls.values().next() else { return Ok(()) };
-    let message = "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.";
-    Err(Refusal::bad(format!("messages[{at}]"), message))
-}
-
-fn check_content(place: &str, role: &str, message: &Value) -> Result<(), Refusal> {
-    let param = format!("{place}.content");
-    match &message["content"] {
-        Value::String(_) => Ok(()),
-        Value::Null if role == "assistant" && message["tool_calls"].is_array() => Ok(()),
-        Value::Array(parts) if !parts.is_empty() => {
-            for (at, part) in parts.iter().enumerate() {
-                let fits = match (part["type"].as_str(), role) {
-                    (Some("text"), _) => part["text"].is_string(),
-                    (Some("image_url"), "user") => part["image_url"]["url"].is_string(),
-                    (Some("input_audio"), "user") => part["input_audio"]["data"].is_string(),
-                    (Some("file"), "user") => part["file"].is_object(),
-                    (Some("refusal"), "assistant") => part["refusal"].is_string(),
-                    _ => false,
-                };
-                if !fits {
-                    let message = format!("Invalid content part for role '{role}': {}.", part["type"]);
-                    return Err(Refusal::bad(format!("{param}[{at}]"), message));
-                }
-            }
-            Ok(())
-        }
-        _ => Err(Refusal::bad(
-            param.clone(),
-            format!("Invalid type for '{param}': expected a string or an array of parts."),
-        )),
-    }
-}
-
-fn check_name(place: &str, name: &Value) -> Result<(), Refusal> {
-    let fits = match name {
-        Value::Null => true,
-        Value::String(name) => {
-            !name.is_empty()
-                && !name.contains(|c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>'))
-        }
-        _ => false,
-    };
-    let message =
-        || format!("Invalid '{place}.name': expected a string that matches the pattern '^[^\\s<|\\\\/>]+$'.");
-    if fits { Ok(()) } else { Err(Refusal::bad(format!("{place}.name"), message())) }
-}
-
 pub(super) fn messages_of(body: &Value) -> &[Value] {
     body["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What users said since the assistant last spoke, one line a message.
-fn said_last(body: &Value) -> String {
+/// What users said since the assistant last spoke, calls aside, one line a message.
+pub(super) fn said_last(body: &Value) -> String {
     let messages = messages_of(body);
-    let start = messages.iter().rposition(|message| message["role"] == "assistant").map_or(0, |at| at + 1);
+    let spoke = |message: &Value| message["role"] == "assistant" && message["tool_calls"].is_null();
+    let start = messages.iter().rposition(spoke).map_or(0, |at| at + 1);
     let said = messages[start..].iter().filter(|message| message["role"] == "user");
     said.map(|message| content_text(&message["content"])).collect::<Vec<_>>().join("\n")
 }
@@ -308,6 +245,24 @@ pub(super) fn content_text(content: &Value) -> String {
     }
 }
 
-fn tokens(text: &str) -> usize {
-    text.chars().count().div_ceil(4)
+/// A request's tokens: those of its texts, calls and tools, and four for each message.
+pub(super) fn prompt_tokens(body: &Value) -> u64 {
+    let json = |value: &Value| if value.is_null() { 0 } else { tokens(&value.to_string()) };
+    let message =
+        |message: &Value| 4 + tokens(&content_text(&message["content"])) + json(&message["tool_calls"]);
+    messages_of(body).iter().map(message).sum::<u64>() + json(&body["tools"])
+}
+
+/// A quarter for each ASCII character, one for each other.
+fn tokens(text: &str) -> u64 {
+    let ascii = text.chars().filter(char::is_ascii).count() as u64;
+    let other = text.chars().count() as u64 - ascii;
+    ascii.div_ceil(4) + other
+}
+
+/// The longest beginning of `text` that takes no more than `limit` tokens.
+fn cut(text: &str, limit: u64) -> String {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = ends.take_while(|end| tokens(&text[..*end]) <= limit).last().unwrap_or(0);
+    text[..end].to_owned()
 }

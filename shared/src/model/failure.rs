@@ -1,0 +1,285 @@
+//! Our own errors for the library's, whose `Display` shows request and response bodies: what people said.
+//!
+//! A body is looked into for one thing, whether the request was too long, and goes no further.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::ModelError;
+
+/// Codes and types by which providers say so.
+const CODES: [&str; 3] = ["context_length_exceeded", "exceed_context_size_error", "string_above_max_length"];
+
+/// What providers' messages say of it, in lower case. OpenAI and those who took over its words (DeepSeek, vLLM,
+/// OpenRouter): "maximum context length"; each of the others is in the tests with where it was seen.
+const WORDS: [&str; 17] = [
+    "maximum context length",
+    "model's context length",
+    "context length exceeded",
+    "exceeds the context length",
+    "context window",
+    "exceeds the available context size",
+    "exceed context limit",
+    "exceeds context limit",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "input tokens exceed",
+    "exceeded model token limit",
+    "range of input length should be",
+    "reduce the length of the",
+    "too many tokens",
+    "request too large for",
+];
+
+/// How much of a body without a structure is looked at.
+const BODY_START: usize = 2000;
+
+/// The error for `error`.
+pub(super) fn of(error: &genai::Error) -> ModelError {
+    use genai::Error;
+    match error {
+        Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => match webc_error
+        {
+            genai::webc::Error::ResponseFailedStatus { status, headers, body } => {
+                let retry_after =
+                    headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+                by_response(status.as_u16(), body, retry_after.map(Duration::from_secs))
+            }
+            genai::webc::Error::Reqwest(error) if error.is_timeout() => ModelError::Unreachable("timed out"),
+            genai::webc::Error::Reqwest(error) if error.is_connect() => {
+                ModelError::Unreachable("no connection")
+            }
+            genai::webc::Error::Reqwest(_) => ModelError::Unreachable("connection broke off"),
+            _ => ModelError::Unreadable,
+        },
+        Error::HttpError { status, body, .. } => by_response(status.as_u16(), body, None),
+        Error::NoChatResponse { .. } => ModelError::Empty,
+        _ => ModelError::Unreadable,
+    }
+}
+
+fn by_response(status: u16, body: &str, retry_after: Option<Duration>) -> ModelError {
+    match status {
+        _ if says_too_long(status, body) => ModelError::ContextTooLong,
+        408 | 409 | 425 | 429 | 500.. => ModelError::Busy { status, retry_after },
+        _ => ModelError::Refused { status },
+    }
+}
+
+fn says_too_long(status: u16, body: &str) -> bool {
+    match status {
+        413 => true,
+        // Not about the request.
+        401..=404 | 408 => false,
+        // More than the account may send in a minute never gets through; "too many tokens" so far in this one does.
+        429 => said(body).any(|said| said.contains("request too large for")),
+        _ => said(body)
+            .any(|said| CODES.contains(&said.as_str()) || WORDS.iter().any(|words| said.contains(words))),
+    }
+}
+
+/// What an error's body says in its own name, in lower case. A body may also quote the request, so where it has a
+/// structure nothing else of it is looked at.
+fn said(body: &str) -> impl Iterator<Item = String> {
+    let texts: Vec<String> = match serde_json::from_str::<Value>(body) {
+        Ok(body) => {
+            let error = if body["error"].is_null() { &body } else { &body["error"] };
+            let keys = ["message", "Message", "detail", "code", "type", "__type"];
+            let own = keys.iter().flat_map(|key| [&error[*key], &body[*key]]);
+            own.chain([error]).filter_map(Value::as_str).map(str::to_lowercase).collect()
+        }
+        Err(_) => vec![body.chars().take(BODY_START).collect::<String>().to_lowercase()],
+    };
+    texts.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(status: u16, body: &str) -> ModelError {
+        by_response(status, body, None)
+    }
+
+    /// Bodies as they were reported; numbers and ids are other ones. Each comes with where it was seen.
+    const TOO_LONG: &[(&str, u16, &str)] = &[
+        // github.com/crewAIInc/crewAI-examples/issues/121
+        (
+            "OpenAI",
+            400,
+            r#"{"error": {"message": "This model's maximum context length is 8192 tokens. However, your messages resulted in 8227 tokens. Please reduce the length of the messages.", "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}"#,
+        ),
+        // github.com/cline/cline/issues/5474
+        (
+            "OpenAI, GPT-5",
+            400,
+            r#"{"error": {"message": "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 289650 tokens. Please reduce the length of the messages.", "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}"#,
+        ),
+        // github.com/vanna-ai/vanna-flask/issues/11
+        (
+            "OpenAI, more than a minute's tokens",
+            429,
+            r#"{"error": {"message": "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 342389. The input or output tokens must be reduced in order to run successfully.", "type": "tokens", "param": null, "code": "rate_limit_exceeded"}}"#,
+        ),
+        // github.com/FoundationAgents/OpenManus/issues/79
+        (
+            "DeepSeek",
+            400,
+            r#"{"error": {"message": "This model's maximum context length is 65536 tokens. However, you requested 66343 tokens (62247 in the messages, 4096 in the completion). Please reduce the length of the messages or completion.", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}"#,
+        ),
+        // github.com/meta-llama/llama-verifications/issues/58
+        (
+            "vLLM before 0.16",
+            400,
+            r#"{"object": "error", "message": "This model's maximum context length is 131072 tokens. However, you requested 156632 tokens (152536 in the messages, 4096 in the completion). Please reduce the length of the messages or completion.", "type": "BadRequestError", "param": null, "code": 400}"#,
+        ),
+        // github.com/harbor-framework/harbor/pull/996
+        (
+            "vLLM",
+            400,
+            r#"{"error": {"message": "You passed 1015 input tokens and requested 10 output tokens. However, the model's context length is only 1024 tokens, resulting in a maximum input length of 1014 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=1015)", "type": "BadRequestError", "param": "input_tokens", "code": 400}}"#,
+        ),
+        // github.com/anomalyco/opencode/issues/35991
+        (
+            "a gateway that answers with `detail`",
+            400,
+            r#"{"detail": "Invalid request. Please check the parameters and try again. Details: The input (514881 tokens) is longer than the model's context length (262144 tokens)."}"#,
+        ),
+        // github.com/ggml-org/llama.cpp/pull/15780
+        (
+            "llama.cpp, as a 500",
+            500,
+            r#"{"error": {"code": 500, "message": "the request exceeds the available context size. try increasing the context size or enable context shift", "type": "exceed_context_size_error", "n_prompt_tokens": 1407, "n_ctx": 256}}"#,
+        ),
+        // github.com/continuedev/continue/issues/9797
+        (
+            "llama.cpp",
+            400,
+            r#"{"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it", "type": "exceed_context_size_error", "n_prompt_tokens": 17000, "n_ctx": 16384}}"#,
+        ),
+        // github.com/rllm-team/rllm/issues/55
+        (
+            "llama-cpp-python",
+            500,
+            r#"{"error": {"message": "Requested tokens (516) exceed context window of 512", "type": "internal_server_error", "param": null, "code": null}}"#,
+        ),
+        // github.com/agentscope-ai/QwenPaw/issues/6255
+        (
+            "Qwen (DashScope)",
+            400,
+            r#"{"error": {"code": "invalid_parameter_error", "message": "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 983616]", "param": null, "type": "invalid_request_error"}, "request_id": "81a3"}"#,
+        ),
+        // github.com/MoonshotAI/kimi-cli/issues/2011
+        (
+            "Kimi (Moonshot)",
+            400,
+            r#"{"error": {"message": "Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)", "type": "invalid_request_error"}}"#,
+        ),
+        // github.com/ai-christianson/RA.Aid/issues/41
+        (
+            "OpenRouter, with another's error in it",
+            502,
+            r#"{"error": {"message": "ConnectionError: {\"object\": \"error\", \"message\": \"This model's maximum context length is 16000 tokens. However, you requested 17165 tokens\"}", "code": 502, "metadata": {"provider_name": "DeepInfra"}}}"#,
+        ),
+        // github.com/HunorLaczko/ha-groq-cloud-api/issues/27
+        (
+            "Groq",
+            413,
+            r#"{"error": {"message": "Request too large for model `llama-3.1-8b-instant` on tokens per minute (TPM): Limit 6000, Requested 12328, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}}"#,
+        ),
+        ("a proxy", 413, "<html><head><title>413 Request Entity Too Large</title></head></html>"),
+        // github.com/earendil-works/pi/issues/102
+        (
+            "Anthropic",
+            400,
+            r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 219898 tokens > 200000 maximum"}, "request_id": "req_011"}"#,
+        ),
+        // github.com/docker/docker-agent/issues/569
+        (
+            "Anthropic, with the answer's length",
+            400,
+            r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens` and try again"}}"#,
+        ),
+        // github.com/aws-samples/assessment-generator/issues/2
+        ("Bedrock", 400, r#"{"message": "Input is too long for requested model."}"#),
+        // github.com/aaif-goose/goose/pull/7504
+        (
+            "Bedrock, Claude across regions",
+            400,
+            r#"{"message": "The model returned the following errors: prompt is too long: 227255 tokens > 200000 maximum"}"#,
+        ),
+        ("a server that answers in plain text", 400, "Bad request: prompt is too long"),
+    ];
+
+    /// What is something else, though it speaks of tokens, length or limits.
+    const OTHERWISE: &[(&str, u16, &str)] = &[
+        // github.com/cline/cline/issues/4826
+        (
+            "xAI, a minute's tokens used up",
+            429,
+            r#"{"error": "Too many tokens for team e9fe and model grok-4-0709. Your team's rate limit is — Tokens per Minute (actual/limit): 65605/16000."}"#,
+        ),
+        // github.com/elizaOS/eliza/issues/4040
+        (
+            "Groq, a minute's tokens used up",
+            429,
+            r#"{"error": {"message": "Rate limit reached for model `llama-3.1-8b-instant` on tokens per minute (TPM): Limit 6000, Used 5034, Requested 1443. Please try again in 4.77s.", "type": "tokens", "code": "rate_limit_exceeded"}}"#,
+        ),
+        // github.com/CherryHQ/cherry-studio/issues/4377
+        (
+            "DeepSeek, an answer's length out of range",
+            400,
+            r#"{"error": {"message": "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", "type": "invalid_request_error", "param": null, "code": "invalid_request_error"}}"#,
+        ),
+        // github.com/ChatGPTNextWeb/NextChat/issues/4964
+        (
+            "Anthropic, an answer's length out of range",
+            400,
+            r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: 10000 > 4096, which is the maximum allowed number of output tokens for claude-3-5-sonnet-20240620"}}"#,
+        ),
+        (
+            "a body that quotes the request",
+            400,
+            r#"{"error": {"message": "Invalid 'messages[3]'.", "type": "invalid_request_error", "code": null}, "input": {"messages": [{"role": "user", "content": "it says: prompt is too long"}]}}"#,
+        ),
+        ("no key", 401, r#"{"error": {"message": "prompt is too long", "code": "invalid_api_key"}}"#),
+        ("no body", 400, ""),
+        ("no object", 400, "[]"),
+        (
+            "overloaded",
+            529,
+            r#"{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}"#,
+        ),
+    ];
+
+    #[test]
+    fn a_request_that_is_too_long_is_recognised() {
+        for (who, status, body) in TOO_LONG {
+            assert_eq!(read(*status, body), ModelError::ContextTooLong, "{who}");
+        }
+    }
+
+    #[test]
+    fn what_is_something_else_is_not() {
+        for (who, status, body) in OTHERWISE {
+            let wanted = match status {
+                429 | 500.. => ModelError::Busy { status: *status, retry_after: None },
+                _ => ModelError::Refused { status: *status },
+            };
+            assert_eq!(read(*status, body), wanted, "{who}");
+        }
+    }
+
+    #[test]
+    fn no_body_leaves_the_module() {
+        for (who, status, body) in TOO_LONG.iter().chain(OTHERWISE) {
+            let error = read(*status, body);
+            let shown = format!("{error} {error:?}");
+            for word in body.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 12) {
+                assert!(!shown.contains(word), "{who}: {word}");
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! A message as a model is sent it: one text, also where it was said in pictures, files or tools.
+
+use super::SUMMARY_HEADING;
+use crate::message::{PartView, Role, UiMessage};
+use crate::record::Kind;
+
+/// What is said, and what stands beside it by name; in a `group` with who says it.
+pub(super) fn text(message: &UiMessage, group: bool) -> String {
+    let metadata = |key: &str| message.metadata.get(key).and_then(serde_json::Value::as_str);
+    let mut text = message.parts.iter().filter_map(|part| line(part.view())).collect::<Vec<_>>().join("\n");
+    if text.trim().is_empty() && message.role == Role::User {
+        // Providers refuse a message that says nothing.
+        "[a message without text]".clone_into(&mut text);
+    }
+    match (message.role, metadata("senderName")) {
+        (Role::Assistant, _) if metadata("kind") == Some(Kind::Summary.as_str()) => {
+            format!("{SUMMARY_HEADING}\n{text}")
+        }
+        (Role::User, Some(name)) if group => format!("{name}: {text}"),
+        _ => text,
+    }
+}
+
+fn line(part: PartView<'_>) -> Option<String> {
+    match part {
+        PartView::Text(text) => Some(text.to_owned()),
+        PartView::File { media_type, filename: Some(name), .. } => {
+            Some(format!("[file {name}, {media_type}]"))
+        }
+        PartView::File { media_type, filename: None, .. } => Some(format!("[file, {media_type}]")),
+        PartView::Tool { name, output: Some(output), .. } => Some(format!("[{name}: {output}]")),
+        PartView::Tool { .. }
+        | PartView::Reasoning(_)
+        | PartView::Source { .. }
+        | PartView::Data { .. }
+        | PartView::StepStart
+        | PartView::Unknown => None,
+    }
+}
