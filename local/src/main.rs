@@ -40,6 +40,16 @@ enum Command {
         #[arg(long)]
         jsonl: bool,
     },
+    /// List what of a chat is archived, or print one segment of it
+    Archive {
+        /// Such as telegram:chat:42 or http:chat:dev:hello
+        chat_key: String,
+        /// The segment to print
+        segment: Option<String>,
+        /// One UIMessage a line
+        #[arg(long, requires = "segment")]
+        jsonl: bool,
+    },
     /// Print what the model would see of a chat now
     Context {
         /// Such as telegram:chat:42 or http:chat:dev:hello
@@ -82,6 +92,16 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             let history = open_history(&data_dir(env), retention(env)?, clock).await?;
             let format = if jsonl { Format::Jsonl } else { Format::Text };
             show::history(&history, &chat, format, &mut std::io::stdout().lock()).await
+        }
+        Some(Command::Archive { chat_key, segment, jsonl }) => {
+            let chat = parse_chat_key(&chat_key)?;
+            let history = open_history(&data_dir(env), retention(env)?, clock).await?;
+            let format = if jsonl { Format::Jsonl } else { Format::Text };
+            let out = &mut std::io::stdout().lock();
+            match segment {
+                Some(id) => show::segment(&history, &chat, &id, format, out).await,
+                None => show::segments(&history, &chat, out).await,
+            }
         }
         Some(Command::Context { chat_key }) => {
             let chat = parse_chat_key(&chat_key)?;

@@ -1,4 +1,5 @@
-//! `history CHATKEY` and `context CHATKEY`: what is stored, and what the model would see.
+//! `history CHATKEY`, `archive CHATKEY` and `context CHATKEY`: what is stored, what of it is archived, and what the model
+//! would see.
 
 use std::io::Write;
 
@@ -8,6 +9,7 @@ use annals_shared::history::{History, MAX_PAGE, Page, Position};
 use annals_shared::message::{PartView, Role, UiMessage};
 use annals_shared::sort_key::Timestamp;
 use annals_shared::tokens;
+use anyhow::Context;
 use serde_json::Value;
 
 /// How to print.
@@ -40,6 +42,52 @@ pub async fn history(
         writeln!(out, "Nothing is stored under {chat}.")?;
     }
     Ok(())
+}
+
+/// Prints which segments `chat` has, oldest first.
+pub async fn segments(history: &History, chat: &ChatKey, out: &mut impl Write) -> anyhow::Result<()> {
+    let segments = history.segments(chat).await?;
+    for info in &segments {
+        writeln!(
+            out,
+            "{}  {} to {}  {} records, {} bytes ({} as JSON), archived {}",
+            info.id,
+            time(info.from.ts()),
+            time(info.to.ts()),
+            info.count,
+            info.bytes,
+            info.json_bytes,
+            time(info.created_at)
+        )?;
+        writeln!(out, "    #{} to #{}", shown(info.from_id.as_str()), shown(info.to_id.as_str()))?;
+    }
+    if segments.is_empty() {
+        writeln!(out, "Nothing of {chat} is archived.")?;
+    }
+    Ok(())
+}
+
+/// Prints the segment `id` of `chat`.
+pub async fn segment(
+    history: &History,
+    chat: &ChatKey,
+    id: &str,
+    format: Format,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let found = history.segment(chat, &id.parse()?).await?;
+    let segment = found.with_context(|| format!("{chat} has no segment {id}"))?;
+    let mut from = 0;
+    loop {
+        let records = history.segment_records(&segment, from).await?;
+        if records.is_empty() {
+            return Ok(());
+        }
+        for record in &records {
+            print(&record.listed(), format, out)?;
+        }
+        from += records.len();
+    }
 }
 
 /// Prints what the model would see of `chat` now.
@@ -100,11 +148,13 @@ fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::R
     Ok(())
 }
 
-/// Control characters other than line breaks could drive the terminal, so they are shown instead.
 fn indented(text: &str) -> String {
-    let shown: String =
-        text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect();
-    shown.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+    shown(text).lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Control characters other than line breaks could drive the terminal, so they are shown instead.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect()
 }
 
 fn time(ts: Timestamp) -> String {

@@ -13,7 +13,9 @@
 //! # Layout
 //!
 //! - `append.rs`: conditional puts that answer stored, duplicate or revision
-//! - `read.rs`: a range, a page, the whole
+//! - `read.rs`: a range, a page, the whole; `merged.rs`: table and segments as one list
+//! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: where segments are
+//! - `search.rs`: what of the segments fits a question
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
 //! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
@@ -22,7 +24,11 @@ mod append;
 mod archive;
 mod bodies;
 mod item;
+mod merged;
 mod read;
+mod search;
+mod segment;
+mod shelf;
 mod table;
 pub mod turn;
 mod view;
@@ -38,14 +44,19 @@ use crate::record::Record;
 use crate::sort_key::{SortKey, Timestamp};
 
 pub use append::{Appended, Outcome, Reply, ReplyAppended};
+pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, ToArchive};
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
 pub use item::ItemError;
 pub use read::{Cursor, CursorError, MAX_PAGE, Page, Position};
+pub use search::{Found, Hit, Search};
+pub use segment::{FormatError, SegmentId, SegmentIdError};
+pub use shelf::{Segment, SegmentError, SegmentInfo};
 pub use table::{Consumed, Meter, TableError};
 pub use view::Seen;
 
 use bodies::Bodies;
 use item::Stored;
+use shelf::Shelf;
 use table::{Item, Table};
 
 /// How long records stay in the table: `expiresAt` is written once, at the append.
@@ -95,6 +106,7 @@ pub struct Horizon {
 pub struct History {
     table: Table,
     bodies: Bodies,
+    shelf: Shelf,
     clock: Clock,
     retention: Retention,
 }
@@ -108,6 +120,9 @@ pub enum HistoryError {
     /// S3 failed, or holds something else under a body's key.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// A segment could not be stored or read.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
     /// An item is no record.
     #[error(transparent)]
     Item(#[from] ItemError),
@@ -141,7 +156,13 @@ impl History {
         clock: Clock,
         retention: Retention,
     ) -> Self {
-        Self { table: Table::new(dynamodb, table), bodies: Bodies::new(s3, bucket), clock, retention }
+        Self {
+            table: Table::new(dynamodb, table),
+            bodies: Bodies::new(s3.clone(), bucket.clone()),
+            shelf: Shelf::new(s3, bucket),
+            clock,
+            retention,
+        }
     }
 
     /// How long records stay in the table.
@@ -160,7 +181,12 @@ impl History {
     }
 
     async fn record(&self, item: &Item) -> Result<Record, HistoryError> {
-        match item::from_item(item)? {
+        self.whole(item::from_item(item)?).await
+    }
+
+    /// The record with its message, wherever that lies.
+    async fn whole(&self, stored: Stored) -> Result<Record, HistoryError> {
+        match stored {
             Stored::Inline(record) => Ok(record),
             Stored::Body { mut record, body } => {
                 match self.bodies.get(&body).await {

@@ -10,8 +10,10 @@
 //! - [`record`]: what a history is made of
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`command`]: `/new`, `/help` and the others
+//! - [`compaction`]: which messages a summary stands for, and how it comes about
 //! - [`tokens`]: how many tokens a text takes
 //! - [`refusal`]: whether a model declined
+//! - [`ranking`]: which texts fit a question best
 //!
 //! The outside systems, one module each:
 //!
@@ -39,6 +41,7 @@ pub mod message;
 pub mod model;
 pub mod problem;
 pub mod queue;
+pub mod ranking;
 pub mod record;
 pub mod refusal;
 pub mod sort_key;

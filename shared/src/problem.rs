@@ -60,6 +60,11 @@ impl Problem {
         }
     }
 
+    /// 404: the route is there, but not what its path names.
+    pub fn no_such(kind: &'static str, title: &'static str, detail: &'static str) -> Self {
+        Self { status: StatusCode::NOT_FOUND, kind, title, detail: detail.into() }
+    }
+
     /// 405: the route is there, but not for this method.
     pub fn method_not_allowed() -> Self {
         Self {

@@ -163,7 +163,8 @@ pub struct DeliveryFailure {
 }
 
 /// What a summary stands for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Source {
     /// The first message, those of a folded earlier summary included.
     pub from: SortKey,

@@ -6,6 +6,7 @@ use annals_shared::chat_key::ChatKey;
 use annals_shared::history::{Cursor, History, HistoryError, MAX_PAGE, Page, Position};
 use annals_shared::message::UiMessage;
 use annals_shared::problem::Problem;
+use annals_shared::record::Record;
 use annals_shared::tokens;
 use axum::Json;
 use axum::body::Body;
@@ -21,7 +22,7 @@ use crate::auth::Caller;
 use crate::post::path;
 use crate::{Failure, Http};
 
-const NDJSON: &str = "application/x-ndjson";
+pub(crate) const NDJSON: &str = "application/x-ndjson";
 const DEFAULT_PAGE: usize = 50;
 
 #[derive(Debug, Deserialize)]
@@ -70,7 +71,7 @@ pub(crate) async fn messages(
         http.ingress.history().page(&chat, &position(&query)?, limit(&query)?).await.map_err(read_failure)?;
     let Page { records, before, after } = page;
     Ok(Json(Messages {
-        messages: records.iter().map(annals_shared::record::Record::listed).collect(),
+        messages: records.iter().map(Record::listed).collect(),
         before: before.map(|cursor| cursor.encode()),
         after: after.map(|cursor| cursor.encode()),
     })
@@ -101,7 +102,7 @@ pub(crate) async fn context(
     .into_response())
 }
 
-fn read_failure(error: HistoryError) -> Failure {
+pub(crate) fn read_failure(error: HistoryError) -> Failure {
     match error {
         HistoryError::Cursor(error) => Failure::Problem(bad_cursor(error.to_string())),
         error => {
@@ -145,12 +146,17 @@ fn lines(history: History, chat: ChatKey) -> impl Stream<Item = Result<Bytes, Hi
         async move {
             let Some(position) = position else { return Ok(None) };
             let page = history.page(&chat, &position, MAX_PAGE).await?;
-            let mut lines = Vec::new();
-            for record in &page.records {
-                serde_json::to_writer(&mut lines, &record.listed())?;
-                lines.push(b'\n');
-            }
-            Ok(Some((Bytes::from(lines), page.after.map(Position::After))))
+            Ok(Some((listed_lines(&page.records)?, page.after.map(Position::After))))
         }
     })
+}
+
+/// `records` as they are listed, one `UIMessage` a line.
+pub(crate) fn listed_lines(records: &[Record]) -> Result<Bytes, HistoryError> {
+    let mut lines = Vec::new();
+    for record in records {
+        serde_json::to_writer(&mut lines, &record.listed())?;
+        lines.push(b'\n');
+    }
+    Ok(lines.into())
 }

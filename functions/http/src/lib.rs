@@ -5,10 +5,12 @@
 //! - [`auth`]: API keys, and which chats a caller may name
 //! - `post.rs`: messages in, and waiting for their reply
 //! - `get.rs`: histories and contexts out
+//! - `segments.rs`: what was archived
 
 pub mod auth;
 mod get;
 mod post;
+mod segments;
 
 use std::sync::Arc;
 
@@ -49,6 +51,8 @@ pub fn router(http: Http) -> Router {
         .route("/v1/messages", route(post(post::direct_message)))
         .route("/v1/chats/{chat_id}/messages", route(post(post::chat_message).get(get::messages)))
         .route("/v1/chats/{chat_id}/context", route(get(get::context)))
+        .route("/v1/chats/{chat_id}/segments", route(get(segments::list)))
+        .route("/v1/chats/{chat_id}/segments/{segment_id}", route(get(segments::one)))
         .route("/v1/chats/{chat_id}/reset", route(post(post::reset)))
         .route("/v1/chats/{chat_id}/compact", route(post(post::compact)))
         .fallback(async || Problem::not_found())

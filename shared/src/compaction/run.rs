@@ -148,7 +148,7 @@ impl Compaction {
         // All that stands up to there, also what no context shows. An earlier name of the chat is archived by itself.
         let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= source.to.base();
         let raw: Vec<Record> = records.iter().filter(is_raw).cloned().collect();
-        self.history.archive(lease, raw).await??;
+        self.history.archive(lease, &raw).await??;
         let beside = Record { chat: lease.chat.clone(), ..last.first.clone() };
         let summary = self.history.append_summary(&beside, &self.agent_id, &text, source).await?;
         let mut with_summary = records.to_vec();

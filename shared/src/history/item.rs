@@ -40,11 +40,21 @@ pub struct ItemError {
 }
 
 /// Where the message of a record is.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Stored {
     /// In the item.
     Inline(Record),
     /// In S3 under `body`; the record's message has no parts yet.
     Body { record: Record, body: String },
+}
+
+impl Stored {
+    /// The record; without its parts where its message lies in S3.
+    pub(crate) fn record(&self) -> &Record {
+        match self {
+            Self::Inline(record) | Self::Body { record, .. } => record,
+        }
+    }
 }
 
 /// The item of `record`; its message goes in as `message`, or as `body` where it lies in S3.

@@ -1,10 +1,15 @@
 //! Reading: a range of a chat, a page of it, and the chain of names that a chat has had.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-use super::item;
+use super::item::{self, Stored};
+use super::merged::{Entry, directly_below};
+use super::shelf::Segment;
 use super::table::{Item, Span};
 use super::turn::Head;
 use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
@@ -24,6 +29,9 @@ const BODIES_AT_ONCE: usize = 16;
 
 /// How many names a chat may have had; a longer chain can only be a loop.
 pub(super) const MAX_NAMES: usize = 8;
+
+/// A name of a chat, and its head's [`Head::segments`].
+pub(super) type Name = (ChatKey, Option<Duration>);
 
 /// Where in a history a page starts or ends, for readers opaque text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +122,7 @@ impl History {
         }
     }
 
-    /// A page of at most `limit` records (1 to [`MAX_PAGE`]), over every name that the chat has had.
+    /// A page of at most `limit` records (1 to [`MAX_PAGE`]), over every name that the chat has had, archived or not.
     pub async fn page(
         &self,
         chat: &ChatKey,
@@ -124,18 +132,18 @@ impl History {
         let limit = limit.clamp(1, MAX_PAGE);
         let names = self.names(chat).await?;
         if let Position::Before(cursor) | Position::After(cursor) = position
-            && !names.contains(&cursor.chat)
+            && !names.iter().any(|(name, _)| *name == cursor.chat)
         {
             return Err(CursorError.into());
         }
         let newest_first = matches!(position, Position::Newest | Position::Before(_));
         let mut records = Vec::new();
         // One more than the page has tells whether there is anything further.
-        'spans: for (name, span) in spans(&names, position) {
-            let left = limit + 1 - records.len();
-            let items = self.table.query(&partition(name), &Span { limit: Some(left), ..span }).await?;
-            for items in items.chunks(BODIES_AT_ONCE) {
-                records.extend(self.records(items).await?);
+        'spans: for (name, longest, span) in spans(&names, position) {
+            let entries = self.entries(name, longest, span, limit + 1 - records.len()).await?;
+            for entries in entries.chunks(BODIES_AT_ONCE) {
+                let stored = entries.iter().map(Entry::stored).collect::<Result<Vec<_>, _>>()?;
+                records.extend(self.whole_records(stored).await?);
                 if how_many_fit(&records) < records.len() {
                     break 'spans;
                 }
@@ -161,6 +169,16 @@ impl History {
         Ok(Page { records, before, after })
     }
 
+    /// Records of `segment`, in order, from the `from`th on: as many as the next page of it has, none behind its end.
+    pub async fn segment_records(&self, segment: &Segment, from: usize) -> Result<Vec<Record>, HistoryError> {
+        let records = segment.records.iter().skip(from).take(BODIES_AT_ONCE);
+        self.whole_records(records.cloned().collect()).await
+    }
+
+    async fn whole_records(&self, stored: Vec<Stored>) -> Result<Vec<Record>, HistoryError> {
+        try_join_all(stored.into_iter().map(|stored| self.whole(stored))).await
+    }
+
     /// The name that the chat has now, and its head.
     pub async fn current(&self, chat: &ChatKey) -> Result<(ChatKey, Head), HistoryError> {
         let mut newest = chat.clone();
@@ -173,16 +191,16 @@ impl History {
         Ok((newest, head))
     }
 
-    /// Every name that the chat has had, the newest first.
-    async fn names(&self, chat: &ChatKey) -> Result<Vec<ChatKey>, HistoryError> {
+    /// Every name that the chat has had, the newest first, each with its head's [`Head::segments`].
+    pub(super) async fn names(&self, chat: &ChatKey) -> Result<Vec<Name>, HistoryError> {
         let (newest, mut head) = self.current(chat).await?;
-        let mut names = vec![newest];
+        let mut names = vec![(newest, head.segments)];
         while let Some(link) = head.continues.take()
             && names.len() < MAX_NAMES
-            && !names.contains(&link.chat)
+            && !names.iter().any(|(name, _)| *name == link.chat)
         {
             head = self.head(&link.chat).await?;
-            names.push(link.chat);
+            names.push((link.chat, head.segments));
         }
         Ok(names)
     }
@@ -199,47 +217,29 @@ fn how_many_fit(records: &[Record]) -> usize {
 }
 
 /// The spans to read for a page, in reading order: the cursor's name first, then the names beyond it.
-fn spans<'a>(names: &'a [ChatKey], position: &Position) -> Vec<(&'a ChatKey, Span)> {
-    let whole =
-        |newest_first| Span { from: FIRST_KEY.into(), to: LAST_KEY.into(), newest_first, limit: None };
-    match position {
-        Position::Newest => names.iter().map(|name| (name, whole(true))).collect(),
-        Position::Oldest => names.iter().rev().map(|name| (name, whole(false))).collect(),
-        Position::Before(cursor) => names
-            .iter()
-            .skip_while(|name| **name != cursor.chat)
-            .map(|name| {
-                let to = if *name == cursor.chat { directly_below(&cursor.key) } else { LAST_KEY.into() };
-                (name, Span { to, ..whole(true) })
-            })
-            .filter(|(_, span)| span.from <= span.to)
-            .collect(),
-        Position::After(cursor) => names
-            .iter()
-            .rev()
-            .skip_while(|name| **name != cursor.chat)
-            .map(|name| {
+fn spans<'a>(names: &'a [Name], position: &Position) -> Vec<(&'a ChatKey, Option<Duration>, Span)> {
+    let newest_first = matches!(position, Position::Newest | Position::Before(_));
+    let in_order: Vec<&Name> =
+        if newest_first { names.iter().collect() } else { names.iter().rev().collect() };
+    let cursor = match position {
+        Position::Newest | Position::Oldest => None,
+        Position::Before(cursor) | Position::After(cursor) => Some(cursor),
+    };
+    in_order
+        .into_iter()
+        .skip_while(|(name, _)| cursor.is_some_and(|cursor| *name != cursor.chat))
+        .map(|(name, longest)| {
+            let mut span = Span { from: FIRST_KEY.into(), to: LAST_KEY.into(), newest_first, limit: None };
+            match cursor.filter(|cursor| *name == cursor.chat) {
+                Some(cursor) if newest_first => span.to = directly_below(cursor.key.as_str()),
                 // No key holds a control character, so this is directly behind the cursor's.
-                let from =
-                    if *name == cursor.chat { format!("{}\u{1}", cursor.key) } else { FIRST_KEY.into() };
-                (name, Span { from, ..whole(false) })
-            })
-            .collect(),
-    }
-}
-
-/// A string below `key` and above every record before it: the key with its last character lowered, and behind it the
-/// highest character there is.
-fn directly_below(key: &SortKey) -> String {
-    let mut chars: Vec<char> = key.as_str().chars().collect();
-    if let Some(last) = chars.last_mut() {
-        let code = *last as u32;
-        // Over the gap of the surrogates, which are no characters.
-        *last = char::from_u32(if code == 0xE000 { 0xD7FF } else { code.saturating_sub(1) }).unwrap_or('\0');
-    }
-    let mut below: String = chars.into_iter().collect();
-    below.push(char::MAX);
-    below
+                Some(cursor) => span.from = format!("{}\u{1}", cursor.key),
+                None => {}
+            }
+            (name, *longest, span)
+        })
+        .filter(|(_, _, span)| span.from <= span.to)
+        .collect()
 }
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
     fn directly_below_is_between_a_key_and_the_one_before() {
         let key: SortKey = "0000000000001#00000000000000000007".parse().unwrap();
         let before: SortKey = "0000000000001#00000000000000000006#4reply".parse().unwrap();
-        let below = directly_below(&key);
+        let below = directly_below(key.as_str());
         assert!(before.as_str() < below.as_str() && below.as_str() < key.as_str());
     }
 }

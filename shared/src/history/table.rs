@@ -179,29 +179,46 @@ impl Table {
         let mut next = None;
         loop {
             let left = span.limit.map(|limit| limit.saturating_sub(items.len()));
-            let output = self
-                .client
-                .query()
-                .table_name(&self.name)
-                .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
-                .expression_attribute_values(":pk", string(pk))
-                .expression_attribute_values(":from", string(&span.from))
-                .expression_attribute_values(":to", string(&span.to))
-                .scan_index_forward(!span.newest_first)
-                .set_limit(left.and_then(|left| i32::try_from(left).ok()))
-                .set_exclusive_start_key(next)
-                .consistent_read(true)
-                .return_consumed_capacity(ReturnConsumedCapacity::Total)
-                .send()
-                .await
-                .map_err(|error| failed("query a chat", &error))?;
-            self.meter.count(output.consumed_capacity(), false);
-            items.extend(output.items.unwrap_or_default());
-            next = output.last_evaluated_key;
+            let (page, last) = self.query_once(pk, span, left, next).await?;
+            items.extend(page);
+            next = last;
             if next.is_none() || span.limit.is_some_and(|limit| items.len() >= limit) {
                 return Ok(items);
             }
         }
+    }
+
+    /// The first items of `span`, at most 1 MB of them, and whether there may be more; one request.
+    pub(crate) async fn query_page(&self, pk: &str, span: &Span) -> Result<(Vec<Item>, bool), TableError> {
+        let (items, last) = self.query_once(pk, span, span.limit, None).await?;
+        Ok((items, last.is_some()))
+    }
+
+    async fn query_once(
+        &self,
+        pk: &str,
+        span: &Span,
+        limit: Option<usize>,
+        start: Option<Item>,
+    ) -> Result<(Vec<Item>, Option<Item>), TableError> {
+        let output = self
+            .client
+            .query()
+            .table_name(&self.name)
+            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+            .expression_attribute_values(":pk", string(pk))
+            .expression_attribute_values(":from", string(&span.from))
+            .expression_attribute_values(":to", string(&span.to))
+            .scan_index_forward(!span.newest_first)
+            .set_limit(limit.and_then(|limit| i32::try_from(limit).ok()))
+            .set_exclusive_start_key(start)
+            .consistent_read(true)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|error| failed("query a chat", &error))?;
+        self.meter.count(output.consumed_capacity(), false);
+        Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }
 
     /// A failed condition is billed one write unit per KB of the item, but its answer carries no figure: at least one.

@@ -6,7 +6,9 @@
 //!  "contextFrom": "1763765920000#00000000000000000007", "capturedTo": "1763500000000#00000000000000000003",
 //!  "compacting": "1763765920000#00000000000000000005#4reply", "housekeeping": true,
 //!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000}",
-//!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123"}
+//!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123",
+//!  "archiving": "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",
+//!  "segments": 40000}
 //! ```
 //!
 //! A run goes [`claim`](History::claim), read, [`commit`](History::commit), append the reply, deliver,
@@ -53,6 +55,20 @@ pub struct Head {
     pub continues: Option<Link>,
     /// The name that this chat has now.
     pub moved_to: Option<ChatKey>,
+    /// The segment that a run has set out to store.
+    pub archiving: Option<Stretch>,
+    /// Set where the chat may have segments: the longest time between the ends of one, by which readers know how far
+    /// behind a record its segment's pointer can stand.
+    pub segments: Option<Duration>,
+}
+
+/// A stretch of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// Its first record.
+    pub from: SortKey,
+    /// Its last record.
+    pub to: SortKey,
 }
 
 /// A turn between commit and finish.
@@ -298,6 +314,29 @@ impl History {
         Ok(())
     }
 
+    /// Commits to storing the segment that goes over `stretch`; `longest` is the longest time between the ends of a
+    /// segment of this chat, that one included. One write.
+    pub(super) async fn commit_archiving(
+        &self,
+        lease: &Lease,
+        stretch: &Stretch,
+        longest: Duration,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        let values = vec![
+            (":stretch", string(serde_json::to_string(stretch)?)),
+            (":longest", number(longest.as_millis())),
+        ];
+        self.update_head(lease, "SET archiving = :stretch, segments = :longest", values).await
+    }
+
+    /// Notes that the segment that was committed to is stored. One write.
+    pub(super) async fn finish_archiving(
+        &self,
+        lease: &Lease,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        self.update_head(lease, "REMOVE archiving", Vec::new()).await
+    }
+
     async fn update_head(
         &self,
         lease: &Lease,
@@ -325,5 +364,7 @@ fn head_of(item: &Item) -> Head {
         blocked: json(item, "blocked"),
         continues: json(item, "continues"),
         moved_to: text(item, "movedTo").and_then(|key| key.parse().ok()),
+        archiving: json(item, "archiving"),
+        segments: integer(item, "segments").and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
     }
 }
