@@ -10,6 +10,10 @@
 mod albums;
 #[path = "end_to_end/app.rs"]
 mod app;
+#[path = "end_to_end/archive.rs"]
+mod archive;
+#[path = "end_to_end/archived_reads.rs"]
+mod archived_reads;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
 #[path = "end_to_end/blocked.rs"]

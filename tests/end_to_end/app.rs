@@ -9,6 +9,7 @@ use annals_local::queue::LocalQueue;
 use annals_local::stores::Stores;
 use annals_shared::clock::Clock;
 use annals_shared::config::{Env, retention};
+use annals_shared::history::History;
 use annals_shared::record::Record;
 use annals_shared::sort_key::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -293,12 +294,22 @@ impl TestApp {
         lines(&self.context(chat_key).await)
     }
 
-    /// The records of `chat_key` as stored, in order.
+    /// The records of `chat_key` as stored in the table, in order.
     pub(crate) async fn records(&self, chat_key: &str) -> Vec<Record> {
+        self.open_history().await.range(&chat_key.parse().unwrap(), None).await.unwrap()
+    }
+
+    /// The histories, beside the program.
+    pub(crate) async fn open_history(&self) -> History {
         let settings = &self.settings;
         let retention = retention(Env::new(&|name| settings.get(name).cloned())).unwrap();
-        let history = open_history(self.data_dir(), retention, self.clock.clone()).await.unwrap();
-        history.range(&chat_key.parse().unwrap(), None).await.unwrap()
+        open_history(self.data_dir(), retention, self.clock.clone()).await.unwrap()
+    }
+
+    /// Deletes the record as the table's TTL does.
+    pub(crate) async fn expire(&self, record: &Record) {
+        let stores = self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await;
+        crate::archive::expire(stores, record).await;
     }
 
     /// Waits until no turn is left in the queue's table.

@@ -117,7 +117,7 @@ impl History {
         let chat = &lease.chat;
         // As it is now: this lease may have archived before.
         let head = self.head(chat).await?;
-        let mut longest = head.segments;
+        let mut longest = head.longest_segment;
         let mut is_committed = head.archiving.is_some();
         if let Some(stretch) = head.archiving
             && let Some(segment) = self.finish_stretch(chat, &stretch, longest).await?
@@ -139,12 +139,13 @@ impl History {
                     archived.remains(Remaining::of(record));
                     continue;
                 }
+                if archived.segments >= max_segments {
+                    archived.finished = false;
+                    archived.remains(Remaining::of(record));
+                    break 'pages;
+                }
                 let line = segment::to_line(stored)?;
                 if !batch.has_room_for(&line) {
-                    if archived.segments >= max_segments {
-                        archived.remains(Remaining::of(record));
-                        break 'pages;
-                    }
                     match self.store(lease, &mut longest, &mut batch).await? {
                         Ok(segment) => archived.meet(&segment, &mut batch, &mut met)?,
                         Err(superseded) => return Ok(Err(superseded)),

@@ -30,7 +30,7 @@ const BODIES_AT_ONCE: usize = 16;
 /// How many names a chat may have had; a longer chain can only be a loop.
 pub(super) const MAX_NAMES: usize = 8;
 
-/// A name of a chat, and its head's [`Head::segments`].
+/// A name of a chat, and its head's [`Head::longest_segment`].
 pub(super) type Name = (ChatKey, Option<Duration>);
 
 /// Where in a history a page starts or ends, for readers opaque text.
@@ -191,16 +191,16 @@ impl History {
         Ok((newest, head))
     }
 
-    /// Every name that the chat has had, the newest first, each with its head's [`Head::segments`].
+    /// Every name that the chat has had, the newest first, each with its head's [`Head::longest_segment`].
     pub(super) async fn names(&self, chat: &ChatKey) -> Result<Vec<Name>, HistoryError> {
         let (newest, mut head) = self.current(chat).await?;
-        let mut names = vec![(newest, head.segments)];
+        let mut names = vec![(newest, head.longest_segment)];
         while let Some(link) = head.continues.take()
             && names.len() < MAX_NAMES
             && !names.iter().any(|(name, _)| *name == link.chat)
         {
             head = self.head(&link.chat).await?;
-            names.push((link.chat, head.segments));
+            names.push((link.chat, head.longest_segment));
         }
         Ok(names)
     }

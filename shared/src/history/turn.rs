@@ -8,7 +8,7 @@
 //!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000}",
 //!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123",
 //!  "archiving": "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",
-//!  "segments": 40000}
+//!  "longestSegment": 40000}
 //! ```
 //!
 //! A run goes [`claim`](History::claim), read, [`commit`](History::commit), append the reply, deliver,
@@ -59,7 +59,7 @@ pub struct Head {
     pub archiving: Option<Stretch>,
     /// Set where the chat may have segments: the longest time between the ends of one, by which readers know how far
     /// behind a record its segment's pointer can stand.
-    pub segments: Option<Duration>,
+    pub longest_segment: Option<Duration>,
 }
 
 /// A stretch of a chat.
@@ -326,7 +326,7 @@ impl History {
             (":stretch", string(serde_json::to_string(stretch)?)),
             (":longest", number(longest.as_millis())),
         ];
-        self.update_head(lease, "SET archiving = :stretch, segments = :longest", values).await
+        self.update_head(lease, "SET archiving = :stretch, longestSegment = :longest", values).await
     }
 
     /// Notes that the segment that was committed to is stored. One write.
@@ -365,6 +365,8 @@ fn head_of(item: &Item) -> Head {
         continues: json(item, "continues"),
         moved_to: text(item, "movedTo").and_then(|key| key.parse().ok()),
         archiving: json(item, "archiving"),
-        segments: integer(item, "segments").and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
+        longest_segment: integer(item, "longestSegment")
+            .and_then(|ms| u64::try_from(ms).ok())
+            .map(Duration::from_millis),
     }
 }

@@ -1,0 +1,481 @@
+//! Archiving, killed and overtaken at every request: each record is in one segment in the end, and in one only.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
+use annals_shared::history::turn::{Claim, Lease};
+use annals_shared::history::{
+    Archived, History, HistoryError, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Retention, SegmentError,
+    SegmentInfo, ToArchive,
+};
+use annals_shared::message::{Part, Role};
+use annals_shared::record::{Channel, Draft, Kind, Record};
+use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use aws_sdk_s3::config::interceptors::{
+    BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+};
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_s3::error::BoxError;
+use aws_sdk_s3::primitives::ByteStream;
+
+/// The first message's time, in epoch milliseconds.
+const START: i64 = 1_795_305_512_000;
+const LEASE: Duration = Duration::from_mins(5);
+
+/// The stores of one test, and a clock.
+pub(crate) struct World {
+    pub(crate) stores: Stores,
+    pub(crate) clock: Clock,
+    _dir: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let stores = Stores::open(dir.path()).await.unwrap();
+        Self { stores, clock: Clock::manual(Timestamp::from_millis(START).unwrap()), _dir: dir }
+    }
+
+    pub(crate) fn history(&self) -> History {
+        self.history_with(Faults::default(), true)
+    }
+
+    fn history_with(&self, faults: Faults, archive: bool) -> History {
+        let retention = Retention {
+            stale_after: Some(Duration::from_hours(48)),
+            archive_grace: Duration::from_hours(168),
+            archive,
+        };
+        let dynamodb = self.stores.dynamodb.config().to_builder();
+        let s3 = self.stores.s3.config().to_builder();
+        let dynamodb = dynamodb.retry_config(RetryConfig::disabled()).interceptor(faults.clone()).build();
+        let s3 = s3.retry_config(RetryConfig::disabled()).interceptor(faults).build();
+        History::new(
+            aws_sdk_dynamodb::Client::from_conf(dynamodb),
+            TABLE.into(),
+            aws_sdk_s3::Client::from_conf(s3),
+            BUCKET.into(),
+            self.clock.clone(),
+            retention,
+        )
+    }
+
+    /// A history, and the count of its requests.
+    pub(crate) fn counted(&self) -> (History, Faults) {
+        let faults = Faults::default();
+        (self.history_with(faults.clone(), true), faults)
+    }
+
+    pub(crate) async fn expire(&self, record: &Record) {
+        expire(&self.stores, record).await;
+    }
+
+    async fn objects(&self, prefix: &str) -> Vec<String> {
+        let listed = self.stores.s3.list_objects_v2().bucket(BUCKET).prefix(prefix).send().await.unwrap();
+        listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
+    }
+}
+
+/// Deletes the record as the table's TTL does.
+pub(crate) async fn expire(stores: &Stores, record: &Record) {
+    let text = |value: String| aws_sdk_dynamodb::types::AttributeValue::S(value);
+    let delete = stores.dynamodb.delete_item().table_name(TABLE);
+    let delete = delete.key("pk", text(record.chat.to_string())).key("sk", text(record.key.to_string()));
+    delete.send().await.unwrap();
+}
+
+/// What happens to requests. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    requests: AtomicUsize,
+    plan: Plan,
+}
+
+#[derive(Debug, Default)]
+enum Plan {
+    #[default]
+    None,
+    /// The program dies before this request is sent.
+    Before(usize),
+    /// The program dies when this request has been carried out.
+    After(usize),
+    /// The program stands still before this request, until it is told to go on.
+    Stall(usize, Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>),
+}
+
+impl Faults {
+    fn new(plan: Plan) -> Self {
+        Self(Arc::new(Inner { requests: AtomicUsize::new(0), plan }))
+    }
+
+    /// The requests since the last call of this.
+    pub(crate) fn take(&self) -> usize {
+        self.0.requests.swap(0, Ordering::SeqCst)
+    }
+}
+
+impl Intercept for Faults {
+    fn name(&self) -> &'static str {
+        "Faults"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let number = self.0.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        match &self.0.plan {
+            Plan::Before(last) if number >= *last => Err("dead".into()),
+            Plan::After(last) if number > *last => Err("dead".into()),
+            Plan::Stall(at, gate) if number == *at => {
+                let gate = gate.lock().unwrap();
+                gate.0.send(()).unwrap();
+                tokio::task::block_in_place(|| gate.1.recv().unwrap());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn read_before_deserialization(
+        &self,
+        _: &BeforeDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        match &self.0.plan {
+            Plan::After(last) if self.0.requests.load(Ordering::SeqCst) >= *last => Err("dead".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn chat(number: usize) -> ChatKey {
+    ChatKey::telegram(i64::try_from(number).unwrap() + 1, None)
+}
+
+pub(crate) fn message(chat: &ChatKey, id: u64, ts: i64, text: &str) -> Draft {
+    Draft {
+        chat: chat.clone(),
+        channel: Channel::Telegram,
+        chat_id: "1".into(),
+        user_id: "42".into(),
+        message_id: MessageId::number(id),
+        ts: Timestamp::from_millis(START + ts).unwrap(),
+        form_ts: None,
+        role: Role::User,
+        kind: Kind::Normal,
+        parts: vec![Part::text(text)],
+        metadata: serde_json::Map::new(),
+        album: None,
+        asks: false,
+        opens_session: false,
+        person: None,
+    }
+}
+
+pub(crate) async fn claim(history: &History, chat: &ChatKey) -> Lease {
+    match history.claim(chat, LEASE).await.unwrap() {
+        Claim::Claimed(lease) => *lease,
+        Claim::Busy(until) => panic!("busy until {until}"),
+    }
+}
+
+pub(crate) const EVERYTHING: ToArchive =
+    ToArchive { sent_before: None, up_to: None, max_segments: usize::MAX };
+
+pub(crate) async fn archive_everything(history: &History, chat: &ChatKey) -> Archived {
+    let lease = claim(history, chat).await;
+    let archived = history.archive_all(&lease, &EVERYTHING).await.unwrap().unwrap();
+    history.release(&lease).await.unwrap().unwrap();
+    archived
+}
+
+/// The records of a segment.
+pub(crate) async fn records_of(history: &History, info: &SegmentInfo) -> Vec<Record> {
+    let segment = history.segment(&info.chat, &info.id).await.unwrap().unwrap();
+    let mut records = Vec::new();
+    loop {
+        let more = history.segment_records(&segment, records.len()).await.unwrap();
+        if more.is_empty() {
+            return records;
+        }
+        records.extend(more);
+    }
+}
+
+/// Each record of the table is in one segment, as it is; and S3 holds no other segments.
+async fn assert_archived_once(world: &World, history: &History, chat: &ChatKey, what: &str) {
+    let segments = history.segments(chat).await.unwrap();
+    let mut held: BTreeMap<SortKey, Record> = BTreeMap::new();
+    for info in &segments {
+        let records = records_of(history, info).await;
+        assert_eq!(records.len(), usize::try_from(info.count).unwrap(), "{what}");
+        assert_eq!((&records[0].key, &records[records.len() - 1].key), (&info.from, &info.to), "{what}");
+        for record in records {
+            let key = record.key.clone();
+            assert!(held.insert(key.clone(), record).is_none(), "{what}: {key} is in two segments");
+        }
+    }
+    let stored = history.range(chat, None).await.unwrap();
+    assert_eq!(held.into_values().collect::<Vec<_>>(), stored, "{what}");
+    assert_eq!(history.head(chat).await.unwrap().archiving, None, "{what}");
+    let objects = world.objects(&format!("segments/{}/", chat.session_id())).await;
+    assert_eq!(objects.len(), segments.len(), "{what}: {objects:?}");
+}
+
+/// What a compactor does: the older half, then the rest. Ends where a request fails or the chat is another's.
+async fn work(history: &History, chat: &ChatKey) -> Option<()> {
+    let Claim::Claimed(lease) = history.claim(chat, LEASE).await.ok()? else { return None };
+    let half = ToArchive { up_to: Some(message(chat, 4, 4_000, "").key()), ..EVERYTHING };
+    history.archive_all(&lease, &half).await.ok()?.ok()?;
+    history.archive_all(&lease, &EVERYTHING).await.ok()?.ok()?;
+    history.release(&lease).await.ok()?.ok()
+}
+
+async fn fill(history: &History, chat: &ChatKey) {
+    for id in 1..=8_u64 {
+        let ts = i64::try_from(id).unwrap() * 1000;
+        history.append(&message(chat, id, ts, &format!("message {id}"))).await.unwrap();
+    }
+}
+
+/// A message that comes late, between those that are archived already or are just being so.
+async fn come_late(history: &History, chat: &ChatKey) {
+    history.append(&message(chat, 100, 2_500, "late")).await.unwrap();
+    history.append(&message(chat, 101, 6_500, "late too")).await.unwrap();
+}
+
+#[tokio::test]
+async fn killed_at_any_request_the_next_run_ends_in_the_same_state() {
+    let world = World::new().await;
+    let (history, counter) = world.counted();
+    fill(&history, &chat(0)).await;
+    counter.take();
+    work(&history, &chat(0)).await.unwrap();
+    let requests = counter.take();
+    assert_archived_once(&world, &history, &chat(0), "undisturbed").await;
+    assert_eq!(history.segments(&chat(0)).await.unwrap().len(), 2);
+
+    let mut number = 1;
+    for request in 1..=requests {
+        for plan in [Plan::Before(request), Plan::After(request)] {
+            for is_late in [false, true] {
+                let (chat, what) = (chat(number), format!("{plan:?}, {is_late}"));
+                number += 1;
+                fill(&history, &chat).await;
+                let plan = match &plan {
+                    Plan::Before(at) => Plan::Before(*at),
+                    _ => Plan::After(request),
+                };
+                let dying = world.history_with(Faults::new(plan), true);
+                assert_eq!(work(&dying, &chat).await, None, "{what}");
+                if is_late {
+                    come_late(&history, &chat).await;
+                }
+                world.clock.advance(LEASE + Duration::from_secs(1));
+                let next = world.history();
+                work(&next, &chat).await.unwrap();
+                assert_archived_once(&world, &world.history(), &chat, &what).await;
+                let again = archive_everything(&world.history(), &chat).await;
+                assert_eq!((again.segments, again.finished, again.remaining), (0, true, None), "{what}");
+            }
+        }
+    }
+    assert!(number > 60, "{number}");
+}
+
+/// A run that is thought dead goes on later, from each of its requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_run_that_was_overtaken_changes_nothing() {
+    let world = World::new().await;
+    let (history, counter) = world.counted();
+    fill(&history, &chat(0)).await;
+    counter.take();
+    work(&history, &chat(0)).await.unwrap();
+    for request in 2..=counter.take() {
+        for is_late in [false, true] {
+            let (chat, what) = (chat(2 * request + usize::from(is_late)), format!("{request}, {is_late}"));
+            fill(&history, &chat).await;
+            let ((stalled, has_stalled), (go, goes)) = (mpsc::channel(), mpsc::channel());
+            let slow =
+                world.history_with(Faults::new(Plan::Stall(request, Mutex::new((stalled, goes)))), true);
+            let run = tokio::spawn({
+                let chat = chat.clone();
+                async move { work(&slow, &chat).await }
+            });
+            tokio::task::block_in_place(|| has_stalled.recv().unwrap());
+            if is_late {
+                come_late(&history, &chat).await;
+            }
+            world.clock.advance(LEASE + Duration::from_secs(1));
+            work(&world.history(), &chat).await.unwrap();
+            go.send(()).unwrap();
+            run.await.unwrap();
+            assert_archived_once(&world, &world.history(), &chat, &what).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn two_runs_at_once_end_as_one() {
+    let world = World::new().await;
+    for number in 0..10 {
+        let chat = chat(number);
+        fill(&world.history(), &chat).await;
+        let (a, b) = (world.history(), world.history());
+        let first = claim(&a, &chat).await;
+        world.clock.advance(LEASE + Duration::from_secs(1));
+        let run = async |history: &History, lease: &Lease| {
+            let archived = history.archive_all(lease, &EVERYTHING).await.unwrap();
+            archived.is_ok()
+        };
+        let second = claim(&b, &chat).await;
+        let (_, second_is_done) = tokio::join!(run(&a, &first), run(&b, &second));
+        assert!(second_is_done);
+        assert_archived_once(&world, &world.history(), &chat, &format!("round {number}")).await;
+    }
+}
+
+#[tokio::test]
+async fn segments_are_bounded_by_records_and_bytes_and_a_run_by_segments() {
+    let world = World::new().await;
+    let (history, counter) = world.counted();
+    let chat = chat(0);
+    for id in 0..1_100_u64 {
+        history.append(&message(&chat, id, i64::try_from(id).unwrap(), "short")).await.unwrap();
+    }
+    // 300 KB each: thirteen fill a segment.
+    for id in 1_100..1_120_u64 {
+        let text = "long ".repeat(60 * 1024);
+        history.append(&message(&chat, id, i64::try_from(id).unwrap(), &text)).await.unwrap();
+    }
+    let lease = claim(&history, &chat).await;
+    let once = ToArchive { max_segments: 1, ..EVERYTHING };
+    history.meter().take();
+    counter.take();
+    let first = history.archive_all(&lease, &once).await.unwrap().unwrap();
+    let (consumed, requests) = (history.meter().take(), counter.take());
+    println!("a segment of {} records: {first:?}, {requests} requests, {consumed:?}", first.records);
+    assert_eq!((first.segments, first.records, first.finished), (1, MAX_SEGMENT_RECORDS as u64, false));
+    assert!(first.remaining.is_some());
+    // Four requests for a segment beside the records' pages: commit, put, get, pointer; at the ends the head.
+    let pages = 3;
+    assert_eq!(requests, 1 + pages + 4 + 1);
+    // At most: the plan, the pointer, the plan's end.
+    assert!(consumed.write_units <= 3.0, "{consumed:?}");
+
+    let rest = history.archive_all(&lease, &EVERYTHING).await.unwrap().unwrap();
+    assert_eq!((rest.records, rest.finished, rest.remaining), (120, true, None));
+    let segments = history.segments(&chat).await.unwrap();
+    assert_eq!(segments.iter().map(|info| u64::from(info.count)).sum::<u64>(), 1_120);
+    assert!(segments.iter().all(|info| info.json_bytes <= MAX_SEGMENT_BYTES as u64), "{segments:?}");
+    assert!(segments.len() == 3, "{segments:?}");
+    assert_archived_once(&world, &history, &chat, "bounded").await;
+}
+
+#[tokio::test]
+async fn what_was_said_since_stays_and_is_reported() {
+    let world = World::new().await;
+    let history = world.history();
+    let chat = chat(0);
+    fill(&history, &chat).await;
+    world.clock.advance(Duration::from_hours(1));
+    let between = world.clock.now();
+    world.clock.advance(Duration::from_secs(1));
+    come_late(&history, &chat).await;
+    let lease = claim(&history, &chat).await;
+    let old = ToArchive { sent_before: Some(between), ..EVERYTHING };
+    let archived = history.archive_all(&lease, &old).await.unwrap().unwrap();
+    assert_eq!((archived.segments, archived.records, archived.finished), (1, 8, true));
+    let remaining = archived.remaining.unwrap();
+    assert_eq!(remaining.sent_at, world.clock.now());
+    assert_eq!(remaining.expires_at, Some(world.clock.now().as_millis() / 1000 + 216 * 3600));
+
+    // By name: two that are archived, and one of the two that are not.
+    let records = history.range(&chat, None).await.unwrap();
+    assert_eq!(records[2].message.plain_text(), "late");
+    let archived = history.archive(&lease, &records[1..4]).await.unwrap().unwrap();
+    assert_eq!((archived.segments, archived.records, archived.finished), (1, 1, true));
+    assert_eq!(history.archive(&lease, &[]).await.unwrap().unwrap().segments, 0);
+    let archived = history.archive_all(&lease, &EVERYTHING).await.unwrap().unwrap();
+    assert_eq!((archived.segments, archived.records, archived.remaining), (1, 1, None));
+    assert_archived_once(&world, &history, &chat, "late").await;
+}
+
+#[tokio::test]
+async fn where_nothing_expires_nothing_is_archived() {
+    let world = World::new().await;
+    let history = world.history_with(Faults::default(), false);
+    let chat = chat(0);
+    fill(&history, &chat).await;
+    let archived = archive_everything(&history, &chat).await;
+    assert_eq!(archived, Archived { finished: true, ..Archived::default() });
+    let lease = claim(&history, &chat).await;
+    let records = history.range(&chat, None).await.unwrap();
+    history.archive(&lease, &records).await.unwrap().unwrap();
+    assert_eq!(history.segments(&chat).await.unwrap(), []);
+    assert_eq!(world.objects("segments/").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn an_object_that_was_damaged_is_noticed_before_and_behind_its_pointer() {
+    let world = World::new().await;
+    let history = world.history();
+    let put = async |key: &str, bytes: Vec<u8>| {
+        let put = world.stores.s3.put_object().bucket(BUCKET).key(key).body(ByteStream::from(bytes));
+        put.send().await.unwrap();
+    };
+    let get = async |key: &str| -> Vec<u8> {
+        let object = world.stores.s3.get_object().bucket(BUCKET).key(key).send().await.unwrap();
+        object.body.collect().await.unwrap().to_vec()
+    };
+
+    // Before: the run dies right behind its put.
+    let (early, counter) = (chat(0), Faults::default());
+    fill(&history, &early).await;
+    let lease = claim(&history, &early).await;
+    let mut request = 0;
+    while world.objects("segments/").await.is_empty() {
+        request += 1;
+        assert!(request < 20, "no run gets as far as its put");
+        counter.take();
+        let dying = world.history_with(Faults::new(Plan::After(request)), true);
+        assert!(dying.archive_all(&lease, &EVERYTHING).await.is_err());
+    }
+    let key = world.objects("segments/").await.remove(0);
+    let whole = get(&key).await;
+    put(&key, whole[..whole.len() / 2].to_vec()).await;
+    let error = world.history().archive_all(&lease, &EVERYTHING).await.unwrap_err();
+    assert!(
+        matches!(&error, HistoryError::Segment(SegmentError::ReadBack { key: named, .. }) if *named == key),
+        "{error}"
+    );
+    assert_eq!(history.segments(&early).await.unwrap(), []);
+    world.stores.s3.delete_object().bucket(BUCKET).key(&key).send().await.unwrap();
+    history.archive_all(&lease, &EVERYTHING).await.unwrap().unwrap();
+    assert_archived_once(&world, &history, &early, "stored again").await;
+
+    // Behind: the pointer knows better.
+    let info = history.segments(&early).await.unwrap().remove(0);
+    let mut changed = get(&key).await;
+    let last = changed.len() - 1;
+    changed[last] ^= 1;
+    put(&key, changed).await;
+    let error = world.history().segment(&early, &info.id).await.unwrap_err();
+    assert!(matches!(error, HistoryError::Segment(SegmentError::Damaged { .. })), "{error}");
+    world.stores.s3.delete_object().bucket(BUCKET).key(&key).send().await.unwrap();
+    let error = world.history().segment(&early, &info.id).await.unwrap_err();
+    assert!(matches!(error, HistoryError::Segment(SegmentError::Missing { .. })), "{error}");
+}

@@ -1,0 +1,363 @@
+//! Reading what was archived: pages, exports, the routes, the command and the search, with and without the raw records.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use annals_local::show::{self, Format};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::history::{Cursor, History, Page, Position, Reply, Search, ToArchive};
+use annals_shared::message::{Part, Role, UiMessage};
+use annals_shared::record::{Channel, DeliveryFailure, Draft, Kind, Record};
+use annals_shared::sort_key::{SortKey, Timestamp};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use reqwest::Method;
+use reqwest::header::ACCEPT;
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, Answer, NOW, TestApp, lines};
+use crate::archive::{EVERYTHING, World, archive_everything, chat, claim, message, records_of};
+
+/// All of a chat by pages of `limit`, from its newest or from its oldest.
+async fn paged(history: &History, chat: &ChatKey, limit: usize, newest_first: bool) -> Vec<Record> {
+    let mut position = Some(if newest_first { Position::Newest } else { Position::Oldest });
+    let mut all = Vec::new();
+    while let Some(at) = position {
+        let Page { records, before, after } = history.page(chat, &at, limit).await.unwrap();
+        assert!(records.len() <= limit);
+        if newest_first {
+            all.splice(0..0, records);
+            position = before.map(Position::Before);
+        } else {
+            all.extend(records);
+            position = after.map(Position::After);
+        }
+    }
+    all
+}
+
+/// What happens to a chat.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A message is said under the new name or the old one, at this time.
+    Say { is_new: bool, ts: i64 },
+    /// What is there is archived, up to this time of it.
+    Archive { is_new: bool, up_to: i64 },
+    /// Days pass.
+    Wait,
+    /// The TTL deletes some of what has expired, in an order of its own.
+    Expire(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (any::<bool>(), 0..400_i64).prop_map(|(is_new, ts)| Step::Say { is_new, ts }),
+        2 => (any::<bool>(), 0..500_i64).prop_map(|(is_new, up_to)| Step::Archive { is_new, up_to }),
+        1 => Just(Step::Wait),
+        1 => any::<u64>().prop_map(Step::Expire),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+async fn check(world: &World, case: usize, steps: &[Step]) -> Result<(), TestCaseError> {
+    let history = world.history();
+    let (old, new) = (chat(2 * case), chat(2 * case + 1));
+    history.rename(&old, &new, world.clock.now()).await.unwrap();
+    let name = |is_new: &bool| if *is_new { &new } else { &old };
+    let mut said: BTreeMap<(bool, SortKey), Record> = BTreeMap::new();
+    let mut archived: Vec<(bool, SortKey)> = Vec::new();
+    for (id, step) in steps.iter().enumerate() {
+        match step {
+            Step::Say { is_new, ts } => {
+                let draft = message(name(is_new), id as u64, *ts, &format!("message {id}"));
+                history.append(&draft).await.unwrap();
+                for record in history.message(name(is_new), &draft.key()).await.unwrap() {
+                    said.insert((*is_new, record.key.clone()), record);
+                }
+            }
+            Step::Archive { is_new, up_to } => {
+                let lease = claim(&history, name(is_new)).await;
+                let up_to = message(name(is_new), 0, *up_to, "").key();
+                let which = ToArchive { up_to: Some(up_to.clone()), ..EVERYTHING };
+                let done = history.archive_all(&lease, &which).await.unwrap().unwrap();
+                prop_assert!(done.finished);
+                history.release(&lease).await.unwrap().unwrap();
+                archived.extend(said.keys().filter(|(name, key)| name == is_new && *key <= up_to).cloned());
+            }
+            Step::Wait => world.clock.advance(Duration::from_hours(100)),
+            Step::Expire(which) => {
+                let now = world.clock.now().as_millis() / 1000;
+                for (index, place) in archived.iter().enumerate() {
+                    let record = &said[place];
+                    if record.expires_at.unwrap() <= now && which >> (index % 64) & 1 == 1 {
+                        world.expire(record).await;
+                    }
+                }
+            }
+        }
+    }
+    let expected: Vec<Record> = said.into_values().collect();
+    for limit in [1, 3, 200] {
+        for newest_first in [true, false] {
+            let read = paged(&world.history(), &new, limit, newest_first).await;
+            prop_assert_eq!(&read, &expected, "pages of {}, {}", limit, newest_first);
+        }
+    }
+    let mut held: Vec<Record> = Vec::new();
+    for info in history.segments(&old).await.unwrap() {
+        held.extend(records_of(&history, &info).await);
+    }
+    let count = held.len();
+    held.sort_by(|a, b| a.key.cmp(&b.key));
+    held.dedup_by(|a, b| a.key == b.key && a.chat == b.chat);
+    prop_assert_eq!(held.len(), count, "a record is in two segments");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_show_all_whatever_was_archived_and_whatever_has_left_the_table() {
+    let world = World::new().await;
+    let runtime = tokio::runtime::Handle::current();
+    let case = std::cell::Cell::new(0);
+    let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
+    tokio::task::block_in_place(|| {
+        runner.run(&steps(), |steps| {
+            case.set(case.get() + 1);
+            runtime.block_on(check(&world, case.get(), &steps))
+        })
+    })
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_page_reads_no_segment_that_has_nothing_to_add() {
+    let world = World::new().await;
+    let (history, counter) = world.counted();
+    let chat = chat(0);
+    // Forty days of a lively chat, each day archived on its own.
+    for day in 0..40_u64 {
+        for id in 0..10 {
+            let ts = i64::try_from(day * 86_400_000 + id * 1000).unwrap();
+            history.append(&message(&chat, day * 10 + id, ts, "hello")).await.unwrap();
+        }
+        world.clock.advance(Duration::from_hours(24));
+        archive_everything(&history, &chat).await;
+    }
+    let records = history.range(&chat, None).await.unwrap();
+    let page = async |position: &Position| {
+        let history = world.counted();
+        let page = history.0.page(&chat, position, 50).await.unwrap();
+        (page, history.1.take(), history.0.meter().take())
+    };
+    let (newest, requests, consumed) = page(&Position::Newest).await;
+    println!("newest page of 50: {requests} requests, {consumed:?}");
+    assert_eq!(newest.records, records[350..]);
+    assert_eq!(requests, 3, "the head, the records, the pointers");
+
+    let now = world.clock.now().as_millis() / 1000;
+    for record in records.iter().filter(|record| record.expires_at.unwrap() <= now) {
+        world.expire(record).await;
+    }
+    let left = history.range(&chat, None).await.unwrap().len();
+    assert_eq!(left, 80, "eight days of forty");
+    let (again, requests, _) = page(&Position::Newest).await;
+    assert_eq!((again.records.as_slice(), requests), (&records[350..], 3));
+
+    // A page in the middle of what is archived: its five segments and the one that tells that there is more.
+    let before = Position::Before(page_start(&history, &chat, 150).await);
+    let (middle, requests, consumed) = page(&before).await;
+    println!("archived page of 50: {requests} requests, {consumed:?}");
+    assert_eq!(middle.records, records[200..250]);
+    assert_eq!(requests, 3 + 6);
+    let (oldest, requests, _) = page(&Position::Oldest).await;
+    assert_eq!(oldest.records, records[..50]);
+    assert_eq!(requests, 3 + 6);
+
+    // An export reads each segment once, and only those whose records may be gone.
+    let (history, counter) = world.counted();
+    assert_eq!(paged(&history, &chat, 7, false).await, records);
+    let of_s3 = counter.take() - usize::try_from(history.meter().take().calls).unwrap();
+    assert_eq!((of_s3, history.segments(&chat).await.unwrap().len()), (32, 40));
+}
+
+/// The cursor before the newest `count` records.
+async fn page_start(history: &History, chat: &ChatKey, count: usize) -> Cursor {
+    history.page(chat, &Position::Newest, count).await.unwrap().before.unwrap()
+}
+
+#[tokio::test]
+async fn large_bodies_stay_outside_and_a_failure_noted_later_is_shown() {
+    let world = World::new().await;
+    let history = world.history();
+    let chat = chat(0);
+    let large = "x".repeat(400 * 1024);
+    let first = message(&chat, 1, 1, &large);
+    history.append(&first).await.unwrap();
+    let reply = Reply {
+        kind: Kind::Normal,
+        channel: Channel::Telegram,
+        chat_id: "1".into(),
+        agent_id: "annals".into(),
+        message: UiMessage::text("", Role::Assistant, "hi"),
+        behind: first.key(),
+        behind_id: first.message_id.clone(),
+        covers: vec![first.key()],
+    };
+    history.append_reply(&chat, reply).await.unwrap();
+    archive_everything(&history, &chat).await;
+    let info = history.segments(&chat).await.unwrap().remove(0);
+    assert!(info.json_bytes < 2000, "{info:?}");
+
+    let reply = history.range(&chat, None).await.unwrap().remove(1);
+    let failure = DeliveryFailure { reason: "gone".into(), at: world.clock.now() };
+    history.note_delivery_failure(&reply, &failure).await.unwrap();
+    world.clock.advance(Duration::from_hours(300));
+    let read = paged(&world.history(), &chat, 10, true).await;
+    assert_eq!(read[1].delivery_failure.as_ref(), Some(&failure), "the table's copy counts");
+
+    for record in &read {
+        world.expire(record).await;
+    }
+    let read = paged(&world.history(), &chat, 10, true).await;
+    assert_eq!(read[0].message.parts, [Part::text(large)]);
+    assert_eq!(read[1], reply);
+}
+
+#[tokio::test]
+async fn routes_and_command_show_the_segments() {
+    const CHAT: &str = "http:chat:app:c1";
+    let app = TestApp::builder().start().await;
+    let post = async |id: &str, ts: i64| {
+        let body =
+            json!({"userId": "ada", "text": format!("I am {id}"), "messageId": id, "ts": NOW * 1000 + ts});
+        assert_eq!(app.post("/v1/chats/c1/messages", APP_KEY, &body).await.status, 202);
+        app.idle().await;
+    };
+    let get = async |path: &str, key: &str| Answer::of(app.request(Method::GET, path).bearer_auth(key)).await;
+    let none = get("/v1/chats/c1/segments", APP_KEY).await;
+    assert_eq!((none.status.as_u16(), none.body), (200, json!({"segments": []})));
+
+    let history = app.open_history().await;
+    let chat: ChatKey = CHAT.parse().unwrap();
+    post("m1", 1).await;
+    post("m2", 2).await;
+    archive_everything(&history, &chat).await;
+    post("m3", 3).await;
+    post("late", 0).await;
+    archive_everything(&history, &chat).await;
+    let exported = app.history(CHAT).await;
+
+    let listed = get("/v1/chats/c1/segments", APP_KEY).await.body["segments"].as_array().unwrap().clone();
+    let ends = |segment: &Value| [&segment["fromId"], &segment["toId"], &segment["count"]].map(Value::clone);
+    assert_eq!(
+        listed.iter().map(ends).collect::<Vec<_>>(),
+        [[json!("late"), json!("m3/reply"), json!(4)], [json!("m1"), json!("m2/reply"), json!(4)]]
+    );
+    assert!(listed.iter().all(|segment| segment["bytes"].as_u64().unwrap() > 100));
+    assert!(listed.iter().all(|segment| segment["createdAt"] == app.clock().now().as_millis()));
+    assert_eq!(listed[0].as_object().unwrap().len(), 6);
+
+    let mut read = Vec::new();
+    for segment in &listed {
+        let path = format!("/v1/chats/c1/segments/{}", segment["id"].as_str().unwrap());
+        let response = app.request(Method::GET, &path).bearer_auth(APP_KEY).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "application/x-ndjson");
+        let text = response.text().await.unwrap();
+        read.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        assert_eq!(get(&path, "other-secret").await.status, 404);
+        assert_eq!(Answer::of(app.request(Method::GET, &path)).await.status, 401);
+    }
+    assert_eq!(lines(&read)[..2], lines(&exported)[..2]);
+    read.sort_by_key(|message| exported.iter().position(|other| other == message).unwrap());
+    assert_eq!(read, exported);
+    for id in ["1795305512000-0123456789abcdef", "nothing", "%FF"] {
+        let answer = get(&format!("/v1/chats/c1/segments/{id}"), APP_KEY).await;
+        let status = if id == "%FF" { 400 } else { 404 };
+        assert_eq!(
+            (answer.status.as_u16(), answer.content_type.as_str()),
+            (status, "application/problem+json")
+        );
+    }
+
+    // With nothing left in the table all reads the same.
+    app.clock().advance(Duration::from_hours(300));
+    for record in history.range(&chat, None).await.unwrap() {
+        app.expire(&record).await;
+    }
+    assert_eq!(app.records(CHAT).await, []);
+    assert_eq!(app.history(CHAT).await, exported);
+    let request = app.request(Method::GET, "/v1/chats/c1/messages").bearer_auth(APP_KEY);
+    let text = request.header(ACCEPT, "application/x-ndjson").send().await.unwrap().text().await.unwrap();
+    assert_eq!(text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()).collect::<Vec<_>>(), exported);
+
+    let mut shown = Vec::new();
+    show::segments(&history, &chat, &mut shown).await.unwrap();
+    let shown = String::from_utf8(shown).unwrap();
+    let id = listed[1]["id"].as_str().unwrap();
+    assert!(
+        shown.contains(id) && shown.contains("4 records") && shown.contains("#m1 to #m2/reply"),
+        "{shown}"
+    );
+    let mut shown = Vec::new();
+    show::segment(&history, &chat, id, Format::Text, &mut shown).await.unwrap();
+    assert!(String::from_utf8(shown).unwrap().contains("    I am m1\n"));
+    let mut shown = Vec::new();
+    show::segment(&history, &chat, id, Format::Jsonl, &mut shown).await.unwrap();
+    assert_eq!(String::from_utf8(shown).unwrap().lines().count(), 4);
+    let unknown = "1795305512000-0123456789abcdef";
+    let refused = show::segment(&history, &chat, unknown, Format::Text, &mut Vec::new()).await;
+    assert!(refused.unwrap_err().to_string().contains("has no segment"));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
+    let world = World::new().await;
+    let history = world.history();
+    let chat = chat(0);
+    let say = async |id: u64, text: &str| {
+        let draft = message(&chat, id, i64::try_from(id).unwrap() * 1000, text);
+        history.append(&draft).await.unwrap();
+        draft
+    };
+    say(1, "我对花生过敏,请不要放花生酱").await;
+    say(2, "Ada's train leaves at nine from platform 12").await;
+    archive_everything(&history, &chat).await;
+    let secret = say(3, "my door code is 花生 4711").await;
+    let edited = say(4, "the train leaves at ten").await;
+    let mut of_another_line = message(&chat, 5, 5_000, "花生 train");
+    of_another_line.metadata.insert("telegram".into(), json!({"businessConnectionId": "b1"}));
+    history.append(&of_another_line).await.unwrap();
+    archive_everything(&history, &chat).await;
+    let again = |draft: &Draft, text: &str| {
+        let mut form = draft.clone();
+        form.parts = vec![Part::text(text)];
+        form.form_ts = Timestamp::from_millis(draft.ts.as_millis() + 10);
+        form
+    };
+    let mut recall = again(&secret, "[message recalled]");
+    recall.metadata.insert("recalled".into(), json!(true));
+    history.append(&recall).await.unwrap();
+    history.append(&again(&edited, "the bus leaves at ten")).await.unwrap();
+
+    let find = async |query: &str, line: Option<&str>| {
+        let found = history.search_segments(&chat, &Search::new(query, line)).await.unwrap();
+        assert!(!found.is_cut_off);
+        found.hits.iter().map(|hit| hit.message_id.to_string()).collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        assert_eq!(find("花生过敏", None).await, ["1"]);
+        assert_eq!(find("TRAIN", None).await, ["2"]);
+        assert_eq!(find("train", Some("b1")).await, ["5"]);
+        assert_eq!(find("4711", None).await, [""; 0]);
+        assert_eq!(find("recalled", None).await, [""; 0]);
+        // Once with the later forms in the table, and once with them in a segment.
+        archive_everything(&history, &chat).await;
+    }
+    assert_eq!(find("bus", None).await, ["4"]);
+    let one = Search { max_segments: 1, ..Search::new("花生过敏", None) };
+    let found = history.search_segments(&chat, &one).await.unwrap();
+    assert_eq!((found.segments, found.is_cut_off, found.hits.len()), (1, true, 0));
+    let hit = history.search_segments(&chat, &Search::new("platform", None)).await.unwrap().hits.remove(0);
+    assert_eq!((hit.who.as_str(), hit.role, hit.excerpt.contains("nine")), ("42", Role::User, true));
+}
