@@ -16,10 +16,12 @@
 //! - `read.rs`: a range, a page, the whole
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
+//! - [`due`]: which chats the compactor is to visit
 //! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
 
 mod append;
 mod bodies;
+pub mod due;
 mod item;
 mod read;
 mod table;
@@ -44,6 +46,7 @@ pub use table::{Consumed, Meter, TableError};
 pub use view::Seen;
 
 use bodies::Bodies;
+use due::Registry;
 use item::Stored;
 use table::{Item, Table};
 
@@ -61,9 +64,13 @@ pub struct Retention {
 impl Retention {
     /// When a record that arrives at `arrival` may leave the table, in epoch seconds.
     pub fn expires_at(&self, arrival: Timestamp) -> Option<i64> {
-        const WHERE_NEVER_STALE: Duration = Duration::from_hours(48);
-        let stay = self.stale_after.unwrap_or(WHERE_NEVER_STALE).saturating_add(self.archive_grace);
+        let stay = self.stay_fresh().saturating_add(self.archive_grace);
         self.archive.then(|| arrival.plus(stay).as_millis() / 1000)
+    }
+
+    /// The stale time, or 48 hours where there is none.
+    fn stay_fresh(&self) -> Duration {
+        self.stale_after.unwrap_or(Duration::from_hours(48))
     }
 }
 
@@ -74,6 +81,7 @@ pub struct History {
     bodies: Bodies,
     clock: Clock,
     retention: Retention,
+    registry: Registry,
 }
 
 /// A history could not be read or written. What was stored before stays stored.
@@ -118,7 +126,23 @@ impl History {
         clock: Clock,
         retention: Retention,
     ) -> Self {
-        Self { table: Table::new(dynamodb, table), bodies: Bodies::new(s3, bucket), clock, retention }
+        Self {
+            table: Table::new(dynamodb, table),
+            bodies: Bodies::new(s3, bucket),
+            clock,
+            retention,
+            registry: Registry::default(),
+        }
+    }
+
+    /// The time that appends, claims and contexts go by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// How long records stay.
+    pub fn retention(&self) -> &Retention {
+        &self.retention
     }
 
     /// Counts what the table's operations consume.

@@ -20,7 +20,7 @@
 //! - [`channel`]: one module per platform: wire types, verify, parse, send
 //! - [`delivery`]: which channel a reply goes out by
 //!
-//! What ties them: [`ingress`] (append, then enqueue), [`aws`] (a deployed function's clients), [`config`],
+//! What ties them: [`ingress`] (append, then enqueue), [`upkeep`] (what is done for a chat that is due), [`aws`] (a deployed function's clients), [`config`],
 //! [`clock`], [`problem`] (errors for callers), [`telemetry`].
 
 pub mod aws;
@@ -41,3 +41,4 @@ pub mod record;
 pub mod sort_key;
 pub mod telemetry;
 pub mod tokens;
+pub mod upkeep;
