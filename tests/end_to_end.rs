@@ -22,6 +22,8 @@ mod commands;
 mod crash;
 #[path = "end_to_end/delivery.rs"]
 mod delivery;
+#[path = "end_to_end/due.rs"]
+mod due;
 #[path = "end_to_end/edited_commands.rs"]
 mod edited_commands;
 #[path = "end_to_end/edits.rs"]
@@ -40,6 +42,8 @@ mod http_reads;
 mod large;
 #[path = "end_to_end/lark.rs"]
 mod lark;
+#[path = "end_to_end/late.rs"]
+mod late;
 #[path = "end_to_end/lines.rs"]
 mod lines;
 #[path = "end_to_end/messages.rs"]
@@ -57,5 +61,7 @@ mod topics;
 mod turns;
 #[path = "end_to_end/updates.rs"]
 mod updates;
+#[path = "end_to_end/upkeep.rs"]
+mod upkeep;
 #[path = "end_to_end/windows.rs"]
 mod windows;

@@ -222,8 +222,7 @@ impl ViewConfig {
         if window == 0 {
             return Err(ConfigError::new("CONTEXT_WINDOW", "must be more than 0 tokens"));
         }
-        let keep_recent =
-            env.number("KEEP_RECENT", 30, "a number of messages, at least 1")?;
+        let keep_recent = env.number("KEEP_RECENT", 30, "a number of messages, at least 1")?;
         if keep_recent == 0 {
             return Err(ConfigError::new(
                 "KEEP_RECENT",

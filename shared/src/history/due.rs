@@ -274,9 +274,8 @@ impl Registry {
         let generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let registered = generations.newer.get(chat).or_else(|| generations.older.get(chat));
         // A clock that was set back says nothing of how long ago it was.
-        registered.is_none_or(|registered| {
-            *registered > arrival || arrival.since(*registered) >= due_after / 2
-        })
+        registered
+            .is_none_or(|registered| *registered > arrival || arrival.since(*registered) >= due_after / 2)
     }
 
     /// Remembers that a record of `chat` that arrived at `arrival` is stored as an entry of the index.
