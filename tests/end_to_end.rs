@@ -55,6 +55,8 @@ mod random_histories;
 #[path = "end_to_end/runs.rs"]
 mod runs;
 mod support;
+#[path = "end_to_end/template.rs"]
+mod template;
 #[path = "end_to_end/topics.rs"]
 mod topics;
 #[path = "end_to_end/turns.rs"]
