@@ -28,6 +28,8 @@ mod compaction;
 mod crash;
 #[path = "end_to_end/delivery.rs"]
 mod delivery;
+#[path = "end_to_end/due.rs"]
+mod due;
 #[path = "end_to_end/edited_commands.rs"]
 mod edited_commands;
 #[path = "end_to_end/edits.rs"]
@@ -46,6 +48,8 @@ mod http_reads;
 mod large;
 #[path = "end_to_end/lark.rs"]
 mod lark;
+#[path = "end_to_end/late.rs"]
+mod late;
 #[path = "end_to_end/lines.rs"]
 mod lines;
 #[path = "end_to_end/messages.rs"]
@@ -57,11 +61,15 @@ mod random_histories;
 #[path = "end_to_end/runs.rs"]
 mod runs;
 mod support;
+#[path = "end_to_end/template.rs"]
+mod template;
 #[path = "end_to_end/topics.rs"]
 mod topics;
 #[path = "end_to_end/turns.rs"]
 mod turns;
 #[path = "end_to_end/updates.rs"]
 mod updates;
+#[path = "end_to_end/upkeep.rs"]
+mod upkeep;
 #[path = "end_to_end/windows.rs"]
 mod windows;

@@ -7,6 +7,7 @@
 //! - [`stores`]: DynamoDB and S3 inside the process
 //! - [`queue`]: the in-process form of the FIFO queue
 //! - [`outbox`]: replies of channels that are not set up
+//! - [`upkeep`]: the compactor's schedule, and the expiry of records
 //! - [`program`]: wires them to the handlers and serves
 //! - [`guard`]: keeps web pages out
 //! - [`replay`], [`show`]: the other commands
@@ -19,3 +20,4 @@ pub mod queue;
 pub mod replay;
 pub mod show;
 pub mod stores;
+pub mod upkeep;

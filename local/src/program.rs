@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_agent::surroundings::Surroundings;
+use annals_compactor::Compactor;
 use annals_http::{Http, random_id};
 use annals_lark::Lark;
 use annals_shared::channel::lark::client::Client as LarkClient;
@@ -17,6 +18,7 @@ use annals_shared::history::{History, Retention};
 use annals_shared::ingress::Ingress;
 use annals_shared::model::Model;
 use annals_shared::problem::Problem;
+use annals_shared::upkeep::Upkeep;
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE};
 use anyhow::Context;
 use axum::extract::Request;
@@ -31,6 +33,7 @@ use crate::guard::{Guard, only_local};
 use crate::outbox::FileOutbox;
 use crate::queue::{LocalQueue, Ready};
 use crate::stores::{BUCKET, DataLock, Stores, TABLE, lock};
+use crate::upkeep::keep_up;
 
 /// The bot that stands in where Telegram is not set up: `@annals_bot`, with an id that Telegram gives nobody.
 const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
@@ -51,6 +54,8 @@ pub struct Program {
     queue: LocalQueue,
     ready: Ready,
     agent: Agent,
+    compactor: Compactor,
+    stores: Stores,
     _lock: DataLock,
 }
 
@@ -102,9 +107,17 @@ impl Program {
             Some(outbox.clone()),
         );
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
+        let model = Model::new(&config.agent.model)?;
+        let upkeep = Upkeep {
+            history: history.clone(),
+            model: model.clone(),
+            view: config.agent.view,
+            agent_id: config.agent.agent_id.clone(),
+        };
+        let compactor = Compactor::new(history.clone(), upkeep);
         let agent = Agent {
             history,
-            model: Model::new(&config.agent.model)?,
+            model,
             deliverer,
             surroundings,
             view: config.agent.view,
@@ -150,7 +163,7 @@ impl Program {
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
         })?;
-        Ok(Self { listener, router, queue, ready, agent, _lock: data_lock })
+        Ok(Self { listener, router, queue, ready, agent, compactor, stores, _lock: data_lock })
     }
 
     /// Where the program answers.
@@ -162,6 +175,7 @@ impl Program {
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
+        let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let served = axum::serve(self.listener, self.router).with_graceful_shutdown(async move {
             shutdown.await;
@@ -174,6 +188,7 @@ impl Program {
             () = async { drop(stopped.await); clock.sleep(SHUTDOWN_GRACE).await } => Ok(()),
         };
         turns.abort();
+        upkeep.abort();
         ended.context("the server has stopped")
     }
 }

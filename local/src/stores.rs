@@ -6,16 +6,19 @@
 //! .annals/s3/annals/…   the bucket
 //! ```
 
+mod due_index;
+
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
+use annals_shared::history::due;
 use anyhow::{Context, bail};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, TableDescription,
 };
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -75,17 +78,30 @@ impl Stores {
             .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
         let stores =
             Self { dynamodb: serve_dynamodb(engine).await?, s3: serve_s3(&data_dir.join("s3")).await? };
-        stores.make_table(TABLE).await?;
-        stores.make_table(QUEUE_TABLE).await?;
+        stores.make_table(TABLE, true).await?;
+        stores.make_table(QUEUE_TABLE, false).await?;
         Ok(stores)
     }
 
-    async fn make_table(&self, name: &str) -> anyhow::Result<()> {
-        if self.dynamodb.describe_table().table_name(name).send().await.is_ok() {
+    /// Makes the table `name`, with the index of due chats where it `is_indexed`.
+    async fn make_table(&self, name: &str, is_indexed: bool) -> anyhow::Result<()> {
+        if let Ok(described) = self.dynamodb.describe_table().table_name(name).send().await {
+            let table = described.table();
+            let indexes = table.map(TableDescription::global_secondary_indexes).unwrap_or_default();
+            if is_indexed && !indexes.iter().any(|index| index.index_name() == Some(due::INDEX)) {
+                due_index::add(&self.dynamodb, name).await.context(
+                    "cannot bring the data directory of an earlier version up to date; nothing in it is lost",
+                )?;
+            }
             return Ok(());
         }
         let mut request =
             self.dynamodb.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
+        if is_indexed {
+            request = request
+                .set_attribute_definitions(Some(due_index::attributes()?))
+                .global_secondary_indexes(due_index::index()?);
+        }
         for (attribute, key_type) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {
             let definition = AttributeDefinition::builder()
                 .attribute_name(attribute)

@@ -151,7 +151,7 @@ pub struct AgentConfig {
     pub model: ModelSettings,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
-    /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`
+    /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`, `KEEP_RECENT`
     pub view: ViewConfig,
 }
 
@@ -207,7 +207,7 @@ pub struct ViewConfig {
     pub window: u32,
     /// `COMPACT_THRESHOLD`, in 0..=1.
     pub threshold: f64,
-    /// `KEEP_RECENT`: how many messages a compaction leaves as they were said.
+    /// `KEEP_RECENT`: how many user and assistant messages a compaction leaves as they are, at least 1.
     pub keep_recent: usize,
 }
 
@@ -222,12 +222,19 @@ impl ViewConfig {
         if window == 0 {
             return Err(ConfigError::new("CONTEXT_WINDOW", "must be more than 0 tokens"));
         }
+        let keep_recent = env.number("KEEP_RECENT", 30, "a number of messages, at least 1")?;
+        if keep_recent == 0 {
+            return Err(ConfigError::new(
+                "KEEP_RECENT",
+                "is 0, but must be at least 1: a compaction that keeps no message would leave nothing to answer",
+            ));
+        }
         Ok(Self {
             stale_after: stale_after(env)?,
             fresh: env.choice("SESSION_MODE", &[("stable", false), ("fresh", true)], &false)?,
             window,
             threshold,
-            keep_recent: env.number("KEEP_RECENT", 30, "a number of messages")?,
+            keep_recent,
         })
     }
 
@@ -313,7 +320,7 @@ mod tests {
     fn with_nothing_set_the_defaults_hold() {
         let view = with(&[], ViewConfig::from_env).unwrap();
         assert_eq!(view.stale_after, Some(Duration::from_hours(48)));
-        assert_eq!((view.window, view.fresh), (128_000, false));
+        assert_eq!((view.window, view.fresh, view.keep_recent), (128_000, false, 30));
         assert_eq!(view.policy(400).token_budget, 102_000);
         assert!(with(&[], TelegramConfig::from_env).unwrap().is_none());
         assert!(with(&[], api_keys).unwrap().is_none());
@@ -336,6 +343,8 @@ mod tests {
             ("COMPACT_THRESHOLD", "hunter2"),
             ("CONTEXT_WINDOW", "-1hunter2"),
             ("SESSION_MODE", "hunter2"),
+            ("KEEP_RECENT", "hunter2"),
+            ("KEEP_RECENT", "0"),
         ];
         for (name, value) in cases {
             let error = with(&[(name, value)], ViewConfig::from_env).unwrap_err();

@@ -18,11 +18,13 @@
 //! - `search.rs`: what of the segments fits a question
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
+//! - [`due`]: which chats the compactor is to visit
 //! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
 
 mod append;
 mod archive;
 mod bodies;
+pub mod due;
 mod item;
 mod merged;
 mod read;
@@ -55,6 +57,7 @@ pub use table::{Consumed, Meter, TableError};
 pub use view::Seen;
 
 use bodies::Bodies;
+use due::Registry;
 use item::Stored;
 use shelf::Shelf;
 use table::{Item, Table};
@@ -73,13 +76,18 @@ pub struct Retention {
 impl Retention {
     /// When a record that arrives at `arrival` may leave the table, in epoch seconds.
     pub fn expires_at(&self, arrival: Timestamp) -> Option<i64> {
-        let stay = self.stale_after.unwrap_or(WHERE_NEVER_STALE).saturating_add(self.archive_grace);
+        let stay = self.stay_fresh().saturating_add(self.archive_grace);
         self.archive.then(|| arrival.plus(stay).as_millis() / 1000)
+    }
+
+    /// The stale time, or 48 hours where there is none.
+    fn stay_fresh(&self) -> Duration {
+        self.stale_after.unwrap_or(WHERE_NEVER_STALE)
     }
 
     /// What leaves the table soon, seen from `now`; `None` where nothing ever does.
     pub fn horizon(&self, now: Timestamp) -> Option<Horizon> {
-        let stale_after = self.stale_after.unwrap_or(WHERE_NEVER_STALE);
+        let stale_after = self.stay_fresh();
         // Whoever keeps the Session alive writes within the stale time; the quarter is for what comes in between.
         let soon = stale_after.saturating_add(self.archive_grace / 4);
         let lifetime = stale_after.saturating_add(self.archive_grace);
@@ -109,6 +117,7 @@ pub struct History {
     shelf: Shelf,
     clock: Clock,
     retention: Retention,
+    registry: Registry,
 }
 
 /// A history could not be read or written. What was stored before stays stored.
@@ -162,7 +171,13 @@ impl History {
             shelf: Shelf::new(s3, bucket),
             clock,
             retention,
+            registry: Registry::default(),
         }
+    }
+
+    /// The time that appends, claims and contexts go by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// How long records stay in the table.

@@ -1,6 +1,7 @@
 //! What every door does with a parsed message: append it, then queue its turn. Only then may it be acknowledged.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::command::Command;
 use crate::delivery::{Deliverer, DeliveryError, Parcel};
@@ -9,6 +10,9 @@ use crate::message::{Part, Role, UiMessage};
 use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use crate::record::{Draft, Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
+
+/// How long a message may take from its platform's clock to ours, without being late.
+const PROMPT: Duration = Duration::from_secs(10);
 
 /// Appends and enqueues.
 #[derive(Clone)]
@@ -69,11 +73,18 @@ impl Ingress {
         &self.agent_id
     }
 
-    /// Appends a message and, if it asks for an answer, queues its turn: also for a duplicate, since its first
-    /// delivery may have crashed between the two.
+    /// Appends a message and, if it asks for an answer or is late, queues its turn: also for a duplicate, since its
+    /// first delivery may have crashed between the two.
+    ///
+    /// A context is read from where the chat's head says on, and what arrives below that would not be seen; a run that
+    /// moves it cannot look for what is still to come. So what arrives with an older time announces itself: its turn
+    /// names it, and the run reads from there. A later form needs no announcement: it stands beside a message that had
+    /// its own.
     pub async fn receive(&self, draft: &Draft) -> Result<Appended, IngressError> {
         let appended = self.history.append(draft).await?;
-        if draft.asks {
+        let is_late = self.history.clock().now().since(draft.ts) > PROMPT;
+        let is_later_form = matches!(appended.outcome, Outcome::Revision(_));
+        if draft.asks || (is_late && !is_later_form) {
             let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone() };
             self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await?;
         }

@@ -23,7 +23,7 @@
 //! - [`channel`]: one module per platform: wire types, verify, parse, send
 //! - [`delivery`]: which channel a reply goes out by
 //!
-//! What ties them: [`ingress`] (append, then enqueue), [`aws`] (a deployed function's clients), [`config`],
+//! What ties them: [`ingress`] (append, then enqueue), [`upkeep`] (what is done for a chat that is due), [`aws`] (a deployed function's clients), [`config`],
 //! [`clock`], [`problem`] (errors for callers), [`telemetry`].
 
 pub mod aws;
@@ -47,3 +47,4 @@ pub mod refusal;
 pub mod sort_key;
 pub mod telemetry;
 pub mod tokens;
+pub mod upkeep;

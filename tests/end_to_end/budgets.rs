@@ -1,6 +1,7 @@
 //! What a message costs, by the store's own `ConsumedCapacity`: the budgets of the design, at 10, 100 and 1,000
 //! messages. A figure here is a promise; a change that breaks it must not pass.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::{Agent, Delivery};
@@ -19,17 +20,30 @@ use serde_json::json;
 
 const NOW: i64 = 1_795_305_512_000;
 
+/// An append, and what a duplicate costs as well.
+const ONE_PUT: Consumed = Consumed { read_units: 0.0, write_units: 1.0, calls: 1 };
+/// An append that registers its chat for the compactor: one unit more, for the index, in the same call.
+const REGISTERING: Consumed = Consumed { write_units: 2.0, ..ONE_PUT };
+
 struct Bench {
     history: History,
     agent: Agent,
-    _dir: tempfile::TempDir,
+    dir: Arc<tempfile::TempDir>,
 }
 
 impl Bench {
     async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let stores = Stores::open(dir.path()).await.unwrap();
         let clock = Clock::manual(Timestamp::from_millis(NOW).unwrap());
+        Self::on(Arc::new(tempfile::tempdir().unwrap()), clock).await
+    }
+
+    /// Another process, on the same data.
+    async fn beside(other: &Self) -> Self {
+        Self::on(Arc::clone(&other.dir), other.agent.clock.clone()).await
+    }
+
+    async fn on(dir: Arc<tempfile::TempDir>, clock: Clock) -> Self {
+        let stores = Stores::open(dir.path()).await.unwrap();
         let env = Env::new(&|_| None);
         let history = History::new(
             stores.dynamodb,
@@ -50,7 +64,7 @@ impl Bench {
             lease: Duration::from_mins(5),
             clock,
         };
-        Self { history, agent, _dir: dir }
+        Self { history, agent, dir }
     }
 
     async fn append(&self, draft: &Draft) -> (Outcome, Consumed) {
@@ -94,21 +108,43 @@ fn message(number: u64, asks: bool) -> Draft {
 #[tokio::test]
 async fn an_append_is_one_write_and_a_duplicate_too() {
     let bench = Bench::new().await;
-    let one_put = Consumed { read_units: 0.0, write_units: 1.0, calls: 1 };
+    let mut units = 0.0;
     for number in 1..=1000 {
-        assert_eq!(
-            bench.append(&message(number, false)).await,
-            (Outcome::Stored, one_put),
-            "message {number}"
-        );
+        let expected = if number == 1 { REGISTERING } else { ONE_PUT };
+        let (outcome, cost) = bench.append(&message(number, false)).await;
+        assert_eq!((outcome, cost), (Outcome::Stored, expected), "message {number}");
+        units += cost.write_units;
+        if number == 100 {
+            assert!(units <= 110.0, "amortised over a chat of 100 messages, a message costs {units} / 100");
+        }
         if [1, 10, 100, 1000].contains(&number) {
             assert_eq!(
                 bench.append(&message(1, false)).await,
-                (Outcome::Duplicate, one_put),
+                (Outcome::Duplicate, ONE_PUT),
                 "after {number}"
             );
         }
     }
+}
+
+/// The registration that a record stands for lasts 36 hours, and a process repeats it after 18.
+#[tokio::test]
+async fn a_lively_chat_registers_each_eighteen_hours_and_in_each_process() {
+    let bench = Bench::new().await;
+    let mut costs = Vec::new();
+    for number in 1..=100 {
+        costs.push(bench.append(&message(number, false)).await.1);
+        bench.agent.clock.advance(Duration::from_mins(40));
+    }
+    let registering: Vec<usize> = (0..100).filter(|place| costs[*place] != ONE_PUT).collect();
+    assert_eq!(registering, [0, 27, 54, 81], "of 67 hours");
+    assert!(registering.into_iter().all(|place| costs[place] == REGISTERING), "{costs:?}");
+
+    // What another process puts again is refused, and registers nothing; what it puts anew does.
+    let other = Bench::beside(&bench).await;
+    assert_eq!(other.append(&message(100, false)).await, (Outcome::Duplicate, ONE_PUT));
+    assert_eq!(other.append(&message(101, false)).await, (Outcome::Stored, REGISTERING));
+    assert_eq!(other.append(&message(102, false)).await, (Outcome::Stored, ONE_PUT));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@
 use super::item::{self, MessageAttribute};
 use super::table::{Item, Update, Written, number};
 use super::table::{Span, string};
-use super::{History, HistoryError, MAX_INLINE_BYTES, partition};
+use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
 use crate::record::{Channel, Draft, Kind, Record, Source};
@@ -77,8 +77,8 @@ struct Form {
 impl History {
     /// Appends a message as it comes from a door.
     ///
-    /// Costs one conditional put for a new message and for a duplicate of one that was never changed; a message over
-    /// [`MAX_INLINE_BYTES`] is put to S3 first. Safe to repeat after any failure.
+    /// Costs one conditional put for a new message and for a duplicate of one that was never changed, and with a chat's
+    /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first. Safe to repeat after any failure.
     pub async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
         let base = draft.key().base();
         let first = self.record_of(draft, draft.key(), 0);
@@ -237,6 +237,8 @@ impl History {
         Ok(())
     }
 
+    /// Puts any record, unless its key is taken. It registers its chat in the index of due chats (see [`due`]) where
+    /// this process has not done so for a while; that is part of the put, and costs one write unit more.
     async fn put(&self, record: &Record) -> Result<Written, HistoryError> {
         let json = serde_json::to_string(&record.message)?;
         let message = if json.len() > MAX_INLINE_BYTES {
@@ -248,7 +250,17 @@ impl History {
         } else {
             MessageAttribute::Inline(json)
         };
-        Ok(self.table.put_new(item::to_item(record, message)).await?)
+        let mut item = item::to_item(record, message);
+        let registers = self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
+        if registers {
+            due::register(&mut item, &record.chat, record.sent_at, &self.retention);
+        }
+        let written = self.table.put_new(item).await?;
+        if registers && matches!(written, Written::Done(_)) {
+            // Not where it was refused: nothing of this item is stored then.
+            self.registry.remember(&record.chat, record.sent_at);
+        }
+        Ok(written)
     }
 
     /// The record that `draft` becomes as its `revision`th form at `key`.

@@ -12,10 +12,12 @@ use aws_sdk_dynamodb::types::{
     ReturnValuesOnConditionCheckFailure,
 };
 
+use super::due;
+
 /// An item as the SDK gives it: attribute names and values.
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
-/// What a table's operations have consumed, by the store's own word.
+/// What a table's operations have consumed, by the store's own word, its index included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Consumed {
     /// Read capacity units.
@@ -59,6 +61,14 @@ pub(crate) enum Written {
     Done(Item),
     /// The condition did not hold; the item as it is.
     Refused(Item),
+}
+
+impl Written {
+    /// The item that the write made, or met.
+    pub(crate) fn item(&self) -> &Item {
+        let (Self::Done(item) | Self::Refused(item)) = self;
+        item
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -217,6 +227,33 @@ impl Table {
             .send()
             .await
             .map_err(|error| failed("query a chat", &error))?;
+        self.meter.count(output.consumed_capacity(), false);
+        Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
+    }
+
+    /// At most `limit` entries of one partition of the index of due chats, those up to `until`, the oldest first, from
+    /// `start` on; and where the next page starts.
+    pub(crate) async fn query_due(
+        &self,
+        shard: &str,
+        until: i64,
+        limit: usize,
+        start: Option<Item>,
+    ) -> Result<(Vec<Item>, Option<Item>), TableError> {
+        let output = self
+            .client
+            .query()
+            .table_name(&self.name)
+            .index_name(due::INDEX)
+            .key_condition_expression("dueShard = :shard AND dueAt <= :until")
+            .expression_attribute_values(":shard", string(shard))
+            .expression_attribute_values(":until", number(until))
+            .set_limit(i32::try_from(limit).ok())
+            .set_exclusive_start_key(start)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|error| failed("query the due chats", &error))?;
         self.meter.count(output.consumed_capacity(), false);
         Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }

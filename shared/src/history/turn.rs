@@ -256,6 +256,13 @@ impl History {
         Ok(())
     }
 
+    /// Until when a run has `chat`, if one has. One read.
+    pub async fn busy_until(&self, chat: &ChatKey) -> Result<Option<Timestamp>, HistoryError> {
+        let item = self.table.get(&partition(chat), HEAD).await?;
+        let until = item.and_then(|item| integer(&item, "leaseUntil")).and_then(Timestamp::from_millis);
+        Ok(until.filter(|until| *until >= self.clock.now()))
+    }
+
     /// The head of `chat`; an empty one where there is none yet. One read.
     pub async fn head(&self, chat: &ChatKey) -> Result<Head, HistoryError> {
         let item = self.table.get(&partition(chat), HEAD).await?;

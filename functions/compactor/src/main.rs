@@ -1,0 +1,58 @@
+//! The scheduled Lambda function: wires the compactor to its table, bucket and model.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_compactor::{Compactor, PATIENCE, metrics};
+use annals_shared::aws;
+use annals_shared::clock::Clock;
+use annals_shared::config::{AgentConfig, Env, StoreConfig, process_env};
+use annals_shared::model::Model;
+use annals_shared::sort_key::Timestamp;
+use annals_shared::telemetry;
+use annals_shared::upkeep::Upkeep;
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::Value;
+
+/// What is left of the function's time when the last visit has ended, to note it in the index and to report.
+const MARGIN: Duration = Duration::from_secs(15);
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    telemetry::init_json();
+    let env = Env::new(&process_env);
+    let store = StoreConfig::from_env(env)?;
+    let config = AgentConfig::from_env(env, None)?;
+    let clock = Clock::system();
+
+    let aws = aws::sdk_config().await;
+    let table = store.table.clone();
+    let history = aws::history(&aws, store, clock.clone());
+    let upkeep = Upkeep {
+        history: history.clone(),
+        model: Model::new(&config.model)?,
+        view: config.view,
+        agent_id: config.agent_id,
+    };
+    let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
+        let shared = Arc::clone(&shared);
+        // Boxed, since a future of this depth is more than the compiler lays out in one piece.
+        Box::pin(async move { run(&shared.0, &shared.1, &shared.2, event.context.deadline).await })
+    }))
+    .await
+}
+
+/// One run, in what time is left until `ends_at` (epoch milliseconds).
+async fn run(compactor: &Compactor, table: &str, clock: &Clock, ends_at: u64) -> Result<(), Error> {
+    let ends_at = i64::try_from(ends_at).ok().and_then(Timestamp::from_millis).unwrap_or_else(|| clock.now());
+    let report = compactor.run(ends_at.minus(PATIENCE + MARGIN)).await;
+    let line = metrics::embedded(&report, table, compactor.history.retention().archive_grace, clock.now());
+    writeln!(std::io::stdout().lock(), "{line}")?;
+    if report.unread_shards > 0 {
+        // The alarm on errors tells of it; the next run tries again.
+        return Err("a part of the index could not be read".into());
+    }
+    Ok(())
+}

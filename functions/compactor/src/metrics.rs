@@ -1,0 +1,114 @@
+//! What a run reports to CloudWatch: one line of JSON on standard output, in the
+//! [embedded metric format](https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
+//!
+//! ```json
+//! {"_aws": {"Timestamp": 1795305600000, "CloudWatchMetrics": [{"Namespace": "Annals", "Dimensions": [["Table"]],
+//!   "Metrics": [{"Name": "Visited", "Unit": "Count"}, …]}]}, "Table": "annals-Table-1X2Y", "Visited": 12, …}
+//! ```
+
+use std::time::Duration;
+
+use annals_shared::sort_key::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::Report;
+
+/// The metrics of `report`, of a run that ended at `now` on `table`. `grace` is `ARCHIVE_GRACE`: `GraceUsed` is how
+/// much of it, in percent, the chat that has waited longest has used up; at 100, records begin to expire unarchived.
+pub fn embedded(report: &Report, table: &str, grace: Duration, now: Timestamp) -> Value {
+    let overdue = report.oldest_overdue.as_secs_f64();
+    // No grace at all is used up by the first second; where nothing waits, nothing is.
+    let grace_used = if overdue > 0.0 { 100.0 * overdue / grace.as_secs_f64().max(1.0) } else { 0.0 };
+    let metrics: [(&str, &str, Value); 12] = [
+        ("Visited", "Count", report.visited.into()),
+        ("Failed", "Count", report.failed.into()),
+        ("Busy", "Count", report.busy.into()),
+        ("Left", "Count", report.left.into()),
+        ("UnreadShards", "Count", report.unread_shards.into()),
+        ("Segments", "Count", report.segments.into()),
+        ("RecordsArchived", "Count", report.archived.into()),
+        ("Summaries", "Count", report.summaries.into()),
+        ("MemoryEntries", "Count", report.captured.into()),
+        ("Duration", "Seconds", report.duration.as_secs_f64().into()),
+        ("OldestOverdue", "Seconds", overdue.into()),
+        ("GraceUsed", "Percent", grace_used.into()),
+    ];
+    let definitions: Vec<Value> =
+        metrics.iter().map(|(name, unit, _)| json!({"Name": name, "Unit": unit})).collect();
+    let mut line = Map::new();
+    line.insert(
+        "_aws".into(),
+        json!({
+            "Timestamp": now,
+            // By table, so that two stacks of one account do not add up.
+            "CloudWatchMetrics": [{"Namespace": "Annals", "Dimensions": [["Table"]], "Metrics": definitions}],
+        }),
+    );
+    line.insert("Table".into(), table.into());
+    line.extend(metrics.into_iter().map(|(name, _, value)| (name.to_owned(), value)));
+    Value::Object(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_795_305_600_000;
+
+    fn line(report: &Report, grace: Duration) -> Value {
+        embedded(report, "annals-t", grace, Timestamp::from_millis(NOW).unwrap())
+    }
+
+    #[test]
+    fn each_metric_that_is_named_has_its_value() {
+        let report = Report {
+            visited: 12,
+            failed: 1,
+            busy: 2,
+            left: 3,
+            unread_shards: 4,
+            segments: 5,
+            archived: 60,
+            summaries: 7,
+            captured: 8,
+            duration: Duration::from_millis(1500),
+            oldest_overdue: Duration::from_hours(42),
+        };
+        let line = line(&report, Duration::from_hours(168));
+        assert_eq!(line["_aws"]["Timestamp"], NOW);
+        let metrics = &line["_aws"]["CloudWatchMetrics"][0];
+        assert_eq!((&metrics["Namespace"], &metrics["Dimensions"]), (&json!("Annals"), &json!([["Table"]])));
+        assert_eq!(line["Table"], "annals-t");
+        let named: Vec<(&str, &Value)> = metrics["Metrics"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|metric| metric["Name"].as_str().unwrap())
+            .map(|name| (name, &line[name]))
+            .collect();
+        let expected = [
+            ("Visited", json!(12)),
+            ("Failed", json!(1)),
+            ("Busy", json!(2)),
+            ("Left", json!(3)),
+            ("UnreadShards", json!(4)),
+            ("Segments", json!(5)),
+            ("RecordsArchived", json!(60)),
+            ("Summaries", json!(7)),
+            ("MemoryEntries", json!(8)),
+            ("Duration", json!(1.5)),
+            ("OldestOverdue", json!(151_200.0)),
+            ("GraceUsed", json!(25.0)),
+        ];
+        assert_eq!(named, expected.iter().map(|(name, value)| (*name, value)).collect::<Vec<_>>());
+        assert_eq!(line.as_object().unwrap().len(), expected.len() + 2, "and nothing else");
+        assert!(!line.to_string().contains('\n'), "one line");
+    }
+
+    #[test]
+    fn a_run_that_leaves_nothing_has_used_no_grace_and_no_grace_is_used_up_at_once() {
+        assert_eq!(line(&Report::default(), Duration::ZERO)["GraceUsed"], 0.0);
+        let late = Report { oldest_overdue: Duration::from_secs(1), ..Report::default() };
+        assert_eq!(line(&late, Duration::ZERO)["GraceUsed"], 100.0);
+    }
+}

@@ -1,0 +1,85 @@
+//! The index of due chats on the local table, as `infra/template.yaml` makes it in AWS.
+
+use std::collections::HashMap;
+
+use annals_shared::chat_key::ChatKey;
+use annals_shared::history::due::{DUE_AT, DUE_SHARD, DUE_SINCE, INDEX, shard_of};
+use anyhow::Context;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex,
+    GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
+};
+
+/// The attributes that the index has its keys of.
+pub(super) fn attributes() -> anyhow::Result<Vec<AttributeDefinition>> {
+    let of = |name: &str, scalar: ScalarAttributeType| {
+        AttributeDefinition::builder().attribute_name(name).attribute_type(scalar).build()
+    };
+    Ok(vec![of(DUE_SHARD, ScalarAttributeType::S)?, of(DUE_AT, ScalarAttributeType::N)?])
+}
+
+/// The index of a new table.
+pub(super) fn index() -> anyhow::Result<GlobalSecondaryIndex> {
+    let index = GlobalSecondaryIndex::builder().index_name(INDEX).projection(projection());
+    Ok(index.set_key_schema(Some(key_schema()?)).build()?)
+}
+
+fn key_schema() -> anyhow::Result<Vec<KeySchemaElement>> {
+    let of = |name: &str, key_type: KeyType| {
+        KeySchemaElement::builder().attribute_name(name).key_type(key_type).build()
+    };
+    Ok(vec![of(DUE_SHARD, KeyType::Hash)?, of(DUE_AT, KeyType::Range)?])
+}
+
+fn projection() -> Projection {
+    Projection::builder().projection_type(ProjectionType::KeysOnly).build()
+}
+
+/// Adds the index to a table of an earlier version, whose chats are registered first: each is due since its last
+/// record came. A crash between the two leaves a table without the index, and so all of it is done again.
+pub(super) async fn add(dynamodb: &Client, table: &str) -> anyhow::Result<()> {
+    for (pk, last) in last_records(dynamodb, table).await? {
+        let Ok(chat) = pk.parse::<ChatKey>() else { continue };
+        let date = AttributeValue::N((last / 1000).to_string());
+        dynamodb
+            .update_item()
+            .table_name(table)
+            .key("pk", AttributeValue::S(pk))
+            .key("sk", AttributeValue::S("!head".into()))
+            .update_expression(format!("SET {DUE_SHARD} = :shard, {DUE_AT} = :date, {DUE_SINCE} = :date"))
+            .expression_attribute_values(":shard", AttributeValue::S(shard_of(&chat).to_string()))
+            .expression_attribute_values(":date", date)
+            .send()
+            .await
+            .context("cannot register a chat")?;
+    }
+    let index = CreateGlobalSecondaryIndexAction::builder().index_name(INDEX).projection(projection());
+    let create = index.set_key_schema(Some(key_schema()?)).build()?;
+    dynamodb
+        .update_table()
+        .table_name(table)
+        .set_attribute_definitions(Some(attributes()?))
+        .global_secondary_index_updates(GlobalSecondaryIndexUpdate::builder().create(create).build())
+        .send()
+        .await
+        .context("cannot make the index of due chats")?;
+    Ok(())
+}
+
+/// When the last record of each partition came, in epoch milliseconds.
+async fn last_records(dynamodb: &Client, table: &str) -> anyhow::Result<HashMap<String, i64>> {
+    let mut last = HashMap::new();
+    let scan = dynamodb.scan().table_name(table).projection_expression("pk, sentAt");
+    let mut items = scan.into_paginator().items().send();
+    while let Some(item) = items.next().await {
+        let item = item.context("cannot read the table")?;
+        let sent_at: Option<i64> =
+            item.get("sentAt").and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok());
+        if let (Some(Ok(pk)), Some(sent_at)) = (item.get("pk").map(AttributeValue::as_s), sent_at) {
+            let newest = last.entry(pk.clone()).or_insert(sent_at);
+            *newest = sent_at.max(*newest);
+        }
+    }
+    Ok(last)
+}

@@ -1,0 +1,98 @@
+//! The compactor on a schedule, and the expiry of records: what EventBridge and DynamoDB do in AWS.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use annals_compactor::{Compactor, Report};
+use annals_shared::history::due::{DUE_AT, DUE_SINCE};
+use annals_shared::sort_key::Timestamp;
+use anyhow::Context;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::stores::TABLE;
+
+/// The longest time between two runs.
+const LONGEST_INTERVAL: Duration = Duration::from_mins(5);
+/// The shortest.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a run takes up chats. No function's time is limited here, but what has expired waits for the run.
+const RUN: Duration = Duration::from_hours(1);
+/// The longest time between two sweeps, each of which reads the whole table.
+const LONGEST_SWEEP_INTERVAL: Duration = Duration::from_hours(6);
+
+/// Runs `compactor` again and again, at once and then at intervals, and after it deletes what has expired.
+pub async fn keep_up(compactor: Compactor, dynamodb: Client) {
+    let clock = compactor.history.clock().clone();
+    let eighth = compactor.history.retention().due_after() / 8;
+    let interval = eighth.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+    let sweep_interval = eighth.clamp(SHORTEST_INTERVAL, LONGEST_SWEEP_INTERVAL);
+    let mut next_sweep = clock.now();
+    loop {
+        log(&compactor.run(clock.now().plus(RUN)).await);
+        if clock.now() >= next_sweep {
+            match sweep(&dynamodb, TABLE, clock.now()).await {
+                Ok(0) => {}
+                Ok(swept) => tracing::info!(swept, "expired items are deleted"),
+                Err(error) => tracing::error!(error = %format!("{error:#}"), "expired items stay for now"),
+            }
+            next_sweep = clock.now().plus(sweep_interval);
+        }
+        clock.sleep(interval).await;
+    }
+}
+
+fn log(report: &Report) {
+    let Report { visited, failed, busy, left, segments, archived, summaries, captured, .. } = report;
+    if visited + failed + busy + left > 0 {
+        let (duration, overdue) = (report.duration, report.oldest_overdue);
+        tracing::info!(
+            visited,
+            failed,
+            busy,
+            left,
+            segments,
+            archived,
+            summaries,
+            captured,
+            ?duration,
+            ?overdue,
+            "the compactor has run"
+        );
+    }
+}
+
+/// Deletes from `table` what has expired at `now`, records and id markers alike, as DynamoDB's TTL does in AWS; answers
+/// how many items. The engine's own sweep goes by the system's clock, this one by the clock that was passed in.
+///
+/// DynamoDB asks nobody before it deletes. But its compactor is not switched off every night, as a laptop is: what
+/// expired while nobody could archive it stays here until its chat has been visited.
+pub async fn sweep(dynamodb: &Client, table: &str, now: Timestamp) -> anyhow::Result<usize> {
+    let now = now.as_millis() / 1000;
+    let scan = dynamodb.scan().table_name(table);
+    let scan = scan.projection_expression(format!("pk, sk, expiresAt, {DUE_AT}, {DUE_SINCE}"));
+    let mut items = scan.into_paginator().items().send();
+    let (mut expired, mut waiting) = (Vec::new(), HashSet::new());
+    while let Some(item) = items.next().await {
+        let mut item = item.context("cannot read the table")?;
+        let number = |name: &str| -> Option<i64> { item.get(name)?.as_n().ok()?.parse().ok() };
+        let has_expired = number("expiresAt").is_some_and(|at| at < now);
+        let waits = number(DUE_SINCE).is_some() || number(DUE_AT).is_some_and(|at| at <= now);
+        let (Some(AttributeValue::S(pk)), Some(sk)) = (item.remove("pk"), item.remove("sk")) else {
+            continue;
+        };
+        if waits {
+            waiting.insert(pk.clone());
+        }
+        if has_expired {
+            expired.push((pk, sk));
+        }
+    }
+    expired.retain(|(pk, _)| !waiting.contains(pk));
+    let count = expired.len();
+    for (pk, sk) in expired {
+        let delete = dynamodb.delete_item().table_name(table).key("pk", AttributeValue::S(pk)).key("sk", sk);
+        delete.send().await.context("cannot delete an item")?;
+    }
+    Ok(count)
+}

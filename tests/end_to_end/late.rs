@@ -1,0 +1,96 @@
+//! What arrives late: a message with an old time announces itself by a turn, though it asks nothing.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, retention};
+use annals_shared::history::{Consumed, History, Outcome};
+use annals_shared::ingress::Ingress;
+use annals_shared::message::{Part, Role};
+use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use annals_shared::record::{Channel, Draft, Kind};
+use annals_shared::sort_key::{MessageId, Timestamp};
+use futures::future::BoxFuture;
+
+use crate::app::NOW;
+
+/// A queue that keeps what it is given.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<(Turn, String)>>>);
+
+impl TurnQueue for Kept {
+    fn enqueue<'a>(&'a self, turn: &'a Turn, id: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+        self.0.lock().unwrap().push((turn.clone(), id.to_owned()));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Kept {
+    fn take(&self) -> Vec<(Turn, String)> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+fn message(number: u64, ts: Timestamp, text: &str) -> Draft {
+    Draft {
+        chat: ChatKey::telegram(-42, None),
+        channel: Channel::Telegram,
+        chat_id: "-42".into(),
+        user_id: "7".into(),
+        message_id: MessageId::number(number),
+        ts,
+        form_ts: None,
+        role: Role::User,
+        kind: Kind::Normal,
+        parts: vec![Part::text(text)],
+        metadata: serde_json::Map::new(),
+        album: None,
+        asks: false,
+        opens_session: false,
+        person: None,
+    }
+}
+
+#[tokio::test]
+async fn a_late_message_queues_a_turn_and_costs_no_further_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = Stores::open(dir.path()).await.unwrap();
+    let now = Timestamp::from_secs(NOW);
+    let history = History::new(
+        stores.dynamodb,
+        TABLE.into(),
+        stores.s3,
+        BUCKET.into(),
+        Clock::manual(now),
+        retention(Env::new(&|_| None)).unwrap(),
+    );
+    let queue = Kept::default();
+    let ingress = Ingress::new(history, Arc::new(queue.clone()), "annals".into());
+    let one_put = Consumed { read_units: 0.0, write_units: 1.0, calls: 1 };
+
+    // On time: within the time that a platform takes, or by a clock that goes ahead.
+    for (number, ts) in [(1, now.plus(Duration::from_secs(5))), (2, now.minus(Duration::from_secs(10)))] {
+        ingress.receive(&message(number, ts, "hello")).await.unwrap();
+        assert_eq!(queue.take(), []);
+    }
+
+    let late = message(3, now.minus(Duration::from_millis(10_001)), "hello");
+    ingress.history().meter().take();
+    ingress.receive(&late).await.unwrap();
+    assert_eq!(ingress.history().meter().take(), one_put);
+    let first = queue.take();
+    let [(turn, _)] = &first[..] else { panic!("{first:?}") };
+    assert_eq!((&turn.chat, &turn.from), (&late.chat, &late.key()), "it is read from there");
+
+    // Delivered again, since the first delivery may have crashed between the two: the same turn.
+    assert_eq!(ingress.receive(&late).await.unwrap().outcome, Outcome::Duplicate);
+    assert_eq!(queue.take(), first);
+
+    // A later form stands beside a message that was announced.
+    let edited = message(3, late.ts, "hello there");
+    assert_eq!(ingress.receive(&edited).await.unwrap().outcome, Outcome::Revision(1));
+    assert_eq!(queue.take(), []);
+}

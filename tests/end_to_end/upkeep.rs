@@ -1,0 +1,58 @@
+//! The local program's schedule: chats are visited and records expire as time passes, without anybody asking.
+
+use std::time::Duration;
+
+use annals_local::program::open_history;
+use annals_local::stores::{Stores, TABLE};
+use annals_shared::config::{Env, retention};
+use annals_shared::history::due::{Entry, shard_of};
+
+use crate::app::{TestApp, wait_until};
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+
+#[tokio::test]
+async fn chats_are_visited_when_they_are_due_and_records_expire_behind_that() {
+    let app = TestApp::start().await;
+    app.receive(private(42, 1, "hello")).await;
+    app.idle().await;
+    let arrived = app.clock().now();
+    let stores = Stores::open(app.data_dir()).await.unwrap();
+    let is_stored = async || {
+        let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
+        let is_record = |sk: &str| sk.starts_with(|first: char| first.is_ascii_digit());
+        items.iter().any(|item| is_record(item["sk"].as_s().unwrap()))
+    };
+    let history = open_history(app.data_dir(), retention(Env::new(&|_| None)).unwrap(), app.clock().clone())
+        .await
+        .unwrap();
+    let chat = CHAT.parse().unwrap();
+    let due = async || -> Vec<Entry> {
+        let page = history.due(shard_of(&chat), app.clock().now(), 100, None).await.unwrap();
+        page.chats.into_iter().flat_map(|due| due.entries).collect()
+    };
+
+    app.clock().advance(Duration::from_hours(36) - Duration::from_secs(1));
+    assert_eq!(due().await, []);
+    app.clock().advance(Duration::from_secs(1));
+    wait_until("the chat is visited", async || {
+        app.clock().advance(Duration::from_secs(1));
+        due().await.is_empty()
+    })
+    .await;
+    assert!(is_stored().await);
+
+    let expiry = arrived.plus(Duration::from_hours(48 + 168));
+    while app.clock().now() < expiry.minus(Duration::from_hours(3)) {
+        app.clock().advance(Duration::from_hours(2));
+        assert!(is_stored().await, "at {}, which is before {expiry}", app.clock().now());
+    }
+    wait_until("the records have expired", async || {
+        app.clock().advance(Duration::from_mins(5));
+        !is_stored().await
+    })
+    .await;
+    assert!(app.clock().now() > expiry, "{} is before {expiry}", app.clock().now());
+    app.finish().await;
+}
