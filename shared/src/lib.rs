@@ -11,6 +11,7 @@
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`command`]: `/new`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
+//! - [`ranking`]: which texts fit a question best
 //!
 //! The outside systems, one module each:
 //!
@@ -37,6 +38,7 @@ pub mod message;
 pub mod model;
 pub mod problem;
 pub mod queue;
+pub mod ranking;
 pub mod record;
 pub mod sort_key;
 pub mod telemetry;
