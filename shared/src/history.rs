@@ -20,9 +20,9 @@
 
 mod append;
 mod bodies;
-mod item;
+pub(crate) mod item;
 mod read;
-mod table;
+pub(crate) mod table;
 pub mod turn;
 mod view;
 
@@ -124,6 +124,16 @@ impl History {
     /// Counts what the table's operations consume.
     pub fn meter(&self) -> &Meter {
         self.table.meter()
+    }
+
+    /// The table, for what else lies in it.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The time.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// The records of `items`, their large bodies fetched side by side.

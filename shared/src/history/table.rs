@@ -175,6 +175,15 @@ impl Table {
 
     /// The items of `span` in one partition, as of now, with every page followed.
     pub(crate) async fn query(&self, pk: &str, span: &Span) -> Result<Vec<Item>, TableError> {
+        self.query_as(pk, span, true).await
+    }
+
+    /// The same as of some moments ago, for half the price.
+    pub(crate) async fn query_eventually(&self, pk: &str, span: &Span) -> Result<Vec<Item>, TableError> {
+        self.query_as(pk, span, false).await
+    }
+
+    async fn query_as(&self, pk: &str, span: &Span, consistent: bool) -> Result<Vec<Item>, TableError> {
         let mut items = Vec::new();
         let mut next = None;
         loop {
@@ -190,7 +199,7 @@ impl Table {
                 .scan_index_forward(!span.newest_first)
                 .set_limit(left.and_then(|left| i32::try_from(left).ok()))
                 .set_exclusive_start_key(next)
-                .consistent_read(true)
+                .consistent_read(consistent)
                 .return_consumed_capacity(ReturnConsumedCapacity::Total)
                 .send()
                 .await
