@@ -101,13 +101,14 @@ fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::R
 }
 
 /// Control characters other than line breaks could drive the terminal, so they are shown instead.
-fn indented(text: &str) -> String {
+pub(crate) fn indented(text: &str) -> String {
     let shown: String =
         text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect();
     shown.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-fn time(ts: Timestamp) -> String {
+/// To the second, in UTC.
+pub(crate) fn time(ts: Timestamp) -> String {
     let since_epoch = ts.since(Timestamp::MIN);
     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_epoch).to_string()
 }

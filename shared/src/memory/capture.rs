@@ -280,7 +280,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// `text` of at most `chars` characters, cut between what people see as characters.
-pub(super) fn cut(text: &str, chars: usize) -> String {
+pub(crate) fn cut(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();
     }
