@@ -10,10 +10,11 @@
 //! - [`upkeep`]: the compactor's schedule, and the expiry of records
 //! - [`program`]: wires them to the handlers and serves
 //! - [`guard`]: keeps web pages out
-//! - [`replay`], [`show`]: the other commands
+//! - [`replay`], [`show`], [`memory`]: the other commands
 
 pub mod config;
 pub mod guard;
+pub mod memory;
 pub mod outbox;
 pub mod program;
 pub mod queue;

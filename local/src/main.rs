@@ -6,15 +6,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use annals_local::config::{DEV_API_KEY, DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET, LocalConfig, data_dir};
+use annals_local::memory;
 use annals_local::program::{Program, open_history};
 use annals_local::replay::{Target, replay};
 use annals_local::show::{self, Format};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::config::{Env, ViewConfig, process_env, retention};
+use annals_shared::memory::{Memory, Owner};
 use annals_shared::telemetry;
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 /// One durable history per chat, whatever door a message comes in by. Without a command: serves every route on this
 /// machine, with its data in .annals. Settings are environment variables; the README lists them.
@@ -55,6 +57,43 @@ enum Command {
         /// Such as telegram:chat:42 or http:chat:dev:hello
         chat_key: String,
     },
+    /// See, correct and forget what is remembered of people and groups
+    Memory {
+        #[command(subcommand)]
+        command: MemoryCommand,
+    },
+}
+
+#[derive(Subcommand)]
+enum MemoryCommand {
+    /// List what is remembered of a person, or of a group
+    List {
+        #[command(flatten)]
+        owner: OwnerArguments,
+    },
+    /// Correct an entry
+    Set {
+        /// As `memory list` shows it
+        id: String,
+        /// The text, or a Markdown document with front matter
+        text: String,
+    },
+    /// Forget an entry for good
+    Forget {
+        /// As `memory list` shows it
+        id: String,
+    },
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct OwnerArguments {
+    /// Such as telegram-42, lark-ou_ada or app/ada
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// Such as telegram:chat:-42
+    #[arg(long, value_name = "CHATKEY")]
+    chat: Option<String>,
 }
 
 #[tokio::main]
@@ -110,6 +149,22 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             let system_prompt = env.optional("SYSTEM_PROMPT");
             let out = &mut std::io::stdout().lock();
             show::context_of(&history, &chat, &view, system_prompt.as_deref(), out).await
+        }
+        Some(Command::Memory { command }) => {
+            let history = open_history(&data_dir(env), retention(env)?, clock).await?;
+            let store = Memory::beside(&history);
+            let out = &mut std::io::stdout().lock();
+            match command {
+                MemoryCommand::List { owner: OwnerArguments { user: Some(person), .. } } => {
+                    memory::list(&store, &Owner::User(person), out).await
+                }
+                MemoryCommand::List { owner: OwnerArguments { chat, .. } } => {
+                    let chat = parse_chat_key(&chat.unwrap_or_default())?;
+                    memory::list(&store, &Owner::Chat(history.first_name(&chat).await?), out).await
+                }
+                MemoryCommand::Set { id, text } => memory::set(&store, &id, &text, out).await,
+                MemoryCommand::Forget { id } => memory::forget(&store, &id, out).await,
+            }
         }
     }
 }

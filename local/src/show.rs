@@ -148,7 +148,7 @@ fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::R
     Ok(())
 }
 
-fn indented(text: &str) -> String {
+pub(crate) fn indented(text: &str) -> String {
     shown(text).lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -157,7 +157,8 @@ fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect()
 }
 
-fn time(ts: Timestamp) -> String {
+/// To the second, in UTC.
+pub(crate) fn time(ts: Timestamp) -> String {
     let since_epoch = ts.since(Timestamp::MIN);
     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_epoch).to_string()
 }

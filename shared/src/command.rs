@@ -1,7 +1,7 @@
 //! What people type to steer a chat rather than to talk in it: [`Command`].
 //!
 //! The same on every channel. A further command is a variant of [`Command`], a row of [`LIST`] and an arm in
-//! [`Command::parse`] and [`Command::confirmation`].
+//! [`Command::parse`] and [`Command::confirmation`]; what the store must be asked for is in `ingress/recollection.rs`.
 
 /// A command, as it acts on the chat it is typed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,16 @@ pub enum Command {
     Start,
     /// `/help`: says which commands exist.
     Help,
+    /// `/memory [number]`: lists what is remembered, the newest.
+    Memory {
+        /// Up to which entry, where older ones are asked for.
+        up_to: Option<u32>,
+    },
+    /// `/forget <number>`: forgets one entry for good.
+    Forget {
+        /// Its number in the list of `/memory`; `None` where no number, or more than one thing, was typed.
+        number: Option<u32>,
+    },
 }
 
 /// The commands that exist now, as `/help` and a platform's command menu list them: how it is typed, and what it
@@ -27,6 +37,8 @@ pub const LIST: &[(&str, &str)] = &[
     ("/new [message]", "start a new conversation, with your first message if you like"),
     ("/reset", "start over with nothing of this conversation in view"),
     ("/compact [what to keep in mind]", "sum up what was said so far"),
+    ("/memory", "list what I remember from earlier conversations"),
+    ("/forget <number>", "forget one entry of that list"),
     ("/help", "show this list"),
 ];
 
@@ -50,6 +62,8 @@ impl Command {
             "compact" => Some(Self::Compact),
             "start" => Some(Self::Start),
             "help" => Some(Self::Help),
+            "memory" => Some(Self::Memory { up_to: number(head.rest) }),
+            "forget" => Some(Self::Forget { number: number(head.rest) }),
             _ => None,
         }
     }
@@ -59,10 +73,14 @@ impl Command {
         matches!(self, Self::New { .. } | Self::Reset)
     }
 
-    /// What the person is told once the command has acted. `None` where the agent's answer says enough.
+    /// What the person is told once the command has acted. `None` where the agent's answer says enough, and where what
+    /// there is to say depends on what is stored.
     pub fn confirmation(&self) -> Option<String> {
         match self {
-            Self::New { first_message: Some(_) } | Self::Compact => None,
+            Self::New { first_message: Some(_) }
+            | Self::Compact
+            | Self::Memory { .. }
+            | Self::Forget { .. } => None,
             Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
             Self::Reset => Some("Done: we start over. Earlier messages are no longer in view.".into()),
             Self::Start => Some(format!("Hello! Write to me and I will answer.\n\n{}", list())),
@@ -98,6 +116,12 @@ impl<'a> Head<'a> {
     }
 }
 
+/// The number that was typed and nothing else: `2`, also as `#2`, `2.` or `<2>`.
+fn number(rest: &str) -> Option<u32> {
+    let digits = rest.trim().trim_start_matches(['#', '<']).trim_end_matches(['.', '>']);
+    digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn list() -> String {
     let lines: Vec<String> = LIST.iter().map(|(usage, meaning)| format!("{usage}: {meaning}")).collect();
     format!("Commands:\n{}", lines.join("\n"))
@@ -128,6 +152,23 @@ mod tests {
         check("/compact the budget", Some(Command::Compact));
         check("/start ref_42", Some(Command::Start));
         check("/help@ANNALSBOT", Some(Command::Help));
+        check("/memory", Some(Command::Memory { up_to: None }));
+        check("/Memory@annalsbot 30", Some(Command::Memory { up_to: Some(30) }));
+        for (typed, number) in [
+            ("/forget 2", Some(2)),
+            ("/FORGET@annalsbot  #2 ", Some(2)),
+            ("/forget <12>", Some(12)),
+            ("/forget 3.", Some(3)),
+            ("/forget", None),
+            ("/forget two", None),
+            ("/forget 2 3", None),
+            ("/forget -2", None),
+            ("/forget +2", None),
+            ("/forget 2.5", None),
+            ("/forget 99999999999", None),
+        ] {
+            check(typed, Some(Command::Forget { number }));
+        }
     }
 
     #[test]

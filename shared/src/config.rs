@@ -153,6 +153,8 @@ pub struct AgentConfig {
     pub system_prompt: Option<String>,
     /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`, `KEEP_RECENT`
     pub view: ViewConfig,
+    /// `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
 }
 
 impl AgentConfig {
@@ -163,7 +165,23 @@ impl AgentConfig {
             model: model(env, default_model)?,
             system_prompt: env.optional("SYSTEM_PROMPT"),
             view: ViewConfig::from_env(env)?,
+            memory: MemoryConfig::from_env(env)?,
         })
+    }
+}
+
+/// What is kept in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryConfig {
+    /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
+    pub groups: bool,
+}
+
+impl MemoryConfig {
+    /// From the environment.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let groups = env.choice("CAPTURE_GROUP_MEMORY", &[("true", true), ("false", false)], &false)?;
+        Ok(Self { groups })
     }
 }
 
@@ -322,6 +340,7 @@ mod tests {
         assert_eq!(view.stale_after, Some(Duration::from_hours(48)));
         assert_eq!((view.window, view.fresh, view.keep_recent), (128_000, false, 30));
         assert_eq!(view.policy(400).token_budget, 102_000);
+        assert!(!with(&[], MemoryConfig::from_env).unwrap().groups);
         assert!(with(&[], TelegramConfig::from_env).unwrap().is_none());
         assert!(with(&[], api_keys).unwrap().is_none());
     }
@@ -362,6 +381,13 @@ mod tests {
             let error = with(&[("HTTP_API_KEYS", value)], api_keys).unwrap_err();
             assert!(error.starts_with("HTTP_API_KEYS") && !error.contains("hunter2"), "{error}");
         }
+    }
+
+    #[test]
+    fn groups_have_a_memory_where_that_is_said_plainly() {
+        let groups = |value| with(&[("CAPTURE_GROUP_MEMORY", value)], MemoryConfig::from_env);
+        assert!(groups("true").unwrap().groups);
+        assert_eq!(groups("yes").unwrap_err(), "CAPTURE_GROUP_MEMORY must be one of: true, false");
     }
 
     #[test]

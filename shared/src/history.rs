@@ -25,13 +25,13 @@ mod append;
 mod archive;
 mod bodies;
 pub mod due;
-mod item;
+pub(crate) mod item;
 mod merged;
 mod read;
 mod search;
 mod segment;
 mod shelf;
-mod table;
+pub(crate) mod table;
 pub mod turn;
 mod view;
 
@@ -188,6 +188,11 @@ impl History {
     /// Counts what the table's operations consume.
     pub fn meter(&self) -> &Meter {
         self.table.meter()
+    }
+
+    /// The table, for what else lies in it.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
     }
 
     /// The records of `items`, their large bodies fetched side by side.

@@ -1,4 +1,8 @@
 //! What every door does with a parsed message: append it, then queue its turn. Only then may it be acknowledged.
+//!
+//! What `/memory` and `/forget` say is in `recollection.rs`.
+
+mod recollection;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +10,7 @@ use std::time::Duration;
 use crate::command::Command;
 use crate::delivery::{Deliverer, DeliveryError, Parcel};
 use crate::history::{Appended, History, HistoryError, Outcome, Reply};
+use crate::memory::{Memory, MemoryError};
 use crate::message::{Part, Role, UiMessage};
 use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use crate::record::{Draft, Kind, Record};
@@ -18,6 +23,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Ingress {
     history: History,
+    memory: Memory,
     queue: Arc<dyn TurnQueue>,
     agent_id: String,
 }
@@ -28,6 +34,9 @@ pub enum IngressError {
     /// It could not be stored.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// What a command asks of memory could not be done; the redelivery does it.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// It is stored, but its turn is not queued; the redelivery queues it.
     #[error(transparent)]
     Queue(#[from] QueueError),
@@ -58,14 +67,19 @@ pub struct Confirmation {
 }
 
 impl Ingress {
-    /// An ingress to `history` and `queue`, for the agent `agent_id`.
+    /// An ingress to `history`, the memory beside it and `queue`, for the agent `agent_id`.
     pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
-        Self { history, queue, agent_id }
+        Self { memory: Memory::beside(&history), history, queue, agent_id }
     }
 
     /// The histories.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// What is remembered of people and groups.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The agent's id, under which replies are recorded.
@@ -93,9 +107,9 @@ impl Ingress {
 
     /// Carries out a command, at once and beside any run.
     ///
-    /// `/new` and `/reset` append a boundary; the text behind `/new` is the new Session's first message. `/compact` is
-    /// queued as the chat's next turn, which carries it out and answers. Under the id
-    /// of a message a command is no command but a later form of that message, as an edit to it is.
+    /// `/forget` deletes an entry of memory. `/new` and `/reset` append a boundary; the text behind `/new` is the new
+    /// Session's first message. `/compact` is queued as the chat's next turn, which carries it out and answers. Under
+    /// the id of a message a command is no command but a later form of that message, as an edit to it is.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
         if self.is_message(draft).await? {
             return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
@@ -113,8 +127,15 @@ impl Ingress {
             let appended = self.receive(&opening).await?;
             return Ok(Commanded { appended, confirmation: None });
         }
+        if command.is_boundary() {
+            // The Session that it ends is looked at for what is worth remembering, while nobody waits for an answer.
+            let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone() };
+            self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await?;
+        }
         let told = appended.outcome != Outcome::Stored && self.is_confirmed(draft, &appended.base).await?;
-        let confirmation = command.confirmation().filter(|_| !told).map(|text| Confirmation {
+        // What has been told has been done: a repeat does nothing more.
+        let text = if told { None } else { self.answer(command, draft).await? };
+        let confirmation = text.map(|text| Confirmation {
             // As a message, since a boundary's own id is none that a platform could quote.
             to: self.history.record_of(draft, draft.key(), 0),
             key: appended.base.notice(),
@@ -167,6 +188,17 @@ impl Ingress {
     pub async fn confirmed(&self, draft: &Draft, confirmation: Confirmation) -> Result<(), IngressError> {
         self.history.append_reply(&draft.chat, confirmation.reply).await?;
         Ok(())
+    }
+
+    /// Does what a command does beside its record, and answers with what there is to say of it. Safe to repeat.
+    async fn answer(&self, command: &Command, draft: &Draft) -> Result<Option<String>, IngressError> {
+        match command {
+            Command::Memory { up_to } => Ok(Some(self.recollect(draft, *up_to).await?)),
+            Command::Forget { number } => Ok(Some(self.forget(draft, *number).await?)),
+            Command::New { .. } | Command::Reset | Command::Compact | Command::Start | Command::Help => {
+                Ok(command.confirmation())
+            }
+        }
     }
 
     /// Whether a message, and no command, is stored under the id of `draft`.

@@ -18,6 +18,7 @@
 //! The outside systems, one module each:
 //!
 //! - [`history`]: records in DynamoDB, large bodies in S3
+//! - [`memory`]: what is kept of Sessions: small Markdown entries, in DynamoDB
 //! - [`queue`]: turns in SQS, or in the local program's own queue
 //! - [`model`]: language models
 //! - [`channel`]: one module per platform: wire types, verify, parse, send
@@ -37,6 +38,7 @@ pub mod context;
 pub mod delivery;
 pub mod history;
 pub mod ingress;
+pub mod memory;
 pub mod message;
 pub mod model;
 pub mod problem;

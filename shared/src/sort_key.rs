@@ -17,6 +17,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,17 @@ impl Timestamp {
     /// Milliseconds since the epoch.
     pub fn as_millis(self) -> i64 {
         self.0
+    }
+
+    /// As `2025-11-21T22:58:40.000Z`.
+    pub fn rfc3339(self) -> String {
+        humantime::format_rfc3339_millis(UNIX_EPOCH + self.since(Self::MIN)).to_string()
+    }
+
+    /// From RFC 3339 in UTC (`Z`), with or without a fraction of the second.
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let since_epoch = humantime::parse_rfc3339(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Self::from_millis(i64::try_from(since_epoch.as_millis()).ok()?)
     }
 
     /// This much later, at most [`Timestamp::MAX`].

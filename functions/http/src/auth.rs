@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use annals_shared::chat_key::ChatKey;
+use annals_shared::chat_key::{ChatKey, Place};
 use annals_shared::config::ApiKey;
+use annals_shared::memory::Owner;
 use annals_shared::problem::Problem;
 use aws_lc_rs::{constant_time, digest};
 use axum::extract::FromRequestParts;
@@ -45,6 +46,27 @@ impl Caller {
     /// `user_id` as keys that cross channels have it: as it is from an admin's key, else under the key's name.
     pub fn crossing_user_id(&self, user_id: &str) -> String {
         if self.admin { user_id.to_owned() } else { format!("{}/{user_id}", self.name) }
+    }
+
+    /// The `userId` by which this caller names `person`, the reverse of [`Caller::crossing_user_id`]; `None` for a person
+    /// of another key, or of none.
+    pub fn own_user_id<'a>(&self, person: &'a str) -> Option<&'a str> {
+        if self.admin { Some(person) } else { person.strip_prefix(self.name.as_str())?.strip_prefix('/') }
+    }
+
+    /// Whether this caller may see and change what is remembered of `owner`: of people and conversations of its key, or
+    /// with an admin's key of all.
+    pub fn may_remember(&self, owner: &Owner) -> bool {
+        self.admin
+            || match owner {
+                Owner::User(person) => self.own_user_id(person).is_some(),
+                Owner::Chat(chat) => match chat.place() {
+                    Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. } => {
+                        *key_name == self.name
+                    }
+                    _ => false,
+                },
+            }
     }
 }
 
@@ -101,6 +123,30 @@ mod tests {
             assert_eq!(name(wrong), None, "{wrong:?}");
         }
         assert!(caller(None, &keys).is_none());
+    }
+
+    #[test]
+    fn a_key_remembers_its_own_people_and_conversations() {
+        let app = Caller { name: "app".into(), admin: false };
+        let ops = Caller { name: "ops".into(), admin: true };
+        let chat = |key: &str| Owner::Chat(key.parse().unwrap());
+        let user = |person: &str| Owner::User(person.into());
+        for own in [user("app/ada"), user("app/a/b"), chat("http:chat:app:c1"), chat("web:room:app:r1")] {
+            assert!(app.may_remember(&own) && ops.may_remember(&own), "{own}");
+        }
+        for other in [
+            user("ada"),
+            user("app"),
+            user("app2/ada"),
+            user("telegram-42"),
+            chat("http:chat:app2:c1"),
+            chat("telegram:chat:42"),
+            chat("agent:annals:user:app%3Aada"),
+        ] {
+            assert!(!app.may_remember(&other) && ops.may_remember(&other), "{other}");
+        }
+        assert_eq!(app.own_user_id(&app.crossing_user_id("a/b")), Some("a/b"));
+        assert_eq!(ops.own_user_id("telegram-42"), Some("telegram-42"));
     }
 
     #[test]

@@ -6,9 +6,11 @@
 //! - `post.rs`: messages in, and waiting for their reply
 //! - `get.rs`: histories and contexts out
 //! - `segments.rs`: what was archived
+//! - `memory.rs`: what is remembered of people and groups: seen, corrected, deleted
 
 pub mod auth;
 mod get;
+mod memory;
 mod post;
 mod segments;
 
@@ -18,9 +20,10 @@ use annals_shared::clock::Clock;
 use annals_shared::config::{ApiKey, ViewConfig};
 use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
+use annals_shared::memory::MemoryError;
 use annals_shared::problem::Problem;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, get, post, put};
 use axum::{Json, Router};
 use serde_json::json;
 
@@ -55,6 +58,8 @@ pub fn router(http: Http) -> Router {
         .route("/v1/chats/{chat_id}/segments/{segment_id}", route(get(segments::one)))
         .route("/v1/chats/{chat_id}/reset", route(post(post::reset)))
         .route("/v1/chats/{chat_id}/compact", route(post(post::compact)))
+        .route("/v1/memory", route(get(memory::list)))
+        .route("/v1/memory/{id}", route(put(memory::correct).delete(memory::delete)))
         .fallback(async || Problem::not_found())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(Arc::new(http))
@@ -81,6 +86,7 @@ enum Failure {
     Problem(Problem),
     Ingress(IngressError),
     History(HistoryError),
+    Memory(MemoryError),
 }
 
 impl From<Problem> for Failure {
@@ -101,12 +107,19 @@ impl From<HistoryError> for Failure {
     }
 }
 
+impl From<MemoryError> for Failure {
+    fn from(error: MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}
+
 impl axum::response::IntoResponse for Failure {
     fn into_response(self) -> axum::response::Response {
         match self {
             Self::Problem(problem) => problem,
             Self::Ingress(error) => unavailable(&error),
             Self::History(error) => unavailable(&error),
+            Self::Memory(error) => memory::unavailable(&error),
         }
         .into_response()
     }

@@ -24,7 +24,7 @@ use crate::auth::Caller;
 use crate::{Failure, Http};
 
 /// The longest `userId`, in bytes.
-const MAX_USER_ID_BYTES: usize = 512;
+pub(crate) const MAX_USER_ID_BYTES: usize = 512;
 /// How far ahead of the clock a time may be. One further on would stand behind everything said until then.
 const MAX_AHEAD: Duration = Duration::from_hours(366 * 24);
 /// The longest that a request waits for its reply.
@@ -262,7 +262,7 @@ pub(crate) fn path(chat_id: Result<Path<String>, PathRejection>) -> Result<Strin
         .map_err(|_| Problem::bad_request("bad-chat-id", "The chat id is unusable", bad))
 }
 
-fn body_bytes(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Problem> {
+pub(crate) fn body_bytes(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Problem> {
     body.map_err(|_| Problem::too_large("1 MiB"))
 }
 
@@ -307,7 +307,7 @@ fn user_id(value: Option<Value>) -> Result<String, Problem> {
     }
 }
 
-fn bad_user(detail: String) -> Problem {
+pub(crate) fn bad_user(detail: String) -> Problem {
     Problem::bad_request("bad-user", "The userId is unusable", detail)
 }
 

@@ -59,8 +59,13 @@ impl Cursor {
         serde_json::from_slice(&json).map_err(|_| CursorError)
     }
 
+    /// The place of `key` in `chat`.
+    pub fn at(chat: &ChatKey, key: &SortKey) -> Self {
+        Self { chat: chat.clone(), key: key.clone() }
+    }
+
     fn of(record: &Record) -> Self {
-        Self { chat: record.chat.clone(), key: record.key.clone() }
+        Self::at(&record.chat, &record.key)
     }
 }
 
@@ -189,6 +194,12 @@ impl History {
             newest = moved_to;
         }
         Ok((newest, head))
+    }
+
+    /// The first name that the chat had, by which it stays known where its other names do not count. One read, and one
+    /// for each other name.
+    pub async fn first_name(&self, chat: &ChatKey) -> Result<ChatKey, HistoryError> {
+        Ok(self.names(chat).await?.pop().map_or_else(|| chat.clone(), |(name, _)| name))
     }
 
     /// Every name that the chat has had, the newest first, each with its head's [`Head::longest_segment`].

@@ -185,11 +185,20 @@ impl Table {
 
     /// The items of `span` in one partition, as of now, with every page followed.
     pub(crate) async fn query(&self, pk: &str, span: &Span) -> Result<Vec<Item>, TableError> {
+        self.query_as(pk, span, true).await
+    }
+
+    /// The same as of some moments ago, for half the price.
+    pub(crate) async fn query_eventually(&self, pk: &str, span: &Span) -> Result<Vec<Item>, TableError> {
+        self.query_as(pk, span, false).await
+    }
+
+    async fn query_as(&self, pk: &str, span: &Span, consistent: bool) -> Result<Vec<Item>, TableError> {
         let mut items = Vec::new();
         let mut next = None;
         loop {
             let left = span.limit.map(|limit| limit.saturating_sub(items.len()));
-            let (page, last) = self.query_once(pk, span, left, next).await?;
+            let (page, last) = self.query_once(pk, span, left, next, consistent).await?;
             items.extend(page);
             next = last;
             if next.is_none() || span.limit.is_some_and(|limit| items.len() >= limit) {
@@ -200,7 +209,7 @@ impl Table {
 
     /// The first items of `span`, at most 1 MB of them, and whether there may be more; one request.
     pub(crate) async fn query_page(&self, pk: &str, span: &Span) -> Result<(Vec<Item>, bool), TableError> {
-        let (items, last) = self.query_once(pk, span, span.limit, None).await?;
+        let (items, last) = self.query_once(pk, span, span.limit, None, true).await?;
         Ok((items, last.is_some()))
     }
 
@@ -210,6 +219,7 @@ impl Table {
         span: &Span,
         limit: Option<usize>,
         start: Option<Item>,
+        consistent: bool,
     ) -> Result<(Vec<Item>, Option<Item>), TableError> {
         let output = self
             .client
@@ -222,7 +232,7 @@ impl Table {
             .scan_index_forward(!span.newest_first)
             .set_limit(limit.and_then(|limit| i32::try_from(limit).ok()))
             .set_exclusive_start_key(start)
-            .consistent_read(true)
+            .consistent_read(consistent)
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
             .await

@@ -1,0 +1,65 @@
+//! `memory list`, `memory set` and `memory forget`: what is remembered, for people.
+
+use std::io::Write;
+
+use annals_shared::memory::{Correction, Deleted, EntryId, Kept, Memory, Owner};
+use anyhow::{Context, bail};
+
+use crate::show::{indented, time};
+
+/// Prints what `owner` has, in order of creation.
+pub async fn list(memory: &Memory, owner: &Owner, out: &mut impl Write) -> anyhow::Result<()> {
+    let entries = memory.list(owner).await?;
+    if entries.is_empty() {
+        writeln!(out, "Nothing is remembered of {}.", plain(owner))?;
+    }
+    for kept in &entries {
+        print(kept, out)?;
+    }
+    Ok(())
+}
+
+/// Puts `text`, which may be a whole Markdown document, in the place of an entry's.
+pub async fn set(memory: &Memory, id: &str, text: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    let correction = Correction::of_markdown(text)?;
+    match memory.correct(&entry_id(id)?, &correction).await? {
+        Some(kept) => print(&kept, out),
+        None => bail!(NO_ENTRY),
+    }
+}
+
+/// Deletes an entry.
+pub async fn forget(memory: &Memory, id: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    match memory.delete(&entry_id(id)?).await? {
+        Deleted::Now => Ok(writeln!(out, "Forgotten.")?),
+        Deleted::Before => Ok(writeln!(out, "It was forgotten before.")?),
+        Deleted::Unknown => bail!(NO_ENTRY),
+    }
+}
+
+const NO_ENTRY: &str = "there is no such entry; `memory list` shows each entry's id";
+
+fn entry_id(id: &str) -> anyhow::Result<EntryId> {
+    id.parse().context(NO_ENTRY)
+}
+
+fn print(kept: &Kept, out: &mut impl Write) -> anyhow::Result<()> {
+    let entry = &kept.entry;
+    writeln!(out, "{}. {}  {}  {}", kept.number, entry.kind, time(entry.created), kept.id())?;
+    writeln!(out, "{}", indented(&entry.text))?;
+    if let Some(source) = &entry.source {
+        let from = format!("from {}, messages {} to {}", source.chat, source.from_id, source.to_id);
+        writeln!(out, "{}", indented(&from))?;
+    }
+    if let Some(updated) = entry.updated {
+        writeln!(out, "    corrected {}", time(updated))?;
+    }
+    Ok(())
+}
+
+fn plain(owner: &Owner) -> String {
+    match owner {
+        Owner::User(person) => indented(person).trim_start().to_owned(),
+        Owner::Chat(chat) => chat.to_string(),
+    }
+}

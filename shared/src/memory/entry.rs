@@ -1,0 +1,422 @@
+//! An entry of memory as a Markdown document with front matter: [`Entry`].
+//!
+//! ```text
+//! ---
+//! type: preference
+//! scope: user
+//! person: "telegram-42"
+//! session: "telegram-5b1f0c9a2d3e4f5061728394-1763765920000"
+//! source: {"chat":"telegram:chat:42","fromId":"7","toId":"12","from":"1763765920000#…07","to":"1763766220000#…12"}
+//! created: 2025-11-21T22:58:40.000Z
+//! updated: 2025-11-23T08:00:00.000Z
+//! ---
+//!
+//! Wants temperatures in Celsius.
+//! ```
+//!
+//! Of a group: `scope: chat` and `chat: "<ChatKey>"` in place of `person`. `updated` only where it was corrected. Keys
+//! that are not known are passed over.
+//!
+//! The front matter is YAML that any reader of such documents takes: a fixed set of lines whose values are plain words
+//! or JSON, which YAML includes. So no YAML library is needed to write it, and none that reads all of YAML to read it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::owner::Owner;
+use crate::chat_key::ChatKey;
+use crate::record::Record;
+use crate::sort_key::{MessageId, SortKey, Timestamp};
+
+/// The longest text of an entry that a person gives, in characters.
+pub const MAX_TEXT_CHARS: usize = 4000;
+
+/// One thing worth keeping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What sort of thing.
+    pub kind: EntryKind,
+    /// Whose.
+    pub owner: Owner,
+    /// What it was found in.
+    pub source: Option<Source>,
+    /// When it was first stored.
+    pub created: Timestamp,
+    /// When a person last corrected it.
+    pub updated: Option<Timestamp>,
+    /// The thing itself, as [`clean`] leaves it; Markdown.
+    pub text: String,
+}
+
+/// The `type` of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryKind {
+    /// What is so.
+    Fact,
+    /// How somebody wants things.
+    Preference,
+    /// What was decided.
+    Decision,
+    /// What is still to be done.
+    Task,
+    /// Anything else.
+    Note,
+}
+
+impl EntryKind {
+    /// Every type.
+    pub const ALL: [Self; 5] = [Self::Fact, Self::Preference, Self::Decision, Self::Task, Self::Note];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fact => "fact",
+            Self::Preference => "preference",
+            Self::Decision => "decision",
+            Self::Task => "task",
+            Self::Note => "note",
+        }
+    }
+
+    /// The type with this name, in any case.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name.trim()))
+    }
+}
+
+impl fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The stretch of a History that an entry was found in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// Which Session: `<SessionId of the ChatKey>-<time of its first message, epoch milliseconds>`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub session: String,
+    /// The chat.
+    pub chat: ChatKey,
+    /// The id of the first message.
+    pub from_id: MessageId,
+    /// The id of the last message.
+    pub to_id: MessageId,
+    /// Where the first message stands.
+    pub from: SortKey,
+    /// Where the last message stands.
+    pub to: SortKey,
+}
+
+impl Source {
+    /// The whole of a Session, from its first record to its last, in order; `None` where there are none.
+    pub fn of_session(records: &[Record]) -> Option<Self> {
+        let (first, last) = (records.first()?, records.last()?);
+        Some(Self {
+            session: Self::session_id(&first.chat, first.ts),
+            chat: first.chat.clone(),
+            from_id: first.message_id.clone(),
+            to_id: last.message_id.clone(),
+            from: first.key.clone(),
+            to: last.key.clone(),
+        })
+    }
+
+    /// The id of the Session of `chat` that starts at `start`.
+    pub fn session_id(chat: &ChatKey, start: Timestamp) -> String {
+        format!("{}-{start}", chat.session_id())
+    }
+}
+
+/// A document is no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// It does not start with front matter between two lines of `---`.
+    #[error("the document does not start with front matter between two lines of '---'")]
+    NoFrontMatter,
+    /// A line of the front matter that must be there is missing, or is not what it should be.
+    #[error("the front matter has no usable '{0}'")]
+    Field(&'static str),
+}
+
+impl Entry {
+    /// The entry as a document; [`Entry::parse`] reads it back.
+    pub fn render(&self) -> String {
+        let mut lines = vec![format!("type: {}", self.kind)];
+        match &self.owner {
+            Owner::User(person) => {
+                lines.extend(["scope: user".to_owned(), format!("person: {}", quoted(person))]);
+            }
+            Owner::Chat(chat) => {
+                lines.extend(["scope: chat".to_owned(), format!("chat: {}", quoted(&chat.to_string()))]);
+            }
+        }
+        if let Some(source) = &self.source {
+            lines.push(format!("session: {}", quoted(&source.session)));
+            let place = Source { session: String::new(), ..source.clone() };
+            // A struct of strings is always JSON.
+            lines.push(format!("source: {}", serde_json::to_string(&place).unwrap_or_default()));
+        }
+        lines.push(format!("created: {}", self.created.rfc3339()));
+        lines.extend(self.updated.map(|updated| format!("updated: {}", updated.rfc3339())));
+        format!("---\n{}\n---\n\n{}\n", lines.join("\n"), self.text)
+    }
+
+    /// The entry that `document` is.
+    pub fn parse(document: &str) -> Result<Self, EntryError> {
+        let (front_matter, text) = split(document).and_then(Result::ok).ok_or(EntryError::NoFrontMatter)?;
+        let value = |key: &str| front_matter.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        let time = |key: &str| value(key).and_then(|value| Timestamp::parse_rfc3339(value));
+        let owner = match value("scope").map(String::as_str) {
+            Some("user") => value("person").map(|person| Owner::User(person.clone())),
+            Some("chat") => value("chat").and_then(|chat| chat.parse().ok()).map(Owner::Chat),
+            _ => return Err(EntryError::Field("scope")),
+        };
+        let source = value("source").and_then(|json| serde_json::from_str::<Source>(json).ok());
+        let session = value("session").cloned().unwrap_or_default();
+        Ok(Self {
+            kind: value("type").and_then(|name| EntryKind::named(name)).unwrap_or(EntryKind::Note),
+            owner: owner.ok_or(EntryError::Field("person or chat"))?,
+            source: source.map(|source| Source { session, ..source }),
+            created: time("created").ok_or(EntryError::Field("created"))?,
+            updated: time("updated"),
+            text,
+        })
+    }
+}
+
+/// What a person puts in the place of an entry's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Correction {
+    /// The text, clean, of 1 to [`MAX_TEXT_CHARS`] characters.
+    text: String,
+    /// The type; as it was where `None`.
+    kind: Option<EntryKind>,
+}
+
+/// A text cannot stand in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CorrectionError {
+    /// It says nothing.
+    #[error("the text is blank; to forget an entry, delete it")]
+    Blank,
+    /// It is longer than [`MAX_TEXT_CHARS`].
+    #[error("{0} characters are more than {MAX_TEXT_CHARS}")]
+    TooLong(usize),
+    /// The front matter starts with `---` and does not end.
+    #[error("the front matter does not end with a line of '---'")]
+    OpenFrontMatter,
+    /// The front matter's `type` is none.
+    #[error("the type must be fact, preference, decision, task or note")]
+    UnknownType,
+}
+
+impl Correction {
+    /// Another text for the same entry.
+    pub fn of_text(text: &str) -> Result<Self, CorrectionError> {
+        let text = clean(text);
+        match text.chars().count() {
+            0 => Err(CorrectionError::Blank),
+            chars if chars > MAX_TEXT_CHARS => Err(CorrectionError::TooLong(chars)),
+            _ => Ok(Self { text, kind: None }),
+        }
+    }
+
+    /// The text of a document, and its `type` where it has one. Whose entry it is, where it comes from and when it was
+    /// made is not for a correction to say, so that the rest of the front matter is passed over.
+    pub fn of_markdown(document: &str) -> Result<Self, CorrectionError> {
+        let Some(parts) = split(document) else { return Self::of_text(document) };
+        let (front_matter, text) = parts?;
+        let kind = front_matter.iter().find(|(name, _)| name == "type").map(|(_, name)| name);
+        let kind = kind.map(|name| EntryKind::named(name).ok_or(CorrectionError::UnknownType)).transpose()?;
+        Ok(Self { kind, ..Self::of_text(&text)? })
+    }
+
+    /// `entry`, corrected at `now`.
+    pub(super) fn apply(&self, entry: &Entry, now: Timestamp) -> Entry {
+        Entry {
+            kind: self.kind.unwrap_or(entry.kind),
+            text: self.text.clone(),
+            updated: Some(now),
+            ..entry.clone()
+        }
+    }
+}
+
+/// `text` without white space around it and without control characters other than line breaks and tabs.
+pub fn clean(text: &str) -> String {
+    let kept: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    kept.trim().to_owned()
+}
+
+type FrontMatter = Vec<(String, String)>;
+
+/// The lines of the front matter and the text behind it; `None` where there is no front matter, an error where it does
+/// not end.
+fn split(document: &str) -> Option<Result<(FrontMatter, String), CorrectionError>> {
+    let document = document.trim_start_matches('\u{FEFF}').trim_start();
+    let mut lines = document.split_inclusive('\n');
+    if lines.next()?.trim_end() != "---" {
+        return None;
+    }
+    let mut front_matter = FrontMatter::new();
+    while let Some(line) = lines.next() {
+        if line.trim_end() == "---" {
+            return Some(Ok((front_matter, clean(&lines.collect::<String>()))));
+        }
+        if let Some((key, value)) = line.split_once(':') {
+            front_matter.push((key.trim().to_owned(), unquoted(value.trim())));
+        }
+    }
+    Some(Err(CorrectionError::OpenFrontMatter))
+}
+
+/// As a JSON string, which is a YAML string too.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn unquoted(value: &str) -> String {
+    serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
+}
+
+impl FromStr for Entry {
+    type Err = EntryError;
+
+    fn from_str(document: &str) -> Result<Self, EntryError> {
+        Self::parse(document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn source() -> Source {
+        let chat = ChatKey::telegram(42, None);
+        let key =
+            |ms, id| SortKey::message(Timestamp::from_millis(ms).unwrap(), &MessageId::new(id).unwrap());
+        Source {
+            session: Source::session_id(&chat, Timestamp::from_millis(1_763_765_920_000).unwrap()),
+            chat,
+            from_id: MessageId::new("7").unwrap(),
+            to_id: MessageId::new("om_\"12\"").unwrap(),
+            from: key(1_763_765_920_000, "7"),
+            to: key(1_763_766_220_000, "om_\"12\""),
+        }
+    }
+
+    fn entry() -> Entry {
+        Entry {
+            kind: EntryKind::Preference,
+            owner: Owner::User("telegram-42".into()),
+            source: Some(source()),
+            created: Timestamp::from_millis(1_763_765_920_000).unwrap(),
+            updated: None,
+            text: "Wants temperatures in Celsius.".into(),
+        }
+    }
+
+    #[test]
+    fn an_entry_is_a_document_that_people_can_read() {
+        let session = source().session;
+        let wanted = format!(
+            "---\ntype: preference\nscope: user\nperson: \"telegram-42\"\nsession: \"{session}\"\n\
+             source: {{\"chat\":\"telegram:chat:42\",\"fromId\":\"7\",\"toId\":\"om_\\\"12\\\"\",\
+             \"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763766220000#om_%2212%22\"}}\n\
+             created: 2025-11-21T22:58:40.000Z\n---\n\nWants temperatures in Celsius.\n"
+        );
+        assert_eq!(entry().render(), wanted);
+        assert_eq!(Entry::parse(&wanted), Ok(entry()));
+    }
+
+    #[test]
+    fn what_is_not_known_is_passed_over_and_what_must_be_there_is_asked_for() {
+        let document = entry().render();
+        let more = document.replacen("---\n", "---\nmood: sunny\n# a comment\ntags: [a, b]\n", 1);
+        assert_eq!(Entry::parse(&more.replace('\n', "\r\n")), Ok(entry()));
+        let other = document.replace("type: preference", "type: haiku");
+        assert_eq!(Entry::parse(&other).unwrap().kind, EntryKind::Note);
+        let without = |line: &str| {
+            let kept: Vec<_> = document.lines().filter(|l| !l.starts_with(line)).collect();
+            Entry::parse(&kept.join("\n"))
+        };
+        assert_eq!(without("scope"), Err(EntryError::Field("scope")));
+        assert_eq!(without("person"), Err(EntryError::Field("person or chat")));
+        assert_eq!(without("created"), Err(EntryError::Field("created")));
+        assert_eq!(without("source").unwrap().source, None);
+        assert_eq!(Entry::parse("no front matter"), Err(EntryError::NoFrontMatter));
+        assert_eq!(Entry::parse("---\ntype: fact"), Err(EntryError::NoFrontMatter));
+    }
+
+    #[test]
+    fn a_correction_changes_text_and_type_and_nothing_else() {
+        let now = Timestamp::from_millis(1_763_800_000_000).unwrap();
+        let corrected =
+            Correction::of_markdown("---\ntype: fact\nscope: chat\nperson: \"bo\"\n---\nLikes kelvin.\n")
+                .unwrap();
+        assert_eq!(
+            corrected.apply(&entry(), now),
+            Entry { kind: EntryKind::Fact, updated: Some(now), text: "Likes kelvin.".into(), ..entry() }
+        );
+        let plain = Correction::of_markdown("Likes *kelvin*.").unwrap().apply(&entry(), now);
+        assert_eq!((plain.kind, plain.text.as_str()), (EntryKind::Preference, "Likes *kelvin*."));
+        let longest = "é".repeat(MAX_TEXT_CHARS);
+        assert!(Correction::of_text(&longest).is_ok());
+        for (text, error) in [
+            ("", CorrectionError::Blank),
+            (" \n\u{0}", CorrectionError::Blank),
+            ("---\ntype: fact\n---\n", CorrectionError::Blank),
+            ("---\ntype: fact\nno end", CorrectionError::OpenFrontMatter),
+            ("---\ntype: haiku\n---\nx", CorrectionError::UnknownType),
+            (&format!("{longest}x"), CorrectionError::TooLong(MAX_TEXT_CHARS + 1)),
+        ] {
+            assert_eq!(Correction::of_markdown(text), Err(error), "{text:?}");
+        }
+    }
+
+    fn owners() -> impl Strategy<Value = Owner> {
+        prop_oneof![
+            ".{1,20}".prop_map(Owner::User),
+            "[^\\p{Cc}]{1,20}".prop_map(|id| Owner::Chat(ChatKey::http("app", &id).unwrap())),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_entry_reads_back_as_it_was_written(
+            kind in prop::sample::select(EntryKind::ALL.to_vec()),
+            owner in owners(),
+            has_source in any::<bool>(),
+            session in ".{0,10}",
+            created in 0..=9_999_999_999_999_i64,
+            updated in prop::option::of(0..=9_999_999_999_999_i64),
+            text in "([^\\p{Cc}]|\n|\t|---\n|type: fact\n){0,60}",
+        ) {
+            let entry = Entry {
+                kind,
+                owner,
+                source: has_source.then(|| Source { session, ..source() }),
+                created: Timestamp::from_millis(created).unwrap(),
+                updated: updated.and_then(Timestamp::from_millis),
+                text: clean(&text),
+            };
+            prop_assert_eq!(Entry::parse(&entry.render()), Ok(entry));
+        }
+
+        #[test]
+        fn no_document_is_too_strange_to_read(document in "(---\n|[a-z\"{}:# ]|\n|\\PC|\u{0}){0,80}") {
+            let _ = Entry::parse(&document);
+            if let Ok(correction) = Correction::of_markdown(&document) {
+                prop_assert!(!correction.text.is_empty());
+            }
+        }
+    }
+}

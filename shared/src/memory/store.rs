@@ -1,0 +1,461 @@
+//! Entries in DynamoDB: [`Memory`]. They lie in the table of the histories, in partitions of their own:
+//!
+//! ```json
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000003", "markdown": "---\ntype: preference\n…", "position": 2,
+//!  "capture": "!capture#telegram-5b1f0c9a2d3e4f5061728394#1763766220000#00000000000000000012"}
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000002", "deletedAt": 1763800000000, "position": 1, "capture": "…"}
+//! {"pk": "memory:user:telegram-42", "sk": "!capture#telegram-5b1f0c9a2d3e4f5061728394#1763766220000#00000000000000000012",
+//!  "first": 1, "createdAt": 1763766300000, "origin": "{\"chat\":…}", "findings": "[{\"type\":\"fact\",\"text\":…}]"}
+//! ```
+//!
+//! Entries are numbered from 1, without gaps, in order of creation. A deleted one leaves its number, and no text, so a
+//! number never comes to mean another entry. Nothing here expires.
+//!
+//! # Capturing a Session
+//!
+//! 1. The whole of what was found is put, create-only, as one item: `!capture#<SessionId>#<key of the Session's end>`, with
+//!    the first number that was free before. Of two answers of a model to the same Session, one wins here.
+//! 2. Each finding is put, create-only, at the first free number from `first` on. Whoever repeats this, later or at once,
+//!    meets those that are there, also deleted ones: `capture` and `position` say what each is. As no number is left out,
+//!    none is passed by.
+//! 3. The item of step 1 gives up its findings, so that no text outlives the deletion of its entry.
+//!
+//! A crash between any two of these is completed by the next [`capture`](Memory::capture) or
+//! [`has_captured`](Memory::has_captured).
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_sdk_dynamodb::Client;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::capture::Finding;
+use super::entry::{Correction, Entry, Source};
+use super::owner::Owner;
+use super::section::{fitting, section};
+use crate::chat_key::ChatKey;
+use crate::clock::Clock;
+use crate::history::item::{integer, text};
+use crate::history::table::{Item, Span, Table, Update, Written, number, string};
+use crate::history::{History, TableError};
+use crate::ranking::rank;
+use crate::sort_key::Timestamp;
+
+/// How many of an owner's newest entries are looked through for what fits a message: so the cost of a turn has a bound,
+/// however long somebody has been known.
+pub const MAX_RECALLED_FROM: usize = 200;
+
+/// How often one write looks again when others write beside it: a correction of the same entry, an entry that takes the
+/// number meant for this one.
+const MAX_ATTEMPTS: u32 = 100;
+
+/// The entries of everybody.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    table: Table,
+    clock: Clock,
+}
+
+/// An entry as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its place in order of creation among all that its owner ever had, from 1.
+    pub number: u32,
+    /// The entry.
+    pub entry: Entry,
+}
+
+impl Kept {
+    /// What it is called by outside.
+    pub fn id(&self) -> EntryId {
+        EntryId { owner: self.entry.owner.clone(), number: self.number }
+    }
+}
+
+/// The id of an entry. Written, it is opaque and fit for a URL; it holds the owner, so that whoever is given one can tell
+/// whose entry it is before looking it up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EntryId {
+    /// Whose.
+    pub owner: Owner,
+    /// See [`Kept::number`].
+    pub number: u32,
+}
+
+/// The text is no id that this program gave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the id of an entry")]
+pub struct EntryIdError;
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&URL_SAFE_NO_PAD.encode(format!("{}#{}", self.owner, self.number)))
+    }
+}
+
+impl FromStr for EntryId {
+    type Err = EntryIdError;
+
+    fn from_str(id: &str) -> Result<Self, EntryIdError> {
+        let bytes = URL_SAFE_NO_PAD.decode(id).map_err(|_| EntryIdError)?;
+        let plain = String::from_utf8(bytes).map_err(|_| EntryIdError)?;
+        let (owner, number) = plain.rsplit_once('#').ok_or(EntryIdError)?;
+        let owner = match owner.split_once(':') {
+            Some(("user", person)) if !person.is_empty() => Owner::User(person.to_owned()),
+            Some(("chat", chat)) => Owner::Chat(chat.parse::<ChatKey>().map_err(|_| EntryIdError)?),
+            _ => return Err(EntryIdError),
+        };
+        let known = Self { owner, number: number.parse().map_err(|_| EntryIdError)? };
+        // Only as it is written, so that an entry has one id.
+        if known.to_string() == id { Ok(known) } else { Err(EntryIdError) }
+    }
+}
+
+/// What a capture did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Captured {
+    /// The Session's findings are stored now: this many.
+    Stored(usize),
+    /// The Session was captured before, maybe with other findings; those stand, and are all stored now.
+    Before,
+}
+
+/// What a deletion met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// The entry, which is gone now.
+    Now,
+    /// The place of one that was deleted before.
+    Before,
+    /// Nothing: no entry ever had this id.
+    Unknown,
+}
+
+/// Memory could not be read or written. What was stored before stays stored.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// Findings could not be written as, or read from, JSON.
+    #[error("the findings of a session are no JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// So many writers were at the same owner at once that no entry could be stored.
+    #[error("too many writers changed one memory at once; try again")]
+    Contended,
+}
+
+impl Memory {
+    /// The entries in `table`.
+    pub fn new(dynamodb: Client, table: String, clock: Clock) -> Self {
+        Self { table: Table::new(dynamodb, table), clock }
+    }
+
+    /// The entries in the table of `history`, counted by its meter.
+    pub fn beside(history: &History) -> Self {
+        Self { table: history.table().clone(), clock: history.clock().clone() }
+    }
+
+    /// What fits `query` best of what is known of `owner`, as a section for the system part of at most `token_budget`
+    /// tokens; `None` where nothing is known, or fits. One query, eventually consistent.
+    pub async fn recall_section(
+        &self,
+        owner: &Owner,
+        query: &str,
+        token_budget: u32,
+    ) -> Result<Option<String>, MemoryError> {
+        Ok(section(&self.recall(owner, query, token_budget).await?))
+    }
+
+    /// The entries of [`recall_section`](Memory::recall_section): those that share words with `query` first, the best
+    /// first; behind them the others, the newest first; as many as fit. Entries older than the newest
+    /// [`MAX_RECALLED_FROM`] are not looked at.
+    pub async fn recall(
+        &self,
+        owner: &Owner,
+        query: &str,
+        token_budget: u32,
+    ) -> Result<Vec<Kept>, MemoryError> {
+        let span = Span { newest_first: true, limit: Some(MAX_RECALLED_FROM), ..entries() };
+        let items = self.table.query_eventually(&owner.partition(), &span).await?;
+        let newest_first: Vec<Kept> = items.iter().filter_map(|item| kept(owner, item)).collect();
+        if newest_first.is_empty() {
+            return Ok(newest_first);
+        }
+        let texts: Vec<&str> = newest_first.iter().map(|kept| kept.entry.text.as_str()).collect();
+        let best = rank(query, &texts, texts.len());
+        let mut left: Vec<Option<Kept>> = newest_first.into_iter().map(Some).collect();
+        let mut ranked: Vec<Kept> = best.iter().filter_map(|scored| left[scored.index].take()).collect();
+        ranked.extend(left.into_iter().flatten());
+        Ok(fitting(ranked, token_budget))
+    }
+
+    /// What `owner` has, in order of creation, without what was deleted.
+    pub async fn list(&self, owner: &Owner) -> Result<Vec<Kept>, MemoryError> {
+        let items = self.table.query(&owner.partition(), &entries()).await?;
+        Ok(items.iter().filter_map(|item| kept(owner, item)).collect())
+    }
+
+    /// One entry; `None` where there is none, or none any more.
+    pub async fn get(&self, id: &EntryId) -> Result<Option<Kept>, MemoryError> {
+        let item = self.table.get(&id.owner.partition(), &entry_key(id.number)).await?;
+        Ok(item.and_then(|item| kept(&id.owner, &item)))
+    }
+
+    /// Corrects an entry; answers with it, or with `None` where there is none. One read and one write.
+    pub async fn correct(&self, id: &EntryId, correction: &Correction) -> Result<Option<Kept>, MemoryError> {
+        let (pk, sk) = (id.owner.partition(), entry_key(id.number));
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(None) };
+            let Some(Kept { number, entry }) = kept(&id.owner, &item) else { return Ok(None) };
+            let entry = correction.apply(&entry, self.clock.now());
+            let update = Update {
+                expression: "SET markdown = :new".into(),
+                condition: Some("markdown = :old"),
+                values: vec![
+                    (":new", string(entry.render())),
+                    (":old", string(text(&item, "markdown").unwrap_or_default())),
+                ],
+            };
+            if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
+                return Ok(Some(Kept { number, entry }));
+            }
+        }
+        Err(MemoryError::Contended)
+    }
+
+    /// Deletes an entry: its text is gone, its number is not given again. Safe to repeat. One write.
+    pub async fn delete(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
+        let update = Update {
+            expression: "SET deletedAt = :now REMOVE markdown".into(),
+            condition: Some("attribute_exists(markdown)"),
+            values: vec![(":now", number(self.clock.now()))],
+        };
+        let (pk, sk) = (id.owner.partition(), entry_key(id.number));
+        Ok(match self.table.update(&pk, &sk, update).await? {
+            Written::Done(_) => Deleted::Now,
+            Written::Refused(item) if item.is_empty() => Deleted::Unknown,
+            Written::Refused(_) => Deleted::Before,
+        })
+    }
+
+    /// Whether the Session that ends where `source` does was captured; a capture that a crash cut short is completed
+    /// first. One read, where none was.
+    pub async fn has_captured(&self, owner: &Owner, source: &Source) -> Result<bool, MemoryError> {
+        let Some(item) = self.table.get(&owner.partition(), &capture_key(source)).await? else {
+            return Ok(false);
+        };
+        self.resume(owner, &item).await?;
+        Ok(true)
+    }
+
+    /// Stores what was found in a Session, once: see the module's documentation for the steps. No findings are a capture
+    /// too. Safe to repeat after any failure, also with other findings: the first ones stand.
+    ///
+    /// Costs half a read unit, and n + 2 writes for n findings; 1 write where there are none.
+    pub async fn capture(
+        &self,
+        owner: &Owner,
+        source: &Source,
+        findings: &[Finding],
+    ) -> Result<Captured, MemoryError> {
+        let newest = Span { newest_first: true, limit: Some(1), ..entries() };
+        let newest = match findings {
+            [] => Vec::new(),
+            // A number that is too low costs a refused put, and nothing else.
+            _ => self.table.query_eventually(&owner.partition(), &newest).await?,
+        };
+        let capture = Capture {
+            key: capture_key(source),
+            first: newest.first().and_then(number_of).unwrap_or(0).saturating_add(1),
+            created: self.clock.now(),
+            source: source.clone(),
+            findings: findings.to_vec(),
+        };
+        match self.table.put_new(capture.item(owner)?).await? {
+            Written::Done(_) => {
+                if !findings.is_empty() {
+                    let all = (0..findings.len()).collect();
+                    self.complete(owner, &capture, all, capture.first).await?;
+                }
+                Ok(Captured::Stored(findings.len()))
+            }
+            Written::Refused(existing) => {
+                self.resume(owner, &existing).await?;
+                Ok(Captured::Before)
+            }
+        }
+    }
+
+    /// Completes the capture that `item` is, where it is not complete.
+    async fn resume(&self, owner: &Owner, item: &Item) -> Result<(), MemoryError> {
+        let Some(capture) = Capture::open(item)? else { return Ok(()) };
+        // Other Sessions' entries may have come behind it meanwhile, so that its own are looked for and not walked to.
+        let span = Span { from: entry_key(capture.first), ..entries() };
+        let since = self.table.query(&owner.partition(), &span).await?;
+        let missing = (0..capture.findings.len())
+            .filter(|position| !since.iter().any(|item| is_at(item, &capture.key, *position)))
+            .collect();
+        let free = since.last().and_then(number_of).map_or(capture.first, |last| last.saturating_add(1));
+        self.complete(owner, &capture, missing, free).await
+    }
+
+    /// Steps 2 and 3: puts what stands at the positions `missing` at the numbers from `at` on, before which none of it
+    /// is.
+    async fn complete(
+        &self,
+        owner: &Owner,
+        capture: &Capture,
+        missing: Vec<usize>,
+        mut at: u32,
+    ) -> Result<(), MemoryError> {
+        for position in missing {
+            let mut attempts = 0..MAX_ATTEMPTS;
+            loop {
+                attempts.next().ok_or(MemoryError::Contended)?;
+                let item = capture.entry_item(owner, position, at);
+                at += 1;
+                match self.table.put_new(item).await? {
+                    Written::Done(_) => break,
+                    Written::Refused(existing) if is_at(&existing, &capture.key, position) => break,
+                    // Another Session's.
+                    Written::Refused(_) => {}
+                }
+            }
+        }
+        let update = Update {
+            expression: "REMOVE findings, origin".into(),
+            condition: Some("attribute_exists(findings)"),
+            ..Update::default()
+        };
+        self.table.update(&owner.partition(), &capture.key, update).await?;
+        Ok(())
+    }
+}
+
+/// What was found in one Session, on its way into entries.
+struct Capture {
+    key: String,
+    first: u32,
+    created: Timestamp,
+    source: Source,
+    findings: Vec<Finding>,
+}
+
+impl Capture {
+    fn item(&self, owner: &Owner) -> Result<Item, MemoryError> {
+        let mut item = Item::new();
+        item.insert("pk".into(), string(owner.partition()));
+        item.insert("sk".into(), string(&self.key));
+        item.insert("createdAt".into(), number(self.created));
+        if !self.findings.is_empty() {
+            item.insert("first".into(), number(self.first));
+            item.insert("origin".into(), string(serde_json::to_string(&self.source)?));
+            item.insert("findings".into(), string(serde_json::to_string(&self.findings)?));
+        }
+        Ok(item)
+    }
+
+    /// The finding at `position` as the entry with this number.
+    fn entry_item(&self, owner: &Owner, position: usize, at: u32) -> Item {
+        let finding = &self.findings[position];
+        let entry = Entry {
+            kind: finding.kind,
+            owner: owner.clone(),
+            source: Some(self.source.clone()),
+            created: self.created,
+            updated: None,
+            text: finding.text.clone(),
+        };
+        let mut item = Item::new();
+        item.insert("pk".into(), string(owner.partition()));
+        item.insert("sk".into(), string(entry_key(at)));
+        item.insert("markdown".into(), string(entry.render()));
+        item.insert("capture".into(), string(&self.key));
+        item.insert("position".into(), number(position));
+        item
+    }
+
+    /// The capture of `item`; `None` where it is complete.
+    fn open(item: &Item) -> Result<Option<Self>, MemoryError> {
+        let (Some(key), Some(source), Some(findings)) =
+            (text(item, "sk"), text(item, "origin"), text(item, "findings"))
+        else {
+            return Ok(None);
+        };
+        let time = integer(item, "createdAt").and_then(Timestamp::from_millis);
+        Ok(Some(Self {
+            key: key.to_owned(),
+            first: integer(item, "first").and_then(|first| u32::try_from(first).ok()).unwrap_or(1),
+            created: time.unwrap_or(Timestamp::MIN),
+            source: serde_json::from_str(source)?,
+            findings: serde_json::from_str(findings)?,
+        }))
+    }
+}
+
+/// All entries of an owner, in order.
+fn entries() -> Span {
+    Span { from: "entry#".into(), to: "entry#:".into(), newest_first: false, limit: None }
+}
+
+/// Ten digits: the most that a `u32` has.
+fn entry_key(number: u32) -> String {
+    format!("entry#{number:010}")
+}
+
+fn number_of(item: &Item) -> Option<u32> {
+    text(item, "sk")?.strip_prefix("entry#")?.parse().ok()
+}
+
+fn capture_key(source: &Source) -> String {
+    format!("!capture#{}#{}", source.chat.session_id(), source.to)
+}
+
+fn is_at(item: &Item, capture: &str, position: usize) -> bool {
+    text(item, "capture") == Some(capture) && integer(item, "position") == i64::try_from(position).ok()
+}
+
+/// The entry of `item`, if it is none that was deleted.
+fn kept(owner: &Owner, item: &Item) -> Option<Kept> {
+    let (number, document) = (number_of(item)?, text(item, "markdown")?);
+    match Entry::parse(document) {
+        // Whose it is, the partition says.
+        Ok(entry) => Some(Kept { number, entry: Entry { owner: owner.clone(), ..entry } }),
+        Err(error) => {
+            tracing::error!(number, %error, "an entry of memory is unreadable");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn anything_but_an_id_as_it_is_written_is_none() {
+        let encode = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        for bad in ["", "!", "x", "ada", &encode("user:#1"), &encode("user:ada"), &encode("user:ada#01")] {
+            assert_eq!(bad.parse::<EntryId>(), Err(EntryIdError), "{bad}");
+        }
+        for bad in ["ada#1", "chat:telegram:42#1", "user:ada#x", "user:ada#-1", "group:ada#1"] {
+            assert_eq!(encode(bad).parse::<EntryId>(), Err(EntryIdError), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_reads_back_and_is_fit_for_a_url(person in ".{1,20}", chat in "[^\\p{Cc}]{1,20}", number: u32) {
+            for owner in [Owner::User(person), Owner::Chat(ChatKey::http("app", &chat).unwrap())] {
+                let id = EntryId { owner, number };
+                let written = id.to_string();
+                prop_assert!(written.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
+                prop_assert_eq!(written.parse::<EntryId>(), Ok(id));
+            }
+        }
+    }
+}
