@@ -15,7 +15,7 @@
 //!
 //! The outside systems, one module each:
 //!
-//! - [`history`]: records in DynamoDB, large bodies in S3
+//! - [`history`]: records in DynamoDB, large bodies and archived segments in S3
 //! - [`queue`]: turns in SQS, or in the local program's own queue
 //! - [`model`]: language models
 //! - [`channel`]: one module per platform: wire types, verify, parse, send
