@@ -112,6 +112,7 @@ impl Program {
             history: history.clone(),
             model: model.clone(),
             view: config.agent.view,
+            groups_remember: config.agent.memory.groups,
             agent_id: config.agent.agent_id.clone(),
         };
         let compactor = Compactor::new(history.clone(), upkeep);
@@ -120,6 +121,7 @@ impl Program {
             model,
             deliverer,
             surroundings,
+            groups_remember: config.agent.memory.groups,
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
@@ -147,6 +149,7 @@ impl Program {
             ingress,
             keys: config.api_keys,
             view: config.agent.view,
+            groups_remember: config.agent.memory.groups,
             system_prompt: config.agent.system_prompt,
             new_id: random_id,
             clock,

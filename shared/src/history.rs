@@ -1,4 +1,4 @@
-//! One durable history per chat: append-only records in DynamoDB, large bodies in S3.
+//! One durable history per chat: append-only records in DynamoDB, large bodies and archived segments in S3.
 //!
 //! A chat is a partition. Its records have sort keys that start with a digit ([`SortKey`]); beside them stand items
 //! that never look like messages, because `!` sorts below every digit and no read of records reaches them:

@@ -17,7 +17,7 @@
 //!
 //! The outside systems, one module each:
 //!
-//! - [`history`]: records in DynamoDB, large bodies in S3
+//! - [`history`]: records in DynamoDB, large bodies and archived segments in S3
 //! - [`memory`]: what is kept of Sessions: small Markdown entries, in DynamoDB
 //! - [`queue`]: turns in SQS, or in the local program's own queue
 //! - [`model`]: language models

@@ -10,12 +10,14 @@
 //! - [`owner`]: whose entries they are, and which records speak for whom
 //! - [`capture`]: what a model is asked of a Session, and what its answer means
 //! - [`store`]: entries in DynamoDB
+//! - [`sessions`]: which Sessions are captured, and what a Session is told
 //! - [`section`]: how entries stand in the system part
 
 pub mod capture;
 pub mod entry;
 pub mod owner;
 pub mod section;
+pub mod sessions;
 pub mod store;
 
 pub use capture::{Finding, Prompt};

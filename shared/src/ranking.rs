@@ -21,14 +21,18 @@ pub struct Scored {
 /// share a [term](terms) with it. Of equals the earlier stands first.
 pub fn rank(query: &str, documents: &[&str], at_most: usize) -> Vec<Scored> {
     let embedder = EmbedderBuilder::<u64, Terms>::with_tokenizer_and_fit_to_corpus(Terms, documents).build();
-    let mut scorer = Scorer::<usize, u64>::new();
-    for (index, document) in documents.iter().enumerate() {
-        scorer.upsert(&index, embedder.embed(document));
-    }
     let mut query = embedder.embed(query);
     // A term counts once, however often the question has it.
-    let mut seen = HashSet::new();
-    query.0.retain(|term| seen.insert(term.index));
+    let mut asked = HashSet::new();
+    query.0.retain(|term| asked.insert(term.index));
+    let mut scorer = Scorer::<usize, u64>::new();
+    for (index, document) in documents.iter().enumerate() {
+        let mut document = embedder.embed(document);
+        // Nothing else of it counts, and a long history must fit the memory.
+        document.0.retain(|term| asked.contains(&term.index));
+        document.0.shrink_to_fit();
+        scorer.upsert(&index, document);
+    }
     let mut ranked: Vec<Scored> = scorer
         .matches(&query)
         .into_iter()

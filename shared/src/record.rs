@@ -225,7 +225,7 @@ pub struct Record {
     /// On summaries: what it stands for.
     pub source: Option<Source>,
     /// Who speaks, as one person through every door, where neither chat nor channel tell: an HTTP caller's user, as
-    /// `<keyName>/<userId>`, or the bare `userId` of an admin key.
+    /// `<keyName>/<userId>`, or the bare `userId` of an admin key. On a summary: the one person that it speaks of.
     pub person: Option<String>,
 }
 

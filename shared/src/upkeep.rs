@@ -1,27 +1,48 @@
-//! What is done for a chat that is due: what the compactor's visits do.
+//! What is done for a chat that is due, while nobody waits: raw records are archived before they may leave the table,
+//! what a live Session shows is kept from leaving, and what an ended one leaves is captured to memory.
+//!
+//! A run takes a chat over from a visit at any time. The visit then ends at its next write to the head, and what it had
+//! done stands.
+
+use std::time::Duration;
 
 use crate::chat_key::ChatKey;
+use crate::compaction::run::{Compaction, CompactionError};
 use crate::config::ViewConfig;
-use crate::history::turn::Superseded;
-use crate::history::{History, HistoryError};
+use crate::context::view::View;
+use crate::history::turn::{Claim, Ending, Lease, Superseded};
+use crate::history::{Archived, History, HistoryError, ToArchive};
+use crate::memory::sessions::{RememberError, Remembering};
 use crate::model::{Model, ModelError};
+use crate::record::{Kind, Record};
 use crate::sort_key::Timestamp;
+
+/// How long a visit may hold a chat. Only another visit would wait so long for a dead one.
+const LEASE: Duration = Duration::from_mins(5);
+/// The most segments that one visit stores: some 100 MB. What is left is the next visit's.
+const MAX_SEGMENTS: usize = 25;
+/// How many summaries one visit makes for one line at most.
+const MAX_SUMMARIES: usize = 4;
+/// How long a record must have been there before it is archived, at most: its delivery has ended by then.
+const SETTLED_AFTER: Duration = Duration::from_hours(1);
 
 /// Visits chats.
 #[derive(Clone, Debug)]
 pub struct Upkeep {
     /// The histories.
     pub history: History,
-    /// What summarises.
+    /// What summarises, and finds what is worth remembering.
     pub model: Model,
     /// What decides a context.
     pub view: ViewConfig,
+    /// `CAPTURE_GROUP_MEMORY`
+    pub groups_remember: bool,
     /// `AGENT_ID`: who speaks in summaries.
     pub agent_id: String,
 }
 
 /// What a visit did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visited {
     /// How many records it archived.
     pub archived: u32,
@@ -55,14 +76,158 @@ pub enum UpkeepError {
     /// The model gave no answer.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// What an ended Session leaves could not be captured.
+    #[error(transparent)]
+    Remember(#[from] RememberError),
 }
 
 impl Upkeep {
     /// Does for `chat` what is due.
     pub async fn visit(&self, chat: &ChatKey) -> Result<Visited, UpkeepError> {
-        if let Some(until) = self.history.busy_until(chat).await? {
-            return Err(UpkeepError::Busy { until });
+        let lease = match self.history.claim_for_upkeep(chat, LEASE).await? {
+            Claim::Claimed(lease) => *lease,
+            Claim::Busy(until) => return Err(UpkeepError::Busy { until }),
+        };
+        let visited = self.work(&lease).await;
+        if visited.is_err() {
+            // Without this the next visit would wait for the lease to run out.
+            drop(self.history.release(&lease).await);
         }
-        Ok(Visited { archived: 0, segments: 0, summaries: 0, captured: 0, next: None, finished: true })
+        visited
     }
+
+    async fn work(&self, lease: &Lease) -> Result<Visited, UpkeepError> {
+        let mut visited = Visited { finished: true, ..Visited::default() };
+        // First, since it is what must be done before the records' time comes.
+        let archived = self.archive(lease).await?;
+        visited.segments = u32::try_from(archived.segments).unwrap_or(u32::MAX);
+        visited.archived = u32::try_from(archived.records).unwrap_or(u32::MAX);
+        visited.finished = archived.finished;
+
+        let mut ending = Ending::default();
+        let captured_to = lease.head.captured_to.as_ref();
+        let from = [lease.head.context_from.as_ref(), captured_to].into_iter().flatten().min();
+        let records =
+            self.history.context(&lease.chat, &lease.head, from, &self.view.policy(0)).await?.records;
+        let remembering = Remembering {
+            history: self.history.clone(),
+            model: self.model.clone(),
+            view: self.view,
+            groups: self.groups_remember,
+        };
+        let now = self.history.clock().now();
+        let looked = remembering.capture_ended(&lease.chat, &records, captured_to, now).await;
+        // What else there is to do is done all the same.
+        let uncaptured = match looked {
+            Ok(Some(looked)) => {
+                visited.captured = u32::try_from(looked.entries).unwrap_or(u32::MAX);
+                ending.captured_to = Some(looked.captured_to);
+                None
+            }
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        let mut next: Vec<Timestamp> = Vec::new();
+        for line in lines(&records) {
+            let of_line: Vec<Record> = records.iter().filter(|record| is_of(record, line)).cloned().collect();
+            let (summaries, date) = self.keep_alive(lease, of_line).await?;
+            visited.summaries += summaries;
+            next.extend(date);
+        }
+        // What was not settled yet; its own entry in the index may be this one.
+        next.extend(archived.remaining.map(|remaining| remaining.sent_at.plus(self.due_after())));
+        let soonest = now.plus(self.due_after() / 4);
+        visited.next = next.into_iter().min().map(|at| at.max(soonest));
+        match uncaptured {
+            None => {
+                self.history.finish_upkeep(lease, &ending).await??;
+                Ok(visited)
+            }
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    /// Archives what is settled and in no segment yet.
+    async fn archive(&self, lease: &Lease) -> Result<Archived, UpkeepError> {
+        let settled = SETTLED_AFTER.min(self.due_after() / 8);
+        let which = ToArchive {
+            sent_before: Some(self.history.clock().now().minus(settled)),
+            up_to: None,
+            max_segments: MAX_SEGMENTS,
+        };
+        Ok(self.history.archive_all(lease, &which).await??)
+    }
+
+    /// Keeps what the live Session of `records`, all of one line, shows from leaving the table: as a summary, or where
+    /// none can be made, by moving its date on. Answers how many summaries there are, and when to look again.
+    async fn keep_alive(
+        &self,
+        lease: &Lease,
+        mut records: Vec<Record>,
+    ) -> Result<(u32, Option<Timestamp>), UpkeepError> {
+        let compaction = Compaction {
+            history: self.history.clone(),
+            model: self.model.clone(),
+            view: self.view,
+            agent_id: self.agent_id.clone(),
+            clock: self.history.clock().clone(),
+        };
+        let mut lease = lease.clone();
+        let mut summaries = 0;
+        for _ in 0..MAX_SUMMARIES {
+            // Room is made by turns, which know what they need.
+            let Some(why) = compaction.is_due(&records, u32::MAX) else { break };
+            match compaction.run(&lease, &records, why, None).await {
+                Ok(Some(compacted)) => {
+                    lease.head.compacting = None;
+                    summaries += 1;
+                    records.push(compacted.summary);
+                    records.sort_by(|a, b| a.key.cmp(&b.key));
+                    records.dedup_by(|a, b| a.key == b.key);
+                }
+                Ok(None) => {
+                    compaction.keep(&records, why.before()).await?;
+                    break;
+                }
+                Err(CompactionError::Superseded(superseded)) => return Err(superseded.into()),
+                Err(CompactionError::History(error)) => return Err(error.into()),
+                Err(error) => {
+                    tracing::warn!(
+                        chat = %lease.chat.session_id(), %error, "a live session is not summarised; its records stay longer"
+                    );
+                    compaction.keep(&records, why.before()).await?;
+                    break;
+                }
+            }
+        }
+        let now = self.history.clock().now();
+        let policy = self.view.policy(0);
+        let view = View::of(&records, now, &policy);
+        let stale_at = |last: Timestamp| Some(last.plus(policy.stale_after?).plus(Duration::from_secs(1)));
+        let grows_stale = view.last_interaction.and_then(stale_at);
+        let horizon = self.history.retention().horizon(now);
+        // What was kept has its date moved on, to the full time from now.
+        let expires = view.session_start.as_ref().and(horizon).map(|_| now.plus(self.due_after()));
+        let waits = (!view.unanswered.is_empty()).then(|| now.plus(self.due_after() / 2));
+        Ok((summaries, [grows_stale, expires, waits].into_iter().flatten().min()))
+    }
+
+    fn due_after(&self) -> Duration {
+        self.history.retention().due_after()
+    }
+}
+
+/// The lines of `records`, in order of their first message.
+fn lines(records: &[Record]) -> Vec<Option<&str>> {
+    let mut lines: Vec<Option<&str>> = Vec::new();
+    for record in records.iter().filter(|record| record.is_interaction() || record.source.is_some()) {
+        if !lines.contains(&record.line()) {
+            lines.push(record.line());
+        }
+    }
+    lines
+}
+
+fn is_of(record: &Record, line: Option<&str>) -> bool {
+    record.kind == Kind::Boundary || record.line() == line
 }

@@ -251,10 +251,11 @@ async fn fill(history: &History, chat: &ChatKey) {
     }
 }
 
-/// A message that comes late, between those that are archived already or are just being so.
+/// Messages that come late, before, between and behind those that are archived already or are just being so.
 async fn come_late(history: &History, chat: &ChatKey) {
-    history.append(&message(chat, 100, 2_500, "late")).await.unwrap();
-    history.append(&message(chat, 101, 6_500, "late too")).await.unwrap();
+    for (id, ts) in [(100, 500), (101, 2_500), (102, 6_500), (103, 9_500)] {
+        history.append(&message(chat, id, ts, "late")).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -394,7 +395,8 @@ async fn what_was_said_since_stays_and_is_reported() {
     world.clock.advance(Duration::from_hours(1));
     let between = world.clock.now();
     world.clock.advance(Duration::from_secs(1));
-    come_late(&history, &chat).await;
+    history.append(&message(&chat, 100, 2_500, "late")).await.unwrap();
+    history.append(&message(&chat, 101, 6_500, "late too")).await.unwrap();
     let lease = claim(&history, &chat).await;
     let old = ToArchive { sent_before: Some(between), ..EVERYTHING };
     let archived = history.archive_all(&lease, &old).await.unwrap().unwrap();

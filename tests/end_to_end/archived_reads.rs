@@ -132,7 +132,7 @@ async fn pages_show_all_whatever_was_archived_and_whatever_has_left_the_table() 
 #[tokio::test]
 async fn a_page_reads_no_segment_that_has_nothing_to_add() {
     let world = World::new().await;
-    let (history, counter) = world.counted();
+    let history = world.history();
     let chat = chat(0);
     // Forty days of a lively chat, each day archived on its own.
     for day in 0..40_u64 {

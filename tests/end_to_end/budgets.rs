@@ -58,6 +58,7 @@ impl Bench {
             model: Model::Echo,
             deliverer: Deliverer::default(),
             surroundings: None,
+            groups_remember: false,
             view: ViewConfig::from_env(env).unwrap(),
             system_prompt: None,
             agent_id: "annals".into(),

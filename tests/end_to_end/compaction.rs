@@ -66,7 +66,10 @@ async fn compact_sums_up_all_but_the_recent_and_says_so() {
     let context = app.context(CHAT).await;
     let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["m003/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
-    assert_eq!(context[0]["metadata"]["sourceRange"], json!({"fromId": "m000", "toId": "m003/reply", "count": 8}));
+    assert_eq!(
+        context[0]["metadata"]["sourceRange"],
+        json!({"fromId": "m000", "toId": "m003/reply", "count": 8})
+    );
 
     let again = app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await;
     let told = text_of(&again.body["reply"]);

@@ -72,7 +72,13 @@ impl Bench {
     fn compactor(&self) -> Compactor {
         let view = ViewConfig::from_env(Env::new(&|_| None)).unwrap();
         let history = self.history.clone();
-        let upkeep = Upkeep { history: history.clone(), model: Model::Echo, view, agent_id: "annals".into() };
+        let upkeep = Upkeep {
+            history: history.clone(),
+            model: Model::Echo,
+            view,
+            groups_remember: false,
+            agent_id: "annals".into(),
+        };
         Compactor::new(history, upkeep)
     }
 

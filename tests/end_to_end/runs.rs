@@ -59,6 +59,7 @@ impl Bench {
             model,
             deliverer: Deliverer::new(None, None, Some(self.posts.clone())),
             surroundings: None,
+            groups_remember: false,
             view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
             system_prompt: None,
             agent_id: "annals".into(),

@@ -151,17 +151,26 @@ impl ModelApi {
     /// The bodies of all well-formed requests, in order of arrival, those answered with [`ModelApi::fail`] and
     /// those that were too long among them.
     pub fn requests(&self) -> Vec<Value> {
-        self.shared.state().calls.iter().map(|call| call.body.clone()).collect()
+        let state = self.shared.state();
+        state.calls.iter().filter(|call| !is_for_notes(&call.body)).map(|call| call.body.clone()).collect()
+    }
+
+    /// The bodies of the requests for summaries and for what is worth remembering, in order of arrival. Where a test does
+    /// not answer them itself, a summary is one line, and nothing is worth remembering.
+    pub fn requests_for_notes(&self) -> Vec<Value> {
+        let state = self.shared.state();
+        state.calls.iter().filter(|call| is_for_notes(&call.body)).map(|call| call.body.clone()).collect()
     }
 
     /// How many [`ModelApi::requests`] there were.
     pub fn count(&self) -> usize {
-        self.shared.state().calls.len()
+        self.requests().len()
     }
 
     /// How many of them are running now.
     pub fn running(&self) -> usize {
-        self.shared.state().calls.iter().filter(|call| call.ended.is_none()).count()
+        let state = self.shared.state();
+        state.calls.iter().filter(|call| call.ended.is_none() && !is_for_notes(&call.body)).count()
     }
 
     /// The messages of all refusals (400, 401, 404), in order: empty where every request was well-formed.
@@ -234,6 +243,17 @@ pub fn last_user_line(body: &Value) -> String {
 /// All the text that a request's body sends as `role`, in order, one entry a message.
 pub fn texts_of(body: &Value, role: &str) -> Vec<String> {
     messages_of(body).iter().filter(|m| m["role"] == role).map(|m| content_text(&m["content"])).collect()
+}
+
+/// Whether a request is for a summary, or for what is worth remembering, and not for an answer.
+pub fn is_for_notes(body: &Value) -> bool {
+    texts_of(body, "system").first().is_some_and(|system| system.starts_with("You keep the memory of "))
+}
+
+/// What is said to a request for notes.
+fn note(body: &Value) -> Option<String> {
+    let is_summary = texts_of(body, "system").first()?.starts_with("You keep the memory of a chat");
+    is_for_notes(body).then(|| if is_summary { "Goal: to go on.".into() } else { "NONE".into() })
 }
 
 #[derive(Default)]
@@ -337,13 +357,14 @@ struct Running {
 
 impl Running {
     fn start(shared: &Arc<Shared>, body: Value) -> Self {
-        let at = {
+        let (at, arrived) = {
             let mut state = shared.state();
             let started = state.moment();
             state.calls.push(Call { body, started, ended: None });
-            state.calls.len() - 1
+            let arrived = state.calls.iter().filter(|call| !is_for_notes(&call.body)).count();
+            (state.calls.len() - 1, arrived)
         };
-        shared.arrived.send_replace(at + 1);
+        shared.arrived.send_replace(arrived);
         Self { shared: shared.clone(), at }
     }
 }
@@ -389,8 +410,12 @@ async fn chat_completions(State(shared): State<Arc<Shared>>, headers: HeaderMap,
     // Outside the lock, since a test's own answer may look at this.
     let said = said.map(|(calls, answer_by, answer, finish)| {
         calls.unwrap_or_else(|| {
+            let answer = answer.filter(|_| !is_for_notes(&body));
             let text = answer_by.and_then(|answer_by| answer_by(&body)).or(answer);
-            Said::Text(text.unwrap_or_else(|| format!("You said: {}", said_last(&body))), finish)
+            Said::Text(
+                text.or_else(|| note(&body)).unwrap_or_else(|| format!("You said: {}", said_last(&body))),
+                finish,
+            )
         })
     });
     let running = Running::start(&shared, body.clone());

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use annals_shared::compaction::cut::Why;
 use annals_shared::history::{Reply, ReplyAppended};
-use annals_shared::message::{Role, UiMessage};
-use annals_shared::model::{Answer, ModelError, Question};
+use annals_shared::message::{Part, Role, UiMessage};
+use annals_shared::model::{Answer, Done, ModelError, Question, Step};
 use annals_shared::record::{Kind, Record};
+use annals_shared::tokens;
+use futures::future::join_all;
+use serde_json::json;
 
 use crate::pacing::Delivery;
+use crate::tools::{self, MAX_ROUNDS, Place, part};
 use crate::turn::{Agent, TurnError};
 use crate::work::Work;
 
@@ -81,25 +85,32 @@ impl Agent {
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
     /// compacted and the same turn tried again; where that does not do either, more is left out.
     async fn ask_within_window(&self, work: &mut Work, newest: &Record) -> Result<UiMessage, TurnError> {
-        let (mut policy, mut squeezes) = (self.policy(0), 0);
+        let memory_tokens = work.memory.as_deref().map_or(0, tokens::of_text);
+        let (mut policy, mut squeezes) = (self.policy(memory_tokens), 0);
+        // A chat that has no segment has nothing to search.
+        let has_segments = work.lease.head.longest_segment.is_some();
+        let parts = [self.system_prompt.as_deref(), work.memory.as_deref()];
+        let system = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        let system = (!system.is_empty()).then_some(system);
         loop {
             let mut seen = work.seen(self.clock.now(), &policy);
+            let tools = if has_segments { vec![tools::search()] } else { Vec::new() };
             let shortened = seen.shorten_unanswered(policy.token_budget);
             let question = Question {
-                system: self.system_prompt.as_deref(),
+                system: system.as_deref(),
                 messages: &seen.messages,
                 unanswered: seen.unanswered.len(),
                 group: newest.is_group(),
-                tools: &[],
+                tools: &tools,
                 steps: &[],
             };
+            let place = Place { history: &self.history, chat: &work.lease.chat, line: newest.line() };
             let answered = tokio::select! {
-                answered = self.ask(question) => answered,
+                answered = self.ask(question, place) => answered,
                 () = self.keep_typing(work, newest) => Err(ModelError::Empty),
             };
             match answered {
-                Ok(answer) => {
-                    let mut message = message_of(answer);
+                Ok(mut message) => {
                     Self::note_what_was_left_out(&mut message, &seen, &shortened);
                     return Ok(message);
                 }
@@ -115,11 +126,41 @@ impl Agent {
         }
     }
 
-    /// Asks until there is an answer, or the tries or the time are used up.
-    async fn ask(&self, question: Question<'_>) -> Result<Answer, ModelError> {
+    /// Asks until there is an answer, or the tries or the time are used up, and carries out the calls on the way.
+    async fn ask(&self, question: Question<'_>, place: Place<'_>) -> Result<UiMessage, ModelError> {
         tokio::select! {
-            answered = self.ask_repeatedly(question) => answered,
+            answered = self.ask_with_tools(question, place) => answered,
             () = self.clock.sleep(MODEL_DEADLINE) => Err(ModelError::Unreachable("timed out")),
+        }
+    }
+
+    async fn ask_with_tools(
+        &self,
+        question: Question<'_>,
+        place: Place<'_>,
+    ) -> Result<UiMessage, ModelError> {
+        let (mut steps, mut parts): (Vec<Step>, Vec<Part>) = (Vec::new(), Vec::new());
+        loop {
+            // The last round offers nothing, so that it ends in words.
+            let tools = if steps.len() < MAX_ROUNDS { question.tools } else { &[] };
+            let answer = self.ask_repeatedly(Question { tools, steps: &steps, ..question }).await?;
+            if answer.calls.is_empty() || tools.is_empty() {
+                return match answer.text.is_empty() {
+                    true => Err(ModelError::Empty),
+                    false => Ok(message_of(answer, parts)),
+                };
+            }
+            let outputs = answer.calls.iter().enumerate().map(|(number, call)| place.call(number, call));
+            let outputs = join_all(outputs).await;
+            if !answer.text.trim().is_empty() {
+                parts.push(Part::text(answer.text.clone()));
+            }
+            parts.extend(answer.calls.iter().zip(&outputs).filter_map(|(call, output)| part(call, output)));
+            let done = answer.calls.into_iter().zip(outputs).map(|(call, output)| Done {
+                call,
+                output: output.unwrap_or_else(|error| json!({"error": error})),
+            });
+            steps.push(Step { text: answer.text, reasoning: answer.reasoning, done: done.collect() });
         }
     }
 
@@ -158,8 +199,10 @@ fn share(tokens: u32) -> u32 {
     (f64::from(tokens) * SQUEEZE) as u32
 }
 
-fn message_of(answer: Answer) -> UiMessage {
-    let mut message = UiMessage::text("", Role::Assistant, answer.text);
+/// The reply that `answer` is, behind the calls that led to it.
+fn message_of(answer: Answer, mut parts: Vec<Part>) -> UiMessage {
+    parts.push(Part::text(answer.text));
+    let mut message = UiMessage::new("", Role::Assistant, parts);
     if let Some(usage) = answer.usage
         && let Ok(usage) = serde_json::to_value(usage)
     {

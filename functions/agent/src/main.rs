@@ -54,6 +54,7 @@ async fn main() -> Result<(), Error> {
         model: Model::new(&config.model)?,
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
+        groups_remember: config.memory.groups,
         view: config.view,
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,

@@ -105,7 +105,8 @@ impl Agent {
         let mut counted = 0;
         for _ in 0..MAX_PASSES {
             let seen = self.history.context(&lease.chat, &lease.head, None, &self.policy(0)).await?;
-            let Some((more, leaves_more)) = self.compact(lease, &seen.records, Why::Asked, focus).await? else {
+            let Some((more, leaves_more)) = self.compact(lease, &seen.records, Why::Asked, focus).await?
+            else {
                 break;
             };
             counted += more;
@@ -115,9 +116,13 @@ impl Agent {
         }
         let kept = self.compaction().rules().keep_recent;
         Ok(match counted {
-            0 => format!("There is nothing to compact: the last {kept} messages always stay as they were said."),
+            0 => format!(
+                "There is nothing to compact: the last {kept} messages always stay as they were said."
+            ),
             1 => format!("Done: 1 message is in the summary now. The last {kept} stay as they were said."),
-            n => format!("Done: {n} messages are in the summary now. The last {kept} stay as they were said."),
+            n => {
+                format!("Done: {n} messages are in the summary now. The last {kept} stay as they were said.")
+            }
         })
     }
 
@@ -130,7 +135,11 @@ impl Agent {
     }
 
     /// Reads the records of a turn again, from `from` on.
-    pub(crate) async fn reread(&self, lease: &Lease, from: Option<&SortKey>) -> Result<Vec<Record>, TurnError> {
+    pub(crate) async fn reread(
+        &self,
+        lease: &Lease,
+        from: Option<&SortKey>,
+    ) -> Result<Vec<Record>, TurnError> {
         Ok(self.history.context(&lease.chat, &lease.head, from, &self.policy(0)).await?.records)
     }
 }

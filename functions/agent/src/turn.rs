@@ -41,6 +41,8 @@ pub struct Agent {
     pub surroundings: Option<Surroundings>,
     /// What decides a context.
     pub view: ViewConfig,
+    /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
+    pub groups_remember: bool,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// `AGENT_ID`: who speaks in replies.
@@ -110,8 +112,8 @@ enum Done {
 enum Found {
     /// A turn to carry out.
     Work(Box<Work>),
-    /// Nothing that waits; the context is to be read from there on, where that is earlier than the head says.
-    Nothing { reaches_back_to: Option<SortKey> },
+    /// Nothing that waits, and what there is to note all the same.
+    Nothing(Ending),
 }
 
 impl Agent {
@@ -150,13 +152,12 @@ impl Agent {
     ) -> Result<Done, TurnError> {
         let mut work = match self.look(lease.clone(), from).await? {
             Found::Work(work) => work,
-            Found::Nothing { reaches_back_to: Some(from) } => {
-                let ending = Ending { context_from: Some(from), ..Ending::default() };
-                self.history.finish(lease, &ending).await??;
+            Found::Nothing(ending) if ending == Ending::default() => {
+                self.history.release(lease).await??;
                 return Ok(Done::All);
             }
-            Found::Nothing { reaches_back_to: None } => {
-                self.history.release(lease).await??;
+            Found::Nothing(ending) => {
+                self.history.finish(lease, &ending).await??;
                 return Ok(Done::All);
             }
         };
@@ -166,7 +167,7 @@ impl Agent {
             None => self.answer(&mut work, delivery).await?,
         };
         let reached = self.deliver(&work, &reply, delivery).await?;
-        let ending = Ending { context_from: work.reaches_back_to, reached, ..Ending::default() };
+        let ending = Ending { context_from: work.reaches_back_to, captured_to: work.captured_to, reached };
         self.history.finish(lease, &ending).await??;
         Ok(done)
     }
@@ -177,8 +178,11 @@ impl Agent {
         let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
         let from = [from, first_covered].into_iter().flatten().min().cloned();
         let mut surroundings = self.surroundings.as_ref().filter(|_| committed.is_none());
-        let (policy, mut passes) = (self.policy(0), Passes::default());
+        let mut passes = Passes::default();
+        let mut captured_to = None;
+        let mut memory = None;
         loop {
+            let policy = self.policy(0);
             let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
             if let Some(surroundings) = surroundings.take()
                 && surroundings.append(&self.history, &seen).await?
@@ -186,11 +190,19 @@ impl Agent {
                 continue;
             }
             let Seen { records, context } = seen;
+            if captured_to.is_none() {
+                captured_to = Some(self.remember(&lease, &records).await);
+            }
             if committed.is_none() && context.unanswered.is_empty() && context.to_compact.is_empty() {
                 // A message that waits for nothing may have come with a time before what the next run would read.
                 let known = lease.head.context_from.as_ref();
                 let reaches = context.reaches_back_to.filter(|from| known.is_some_and(|known| from < known));
-                return Ok(Found::Nothing { reaches_back_to: reaches });
+                let captured_to = captured_to.flatten();
+                return Ok(Found::Nothing(Ending {
+                    context_from: reaches,
+                    captured_to,
+                    ..Ending::default()
+                }));
             }
             if committed.is_none()
                 && let Some(pause) = self.album_pause(&records, &context.unanswered)
@@ -201,7 +213,12 @@ impl Agent {
             // A reply that is stored already is only delivered.
             let is_answered = committed.as_ref().is_some_and(|turn| has_reply(&records, turn));
             let asks_model = !is_answered && !context.unanswered.is_empty();
-            if asks_model && self.make_room(&mut lease, &records, policy.token_budget, &mut passes).await? {
+            if asks_model && memory.is_none() {
+                memory = Some(self.recall(&lease.chat, &records).await);
+            }
+            let memory_tokens = memory.iter().flatten().map(|memory: &String| tokens::of_text(memory)).sum();
+            let budget = self.policy(memory_tokens).token_budget;
+            if asks_model && self.make_room(&mut lease, &records, budget, &mut passes).await? {
                 continue;
             }
             let (turn, leaves_more) = match committed {
@@ -210,8 +227,17 @@ impl Agent {
             };
             let is_committed = lease.head.turn.is_some();
             let reaches_back_to = context.reaches_back_to;
-            let work = Work { lease, records, turn, is_committed, leaves_more, reaches_back_to, from };
-            return Ok(Found::Work(Box::new(work)));
+            return Ok(Found::Work(Box::new(Work {
+                lease,
+                records,
+                turn,
+                is_committed,
+                leaves_more,
+                reaches_back_to,
+                from,
+                captured_to: captured_to.flatten(),
+                memory: memory.flatten(),
+            })));
         }
     }
 
@@ -219,12 +245,15 @@ impl Agent {
     /// what is unanswered.
     fn turn_of(&self, records: &[Record], context: &Context) -> (OpenTurn, bool) {
         let to_compact = context.to_compact.first();
-        if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base)) {
+        if let Some(command) =
+            to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
+        {
             let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
             return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
         }
         // What was said behind a `/compact` is answered behind it.
-        let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
+        let before =
+            context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
         let covers = covered_by_one_turn(records, before.cloned().collect());
         let leaves_more =
             covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;

@@ -26,6 +26,10 @@ pub(crate) struct Work {
     pub(crate) reaches_back_to: Option<SortKey>,
     /// The earliest message that the run was told of: from where its records are read, where that is earlier.
     pub(crate) from: Option<SortKey>,
+    /// See [`annals_shared::history::turn::Head::captured_to`], where this run got further.
+    pub(crate) captured_to: Option<SortKey>,
+    /// What memory says, as a section for the system part.
+    pub(crate) memory: Option<String>,
 }
 
 impl Work {

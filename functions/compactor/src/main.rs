@@ -33,6 +33,7 @@ async fn main() -> Result<(), Error> {
         history: history.clone(),
         model: Model::new(&config.model)?,
         view: config.view,
+        groups_remember: config.memory.groups,
         agent_id: config.agent_id,
     };
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::history::{Cursor, History, HistoryError, MAX_PAGE, Page, Position};
+use annals_shared::memory::sessions::recalled;
 use annals_shared::message::UiMessage;
 use annals_shared::problem::Problem;
 use annals_shared::record::Record;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth::Caller;
 use crate::post::path;
-use crate::{Failure, Http};
+use crate::{Failure, Http, unavailable};
 
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 const DEFAULT_PAGE: usize = 50;
@@ -87,16 +88,21 @@ pub(crate) async fn context(
     let chat = caller.chat(&path(chat_id)?)?;
     let history = http.ingress.history();
     let (chat, head) = history.current(&chat).await.map_err(read_failure)?;
-    let system_tokens = http.system_prompt.as_deref().map_or(0, tokens::of_text);
-    let seen = history
-        .context(&chat, &head, None, &http.view.policy(system_tokens))
-        .await
-        .map_err(read_failure)?
-        .context;
+    let seen = history.context(&chat, &head, None, &http.view.policy(0)).await.map_err(read_failure)?;
+    let memory = recalled(history, &chat, &seen.records, &http.view, http.groups_remember);
+    let memory = memory.await.map_err(|error| unavailable(&error))?;
+    let parts: Vec<String> = http.system_prompt.clone().into_iter().chain(memory).collect();
+    let system = (!parts.is_empty()).then(|| parts.join("\n\n"));
+    let system_tokens = system.as_deref().map_or(0, tokens::of_text);
+    let seen = annals_shared::context::context(
+        &seen.records,
+        history.clock().now(),
+        &http.view.policy(system_tokens),
+    );
     Ok(Json(ContextView {
         messages: seen.messages,
-        system: http.system_prompt.clone(),
         tokens: seen.tokens + system_tokens,
+        system,
         window: http.view.window,
     })
     .into_response())

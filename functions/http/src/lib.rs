@@ -38,6 +38,8 @@ pub struct Http {
     pub keys: Vec<ApiKey>,
     /// What decides a context.
     pub view: ViewConfig,
+    /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
+    pub groups_remember: bool,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// Makes ids of messages that come without one: unique, 1 to 256 bytes.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, Env, StoreConfig, ViewConfig, agent_id, api_keys, process_env};
+use annals_shared::config::{
+    ConfigError, Env, MemoryConfig, StoreConfig, ViewConfig, agent_id, api_keys, process_env,
+};
 use annals_shared::ingress::Ingress;
 use annals_shared::telemetry;
 use lambda_http::Error;
@@ -26,6 +28,7 @@ async fn main() -> Result<(), Error> {
         ingress: Ingress::new(history, queue, agent_id(env)?),
         keys,
         view: ViewConfig::from_env(env)?,
+        groups_remember: MemoryConfig::from_env(env)?.groups,
         system_prompt: env.optional("SYSTEM_PROMPT"),
         new_id: random_id,
         clock,

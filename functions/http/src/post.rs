@@ -118,7 +118,9 @@ pub(crate) async fn compact(
     let text = match body.focus {
         None | Some(Value::Null) => "/compact".to_owned(),
         Some(Value::String(focus)) => format!("/compact {focus}"),
-        Some(_) => return Err(Problem::bad_request("bad-focus", "The focus is no text", "give a string").into()),
+        Some(_) => {
+            return Err(Problem::bad_request("bad-focus", "The focus is no text", "give a string").into());
+        }
     };
     http.receive(&caller, chat, &command_of(&caller, body.user_id, text)?, wait).await
 }

@@ -10,6 +10,9 @@ use crate::sort_key::{SortKey, Timestamp};
 /// The most messages that one summary counts beyond those of the summary it folds: their keys are in its item.
 const MAX_COUNTED: usize = 2_000;
 
+/// Tokens that the instructions of a request beside the conversation take, and some room.
+const INSTRUCTION_TOKENS: u32 = 600;
+
 /// The share of the budget that a compaction for want of room aims at, so that not every turn behind it compacts again.
 const AIM: f64 = 0.6;
 
@@ -28,6 +31,16 @@ pub enum Why {
         /// Up to when.
         before: i64,
     },
+}
+
+impl Why {
+    /// Before which date, in epoch seconds, what is compacted would leave the table; the earliest where it is not that.
+    pub fn before(self) -> i64 {
+        match self {
+            Self::Expiring { before } => before,
+            Self::Asked | Self::Room { .. } => i64::MIN,
+        }
+    }
 }
 
 /// What decides a cut.
@@ -54,6 +67,11 @@ pub struct Cut<'v, 'a> {
     pub leaves_more: bool,
 }
 
+/// How many tokens of messages one request beside the conversation may hold, where messages may take `budget`.
+pub fn budget_of_one_request(budget: u32) -> u32 {
+    budget.saturating_sub(INSTRUCTION_TOKENS).max(budget / 2)
+}
+
 /// Where to cut `view` at `now`; `None` where there is nothing that may be cut.
 pub fn cut<'v, 'a>(view: &'v View<'a>, why: Why, rules: &Rules, now: Timestamp) -> Option<Cut<'v, 'a>> {
     let earlier = &view.earlier[..];
@@ -67,7 +85,9 @@ pub fn cut<'v, 'a>(view: &'v View<'a>, why: Why, rules: &Rules, now: Timestamp) 
         Why::Room { budget } => position_that_fits(view, recent, rules, budget),
         Why::Expiring { before } => earlier
             .iter()
-            .rposition(|message| expires_before(message.newest(), before) || expires_before(message.first, before))
+            .rposition(|message| {
+                expires_before(message.newest(), before) || expires_before(message.first, before)
+            })
             .map_or(0, |last| last + 1),
     };
     let wanted = wanted.min(limit);
@@ -85,9 +105,10 @@ pub fn cut_at<'v, 'a>(view: &'v View<'a>, to: &SortKey) -> Option<Cut<'v, 'a>> {
 /// Whether some of what the Session shows leaves the table before `before`, in epoch seconds.
 pub fn expires(view: &View<'_>, before: i64) -> bool {
     view.summary.is_some_and(|summary| expires_before(summary, before))
-        || view.earlier.iter().any(|message| {
-            expires_before(message.newest(), before) || expires_before(message.first, before)
-        })
+        || view
+            .earlier
+            .iter()
+            .any(|message| expires_before(message.newest(), before) || expires_before(message.first, before))
 }
 
 impl Cut<'_, '_> {
@@ -109,7 +130,9 @@ impl Cut<'_, '_> {
             from_id,
             to: last.key().clone(),
             to_id: last.first.message_id.clone(),
-            count: u32::try_from(count(self.counted)).unwrap_or(u32::MAX).saturating_add(folded.map_or(0, |f| f.count)),
+            count: u32::try_from(count(self.counted))
+                .unwrap_or(u32::MAX)
+                .saturating_add(folded.map_or(0, |f| f.count)),
             counts: self.counted.iter().map(|message| message.key().clone()).collect(),
         })
     }

@@ -11,19 +11,18 @@
 //! is appended meanwhile is not counted, and so is shown, whatever its time.
 
 use crate::clock::Clock;
-use crate::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires};
+use crate::compaction::cut::{Cut, Rules, Why, budget_of_one_request, cut, cut_at, expires};
 use crate::compaction::summary::{NoSummary, accept, extract, request};
 use crate::config::ViewConfig;
 use crate::context::view::View;
 use crate::context::{Policy, context};
 use crate::history::turn::{Lease, Superseded};
 use crate::history::{History, HistoryError};
+use crate::memory::sessions::only_person;
 use crate::model::{Model, ModelError, Prompt};
 use crate::record::Record;
 use crate::sort_key::SortKey;
 
-/// Tokens that the instructions of a request for a summary take, and some room.
-const INSTRUCTION_TOKENS: u32 = 600;
 /// The least and the most tokens of a summary, and its share of what messages may take.
 const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
 const SUMMARY_SHARE: u32 = 8;
@@ -91,7 +90,8 @@ impl Compaction {
         let planned = lease.head.compacting.as_ref();
         if let Some(to) = planned {
             let stored = records.iter().find(|record| record.key == to.summary());
-            let Some(cut) = cut_at(&view, to).filter(|_| stored.is_none()) else {
+            let is_it = |cut: &Cut<'_, '_>| cut.counted.last().is_some_and(|last| last.key() == to);
+            let Some(cut) = cut_at(&view, to).filter(is_it).filter(|_| stored.is_none()) else {
                 // It is stored, or a new Session has begun meanwhile and needs none of it.
                 return self.end(lease, records, stored.cloned(), &policy).await;
             };
@@ -149,7 +149,8 @@ impl Compaction {
         let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= source.to.base();
         let raw: Vec<Record> = records.iter().filter(is_raw).cloned().collect();
         self.history.archive(lease, &raw).await??;
-        let beside = Record { chat: lease.chat.clone(), ..last.first.clone() };
+        let person = only_person(cut.counted.iter().map(|message| message.first), cut.folded);
+        let beside = Record { chat: lease.chat.clone(), person, ..last.first.clone() };
         let summary = self.history.append_summary(&beside, &self.agent_id, &text, source).await?;
         let mut with_summary = records.to_vec();
         with_summary.push(summary.clone());
@@ -213,7 +214,7 @@ impl Compaction {
         Rules {
             keep_recent: self.view.keep_recent,
             summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most),
-            source_tokens: budget.saturating_sub(INSTRUCTION_TOKENS).max(budget / 2),
+            source_tokens: budget_of_one_request(budget),
             approval_patience: self.view.approval_patience(),
         }
     }

@@ -73,7 +73,11 @@ pub fn request(cut: &Cut<'_, '_>, max_tokens: u32, focus: Option<&str>) -> Reque
     if let Some(folded) = cut.folded {
         tagged(&mut text, "earlier_summary", &folded.message.plain_text());
     }
-    tagged(&mut text, "conversation", &transcript(cut.counted.iter().map(|m| (m.first.ts, &m.newest().message))));
+    tagged(
+        &mut text,
+        "conversation",
+        &transcript(cut.counted.iter().map(|m| (m.first.ts, &m.newest().message))),
+    );
     Request { instructions, text }
 }
 

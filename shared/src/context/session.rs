@@ -10,6 +10,8 @@ pub(super) struct Session {
     pub(super) start: SortKey,
     /// Before which nothing that arrives late can belong to it, as far as is known.
     pub(super) reaches_back_to: Option<SortKey>,
+    /// When somebody last spoke.
+    pub(super) last_interaction: Option<Timestamp>,
 }
 
 /// Something that the Session may start with: a message, or a summary, which speaks for a stretch of interactions.
@@ -50,12 +52,14 @@ impl Session {
         if policy.fresh {
             let last = messages.iter().rev().find(|m| m.first.is_interaction() && is_in(&m.base))?;
             let start = last.base.clone();
-            return Some(Self { reaches_back_to: Some(start.clone()), start });
+            let last_interaction = Some(last.first.ts);
+            return Some(Self { reaches_back_to: Some(start.clone()), start, last_interaction });
         }
         let stale = |earlier: Timestamp, later: Timestamp| {
             policy.stale_after.is_some_and(|limit| later.since(earlier) > limit)
         };
-        if let Some(last) = interactions.iter().map(|(_, _, last)| *last).max()
+        let last_interaction = interactions.iter().map(|(_, _, last)| *last).max();
+        if let Some(last) = last_interaction
             && !waits
             && stale(last, now)
         {
@@ -73,6 +77,6 @@ impl Session {
             Some((_, first, _)) => SortKey::start_of(first.minus(limit)),
             None => start.clone(),
         });
-        Some(Self { start, reaches_back_to: boundary.max(by_time) })
+        Some(Self { start, reaches_back_to: boundary.max(by_time), last_interaction })
     }
 }

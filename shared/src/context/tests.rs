@@ -106,7 +106,8 @@ fn edit(of: &Record, number: u32, form_at: Option<i64>) -> Record {
 
 /// The summary of what `counts` names, made at `made`, that folds `folded`.
 fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record {
-    let key_of = |record: &&Record| if record.key.is_reply() { record.key.clone() } else { record.key.base() };
+    let key_of =
+        |record: &&Record| if record.key.is_reply() { record.key.clone() } else { record.key.base() };
     let (first, last) = (counts.first().unwrap(), counts.last().unwrap());
     let earlier = folded.and_then(|record| record.source.as_ref());
     let spoken = counts.iter().filter(|record| record.is_interaction()).map(|record| record.ts).max();
@@ -122,7 +123,11 @@ fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record {
     let key = last.key.summary();
     let text = format!("s{}", source.count);
     let id = last.message_id.derived("summary");
-    Record { sent_at: hours(made), source: Some(source), ..record(key, id, Role::Assistant, Kind::Summary, &text) }
+    Record {
+        sent_at: hours(made),
+        source: Some(source),
+        ..record(key, id, Role::Assistant, Kind::Summary, &text)
+    }
 }
 
 fn recall(of: &Record, number: u32) -> Record {
@@ -440,7 +445,8 @@ fn a_summary_is_of_its_session() {
 fn behind_a_summary_the_context_is_read_from_there() {
     let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(9, 2), reply(&[(9, 2)]));
     let told = [u1.clone(), a1.clone(), summary(5, &[&u1, &a1], None), u2, a2];
-    let reaches = |records: &[Record]| context(&sorted(records.to_vec()), hours(10), &policy()).reaches_back_to;
+    let reaches =
+        |records: &[Record]| context(&sorted(records.to_vec()), hours(10), &policy()).reaches_back_to;
     assert_eq!(reaches(&told), Some(key(0, 1)));
     assert_eq!(reaches(&told[2..]), Some(key(0, 1)));
     // What is shown beside it is read again.

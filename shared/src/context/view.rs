@@ -33,6 +33,8 @@ pub struct View<'a> {
     pub session_start: Option<SortKey>,
     /// See [`super::Context::reaches_back_to`].
     pub reaches_back_to: Option<SortKey>,
+    /// When somebody last spoke in the Session, as far as is known.
+    pub last_interaction: Option<Timestamp>,
     /// By how much the model's own count of tokens exceeds the estimate.
     correction: f64,
 }
@@ -73,6 +75,7 @@ impl<'a> View<'a> {
             .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled())
             .filter(|m| !counted.contains(m.key()))
             .collect();
+        let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
         let reaches_back_to = session.and_then(|session| match summary {
             Some(summary) => Some(read_from(summary, &earlier)).max(boundary_of(records)),
             None => session.reaches_back_to,
@@ -82,6 +85,7 @@ impl<'a> View<'a> {
             others_wait: others.iter().any(|message| message.unanswered),
             session_start: start,
             reaches_back_to,
+            last_interaction,
             correction: correction(records),
             summary,
             earlier,

@@ -184,7 +184,8 @@ impl History {
     }
 
     /// Appends a summary behind the last message or reply that it counts; one place takes one summary. `beside` is
-    /// that message's record, whose door and line the summary shares. Answers with what the place holds now.
+    /// that message's record, whose door and line the summary shares, and whose `person` is the one person that the
+    /// summary speaks of, if it is one. Answers with what the place holds now.
     pub async fn append_summary(
         &self,
         beside: &Record,
@@ -216,7 +217,7 @@ impl History {
             covers: Vec::new(),
             delivery_failure: None,
             source: Some(source),
-            person: None,
+            person: beside.person.clone(),
         };
         match self.put(&record).await? {
             Written::Done(_) => Ok(record),

@@ -244,6 +244,19 @@ impl History {
         self.update_head(lease, &format!("{set}REMOVE compacting"), values).await
     }
 
+    /// Ends a visit: frees the chat, and keeps what it found out; a turn that a run has committed to stays. One write.
+    pub async fn finish_upkeep(
+        &self,
+        lease: &Lease,
+        ending: &Ending,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        let (set, values) = match &ending.captured_to {
+            Some(to) => ("SET capturedTo = :captured ", vec![(":captured", string(to.as_str()))]),
+            None => ("", Vec::new()),
+        };
+        self.update_head(lease, &format!("{set}REMOVE leaseUntil"), values).await
+    }
+
     /// Ends a run that did nothing, or whose turn the next run shall go on with. One write.
     pub async fn release(&self, lease: &Lease) -> Result<Result<(), Superseded>, HistoryError> {
         self.update_head(lease, "REMOVE leaseUntil", Vec::new()).await

@@ -31,7 +31,12 @@ fn a_summary_over_its_cap_ends_with_a_whole_line() {
 fn a_transcript_says_when_who_and_what() {
     let mut said = UiMessage::text("1", Role::User, "look at this");
     said.metadata.insert("senderName".into(), "Ada".into());
-    said.parts.push(Part::file("image/png", Some("a.png"), "telegram:x".into(), ("telegram", &serde_json::json!({}))));
+    said.parts.push(Part::file(
+        "image/png",
+        Some("a.png"),
+        "telegram:x".into(),
+        ("telegram", &serde_json::json!({})),
+    ));
     let call = serde_json::json!({
         "type": "tool-search", "toolCallId": "c", "state": "output-available",
         "input": {"q": "tea"}, "output": "x".repeat(5_000),
@@ -41,7 +46,11 @@ fn a_transcript_says_when_who_and_what() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "[2025-11-21 22:58 Ada] look at this");
     assert_eq!(lines[1], "[file a.png, image/png]");
-    assert!(lines[2].starts_with("[2025-11-21 22:59 assistant] [tool search {\"q\":\"tea\"} -> \"xxx"), "{}", lines[2]);
+    assert!(
+        lines[2].starts_with("[2025-11-21 22:59 assistant] [tool search {\"q\":\"tea\"} -> \"xxx"),
+        "{}",
+        lines[2]
+    );
     assert!(lines[2].contains("characters left out") && lines[2].len() < 2_200);
     assert_eq!(lines[3], "Here.");
 }

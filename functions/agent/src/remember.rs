@@ -1,0 +1,53 @@
+//! Memory in a turn: what an ended Session leaves is captured before it leaves the context, and what is known is recalled.
+
+use std::time::Duration;
+
+use annals_shared::chat_key::ChatKey;
+use annals_shared::history::turn::Lease;
+use annals_shared::memory::sessions::{Remembering, recalled};
+use annals_shared::record::Record;
+use annals_shared::sort_key::SortKey;
+
+use crate::turn::Agent;
+
+/// How long a capture may hold up an answer. Where it takes longer, upkeep does it.
+const DEADLINE: Duration = Duration::from_secs(40);
+
+impl Agent {
+    /// Captures what is worth keeping of Sessions that have ended; answers up to where it has looked, if it has got
+    /// further. A failure is logged: the answer does not wait for it, and upkeep tries again.
+    pub(crate) async fn remember(&self, lease: &Lease, records: &[Record]) -> Option<SortKey> {
+        let remembering = Remembering {
+            history: self.history.clone(),
+            model: self.model.clone(),
+            view: self.view,
+            groups: self.groups_remember,
+        };
+        let captured_to = lease.head.captured_to.as_ref();
+        let looked = tokio::select! {
+            looked = remembering.capture_ended(&lease.chat, records, captured_to, self.clock.now()) => looked,
+            () = self.clock.sleep(DEADLINE) => {
+                tracing::warn!(chat = %lease.chat.session_id(), "an ended session is not captured in time");
+                return None;
+            }
+        };
+        match looked {
+            Ok(looked) => looked.map(|looked| looked.captured_to),
+            Err(error) => {
+                tracing::warn!(chat = %lease.chat.session_id(), %error, "an ended session is not captured yet");
+                None
+            }
+        }
+    }
+
+    /// What memory tells this turn. A failure is logged: an answer without it is better than none.
+    pub(crate) async fn recall(&self, chat: &ChatKey, records: &[Record]) -> Option<String> {
+        match recalled(&self.history, chat, records, &self.view, self.groups_remember).await {
+            Ok(section) => section,
+            Err(error) => {
+                tracing::warn!(chat = %chat.session_id(), %error, "a turn goes without memory");
+                None
+            }
+        }
+    }
+}
