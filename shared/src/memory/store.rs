@@ -38,7 +38,7 @@ use crate::chat_key::ChatKey;
 use crate::clock::Clock;
 use crate::history::item::{integer, text};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
-use crate::history::{History, TableError};
+use crate::history::{History, Meter, TableError};
 use crate::ranking::rank;
 use crate::sort_key::Timestamp;
 
@@ -155,6 +155,11 @@ impl Memory {
     /// The entries in the table of `history`, counted by its meter.
     pub fn beside(history: &History) -> Self {
         Self { table: history.table().clone(), clock: history.clock().clone() }
+    }
+
+    /// Counts what the table's operations consume.
+    pub fn meter(&self) -> &Meter {
+        self.table.meter()
     }
 
     /// What fits `query` best of what is known of `owner`, as a section for the system part of at most `token_budget`
