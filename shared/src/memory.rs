@@ -9,16 +9,19 @@
 //! - [`entry`]: an entry as a Markdown document with front matter
 //! - [`owner`]: whose entries they are, and which records speak for whom
 //! - [`capture`]: what a model is asked of a Session, and what its answer means
+//! - [`id`]: what an entry is called by outside
 //! - [`store`]: entries in DynamoDB
 //! - [`section`]: how entries stand in the system part
 
 pub mod capture;
 pub mod entry;
+pub mod id;
 pub mod owner;
 pub mod section;
 pub mod store;
 
 pub use capture::{Finding, Prompt};
 pub use entry::{Correction, CorrectionError, Entry, EntryKind, Source};
+pub use id::{EntryId, EntryIdError};
 pub use owner::Owner;
-pub use store::{Captured, Deleted, EntryId, Kept, Memory, MemoryError};
+pub use store::{Captured, Deleted, Kept, Memory, MemoryError};

@@ -249,6 +249,8 @@ async fn what_memory_costs() {
     let sentence = "Grows tomatoes and beans on the balcony in Bergen, and waters them each morning.";
     let one = |n: u64| findings(&[&format!("{n} {sentence}")]);
     used();
+    bench.memory.recall(&ada, "tomatoes", 2000).await.unwrap();
+    assert_eq!(used(), (1, 0.5, 0.0));
     bench.memory.has_captured(&ada, &source(CHAT, 1)).await.unwrap();
     assert_eq!(used(), (1, 1.0, 0.0));
     bench.memory.capture(&ada, &source(CHAT, 1), &[]).await.unwrap();
