@@ -52,6 +52,10 @@ mod lark;
 mod late;
 #[path = "end_to_end/lines.rs"]
 mod lines;
+#[path = "end_to_end/memory.rs"]
+mod memory;
+#[path = "end_to_end/memory_store.rs"]
+mod memory_store;
 #[path = "end_to_end/messages.rs"]
 mod messages;
 #[path = "end_to_end/migrations.rs"]

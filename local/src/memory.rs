@@ -59,7 +59,7 @@ fn print(kept: &Kept, out: &mut impl Write) -> anyhow::Result<()> {
 
 fn plain(owner: &Owner) -> String {
     match owner {
-        Owner::User(person) => indented(person).trim_start().to_owned(),
-        Owner::Chat(chat) => chat.to_string(),
+        Owner::User(person) => format!("user {}", indented(person).trim_start()),
+        Owner::Chat(chat) => format!("chat {chat}"),
     }
 }

@@ -9,12 +9,14 @@
 //! - [`entry`]: an entry as a Markdown document with front matter
 //! - [`owner`]: whose entries they are, and which records speak for whom
 //! - [`capture`]: what a model is asked of a Session, and what its answer means
+//! - [`id`]: what an entry is called by outside
 //! - [`store`]: entries in DynamoDB
 //! - [`sessions`]: which Sessions are captured, and what a Session is told
 //! - [`section`]: how entries stand in the system part
 
 pub mod capture;
 pub mod entry;
+pub mod id;
 pub mod owner;
 pub mod section;
 pub mod sessions;
@@ -22,5 +24,6 @@ pub mod store;
 
 pub use capture::{Finding, Prompt};
 pub use entry::{Correction, CorrectionError, Entry, EntryKind, Source};
+pub use id::{EntryId, EntryIdError};
 pub use owner::Owner;
-pub use store::{Captured, Deleted, EntryId, Kept, Memory, MemoryError};
+pub use store::{Captured, Deleted, Kept, Memory, MemoryError};

@@ -1,7 +1,8 @@
 //! What `/memory` and `/forget` do and say.
 //!
 //! In a person's direct chat they show and change that person's entries, anywhere else the group's. An HTTP conversation
-//! in which somebody else spoke is a group's: what is listed there, others can read.
+//! in which somebody else spoke before, among its last [`MAX_PAGE`] records, is a group's: what is listed there, others can
+//! read.
 
 use super::{Ingress, IngressError};
 use crate::history::{Cursor, MAX_PAGE, Position};
@@ -38,12 +39,15 @@ impl Ingress {
 
     /// Whose memory a command of this chat is about; `None` on a business's line, which has none.
     async fn owner(&self, draft: &Draft) -> Result<Option<Owner>, IngressError> {
-        let command = self.history.record_of(&Draft { kind: Kind::Normal, ..draft.clone() }, draft.key(), 0);
-        let mut said = vec![command];
+        let mut said = vec![self.history.record_of(draft, draft.key(), 0)];
         if matches!(draft.channel, Channel::Http | Channel::Web) && person_of(&said[0]).is_some() {
             // Only by what was said before it, so that a repeat comes to the same.
             let before = Position::Before(Cursor::at(&draft.chat, &draft.key()));
             said.extend(self.history.page(&draft.chat, &before, MAX_PAGE).await?.records);
+        }
+        for command in said.iter_mut().filter(|record| record.kind == Kind::Notice) {
+            // Who types a command is here as well, and sees what is listed.
+            command.kind = Kind::Normal;
         }
         let owner = owner_of_session(&draft.chat, &said, true);
         Ok(match owner {

@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 use serde_json::Value;
 
 use crate::chat_key::{ChatKey, MAX_KEY_BYTES, Place};
-use crate::record::Record;
+use crate::record::{Kind, Record};
 
 /// Whose entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,13 +91,15 @@ fn is_guest(record: &Record) -> bool {
 /// Whose memory a Session of `chat` is captured to and recalled from: the person's, where every message of a person
 /// among `records` is the same one's; else the group's, where groups have a memory (`CAPTURE_GROUP_MEMORY`).
 ///
+/// A summary stands for what people said. Where several can speak in one chat, over HTTP and on the web, it says in
+/// [`Record::person`] who alone did; one that names nobody may stand for anybody.
+///
 /// `None` where nobody spoke, and where anything of a business's line is among `records`, which must be of one line.
 pub fn owner_of_session(chat: &ChatKey, records: &[Record], groups: bool) -> Option<Owner> {
     if records.iter().any(|record| record.line().is_some()) {
         return None;
     }
-    let speakers: BTreeSet<Option<String>> =
-        records.iter().filter(|record| record.is_interaction()).map(person_of).collect();
+    let speakers: BTreeSet<Option<String>> = records.iter().filter_map(speaker).collect();
     let mut speakers = speakers.into_iter();
     match (speakers.next(), speakers.next()) {
         (None, _) => None,
@@ -106,22 +108,26 @@ pub fn owner_of_session(chat: &ChatKey, records: &[Record], groups: bool) -> Opt
     }
 }
 
+/// Who spoke `record`, or what it stands for: `Some(None)` is somebody who is nobody's owner.
+#[allow(clippy::option_option, reason = "whether somebody spoke, and whether it is known who")]
+fn speaker(record: &Record) -> Option<Option<String>> {
+    match (record.kind, record.chat.place()) {
+        (Kind::Summary, Place::HttpChat { .. } | Place::WebRoom { .. }) => Some(record.person.clone()),
+        _ => record.is_interaction().then(|| person_of(record)),
+    }
+}
+
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use serde_json::{Map, json};
 
     use super::*;
     use crate::message::{Role, UiMessage};
-    use crate::record::{Channel, Kind};
+    use crate::record::Channel;
     use crate::sort_key::{MessageId, SortKey, Timestamp};
 
     /// What `user_id` says in `chat`.
-    pub(in crate::memory) fn said(
-        chat: &str,
-        user_id: &str,
-        metadata: Value,
-        person: Option<&str>,
-    ) -> Record {
+    fn said(chat: &str, user_id: &str, metadata: Value, person: Option<&str>) -> Record {
         let chat: ChatKey = chat.parse().unwrap();
         let id = MessageId::number(1);
         let ts = Timestamp::from_millis(1000).unwrap();
@@ -209,6 +215,22 @@ pub(super) mod tests {
         let reset = Record { kind: Kind::Boundary, ..bo };
         assert_eq!(owner(&[reset.clone(), ada.clone()], false), Some(Owner::User("app/ada".into())));
         assert_eq!(owner(&[reset], true), None);
+        // A summary may stand for what another said.
+        let summary = |person: Option<&str>| {
+            let mut summary = said("http:chat:app:c1", "annals", Value::Null, person);
+            summary.kind = Kind::Summary;
+            summary.message.role = Role::Assistant;
+            summary
+        };
+        assert_eq!(
+            owner(&[summary(Some("app/ada")), ada.clone()], false),
+            Some(Owner::User("app/ada".into()))
+        );
+        assert_eq!(owner(&[summary(Some("app/bo")), ada.clone()], false), None);
+        assert_eq!(owner(&[summary(None), ada.clone()], true), Some(Owner::Chat(chat.clone())));
+        let telegram = said("telegram:chat:42", "42", private(), None);
+        let of_telegram = Record { chat: telegram.chat.clone(), ..summary(None) };
+        assert_eq!(owner(&[of_telegram, telegram], false), Some(Owner::User("telegram-42".into())));
         let business = json!({"chatType": "private", "telegram": {"businessConnectionId": "b"}});
         let mut reply = said("telegram:chat:42", "annals", business, None);
         reply.message.role = Role::Assistant;

@@ -23,22 +23,17 @@
 //! A crash between any two of these is completed by the next [`capture`](Memory::capture) or
 //! [`has_captured`](Memory::has_captured).
 
-use std::fmt;
-use std::str::FromStr;
-
 use aws_sdk_dynamodb::Client;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::capture::Finding;
 use super::entry::{Correction, Entry, Source};
+use super::id::EntryId;
 use super::owner::Owner;
 use super::section::{fitting, section};
-use crate::chat_key::ChatKey;
 use crate::clock::Clock;
 use crate::history::item::{integer, text};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
-use crate::history::{History, TableError};
+use crate::history::{History, Meter, TableError};
 use crate::ranking::rank;
 use crate::sort_key::Timestamp;
 
@@ -70,45 +65,6 @@ impl Kept {
     /// What it is called by outside.
     pub fn id(&self) -> EntryId {
         EntryId { owner: self.entry.owner.clone(), number: self.number }
-    }
-}
-
-/// The id of an entry. Written, it is opaque and fit for a URL; it holds the owner, so that whoever is given one can tell
-/// whose entry it is before looking it up.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EntryId {
-    /// Whose.
-    pub owner: Owner,
-    /// See [`Kept::number`].
-    pub number: u32,
-}
-
-/// The text is no id that this program gave out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not the id of an entry")]
-pub struct EntryIdError;
-
-impl fmt::Display for EntryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&URL_SAFE_NO_PAD.encode(format!("{}#{}", self.owner, self.number)))
-    }
-}
-
-impl FromStr for EntryId {
-    type Err = EntryIdError;
-
-    fn from_str(id: &str) -> Result<Self, EntryIdError> {
-        let bytes = URL_SAFE_NO_PAD.decode(id).map_err(|_| EntryIdError)?;
-        let plain = String::from_utf8(bytes).map_err(|_| EntryIdError)?;
-        let (owner, number) = plain.rsplit_once('#').ok_or(EntryIdError)?;
-        let owner = match owner.split_once(':') {
-            Some(("user", person)) if !person.is_empty() => Owner::User(person.to_owned()),
-            Some(("chat", chat)) => Owner::Chat(chat.parse::<ChatKey>().map_err(|_| EntryIdError)?),
-            _ => return Err(EntryIdError),
-        };
-        let known = Self { owner, number: number.parse().map_err(|_| EntryIdError)? };
-        // Only as it is written, so that an entry has one id.
-        if known.to_string() == id { Ok(known) } else { Err(EntryIdError) }
     }
 }
 
@@ -155,6 +111,11 @@ impl Memory {
     /// The entries in the table of `history`, counted by its meter.
     pub fn beside(history: &History) -> Self {
         Self { table: history.table().clone(), clock: history.clock().clone() }
+    }
+
+    /// Counts what the table's operations consume.
+    pub fn meter(&self) -> &Meter {
+        self.table.meter()
     }
 
     /// What fits `query` best of what is known of `owner`, as a section for the system part of at most `token_budget`
@@ -426,36 +387,6 @@ fn kept(owner: &Owner, item: &Item) -> Option<Kept> {
         Err(error) => {
             tracing::error!(number, %error, "an entry of memory is unreadable");
             None
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn anything_but_an_id_as_it_is_written_is_none() {
-        let encode = |text: &str| URL_SAFE_NO_PAD.encode(text);
-        for bad in ["", "!", "x", "ada", &encode("user:#1"), &encode("user:ada"), &encode("user:ada#01")] {
-            assert_eq!(bad.parse::<EntryId>(), Err(EntryIdError), "{bad}");
-        }
-        for bad in ["ada#1", "chat:telegram:42#1", "user:ada#x", "user:ada#-1", "group:ada#1"] {
-            assert_eq!(encode(bad).parse::<EntryId>(), Err(EntryIdError), "{bad}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn an_id_reads_back_and_is_fit_for_a_url(person in ".{1,20}", chat in "[^\\p{Cc}]{1,20}", number: u32) {
-            for owner in [Owner::User(person), Owner::Chat(ChatKey::http("app", &chat).unwrap())] {
-                let id = EntryId { owner, number };
-                let written = id.to_string();
-                prop_assert!(written.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
-                prop_assert_eq!(written.parse::<EntryId>(), Ok(id));
-            }
         }
     }
 }

@@ -1,0 +1,424 @@
+//! Memory: entries are seen, corrected and forgotten by those whose they are, over HTTP, by commands at each door, and in
+//! the terminal.
+
+use annals_local::config::DEV_LARK_TOKEN;
+use annals_local::memory as command;
+use annals_local::program::open_history;
+use annals_shared::config::{Env, retention};
+use annals_shared::memory::{Captured, EntryKind, Finding, Memory, Owner, Source};
+use annals_shared::record::Record;
+use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, text_of};
+use crate::updates::{Update, group, private};
+
+const OTHER_KEY: &str = "other-secret";
+
+pub(crate) fn findings(texts: &[&str]) -> Vec<Finding> {
+    texts.iter().map(|text| Finding { kind: EntryKind::Fact, text: (*text).into() }).collect()
+}
+
+/// The stretch of `chat` that ends with message `to`.
+pub(crate) fn source(chat: &str, to: u64) -> Source {
+    let (from, to) = (MessageId::number(1), MessageId::number(to));
+    let ts = Timestamp::from_secs(NOW);
+    Source {
+        session: Source::session_id(&chat.parse().unwrap(), ts),
+        chat: chat.parse().unwrap(),
+        from: SortKey::message(ts, &from),
+        to: SortKey::message(ts, &to),
+        from_id: from,
+        to_id: to,
+    }
+}
+
+pub(crate) fn user(person: &str) -> Owner {
+    Owner::User(person.into())
+}
+
+async fn memory_of(app: &TestApp) -> Memory {
+    let retention = retention(Env::new(&|_| None)).unwrap();
+    Memory::beside(&open_history(app.data_dir(), retention, app.clock().clone()).await.unwrap())
+}
+
+/// Stores `texts` as what was found in a session of `chat`.
+async fn remember(app: &TestApp, owner: &Owner, chat: &str, texts: &[&str]) {
+    let captured = memory_of(app).await.capture(owner, &source(chat, 9), &findings(texts)).await.unwrap();
+    assert_eq!(captured, Captured::Stored(texts.len()));
+}
+
+async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
+    let list = memory_of(app).await.list(owner).await.unwrap();
+    list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
+}
+
+async fn call(app: &TestApp, method: Method, path: &str, key: &str, body: Option<Value>) -> Answer {
+    let request = app.request(method, path).bearer_auth(key);
+    Answer::of(match body {
+        Some(body) => request.json(&body),
+        None => request,
+    })
+    .await
+}
+
+async fn list(app: &TestApp, query: &str, key: &str) -> Vec<Value> {
+    let answer = call(app, Method::GET, &format!("/v1/memory?{query}"), key, None).await;
+    assert_eq!(answer.status, StatusCode::OK, "{query}");
+    answer.body["memories"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn the_routes_list_correct_and_delete() {
+    let app = TestApp::builder().start().await;
+    remember(&app, &user("app/ada"), "http:chat:app:c1", &["Likes tea.", "喜欢喝茶"]).await;
+    let memories = list(&app, "userId=ada", APP_KEY).await;
+    let first = &memories[0];
+    let id = first["id"].as_str().unwrap().to_owned();
+    let session = source("http:chat:app:c1", 9).session;
+    assert_eq!(
+        *first,
+        json!({
+            "id": id, "number": 1, "type": "fact", "scope": "user", "userId": "ada", "text": "Likes tea.",
+            "markdown": first["markdown"],
+            "source": {"chatKey": "http:chat:app:c1", "fromId": "1", "toId": "9"},
+            "sessionId": session, "createdAt": NOW * 1000,
+        })
+    );
+    assert!(
+        first["markdown"]
+            .as_str()
+            .unwrap()
+            .starts_with("---\ntype: fact\nscope: user\nperson: \"app/ada\"\n")
+    );
+    assert_eq!(list(&app, "userId=app/ada", OPS_KEY).await[0]["userId"], "app/ada");
+
+    let path = format!("/v1/memory/{id}");
+    let put = async |body: Value| call(&app, Method::PUT, &path, APP_KEY, Some(body)).await;
+    let corrected = put(json!({"text": " Likes coffee. "})).await;
+    assert_eq!((corrected.status, &corrected.body["text"]), (StatusCode::OK, &json!("Likes coffee.")));
+    assert_eq!(corrected.body["updatedAt"], NOW * 1000);
+    let markdown = corrected.body["markdown"].as_str().unwrap().replace("type: fact", "type: preference");
+    let corrected =
+        put(json!({"markdown": markdown.replace("coffee", "cocoa").replace("app/ada", "app/bo")})).await;
+    assert_eq!(corrected.status, StatusCode::OK);
+    assert_eq!(list(&app, "userId=ada", APP_KEY).await[0], corrected.body);
+    assert_eq!(corrected.body["type"], "preference");
+    assert_eq!(texts(&app, &user("app/ada")).await[0], (1, "Likes cocoa.".to_owned()));
+    assert_eq!(texts(&app, &user("app/bo")).await, []);
+
+    for bad in [
+        json!({}),
+        json!({"text": ""}),
+        json!({"text": 5}),
+        json!({"text": "x", "markdown": "y"}),
+        json!({"text": "x".repeat(4001)}),
+        json!({"markdown": "---\ntype: fact"}),
+        json!([]),
+    ] {
+        let answer = put(bad.clone()).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{bad}");
+        assert_eq!(answer.content_type, "application/problem+json");
+    }
+    for query in ["", "?userId=ada&chatKey=c1", "?userId=", "?chatKey=", "?userId=a&userId=b"] {
+        let answer = call(&app, Method::GET, &format!("/v1/memory{query}"), APP_KEY, None).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}");
+    }
+
+    let delete = async || call(&app, Method::DELETE, &path, APP_KEY, None).await;
+    assert_eq!(delete().await.status, StatusCode::NO_CONTENT);
+    let again = delete().await;
+    assert_eq!(
+        (again.status, again.content_type.as_str()),
+        (StatusCode::NOT_FOUND, "application/problem+json")
+    );
+    assert_eq!(put(json!({"text": "back"})).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(texts(&app, &user("app/ada")).await, [(2, "喜欢喝茶".to_owned())]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn nobody_reaches_anothers_entries() {
+    let app = TestApp::builder().start().await;
+    remember(&app, &user("app/ada"), "http:chat:app:c1", &["Ada's"]).await;
+    remember(&app, &user("telegram-42"), "telegram:chat:42", &["of 42"]).await;
+    let chat = Owner::Chat("http:chat:app:c1".parse().unwrap());
+    remember(&app, &chat, "http:chat:app:c1", &["of c1"]).await;
+    let id = list(&app, "userId=ada", APP_KEY).await[0]["id"].as_str().unwrap().to_owned();
+    let of_chat = list(&app, "chatKey=c1", APP_KEY).await;
+    assert_eq!((of_chat.len(), &of_chat[0]["chatKey"]), (1, &json!("http:chat:app:c1")));
+    assert_eq!(list(&app, "chatKey=http:chat:app:c1", OPS_KEY).await, of_chat);
+    let chat_id = of_chat[0]["id"].as_str().unwrap().to_owned();
+
+    // Whatever another key says, it speaks of its own people and conversations.
+    for query in
+        ["userId=ada", "userId=app/ada", "userId=telegram-42", "chatKey=c1", "chatKey=http:chat:app:c1"]
+    {
+        assert_eq!(list(&app, query, OTHER_KEY).await, [Value::Null; 0], "{query}");
+    }
+    assert_eq!(list(&app, "userId=telegram-42", APP_KEY).await, [Value::Null; 0]);
+    assert_eq!(list(&app, "userId=bo", APP_KEY).await, [Value::Null; 0]);
+    let unknown = call(&app, Method::DELETE, "/v1/memory/bm9uZQ", OTHER_KEY, None).await;
+    for path in [format!("/v1/memory/{id}"), format!("/v1/memory/{chat_id}")] {
+        for (method, body) in [(Method::PUT, Some(json!({"text": "x"}))), (Method::DELETE, None)] {
+            let answer = call(&app, method, &path, OTHER_KEY, body).await;
+            // Not even whether there is such an entry.
+            assert_eq!((answer.status, &answer.body), (StatusCode::NOT_FOUND, &unknown.body));
+        }
+        assert_eq!(app.request(Method::DELETE, &path).send().await.unwrap().status(), 401);
+    }
+    assert_eq!(texts(&app, &user("app/ada")).await, [(1, "Ada's".to_owned())]);
+    assert_eq!(call(&app, Method::DELETE, &format!("/v1/memory/{id}"), OPS_KEY, None).await.status, 204);
+    app.finish().await;
+}
+
+/// What the bot says to each of `commands`, posted twice with a restart in between.
+async fn told(app: &mut TestApp, commands: &[Update]) -> Vec<String> {
+    let before = app.telegram_api().sent().len();
+    for command in commands {
+        app.receive(command).await;
+        app.receive(command).await;
+        app.restart().await;
+        app.receive(command).await;
+    }
+    app.telegram_api().sent()[before..].iter().map(|sent| sent.text.clone()).collect()
+}
+
+#[tokio::test]
+async fn telegram_people_see_and_forget_their_own() {
+    let mut app = TestApp::start().await;
+    remember(&app, &user("telegram-42"), "telegram:chat:42", &["Lives in Bergen.", "喜欢喝茶", "Gardens."])
+        .await;
+    remember(&app, &user("telegram-43"), "telegram:chat:43", &["Another's."]).await;
+    let in_group = Owner::Chat("telegram:chat:-42".parse().unwrap());
+    remember(&app, &in_group, "telegram:chat:-42", &["The group's."]).await;
+
+    let all = "What I remember about you:\n\n1. Lives in Bergen. (fact)\n2. 喜欢喝茶 (fact)\n3. Gardens. (fact)\n\n\
+               To forget one: /forget and its number";
+    assert_eq!(told(&mut app, &[private(42, 1, "/memory").command()]).await, [all]);
+    assert_eq!(told(&mut app, &[private(42, 2, "/forget 2").command()]).await, ["Forgotten: number 2."]);
+    let which = "Which one? Say /forget and its number in the list of /memory, such as /forget 2.";
+    let unknown = format!("There is no number 4 in the list of /memory. {which}");
+    assert_eq!(
+        told(
+            &mut app,
+            &[
+                private(42, 3, "/forget").command(),
+                private(42, 4, "/forget tea").command(),
+                private(42, 5, "/forget 4").command(),
+                private(42, 6, "/Memory@annals_test_bot 1").command(),
+            ]
+        )
+        .await,
+        [
+            which,
+            which,
+            &unknown,
+            "What I remember about you:\n\n1. Lives in Bergen. (fact)\n\nTo forget one: /forget and its number"
+        ]
+    );
+    // Numbers stay: what was 3 is 3.
+    let kept = [(1, "Lives in Bergen.".to_owned()), (3, "Gardens.".to_owned())];
+    assert_eq!(texts(&app, &user("telegram-42")).await, kept);
+    assert_eq!(
+        told(&mut app, &[group(-42, 7, "/memory").command(), group(-42, 8, "/forget 1").command()]).await,
+        [
+            "What I remember about this group:\n\n1. The group's. (fact)\n\nTo forget one: /forget and its number",
+            "Forgotten: number 1."
+        ]
+    );
+    assert_eq!(texts(&app, &in_group).await, []);
+    assert_eq!(texts(&app, &user("telegram-42")).await, kept);
+    assert_eq!(texts(&app, &user("telegram-43")).await.len(), 1);
+
+    let of_business = private(42, 9, "/memory").command().kind("business_message");
+    app.receive(of_business.with("business_connection_id", json!("bc"))).await;
+    let last = app.telegram_api().sent().last().unwrap().text.clone();
+    assert_eq!(last, "What is said here is not kept in memory.");
+    // Recorded like any command, and in no context.
+    assert_eq!(
+        app.lines("telegram:chat:42").await[..2],
+        ["1 user notice: /memory", &format!("1/notice assistant notice: {all}")]
+    );
+    assert_eq!(app.context("telegram:chat:42").await, [Value::Null; 0]);
+    assert_eq!(app.model().count(), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_redelivered_forget_forgets_once_whenever_it_was_cut_off() {
+    let app = TestApp::builder().telegram().refusals_are_fine().start().await;
+    let owner = user("telegram-42");
+    remember(&app, &owner, "telegram:chat:42", &["one", "two", "three"]).await;
+    let update: Value = private(42, 1, "/forget 2").command().into();
+    // It has acted, and the person is not told.
+    app.telegram_api().fail(3, 502);
+    assert_eq!(app.as_time_passes(app.telegram(&update)).await, 503);
+    let left = [(1, "one".to_owned()), (3, "three".to_owned())];
+    assert_eq!(texts(&app, &owner).await, left);
+    app.receive(update.clone()).await;
+    app.receive(update).await;
+    let sent: Vec<String> = app.telegram_api().sent().iter().map(|sent| sent.text.clone()).collect();
+    assert_eq!(sent, ["Forgotten: number 2."]);
+    assert_eq!(texts(&app, &owner).await, left);
+    // What is remembered later takes a number of its own.
+    memory_of(&app)
+        .await
+        .capture(&owner, &source("telegram:chat:42", 10), &findings(&["four"]))
+        .await
+        .unwrap();
+    assert_eq!(texts(&app, &owner).await.last().unwrap(), &(4, "four".to_owned()));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_group_keeps_its_memory_when_it_moves() {
+    let mut app = TestApp::start().await;
+    let before = Owner::Chat("telegram:chat:-42".parse().unwrap());
+    remember(&app, &before, "telegram:chat:-42", &["The group's."]).await;
+    app.receive(group(-42, 1, "").without("text").with("migrate_to_chat_id", json!(-100_123))).await;
+    let said = told(&mut app, &[group(-100_123, 2, "/memory").command()]).await;
+    assert!(said[0].contains("1. The group's."), "{said:?}");
+    assert_eq!(list(&app, "chatKey=telegram:chat:-100123", OPS_KEY).await.len(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn lark_people_see_and_forget_their_own() {
+    let app = TestApp::builder().start().await;
+    remember(&app, &user("lark-ou_ada"), "lark:chat:oc_ada", &["Lives in Bergen."]).await;
+    let say = async |id: &str, kind: &str, text: &str| {
+        let event = json!({
+            "schema": "2.0",
+            "header": {"event_id": id, "event_type": "im.message.receive_v1", "token": DEV_LARK_TOKEN},
+            "event": {
+                "sender": {"sender_id": {"open_id": "ou_ada"}, "sender_type": "user"},
+                "message": {"message_id": id, "chat_id": format!("oc_{kind}"), "chat_type": kind, "message_type": "text",
+                            "create_time": (NOW * 1000).to_string(), "content": json!({ "text": text }).to_string()},
+            },
+        });
+        let answer = Answer::of(app.request(Method::POST, "/lark").json(&event)).await;
+        assert_eq!(answer.status, StatusCode::OK, "{text}");
+    };
+    for (id, kind, text) in [
+        ("om_1", "p2p", "/memory"),
+        ("om_2", "group", "/memory"),
+        ("om_3", "p2p", "/forget 1"),
+        ("om_3", "p2p", "/forget 1"),
+        ("om_4", "p2p", "/memory"),
+    ] {
+        say(id, kind, text).await;
+    }
+    let sent = app.get("/local/outbox").await;
+    let sent: Vec<&str> =
+        sent.as_array().unwrap().iter().map(|entry| entry["text"].as_str().unwrap()).collect();
+    assert_eq!(
+        sent,
+        [
+            "What I remember about you:\n\n1. Lives in Bergen. (fact)\n\nTo forget one: /forget and its number",
+            "I remember nothing about this group yet.",
+            "Forgotten: number 1.",
+            "I remember nothing about you yet.",
+        ]
+    );
+    app.finish().await;
+}
+
+/// What is said to `text` in a conversation of the key `app`.
+async fn said(app: &TestApp, chat: &str, user: &str, id: &str, text: &str) -> String {
+    let body = json!({"userId": user, "messageId": id, "text": text});
+    let path = format!("/v1/chats/{chat}/messages?wait=20");
+    let answer = app.as_time_passes(app.post(&path, APP_KEY, &body)).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    text_of(&answer.body["reply"])
+}
+
+#[tokio::test]
+async fn over_http_a_conversation_of_several_people_shows_nobodys_entries() {
+    let app = TestApp::builder().start().await;
+    remember(&app, &user("app/ada"), "http:chat:app:c1", &["Ada's first", "Ada's second"]).await;
+    remember(&app, &user("app/bo"), "http:chat:app:c2", &["Bo's first"]).await;
+    assert!(
+        said(&app, "c1", "ada", "m1", "/memory").await.contains("1. Ada's first (fact)\n2. Ada's second")
+    );
+    assert!(said(&app, "c2", "bo", "m1", "/memory").await.contains("1. Bo's first"));
+    assert_eq!(said(&app, "c1", "ada", "m2", "/forget 1").await, "Forgotten: number 1.");
+    app.clock().advance(std::time::Duration::from_secs(1));
+    said(&app, "c1", "bo", "m3", "hello").await;
+    app.clock().advance(std::time::Duration::from_secs(1));
+    for (user, id) in [("bo", "m4"), ("ada", "m5")] {
+        assert_eq!(said(&app, "c1", user, id, "/memory").await, "I remember nothing about this group yet.");
+    }
+    assert!(said(&app, "c1", "ada", "m6", "/forget 2").await.starts_with("There is no number 2"));
+    // A repeat of what was said before the other came means what it meant then.
+    assert_eq!(said(&app, "c1", "ada", "m2", "/forget 1").await, "Forgotten: number 1.");
+    assert_eq!(texts(&app, &user("app/ada")).await, [(2, "Ada's second".to_owned())]);
+    assert_eq!(texts(&app, &user("app/bo")).await.len(), 1);
+
+    // An admin who speaks as somebody else in a person's own chat is not that person.
+    let direct = json!({"userId": "ada", "text": "/memory", "messageId": "d1"});
+    let own = app.post("/v1/messages?wait=20", APP_KEY, &direct).await;
+    assert!(text_of(&own.body["reply"]).contains("Ada's second"));
+    let other = json!({"userId": "ops", "text": "/memory", "messageId": "d2"});
+    let path = crate::app::chat_path("agent:annals:user:app/ada", "messages?wait=20");
+    let other = app.post(&path, OPS_KEY, &other).await;
+    assert_eq!(text_of(&other.body["reply"]), "I remember nothing about this group yet.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_local_command_lists_corrects_and_forgets_beside_the_running_program() {
+    let app = TestApp::builder().start().await;
+    let owner = user("telegram-42");
+    remember(&app, &owner, "telegram:chat:42", &["Likes tea.\n\u{1b}[31mRed", "two"]).await;
+    let memory = memory_of(&app).await;
+    let ids: Vec<String> =
+        memory.list(&owner).await.unwrap().iter().map(|kept| kept.id().to_string()).collect();
+    let mut out = Vec::new();
+    command::list(&memory, &owner, &mut out).await.unwrap();
+    command::set(&memory, &ids[0], "Likes coffee.", &mut out).await.unwrap();
+    command::forget(&memory, &ids[1], &mut out).await.unwrap();
+    command::forget(&memory, &ids[1], &mut out).await.unwrap();
+    command::list(&memory, &user("nobody"), &mut out).await.unwrap();
+    let time = "2025-11-21T22:59:40Z";
+    let from = "    from telegram:chat:42, messages 1 to 9\n";
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        format!(
+            "1. fact  {time}  {}\n    Likes tea.\n    [31mRed\n{from}2. fact  {time}  {}\n    two\n{from}\
+             1. fact  {time}  {}\n    Likes coffee.\n{from}    corrected {time}\n\
+             Forgotten.\nIt was forgotten before.\nNothing is remembered of user nobody.\n",
+            ids[0], ids[1], ids[0]
+        )
+    );
+    assert_eq!(texts(&app, &owner).await, [(1, "Likes coffee.".to_owned())]);
+    assert_eq!(list(&app, "userId=telegram-42", OPS_KEY).await[0]["text"], "Likes coffee.");
+    let error = command::forget(&memory, "x", &mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no such entry; `memory list` shows each entry's id");
+    app.finish().await;
+}
+
+/// The owner that a turn of each kind of chat has, by records as the doors store them.
+#[tokio::test]
+async fn records_say_whose_session_it_is() {
+    let app = TestApp::builder().start().await;
+    app.receive(private(42, 1, "hello")).await;
+    app.receive(group(-42, 1, "hello")).await;
+    said(&app, "c1", "ada", "m1", "hello").await;
+    let owner = async |chat: &str, groups: bool| {
+        let records: Vec<Record> = app.records(chat).await;
+        annals_shared::memory::owner::owner_of_session(&chat.parse().unwrap(), &records, groups)
+    };
+    app.idle().await;
+    assert_eq!(owner("telegram:chat:42", false).await, Some(user("telegram-42")));
+    assert_eq!(owner("http:chat:app:c1", false).await, Some(user("app/ada")));
+    assert_eq!(owner("telegram:chat:-42", false).await, None);
+    assert_eq!(
+        owner("telegram:chat:-42", true).await,
+        Some(Owner::Chat("telegram:chat:-42".parse().unwrap()))
+    );
+    said(&app, "c1", "bo", "m2", "hello").await;
+    assert_eq!(owner("http:chat:app:c1", false).await, None);
+    app.finish().await;
+}
