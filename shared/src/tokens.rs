@@ -9,24 +9,27 @@ use crate::message::{PartView, UiMessage};
 /// Tokens that a message takes beside its text: role and separators.
 const PER_MESSAGE: u32 = 4;
 
+/// Hundredths of a token for white space that is not part of a word; twice that for more than one character of it.
+const BLANK: u64 = 44;
+
 /// The estimate for `text`: 0 for none, at least 1 for any, and never less for more text. Takes no memory, and about
-/// 3 ns a character.
+/// 10 ns a character.
 pub fn of_text(text: &str) -> u32 {
     let mut hundredths: u64 = 0;
     let mut previous = Class::None;
     let mut run: u32 = 0;
     for c in text.chars() {
         let class = Class::of(c);
-        run = if class.continues(previous) { run.saturating_add(1) } else { 1 };
         // A single space is part of the word behind it, but not of a number.
         if previous == Class::Space && run == 1 && class == Class::Digit {
-            hundredths += Class::Space.weight(previous, 2);
+            hundredths += BLANK;
         }
+        run = if class.continues(previous) { run.saturating_add(1) } else { 1 };
         hundredths += class.weight(previous, run);
         previous = class;
     }
     if previous == Class::Space && run == 1 {
-        hundredths += Class::Space.weight(previous, 2);
+        hundredths += BLANK;
     }
     u32::try_from(hundredths.div_ceil(100)).unwrap_or(u32::MAX)
 }
@@ -146,7 +149,8 @@ impl Class {
         match (self, run) {
             // A first space is counted by what follows it, and words of everyday length are one token.
             (Self::None, _) | (Self::Space, 1 | 3..) | (Self::Newline, 3..) | (Self::Lower, 2..=7) => 0,
-            (Self::Space | Self::Newline, _) => 44,
+            (Self::Space | Self::Newline, 2) if previous == Self::Space => 2 * BLANK,
+            (Self::Space | Self::Newline, _) => BLANK,
             // Within a name such as `maxTokens`.
             (Self::Upper, 1) if previous == Self::Lower => 70,
             (Self::Lower | Self::Upper | Self::OtherAlphabet, 1) => 100,

@@ -12,7 +12,7 @@ use super::ModelError;
 const CODES: [&str; 3] = ["context_length_exceeded", "exceed_context_size_error", "string_above_max_length"];
 
 /// What providers' messages say of it, in lower case. OpenAI and those who took over its words (DeepSeek, vLLM,
-/// OpenRouter): "maximum context length"; each of the others is in the tests with where it was seen.
+/// OpenRouter): "maximum context length"; most of the others are in the tests, with where they were seen.
 const WORDS: [&str; 17] = [
     "maximum context length",
     "model's context length",
