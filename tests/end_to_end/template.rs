@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use annals_shared::config::{
-    AgentConfig, ConfigError, Env, LarkConfig, StoreConfig, TelegramConfig, ViewConfig, agent_id, api_keys,
-    channel_settings,
+    AgentConfig, ConfigError, Env, LarkConfig, MemoryConfig, StoreConfig, TelegramConfig, ViewConfig,
+    agent_id, api_keys, channel_settings,
 };
 
 const TEMPLATE: &str = include_str!("../../infra/template.yaml");
@@ -94,6 +94,7 @@ fn each_function_is_given_what_it_reads() {
                     api_keys(env)?;
                     agent_id(env)?;
                     env.optional("SYSTEM_PROMPT");
+                    MemoryConfig::from_env(env)?;
                     ViewConfig::from_env(env).map(drop)
                 },
                 &[],

@@ -263,8 +263,15 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
     app.receive(private(42, 7, &text(7).repeat(20))).await;
     app.idle().await;
     let last = app.model().requests().pop().unwrap();
-    assert_eq!(texts_of(&last, "user"), [text(7).repeat(20)]);
-    assert_eq!(app.lines(CHAT).await.last().unwrap(), "7/reply assistant: Noted.");
+    // What no window holds is asked with its middle left out; the history keeps the whole, and says so.
+    let [asked] = &texts_of(&last, "user")[..] else { panic!("{last}") };
+    assert!(asked.starts_with("message 7 beans") && asked.trim_end().ends_with("beans"), "{asked}");
+    assert!(asked.contains("characters are left out here") && asked.len() < 600, "{asked}");
+    let history = app.history(CHAT).await;
+    let [.., question, reply] = &history[..] else { panic!("{history:?}") };
+    assert_eq!(text_of(question), text(7).repeat(20));
+    assert_eq!(text_of(reply), "Noted.");
+    assert_eq!(reply["metadata"]["context"]["shortened"], json!(["7"]));
     app.finish().await;
 }
 

@@ -41,7 +41,7 @@ impl Agent {
     /// Asks the model, commits, and appends the reply, or on the last try a notice that there is none.
     pub(crate) async fn answer(&self, work: &mut Work, delivery: Delivery) -> Result<Record, TurnError> {
         let newest = work.newest_covered()?.clone();
-        let is_command = newest.kind == Kind::Notice;
+        let is_command = work.is_compact_command();
         let answered = if is_command {
             let told = self.compact_as_asked(&mut work.lease, &newest).await;
             told.map(|text| (Kind::Notice, UiMessage::text("", Role::Assistant, text)))
@@ -87,15 +87,17 @@ impl Agent {
     async fn ask_within_window(&self, work: &mut Work, newest: &Record) -> Result<UiMessage, TurnError> {
         let memory_tokens = work.memory.as_deref().map_or(0, tokens::of_text);
         let (mut policy, mut squeezes) = (self.policy(memory_tokens), 0);
-        // A chat that has no segment has nothing to search.
-        let has_segments = work.lease.head.longest_segment.is_some();
         let parts = [self.system_prompt.as_deref(), work.memory.as_deref()];
         let system = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         let system = (!system.is_empty()).then_some(system);
+        // What waits stays verbatim as long as the whole window can hold it.
+        let mut room = self.view.window.saturating_sub(system.as_deref().map_or(0, tokens::of_text));
         loop {
             let mut seen = work.seen(self.clock.now(), &policy);
+            // A chat that has no segment has nothing to search.
+            let has_segments = work.lease.head.longest_segment.is_some();
             let tools = if has_segments { vec![tools::search()] } else { Vec::new() };
-            let shortened = seen.shorten_unanswered(policy.token_budget);
+            let shortened = seen.shorten_unanswered(room);
             let question = Question {
                 system: system.as_deref(),
                 messages: &seen.messages,
@@ -119,6 +121,7 @@ impl Agent {
             }
             squeezes += 1;
             policy.token_budget = share(policy.token_budget.min(seen.tokens));
+            room = policy.token_budget;
             let why = Why::Room { budget: policy.token_budget };
             if self.compact_or_go_on(&mut work.lease, &work.records, why).await? {
                 work.records = self.reread(&work.lease, work.from.as_ref()).await?;

@@ -88,6 +88,9 @@ impl Agent {
             return Ok(None);
         };
         lease.head.compacting = None;
+        if self.history.retention().archive {
+            lease.head.longest_segment.get_or_insert_default();
+        }
         lease.head.context_from = compacted.context_from.or(lease.head.context_from.take());
         Ok(Some((compacted.counted, compacted.leaves_more)))
     }

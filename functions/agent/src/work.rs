@@ -45,6 +45,13 @@ impl Work {
             .ok_or_else(|| HistoryError::Missing { key: newest.map(ToString::to_string).unwrap_or_default() })
     }
 
+    /// Whether the turn is a `/compact`, and not a message that was made of one by an edit.
+    pub(crate) fn is_compact_command(&self) -> bool {
+        let of_it = |record: &&Record| self.turn.covers.last() == Some(&record.key.base());
+        let mut forms = self.records.iter().filter(of_it).filter(|record| record.role() == Role::User);
+        forms.all(|record| record.kind == Kind::Notice && record.asks)
+    }
+
     /// The reply that an earlier run has stored for this very turn.
     pub(crate) fn stored_reply(&self) -> Option<&Record> {
         let key = self.turn.covers.last()?.reply();

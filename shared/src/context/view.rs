@@ -232,11 +232,16 @@ fn with_whole_albums<'a>(mut messages: Vec<Message<'a>>, covered: &HashSet<&Sort
     messages
 }
 
-/// The `/compact` commands among `records` that have no answer.
+/// The `/compact` commands among `records` that have no answer; one that was edited is a message.
 fn to_compact(records: &[Record], covered: &HashSet<&SortKey>) -> Vec<SortKey> {
+    let edited: HashSet<SortKey> = records
+        .iter()
+        .filter(|record| record.kind == Kind::Revision)
+        .map(|record| record.key.base())
+        .collect();
     let is_command = |record: &&Record| record.kind == Kind::Notice && record.asks;
     let bases = records.iter().filter(is_command).map(|record| record.key.base());
-    bases.filter(|base| !covered.contains(base)).collect()
+    bases.filter(|base| !covered.contains(base) && !edited.contains(base)).collect()
 }
 
 /// Where the last boundary stands.
