@@ -78,7 +78,8 @@ impl History {
     /// Appends a message as it comes from a door.
     ///
     /// Costs one conditional put for a new message and for a duplicate of one that was never changed, and with a chat's
-    /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first. Safe to repeat after any failure.
+    /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first.
+    /// Safe to repeat after any failure.
     pub async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
         let base = draft.key().base();
         let first = self.record_of(draft, draft.key(), 0);
