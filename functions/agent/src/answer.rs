@@ -70,6 +70,7 @@ impl Agent {
             message,
             behind: newest.key.base(),
             behind_id: newest.message_id.clone(),
+            asked_at: Some(newest.sent_at),
             covers: work.turn.covers.clone(),
         };
         match self.history.append_reply(&work.lease.chat, reply).await? {
