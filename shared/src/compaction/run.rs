@@ -57,9 +57,6 @@ pub enum CompactionError {
     /// The model's answer is no summary.
     #[error("no summary was made: {0}")]
     NoSummary(#[from] NoSummary),
-    /// It took too long; what it had done stands, and the next one goes on with it.
-    #[error("no summary was made in time")]
-    TimedOut,
     /// Another run took the chat over.
     #[error(transparent)]
     Superseded(#[from] Superseded),
