@@ -120,19 +120,24 @@ async fn a_conversation_of_two_callers_users_is_nobodys_memory() {
     let app = TestApp::builder().model().start().await;
     app.model().answer_by(notes_of_tea);
     let post = async |chat: &str, user: &str, text: &str| {
+        // Within one millisecond, ids decide the order, and these are random.
+        app.clock().advance(Duration::from_secs(1));
         let body = json!({"userId": user, "text": text});
         assert_eq!(app.post(&chat_path(chat, "messages"), APP_KEY, &body).await.status, 202);
         app.idle().await;
     };
     post("shared", "ada", "I only drink green tea").await;
     post("shared", "bob", "I do not").await;
-    app.post(&chat_path("shared", "reset"), APP_KEY, &json!({})).await;
-    app.idle().await;
+    let reset = async |chat: &str| {
+        app.clock().advance(Duration::from_secs(1));
+        app.post(&chat_path(chat, "reset"), APP_KEY, &json!({})).await;
+        app.idle().await;
+    };
+    reset("shared").await;
     assert!(app.model().requests_for_notes().is_empty());
 
     post("own", "ada", "I only drink black tea").await;
-    app.post(&chat_path("own", "reset"), APP_KEY, &json!({})).await;
-    app.idle().await;
+    reset("own").await;
     post("other", "ada", "What do I drink?").await;
     assert!(system(&app).contains("black tea"), "a person is known in all of her conversations");
     post("bobs", "bob", "What do I drink?").await;
