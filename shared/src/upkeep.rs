@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::chat_key::ChatKey;
 use crate::compaction::run::{Compaction, CompactionError};
-use crate::config::ViewConfig;
+use crate::config::{AgentConfig, ViewConfig};
 use crate::context::view::View;
 use crate::history::turn::{Claim, Ending, Lease, Superseded};
 use crate::history::{Archived, History, HistoryError, ToArchive};
@@ -82,6 +82,17 @@ pub enum UpkeepError {
 }
 
 impl Upkeep {
+    /// Upkeep of `history` with `model`, as `config` says.
+    pub fn new(history: History, model: Model, config: &AgentConfig) -> Self {
+        Self {
+            history,
+            model,
+            view: config.view,
+            groups_remember: config.memory.groups,
+            agent_id: config.agent_id.clone(),
+        }
+    }
+
     /// Does for `chat` what is due.
     pub async fn visit(&self, chat: &ChatKey) -> Result<Visited, UpkeepError> {
         let lease = match self.history.claim_for_upkeep(chat, LEASE).await? {

@@ -131,7 +131,8 @@ impl Agent {
                 Claim::Claimed(lease) => lease,
                 Claim::Busy(until) => return Err(TurnError::Busy { until }),
             };
-            match self.run_claimed(&lease, from, delivery).await {
+            // On the heap: it is a long way through.
+            match Box::pin(self.run_claimed(&lease, from, delivery)).await {
                 Ok(Done::All) => return Ok(()),
                 Ok(Done::Some) => {}
                 Err(error) => {
@@ -224,7 +225,7 @@ impl Agent {
             }
             let (turn, leaves_more) = match committed {
                 Some(turn) => (turn, true),
-                None => self.turn_of(&records, &context),
+                None => turn_of(&records, &context),
             };
             let is_committed = lease.head.turn.is_some();
             let reaches_back_to = context.reaches_back_to;
@@ -240,25 +241,6 @@ impl Agent {
                 memory: memory.flatten(),
             })));
         }
-    }
-
-    /// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
-    /// what is unanswered.
-    fn turn_of(&self, records: &[Record], context: &Context) -> (OpenTurn, bool) {
-        let to_compact = context.to_compact.first();
-        if let Some(command) =
-            to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
-        {
-            let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
-            return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
-        }
-        // What was said behind a `/compact` is answered behind it.
-        let before =
-            context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
-        let covers = covered_by_one_turn(records, before.cloned().collect());
-        let leaves_more =
-            covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
-        (OpenTurn { covers, sent: 0 }, leaves_more)
     }
 
     /// How long to wait for further items of an album, if one is among the unanswered and has only just arrived.
@@ -290,6 +272,22 @@ impl Agent {
         let prompt = self.system_prompt.as_deref().map_or(0, tokens::of_text);
         self.view.policy(prompt.saturating_add(memory_tokens))
     }
+}
+
+/// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
+/// what is unanswered.
+fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
+    let to_compact = context.to_compact.first();
+    if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
+    {
+        let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
+        return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
+    }
+    // What was said behind a `/compact` is answered behind it.
+    let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
+    let covers = covered_by_one_turn(records, before.cloned().collect());
+    let leaves_more = covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
+    (OpenTurn { covers, sent: 0 }, leaves_more)
 }
 
 /// Whether the reply of `turn` is among `records`.

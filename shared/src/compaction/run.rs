@@ -27,6 +27,9 @@ use crate::sort_key::SortKey;
 const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
 const SUMMARY_SHARE: u32 = 8;
 
+/// How often the source of a summary is halved where the model finds it too long.
+const MAX_HALVINGS: usize = 5;
+
 /// Compacts chats.
 #[derive(Clone)]
 pub struct Compaction {
@@ -54,9 +57,6 @@ pub enum CompactionError {
     /// The model's answer is no summary.
     #[error("no summary was made: {0}")]
     NoSummary(#[from] NoSummary),
-    /// It took too long; what it had done stands, and the next one goes on with it.
-    #[error("no summary was made in time")]
-    TimedOut,
     /// Another run took the chat over.
     #[error(transparent)]
     Superseded(#[from] Superseded),
@@ -85,7 +85,7 @@ impl Compaction {
         why: Why,
         focus: Option<&str>,
     ) -> Result<Option<Compacted>, CompactionError> {
-        let (now, policy, rules) = (self.clock.now(), self.view.policy(0), self.rules());
+        let (now, policy, mut rules) = (self.clock.now(), self.view.policy(0), self.rules());
         let view = View::of(records, now, &policy);
         let planned = lease.head.compacting.as_ref();
         if let Some(to) = planned {
@@ -95,10 +95,22 @@ impl Compaction {
                 // It is stored, or a new Session has begun meanwhile and needs none of it.
                 return self.end(lease, records, stored.cloned(), &policy).await;
             };
-            return self.carry_out(lease, records, &view, &cut, focus).await.map(Some);
+            return self.carry_out(lease, records, &view, &cut, &rules, focus).await.map(Some);
         }
-        let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
-        self.carry_out(lease, records, &view, &cut, focus).await.map(Some)
+        if let Why::Room { budget } = why {
+            // What the model found too long for an answer, it finds too long for a summary.
+            rules.source_tokens = rules.source_tokens.min(budget);
+        }
+        for _ in 0..MAX_HALVINGS {
+            let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
+            match self.carry_out(lease, records, &view, &cut, &rules, focus).await {
+                Err(CompactionError::Model(ModelError::ContextTooLong)) if cut.counted.len() > 1 => {
+                    rules.source_tokens = view.tokens_of(cut.counted) / 2;
+                }
+                carried_out => return carried_out.map(Some),
+            }
+        }
+        Err(ModelError::ContextTooLong.into())
     }
 
     /// Why `records`, read for a context, are to be compacted now, if they are: they show more than `budget` tokens, or
@@ -136,9 +148,10 @@ impl Compaction {
         records: &[Record],
         view: &View<'_>,
         cut: &Cut<'_, '_>,
+        rules: &Rules,
         focus: Option<&str>,
     ) -> Result<Compacted, CompactionError> {
-        let text = self.summarise(view, cut, focus).await?;
+        let text = self.summarise(view, cut, rules, focus).await?;
         let (Some(source), Some(last)) = (cut.source(), cut.counted.last()) else {
             return Err(NoSummary::Empty.into());
         };
@@ -185,16 +198,17 @@ impl Compaction {
         &self,
         view: &View<'_>,
         cut: &Cut<'_, '_>,
+        rules: &Rules,
         focus: Option<&str>,
     ) -> Result<String, CompactionError> {
         let folded = cut.folded.map_or(0, |folded| folded.tokens);
         let counted = cut.counted.iter().fold(0, |sum: u32, m| sum.saturating_add(m.tokens()));
         let source_tokens = counted.saturating_add(folded);
-        let max_tokens = self.rules().summary_tokens.min(source_tokens);
+        let max_tokens = rules.summary_tokens.min(source_tokens);
         let text = if self.model.is_echo() {
             extract(cut, max_tokens)
         } else {
-            let request = request(cut, max_tokens, focus);
+            let request = request(cut, max_tokens, rules.source_tokens, focus);
             // Room for a model that counts otherwise; what exceeds it is cut by `accept`.
             let max_tokens = view.corrected(max_tokens).saturating_mul(2);
             let prompt = Prompt { instructions: &request.instructions, text: &request.text, max_tokens };

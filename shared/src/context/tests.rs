@@ -410,11 +410,11 @@ fn a_summary_stands_for_what_it_counts_and_for_nothing_else() {
     let told = [u1.clone(), a1.clone(), first.clone(), u3.clone(), a3.clone(), newer.clone()];
     check(&told, 5, "s2 u3 a3 | u4");
     // What came late is shown, though its time lies in the range.
-    let with_late = [&told[..], &[late.clone()]].concat();
+    let with_late = [&told[..], from_ref(&late)].concat();
     check(&with_late, 5, "s2 u2 u3 a3 | u4");
     // The next one folds the first; the raw records may be gone.
     let second = summary(5, &[&late, &u3, &a3], Some(&first));
-    check(&[&with_late[..], &[second.clone()]].concat(), 5, "s5 | u4");
+    check(&[&with_late[..], from_ref(&second)].concat(), 5, "s5 | u4");
     check(&[second.clone(), newer.clone()], 5, "s5 | u4");
     // What waits is shown, counted or not.
     let asks_now = edit(&late, 1, None);

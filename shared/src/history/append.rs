@@ -54,6 +54,8 @@ pub struct Reply {
     pub behind: SortKey,
     /// That message's id.
     pub behind_id: MessageId,
+    /// When that message was appended, as far as is known: not long ago, its chat is registered for the compactor.
+    pub asked_at: Option<Timestamp>,
     /// The bases of the messages it answers.
     pub covers: Vec<SortKey>,
 }
@@ -178,7 +180,10 @@ impl History {
             source: None,
             person: None,
         };
-        match self.put(&record).await? {
+        // The message's own entry comes due D/2 behind it or later; see `due`.
+        let is_registered =
+            reply.asked_at.is_some_and(|asked_at| now.since(asked_at) < self.retention.due_after() / 4);
+        match self.put_beside(&record, is_registered).await? {
             Written::Done(_) => Ok(ReplyAppended::Stored(record)),
             Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
         }
@@ -242,6 +247,11 @@ impl History {
     /// Puts any record, unless its key is taken. It registers its chat in the index of due chats (see [`due`]) where
     /// this process has not done so for a while; that is part of the put, and costs one write unit more.
     async fn put(&self, record: &Record) -> Result<Written, HistoryError> {
+        self.put_beside(record, false).await
+    }
+
+    /// [`History::put`] of what stands with a record that has registered the chat, where `is_registered`.
+    async fn put_beside(&self, record: &Record, is_registered: bool) -> Result<Written, HistoryError> {
         let json = serde_json::to_string(&record.message)?;
         let message = if json.len() > MAX_INLINE_BYTES {
             let digest = item::content_digest(&record.message);
@@ -253,7 +263,8 @@ impl History {
             MessageAttribute::Inline(json)
         };
         let mut item = item::to_item(record, message);
-        let registers = self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
+        let registers =
+            !is_registered && self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
         if registers {
             due::register(&mut item, &record.chat, record.sent_at, &self.retention);
         }

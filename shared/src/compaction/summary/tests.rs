@@ -42,7 +42,7 @@ fn a_transcript_says_when_who_and_what() {
         "input": {"q": "tea"}, "output": "x".repeat(5_000),
     });
     let answer = UiMessage::new("2", Role::Assistant, vec![Part::new(call).unwrap(), Part::text("Here.")]);
-    let text = transcript([(at(0), &said), (at(1), &answer)].into_iter());
+    let text = transcript([(at(0), &said), (at(1), &answer)].into_iter(), MAX_QUOTED);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "[2025-11-21 22:58 Ada] look at this");
     assert_eq!(lines[1], "[file a.png, image/png]");
