@@ -1,5 +1,5 @@
-//! One turn of one chat: claim it, see what is unanswered, ask the model once for all of it, append the reply,
-//! deliver it, finish.
+//! One turn of one chat: claim it, see what is unanswered, make room, ask the model once for all of it, append the
+//! reply, deliver it, finish.
 //!
 //! A crash between any two steps leaves either nothing (the next run starts anew), or a committed turn, which the next
 //! run finishes first: with the same messages covered, so with the same key of the reply, and from the piece on that
@@ -28,6 +28,7 @@ use crate::work::{Work, covered_by_one_turn};
 
 /// How long an album must have been quiet before it is answered: its items are separate webhooks.
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
+
 /// Answers chats.
 #[derive(Clone)]
 pub struct Agent {
