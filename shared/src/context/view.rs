@@ -77,7 +77,11 @@ impl<'a> View<'a> {
             .collect();
         let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
         let reaches_back_to = session.and_then(|session| match summary {
-            Some(summary) => Some(read_from(summary, &earlier)).max(boundary_of(records)),
+            Some(summary) => {
+                // What waits is shown in its place once it is answered.
+                let waiting = unanswered.iter().filter(|message| is_in(&message.base));
+                Some(read_from(summary, earlier.iter().chain(waiting))).max(boundary_of(records))
+            }
             None => session.reaches_back_to,
         });
         Self {
@@ -251,10 +255,9 @@ pub(super) fn boundary_of(records: &[Record]) -> Option<SortKey> {
 
 /// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is shown
 /// beside it.
-fn read_from(summary: &Record, earlier: &[Message<'_>]) -> SortKey {
+fn read_from<'m, 'a: 'm>(summary: &Record, shown: impl Iterator<Item = &'m Message<'a>>) -> SortKey {
     let in_flight = SortKey::start_of(summary.sent_at.minus(IN_FLIGHT));
-    let shown = earlier.first().map(|message| message.base.clone());
-    shown.into_iter().chain([summary.key.base()]).fold(in_flight, SortKey::min)
+    shown.map(|message| message.base.clone()).chain([summary.key.base()]).fold(in_flight, SortKey::min)
 }
 
 /// By how much the model's own count exceeds the estimate, by the newest reply that says both.
