@@ -82,3 +82,28 @@ async fn compact_sums_up_all_but_the_recent_and_says_so() {
     assert_eq!(ids.last().map(String::as_str), Some("m010/reply"));
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_late_message_is_folded_into_the_summary_and_not_lost_behind_it() {
+    let app = TestApp::builder().set("KEEP_RECENT", "4").start().await;
+    for n in 0..6 {
+        say(&app, n).await;
+    }
+    let path = format!("{}?wait=20", chat_path("c", "compact"));
+    let compact = async || app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await.status;
+    assert_eq!(compact().await, 200);
+    let late = json!({"userId": "ada", "messageId": "late", "ts": (NOW + 90) * 1000, "text": "the key is 7"});
+    assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &late).await.status, 202);
+    app.idle().await;
+    assert_eq!(compact().await, 200);
+    let context = app.context(CHAT).await;
+    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["late/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
+    assert_eq!(
+        context[0]["metadata"]["sourceRange"],
+        json!({"fromId": "m000", "toId": "m003/reply", "count": 10})
+    );
+    let text = text_of(&context[0]);
+    assert!(text.contains("message 000") && text.contains("the key is 7"), "{text}");
+    app.finish().await;
+}

@@ -123,13 +123,19 @@ impl Cut<'_, '_> {
             Some(folded) if folded.from <= own.0 => (folded.from.clone(), folded.from_id.clone()),
             _ => own,
         };
+        let own = (last.key().clone(), last.first.message_id.clone());
+        // What came late may lie before the end of what the earlier one stands for.
+        let (to, to_id) = match folded {
+            Some(folded) if folded.to > own.0 => (folded.to.clone(), folded.to_id.clone()),
+            _ => own,
+        };
         let until = |source: &Source| source.last_interaction;
         Some(Source {
             last_interaction: spoken.max(folded.map(until)).unwrap_or_else(|| from.ts()),
             from,
             from_id,
-            to: last.key().clone(),
-            to_id: last.first.message_id.clone(),
+            to,
+            to_id,
             count: u32::try_from(count(self.counted))
                 .unwrap_or(u32::MAX)
                 .saturating_add(folded.map_or(0, |f| f.count)),

@@ -65,11 +65,14 @@ impl Session {
         {
             return None;
         }
-        let behind_gap = interactions
-            .windows(2)
-            .rev()
-            .find(|pair| stale(pair[0].2, pair[1].1))
-            .map(|pair| pair[1].0.start.clone());
+        // A summary may speak for interactions behind its place.
+        let (mut behind_gap, mut latest): (Option<SortKey>, Option<Timestamp>) = (None, None);
+        for (mark, first, last) in &interactions {
+            if latest.is_some_and(|latest| stale(latest, *first)) {
+                behind_gap = Some(mark.start.clone());
+            }
+            latest = latest.max(Some(*last));
+        }
         let start = behind_gap.or_else(|| marks.iter().map(|(_, mark)| mark.start.clone()).min())?;
         // What arrives late joins the Session if it is at most the stale time older than its first interaction.
         let first = interactions.iter().find(|(mark, ..)| mark.start >= start);
