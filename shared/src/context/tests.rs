@@ -437,6 +437,15 @@ fn a_summary_of_what_came_late_is_the_newest_though_it_stands_before_the_one_it_
 }
 
 #[test]
+fn what_leaves_the_table_between_two_summaries_is_no_gap() {
+    let (u1, u2, u3) = (aside(0, 1), aside(40, 2), aside(80, 3));
+    let first = summary(1, &[&u1], None);
+    let second = summary(81, &[&u2, &u3], Some(&first));
+    // The first summary is younger than what was said behind it, and outlasts it.
+    check(&[first, u3, second, user(120, 4)], 120, "s3 | u4");
+}
+
+#[test]
 fn sessions_that_a_late_message_joins_lose_nothing_to_the_summary_of_the_second() {
     let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(60, 2), reply(&[(60, 2)]));
     let told = [u1.clone(), a1.clone(), summary(1, &[&u1, &a1], None), u2.clone(), a2.clone()];
