@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, NOW, TestApp, chat_path, lines, text_of};
+use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
+use crate::support::model_api::texts_of;
+use crate::updates::{START, private};
 
 const CHAT: &str = "http:chat:app:c";
 
@@ -105,5 +107,26 @@ async fn a_late_message_is_folded_into_the_summary_and_not_lost_behind_it() {
     );
     let text = text_of(&context[0]);
     assert!(text.contains("message 000") && text.contains("the key is 7"), "{text}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_another_turn_answers_takes_no_room_from_this_one() {
+    let app = small().telegram().model().start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "one")).await;
+    app.model().wait_for(1).await;
+    let post = json!({"userId": "olle", "text": "by HTTP", "messageId": "h", "ts": START * 1000 + 1500});
+    let path = chat_path("telegram:chat:42", "messages");
+    assert_eq!(app.post(&path, OPS_KEY, &post).await.status, 202);
+    for id in 2..32 {
+        app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum ".repeat(15)))).await;
+    }
+    wait_until("all is stored", async || app.records("telegram:chat:42").await.len() == 32).await;
+    app.model().resume();
+    app.idle().await;
+    let requests = app.model().requests();
+    assert_eq!(texts_of(&requests[1], "assistant"), ["You said: one"], "as it was said");
+    assert_eq!(app.model().requests_for_notes().len(), 1, "one summary, for the turn that needs the room");
     app.finish().await;
 }

@@ -7,6 +7,7 @@ use annals_shared::history::{Reply, ReplyAppended};
 use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::model::{Answer, Done, ModelError, Question, Step};
 use annals_shared::record::{Kind, Record};
+use annals_shared::sort_key::Timestamp;
 use annals_shared::tokens;
 use futures::future::join_all;
 use serde_json::json;
@@ -22,8 +23,9 @@ const MODEL_TRIES: u32 = 3;
 const MODEL_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest pause that a provider's `Retry-After` gets within a run.
 const MODEL_PATIENCE: Duration = Duration::from_secs(8);
-/// How long a run may ask the model in all, so that it still ends well within the function's five minutes.
-const MODEL_DEADLINE: Duration = Duration::from_mins(3);
+/// How long a turn may ask the model in all, also where it is tried with less, so that its run still ends well within the
+/// function's five minutes.
+const MODEL_DEADLINE: Duration = Duration::from_secs(150);
 /// How often the typing indicator is shown again: Telegram's lasts five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// What the user is told when no answer can be made.
@@ -87,6 +89,7 @@ impl Agent {
     async fn ask_within_window(&self, work: &mut Work, newest: &Record) -> Result<UiMessage, TurnError> {
         let memory_tokens = work.memory.as_deref().map_or(0, tokens::of_text);
         let (mut policy, mut squeezes) = (self.policy(memory_tokens), 0);
+        let until = self.clock.now().plus(MODEL_DEADLINE);
         let parts = [self.system_prompt.as_deref(), work.memory.as_deref()];
         let system = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         let system = (!system.is_empty()).then_some(system);
@@ -108,7 +111,7 @@ impl Agent {
             };
             let place = Place { history: &self.history, chat: &work.lease.chat, line: newest.line() };
             let answered = tokio::select! {
-                answered = self.ask(question, place) => answered,
+                answered = self.ask(question, place, until) => answered,
                 () = self.keep_typing(work, newest) => Err(ModelError::Empty),
             };
             match answered {
@@ -123,17 +126,22 @@ impl Agent {
             policy.token_budget = share(policy.token_budget.min(seen.tokens));
             room = policy.token_budget;
             let why = Why::Room { budget: policy.token_budget };
-            if self.compact_or_go_on(&mut work.lease, &work.records, why).await? {
+            if self.compact_or_go_on(&mut work.lease, &work.records, why, until).await? {
                 work.records = self.reread(&work.lease, work.from.as_ref()).await?;
             }
         }
     }
 
     /// Asks until there is an answer, or the tries or the time are used up, and carries out the calls on the way.
-    async fn ask(&self, question: Question<'_>, place: Place<'_>) -> Result<UiMessage, ModelError> {
+    async fn ask(
+        &self,
+        question: Question<'_>,
+        place: Place<'_>,
+        until: Timestamp,
+    ) -> Result<UiMessage, ModelError> {
         tokio::select! {
             answered = self.ask_with_tools(question, place) => answered,
-            () = self.clock.sleep(MODEL_DEADLINE) => Err(ModelError::Unreachable("timed out")),
+            () = self.clock.sleep(until.since(self.clock.now())) => Err(ModelError::Unreachable("timed out")),
         }
     }
 

@@ -8,7 +8,7 @@ use annals_shared::context::Context;
 use annals_shared::history::turn::Lease;
 use annals_shared::message::UiMessage;
 use annals_shared::record::Record;
-use annals_shared::sort_key::SortKey;
+use annals_shared::sort_key::{SortKey, Timestamp};
 use serde_json::json;
 
 use crate::turn::{Agent, TurnError};
@@ -16,14 +16,18 @@ use crate::turn::{Agent, TurnError};
 /// How many summaries one run makes at most. Where a history is so far over that these do not bring it under, the turn
 /// goes on with what fits, and the next one goes on compacting.
 const MAX_PASSES: usize = 4;
-/// How long they may take in all, so that a run still ends well within the function's five minutes.
-const DEADLINE: Duration = Duration::from_secs(75);
+/// How long they may take in all before the model is asked, so that a run still ends well within the function's five
+/// minutes.
+const DEADLINE: Duration = Duration::from_mins(1);
+/// How long a `/compact` may take: nothing is asked behind it.
+const ASKED_DEADLINE: Duration = Duration::from_mins(3);
 
 /// What a run has spent on making room.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     made: usize,
     is_over: bool,
+    until: Option<Timestamp>,
 }
 
 impl Agent {
@@ -41,19 +45,22 @@ impl Agent {
         }
         let Some(why) = self.compaction().is_due(records, budget) else { return Ok(false) };
         passes.made += 1;
-        let is_done = self.compact_or_go_on(lease, records, why).await?;
+        let until = *passes.until.get_or_insert_with(|| self.clock.now().plus(DEADLINE));
+        let is_done = self.compact_or_go_on(lease, records, why, until).await?;
         passes.is_over = !is_done;
         Ok(is_done)
     }
 
-    /// One compaction; answers whether there was one. A failure is logged, and tried again by the next turn.
+    /// One compaction, which ends by `until`; answers whether there was one. A failure is logged, and tried again by the
+    /// next turn.
     pub(crate) async fn compact_or_go_on(
         &self,
         lease: &mut Lease,
         records: &[Record],
         why: Why,
+        until: Timestamp,
     ) -> Result<bool, TurnError> {
-        match self.compact(lease, records, why, None).await {
+        match self.compact(lease, records, (why, None), until).await {
             Ok(Some(_)) => Ok(true),
             Ok(None) => {
                 if let Why::Expiring { before } = why {
@@ -69,18 +76,18 @@ impl Agent {
         }
     }
 
-    /// One compaction, in time. Answers how many messages its summary counts; `None` where there is nothing to compact.
+    /// One compaction, by `until`. Answers how many messages its summary counts; `None` where there is nothing to compact.
     async fn compact(
         &self,
         lease: &mut Lease,
         records: &[Record],
-        why: Why,
-        focus: Option<&str>,
+        (why, focus): (Why, Option<&str>),
+        until: Timestamp,
     ) -> Result<Option<(usize, bool)>, CompactionError> {
         let compaction = self.compaction();
         let compacted = tokio::select! {
             compacted = compaction.run(lease, records, why, focus) => compacted?,
-            () = self.clock.sleep(DEADLINE) => return Err(CompactionError::TimedOut),
+            () = self.clock.sleep(until.since(self.clock.now())) => return Err(CompactionError::TimedOut),
         };
         let Some(compacted) = compacted else {
             lease.head.compacting = None;
@@ -105,11 +112,16 @@ impl Agent {
         let focus = text.trim().split_once(char::is_whitespace).map(|(_, focus)| focus.trim());
         let focus = focus.filter(|focus| !focus.is_empty());
         let mut counted = 0;
+        let until = self.clock.now().plus(ASKED_DEADLINE);
         for _ in 0..MAX_PASSES {
             let seen = self.history.context(&lease.chat, &lease.head, None, &self.policy(0)).await?;
-            let Some((more, leaves_more)) = self.compact(lease, &seen.records, Why::Asked, focus).await?
-            else {
-                break;
+            let compacted = self.compact(lease, &seen.records, (Why::Asked, focus), until).await;
+            let (more, leaves_more) = match compacted {
+                Ok(Some(compacted)) => compacted,
+                Ok(None) => break,
+                // What is done is done.
+                Err(CompactionError::TimedOut) if counted > 0 => break,
+                Err(error) => return Err(error.into()),
             };
             counted += more;
             if !leaves_more {
