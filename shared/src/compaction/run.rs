@@ -26,6 +26,8 @@ use crate::sort_key::SortKey;
 /// The least and the most tokens of a summary, and its share of what messages may take.
 const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
 const SUMMARY_SHARE: u32 = 8;
+/// How often a request for a summary that the model finds too long is made half as long.
+const MAX_HALVINGS: u32 = 4;
 
 /// Compacts chats.
 #[derive(Clone)]
@@ -97,8 +99,21 @@ impl Compaction {
             };
             return self.carry_out(lease, records, &view, &cut, focus).await.map(Some);
         }
-        let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
-        self.carry_out(lease, records, &view, &cut, focus).await.map(Some)
+        let Some(mut cut) = cut(&view, why, &rules, now) else { return Ok(None) };
+        let mut halvings = 0;
+        loop {
+            match self.carry_out(lease, records, &view, &cut, focus).await {
+                // A window that is smaller than it is said to be would never see a summary.
+                Err(CompactionError::Model(ModelError::ContextTooLong))
+                    if halvings < MAX_HALVINGS && cut.counted.len() > 1 =>
+                {
+                    halvings += 1;
+                    let half = cut.counted.len() / 2;
+                    cut = Cut { counted: &cut.counted[..half], leaves_more: true, ..cut };
+                }
+                compacted => return compacted.map(Some),
+            }
+        }
     }
 
     /// Why `records`, read for a context, are to be compacted now, if they are: they show more than `budget` tokens, or
