@@ -130,3 +130,35 @@ async fn what_another_turn_answers_takes_no_room_from_this_one() {
     assert_eq!(app.model().requests_for_notes().len(), 1, "one summary, for the turn that needs the room");
     app.finish().await;
 }
+
+#[tokio::test]
+async fn the_recent_stay_as_they_were_said_where_they_fit() {
+    let app = small().set("KEEP_RECENT", "10").start().await;
+    for n in 0..20 {
+        say(&app, n).await;
+        let context = app.get(&chat_path(CHAT, "context")).await;
+        assert!(context["tokens"].as_u64().unwrap() <= 300, "{context}");
+        let kinds = kinds(context["messages"].as_array().unwrap()).join(" ");
+        let said = kinds.matches("normal").count();
+        assert!(said >= 10.min(2 * (n as usize + 1)), "{n}: {kinds}");
+    }
+    assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_window_that_is_smaller_than_it_is_said_to_be_sees_summaries_too() {
+    let app = TestApp::builder().model().set("KEEP_RECENT", "4").start().await;
+    for n in 0..30 {
+        say(&app, n).await;
+    }
+    app.model().limit_context(1000);
+    for n in 30..33 {
+        say(&app, n).await;
+    }
+    let too_long = app.model().too_long();
+    say(&app, 33).await;
+    assert_eq!(app.model().too_long(), too_long, "there is room now");
+    assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
+    app.finish().await;
+}
