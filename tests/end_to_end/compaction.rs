@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, NOW, TestApp, chat_path, lines, text_of};
+use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
 use crate::support::model_api::texts_of;
-use crate::updates::{group, private};
+use crate::updates::{START, group, private};
 
 const CHAT: &str = "http:chat:app:c";
 
@@ -242,5 +242,83 @@ async fn a_message_of_a_group_that_comes_behind_its_summary_is_seen() {
     // In the next answer's context, or in what that is a summary of.
     let mut requests = app.model().requests_for_notes().into_iter().chain(app.model().requests().pop());
     assert!(requests.any(|request| texts_of(&request, "user").concat().contains("the shed is open")));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_late_message_is_folded_into_the_summary_and_not_lost_behind_it() {
+    let app = TestApp::builder().set("KEEP_RECENT", "4").start().await;
+    for n in 0..6 {
+        say(&app, n).await;
+    }
+    let path = format!("{}?wait=20", chat_path("c", "compact"));
+    let compact = async || app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await.status;
+    assert_eq!(compact().await, 200);
+    let late = json!({"userId": "ada", "messageId": "late", "ts": (NOW + 90) * 1000, "text": "the key is 7"});
+    assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &late).await.status, 202);
+    app.idle().await;
+    assert_eq!(compact().await, 200);
+    let context = app.context(CHAT).await;
+    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["late/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
+    assert_eq!(
+        context[0]["metadata"]["sourceRange"],
+        json!({"fromId": "m000", "toId": "m003/reply", "count": 10})
+    );
+    let text = text_of(&context[0]);
+    assert!(text.contains("message 000") && text.contains("the key is 7"), "{text}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_another_turn_answers_takes_no_room_from_this_one() {
+    let app = small().telegram().model().start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "one")).await;
+    app.model().wait_for(1).await;
+    let post = json!({"userId": "olle", "text": "by HTTP", "messageId": "h", "ts": START * 1000 + 1500});
+    let path = chat_path("telegram:chat:42", "messages");
+    assert_eq!(app.post(&path, OPS_KEY, &post).await.status, 202);
+    for id in 2..32 {
+        app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum ".repeat(15)))).await;
+    }
+    wait_until("all is stored", async || app.records("telegram:chat:42").await.len() == 32).await;
+    app.model().resume();
+    app.idle().await;
+    let requests = app.model().requests();
+    assert_eq!(texts_of(&requests[1], "assistant"), ["You said: one"], "as it was said");
+    assert_eq!(app.model().requests_for_notes().len(), 1, "one summary, for the turn that needs the room");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_recent_stay_as_they_were_said_where_they_fit() {
+    let app = small().set("KEEP_RECENT", "10").start().await;
+    for n in 0..20 {
+        say(&app, n).await;
+        let context = app.get(&chat_path(CHAT, "context")).await;
+        assert!(context["tokens"].as_u64().unwrap() <= 300, "{context}");
+        let kinds = kinds(context["messages"].as_array().unwrap()).join(" ");
+        let said = kinds.matches("normal").count();
+        assert!(said >= 10.min(2 * (n as usize + 1)), "{n}: {kinds}");
+    }
+    assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_window_that_is_smaller_than_it_is_said_to_be_sees_summaries_too() {
+    let app = TestApp::builder().model().set("KEEP_RECENT", "4").start().await;
+    for n in 0..30 {
+        say(&app, n).await;
+    }
+    app.model().limit_context(1000);
+    for n in 30..33 {
+        say(&app, n).await;
+    }
+    let too_long = app.model().too_long();
+    say(&app, 33).await;
+    assert_eq!(app.model().too_long(), too_long, "there is room now");
+    assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
     app.finish().await;
 }

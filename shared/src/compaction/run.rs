@@ -26,7 +26,6 @@ use crate::sort_key::SortKey;
 /// The least and the most tokens of a summary, and its share of what messages may take.
 const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
 const SUMMARY_SHARE: u32 = 8;
-
 /// How often the source of a summary is halved where the model finds it too long.
 const MAX_HALVINGS: usize = 5;
 
@@ -161,16 +160,17 @@ impl Compaction {
         let (Some(source), Some(last)) = (cut.source(), cut.counted.last()) else {
             return Err(NoSummary::Empty.into());
         };
+        let to = last.key();
         if lease.head.compacting.is_none() {
-            self.history.plan_summary(lease, &source.to).await??;
+            self.history.plan_summary(lease, to).await??;
         }
         // All that stands up to there, also what no context shows. An earlier name of the chat is archived by itself.
-        let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= source.to.base();
+        let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= to.base();
         let raw: Vec<Record> = records.iter().filter(is_raw).cloned().collect();
         self.history.archive(lease, &raw).await??;
         let person = only_person(cut.counted.iter().map(|message| message.first), cut.folded);
         let beside = Record { chat: lease.chat.clone(), person, ..last.first.clone() };
-        let summary = self.history.append_summary(&beside, &self.agent_id, &text, source).await?;
+        let summary = self.history.append_summary(&beside, to, &self.agent_id, &text, source).await?;
         let mut with_summary = records.to_vec();
         with_summary.push(summary.clone());
         with_summary.sort_by(|a, b| a.key.cmp(&b.key));

@@ -117,7 +117,7 @@ fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record {
         to: key_of(last),
         to_id: last.message_id.clone(),
         count: u32::try_from(counts.len()).unwrap() + earlier.map_or(0, |earlier| earlier.count),
-        last_interaction: spoken.or(earlier.map(|e| e.last_interaction)).unwrap_or(first.ts),
+        last_interaction: spoken.max(earlier.map(|e| e.last_interaction)).unwrap_or(first.ts),
         counts: counts.iter().map(key_of).collect(),
     };
     let key = last.key.summary();
@@ -420,6 +420,38 @@ fn a_summary_stands_for_what_it_counts_and_for_nothing_else() {
     let asks_now = edit(&late, 1, None);
     let asks_now = Record { asks: true, ..asks_now };
     check(&[&with_late[..], &[second, asks_now]].concat(), 5, "s5 | u2v1 u4");
+}
+
+#[test]
+fn a_summary_of_what_came_late_is_the_newest_though_it_stands_before_the_one_it_folds() {
+    let (u1, a1, u9, a9) = (user(0, 1), reply(&[(0, 1)]), user(9, 9), reply(&[(9, 9)]));
+    let first = summary(10, &[&u1, &a1, &u9, &a9], None);
+    let (late, answer) = (user(5, 5), reply(&[(5, 5)]));
+    let second = summary(11, &[&late, &answer], Some(&first));
+    assert!(second.key < first.key);
+    let told = [u1, a1, first, late, answer, second.clone(), u9, a9, user(11, 11)];
+    check(&told, 11, "s6 | u11");
+    // Also where it alone is left of them, and of the interactions that it speaks for.
+    let rest = [second, user(50, 50)];
+    check(&rest, 50, "s6 | u50");
+}
+
+#[test]
+fn what_leaves_the_table_between_two_summaries_is_no_gap() {
+    let (u1, u2, u3) = (aside(0, 1), aside(40, 2), aside(80, 3));
+    let first = summary(1, &[&u1], None);
+    let second = summary(81, &[&u2, &u3], Some(&first));
+    // The first summary is younger than what was said behind it, and outlasts it.
+    check(&[first, u3, second, user(120, 4)], 120, "s3 | u4");
+}
+
+#[test]
+fn sessions_that_a_late_message_joins_lose_nothing_to_the_summary_of_the_second() {
+    let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(60, 2), reply(&[(60, 2)]));
+    let told = [u1.clone(), a1.clone(), summary(1, &[&u1, &a1], None), u2.clone(), a2.clone()];
+    let told = [&told[..], &[summary(61, &[&u2, &a2], None)]].concat();
+    check(&told, 61, "s2 |");
+    check(&[&told[..], &[aside(30, 3)]].concat(), 61, "s2 u1 a1 u3 |");
 }
 
 #[test]

@@ -57,16 +57,15 @@ impl<'a> View<'a> {
         let session = Session::of(records, &messages, &sources, now, policy, waits);
         let start = session.as_ref().map(|session| session.start.clone());
         let is_in = |base: &SortKey| start.as_ref().is_some_and(|start| base >= start);
-        let summary = summaries
+        let summary = newest_summary(&summaries, is_in);
+        // One that the Session does not have stands for nothing in it; neither does one from before all that the newest
+        // speaks for, which has folded others only: a late message can join two Sessions into one.
+        let spoken_from = summary.and_then(|record| record.source.as_ref()).map(|source| &source.from);
+        let counted: HashSet<&SortKey> = sources
             .iter()
-            .rev()
-            .find(|record| record.source.as_ref().is_some_and(|source| is_in(&source.from)))
-            .copied();
-        // A summary that the Session does not have stands for nothing in it.
-        let counted: HashSet<&SortKey> = match summary {
-            Some(_) => sources.iter().flat_map(|(_, source)| &source.counts).collect(),
-            None => HashSet::new(),
-        };
+            .filter(|(_, source)| spoken_from.is_some_and(|from| source.from >= *from))
+            .flat_map(|(_, source)| &source.counts)
+            .collect();
         let (unanswered, answered): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.unanswered);
         let shows_earlier = !policy.fresh || unanswered.is_empty();
@@ -251,6 +250,16 @@ fn to_compact(records: &[Record], covered: &HashSet<&SortKey>) -> Vec<SortKey> {
 /// Where the last boundary stands.
 pub(super) fn boundary_of(records: &[Record]) -> Option<SortKey> {
     records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|record| record.key.base())
+}
+
+/// The summary that was made last, of those whose Session's start `is_in`. It need not stand last: one that counts only
+/// what came late stands there, before the one that it folds.
+fn newest_summary<'a>(summaries: &[&'a Record], is_in: impl Fn(&SortKey) -> bool) -> Option<&'a Record> {
+    let made = |record: &&Record| {
+        let source = record.source.as_ref().filter(|source| is_in(&source.from))?;
+        Some((record.sent_at, source.count, record.key.clone()))
+    };
+    summaries.iter().copied().filter(|record| made(record).is_some()).max_by_key(made)
 }
 
 /// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is shown

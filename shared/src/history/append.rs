@@ -189,20 +189,21 @@ impl History {
         }
     }
 
-    /// Appends a summary behind the last message or reply that it counts; one place takes one summary. `beside` is
-    /// that message's record, whose door and line the summary shares, and whose `person` is the one person that the
-    /// summary speaks of, if it is one. Answers with what the place holds now.
+    /// Appends a summary behind `last`, the last message or reply that it counts; one place takes one summary. `beside`
+    /// is its record, whose door and line the summary shares, and whose `person` is the one person that the summary
+    /// speaks of, if it is one. Answers with what the place holds now.
     pub async fn append_summary(
         &self,
         beside: &Record,
+        last: &SortKey,
         agent_id: &str,
         text: &str,
         source: Source,
     ) -> Result<Record, HistoryError> {
-        let message_id = source.to_id.derived("summary");
+        let message_id = beside.message_id.derived("summary");
         let mut message = UiMessage::text(message_id.as_str(), Role::Assistant, text);
         beside.copy_line_to(&mut message.metadata);
-        let (now, key) = (self.clock.now(), source.to.summary());
+        let (now, key) = (self.clock.now(), last.summary());
         let record = Record {
             chat: beside.chat.clone(),
             ts: key.ts(),
