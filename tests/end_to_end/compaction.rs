@@ -218,7 +218,13 @@ async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
 
 #[tokio::test]
 async fn a_message_of_a_group_that_comes_behind_its_summary_is_seen() {
-    let app = small().set("GROUP_ACTIVATION", "mention").telegram().model().start().await;
+    let app = small()
+        .set("CONTEXT_WINDOW", "500")
+        .set("GROUP_ACTIVATION", "mention")
+        .telegram()
+        .model()
+        .start()
+        .await;
     let mention = |id: i64| {
         let text = format!("@annals_test_bot {id} {}", "lorem ipsum dolor ".repeat(10).trim());
         let entity = json!([{"type": "mention", "offset": 0, "length": 16}]);
