@@ -57,10 +57,11 @@ impl<'a> View<'a> {
         let session = Session::of(records, &messages, &sources, now, policy, waits);
         let start = session.as_ref().map(|session| session.start.clone());
         let is_in = |base: &SortKey| start.as_ref().is_some_and(|start| base >= start);
+        // By when it was made, since each folds the one before: one that counts what came late may stand before that.
         let summary = summaries
             .iter()
-            .rev()
-            .find(|record| record.source.as_ref().is_some_and(|source| is_in(&source.from)))
+            .filter(|record| record.source.as_ref().is_some_and(|source| is_in(&source.from)))
+            .max_by_key(|record| (record.sent_at, &record.key))
             .copied();
         // A summary that the Session does not have stands for nothing in it.
         let counted: HashSet<&SortKey> = match summary {
@@ -77,7 +78,11 @@ impl<'a> View<'a> {
             .collect();
         let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
         let reaches_back_to = session.and_then(|session| match summary {
-            Some(summary) => Some(read_from(summary, &earlier)).max(boundary_of(records)),
+            Some(summary) => {
+                // What waits is shown beside it as well, once it is answered.
+                let waiting = unanswered.iter().filter(|message| is_in(&message.base));
+                Some(read_from(summary, earlier.iter().chain(waiting))).max(boundary_of(records))
+            }
             None => session.reaches_back_to,
         });
         Self {
@@ -249,12 +254,12 @@ pub(super) fn boundary_of(records: &[Record]) -> Option<SortKey> {
     records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|record| record.key.base())
 }
 
-/// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is shown
-/// beside it.
-fn read_from(summary: &Record, earlier: &[Message<'_>]) -> SortKey {
+/// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is
+/// `beside` it.
+fn read_from<'m>(summary: &Record, beside: impl Iterator<Item = &'m Message<'m>>) -> SortKey {
     let in_flight = SortKey::start_of(summary.sent_at.minus(IN_FLIGHT));
-    let shown = earlier.first().map(|message| message.base.clone());
-    shown.into_iter().chain([summary.key.base()]).fold(in_flight, SortKey::min)
+    let beside = beside.map(|message| message.base.clone());
+    beside.chain([summary.key.base()]).fold(in_flight, SortKey::min)
 }
 
 /// By how much the model's own count exceeds the estimate, by the newest reply that says both.
