@@ -66,6 +66,8 @@ mod random_histories;
 mod remembering;
 #[path = "end_to_end/runs.rs"]
 mod runs;
+#[path = "end_to_end/stopped.rs"]
+mod stopped;
 mod support;
 #[path = "end_to_end/template.rs"]
 mod template;

@@ -1,5 +1,7 @@
 //! Stand-ins for what the program talks to.
 
+pub(crate) mod faults;
 pub(crate) mod lark_api;
 pub(crate) mod model_api;
 pub(crate) mod telegram_api;
+pub(crate) mod world;

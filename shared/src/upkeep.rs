@@ -15,7 +15,7 @@ use crate::history::{Archived, History, HistoryError, ToArchive};
 use crate::memory::sessions::{RememberError, Remembering};
 use crate::model::{Model, ModelError};
 use crate::record::{Kind, Record};
-use crate::sort_key::Timestamp;
+use crate::sort_key::{SortKey, Timestamp};
 
 /// How long a visit may hold a chat. Only another visit would wait so long for a dead one.
 const LEASE: Duration = Duration::from_mins(5);
@@ -117,9 +117,10 @@ impl Upkeep {
 
         let mut ending = Ending::default();
         let captured_to = lease.head.captured_to.as_ref();
-        let from = [lease.head.context_from.as_ref(), captured_to].into_iter().flatten().min();
+        // Also where nothing was captured yet: the Session that a capture failed for lies before the context.
+        let from = captured_to.cloned().unwrap_or_else(|| SortKey::start_of(Timestamp::MIN));
         let records =
-            self.history.context(&lease.chat, &lease.head, from, &self.view.policy(0)).await?.records;
+            self.history.context(&lease.chat, &lease.head, Some(&from), &self.view.policy(0)).await?.records;
         let remembering = Remembering {
             history: self.history.clone(),
             model: self.model.clone(),

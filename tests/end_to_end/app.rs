@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::model_api::{self, ModelApi};
 use crate::support::telegram_api::{self, TelegramApi};
+use crate::support::world;
 
 /// What `/telegram` wants in its secret header.
 pub(crate) const TELEGRAM_SECRET: &str = "s3cret_Webhook-1";
@@ -309,7 +310,7 @@ impl TestApp {
     /// Deletes the record as the table's TTL does.
     pub(crate) async fn expire(&self, record: &Record) {
         let stores = self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await;
-        crate::archive::expire(stores, record).await;
+        world::expire(stores, record).await;
     }
 
     /// Waits until no turn is left in the queue's table.

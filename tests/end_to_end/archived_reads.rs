@@ -16,7 +16,7 @@ use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, TestApp, lines};
-use crate::archive::{EVERYTHING, World, archive_everything, chat, claim, message, records_of};
+use crate::support::world::{EVERYTHING, World, archive_everything, chat, claim, message, records_of};
 
 /// All of a chat by pages of `limit`, from its newest or from its oldest.
 async fn paged(history: &History, chat: &ChatKey, limit: usize, newest_first: bool) -> Vec<Record> {

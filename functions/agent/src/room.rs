@@ -7,7 +7,7 @@ use annals_shared::compaction::run::CompactionError;
 use annals_shared::context::Context;
 use annals_shared::history::turn::Lease;
 use annals_shared::message::UiMessage;
-use annals_shared::record::Record;
+use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
 use serde_json::json;
 
@@ -79,15 +79,14 @@ impl Agent {
         }
     }
 
-    /// One compaction. Answers how many messages its summary counts, and whether there is more; `None` where there is
-    /// nothing to compact.
+    /// One compaction. Answers whether it leaves more; `None` where there is nothing to compact.
     async fn compact(
         &self,
         lease: &mut Lease,
         records: &[Record],
         why: Why,
         focus: Option<&str>,
-    ) -> Result<Option<(usize, bool)>, CompactionError> {
+    ) -> Result<Option<bool>, CompactionError> {
         let Some(compacted) = self.compaction().run(lease, records, why, focus).await? else {
             lease.head.compacting = None;
             return Ok(None);
@@ -97,7 +96,7 @@ impl Agent {
             lease.head.longest_segment.get_or_insert_default();
         }
         lease.head.context_from = compacted.context_from.or(lease.head.context_from.take());
-        Ok(Some((compacted.counted, compacted.leaves_more)))
+        Ok(Some(compacted.leaves_more))
     }
 
     /// Carries out a `/compact`: as many summaries as it takes to have one of all but the most recent messages. Answers
@@ -110,18 +109,19 @@ impl Agent {
         let text = command.message.plain_text();
         let focus = text.trim().split_once(char::is_whitespace).map(|(_, focus)| focus.trim());
         let focus = focus.filter(|focus| !focus.is_empty());
-        let mut counted = 0;
         for _ in 0..MAX_PASSES {
             let seen = self.history.context(&lease.chat, &lease.head, None, &self.policy(0)).await?;
-            let Some((more, leaves_more)) = self.compact(lease, &seen.records, Why::Asked, focus).await?
-            else {
-                break;
-            };
-            counted += more;
-            if !leaves_more {
+            let compacted = self.compact(lease, &seen.records, Why::Asked, focus).await?;
+            if compacted.is_none_or(|leaves_more| !leaves_more) {
                 break;
             }
         }
+        // From what is stored: a run that died may have done some of it, or all.
+        let records = self.reread(lease, None).await?;
+        let summaries = records.iter().filter(|record| record.kind == Kind::Summary);
+        let summary = summaries.max_by_key(|summary| summary.sent_at);
+        let made = summary.filter(|summary| summary.sent_at >= command.sent_at);
+        let counted = made.and_then(|summary| summary.source.as_ref()).map_or(0, |source| source.count);
         let kept = self.compaction().rules().keep_recent;
         Ok(match counted {
             0 => format!(

@@ -87,15 +87,21 @@ impl Compaction {
     ) -> Result<Option<Compacted>, CompactionError> {
         let (now, policy, mut rules) = (self.clock.now(), self.view.policy(0), self.rules());
         let view = View::of(records, now, &policy);
-        let planned = lease.head.compacting.as_ref();
-        if let Some(to) = planned {
-            let stored = records.iter().find(|record| record.key == to.summary());
-            let is_it = |cut: &Cut<'_, '_>| cut.counted.last().is_some_and(|last| last.key() == to);
-            let Some(cut) = cut_at(&view, to).filter(is_it).filter(|_| stored.is_none()) else {
-                // It is stored, or a new Session has begun meanwhile and needs none of it.
-                return self.end(lease, records, stored.cloned(), &policy).await;
-            };
-            return self.carry_out(lease, records, &view, &cut, &rules, focus).await.map(Some);
+        let mut lease = lease.clone();
+        if let Some(to) = lease.head.compacting.take() {
+            if let Some(stored) = records.iter().find(|record| record.key == to.summary()) {
+                return self.give_up_plan(&lease, records, &policy).await.map(|context_from| {
+                    let summary = stored.clone();
+                    Some(Compacted { summary, counted: 0, context_from, leaves_more: true })
+                });
+            }
+            let is_it = |cut: &Cut<'_, '_>| cut.counted.last().is_some_and(|last| *last.key() == to);
+            if let Some(cut) = cut_at(&view, &to).filter(is_it) {
+                lease.head.compacting = Some(to);
+                return self.carry_out(&lease, records, &view, &cut, &rules, focus).await.map(Some);
+            }
+            // A new Session has begun meanwhile and needs none of it.
+            self.give_up_plan(&lease, records, &policy).await?;
         }
         if let Why::Room { budget } = why {
             // What the model found too long for an answer, it finds too long for a summary.
@@ -103,7 +109,7 @@ impl Compaction {
         }
         for _ in 0..MAX_HALVINGS {
             let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
-            match self.carry_out(lease, records, &view, &cut, &rules, focus).await {
+            match self.carry_out(&lease, records, &view, &cut, &rules, focus).await {
                 Err(CompactionError::Model(ModelError::ContextTooLong)) if cut.counted.len() > 1 => {
                     rules.source_tokens = view.tokens_of(cut.counted) / 2;
                 }
@@ -181,17 +187,17 @@ impl Compaction {
         })
     }
 
-    /// Gives up a plan that an earlier run has carried out but for this, or that nothing is left of.
-    async fn end(
+    /// Gives up a plan that an earlier run has carried out but for this, or that nothing is left of; answers where the
+    /// context starts now.
+    async fn give_up_plan(
         &self,
         lease: &Lease,
         records: &[Record],
-        stored: Option<Record>,
         policy: &Policy,
-    ) -> Result<Option<Compacted>, CompactionError> {
+    ) -> Result<Option<SortKey>, CompactionError> {
         let from = context(records, self.clock.now(), policy).reaches_back_to;
         self.history.end_summary(lease, from.as_ref()).await??;
-        Ok(stored.map(|summary| Compacted { summary, counted: 0, context_from: from, leaves_more: true }))
+        Ok(from)
     }
 
     async fn summarise(

@@ -79,7 +79,7 @@ impl<'a> View<'a> {
         let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
         let reaches_back_to = session.and_then(|session| match summary {
             Some(summary) => {
-                // What waits is shown beside it as well, once it is answered.
+                // What waits is shown in its place once it is answered.
                 let waiting = unanswered.iter().filter(|message| is_in(&message.base));
                 Some(read_from(summary, earlier.iter().chain(waiting))).max(boundary_of(records))
             }
@@ -254,12 +254,11 @@ pub(super) fn boundary_of(records: &[Record]) -> Option<SortKey> {
     records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|record| record.key.base())
 }
 
-/// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is
-/// `beside` it.
-fn read_from<'m>(summary: &Record, beside: impl Iterator<Item = &'m Message<'m>>) -> SortKey {
+/// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is shown
+/// beside it.
+fn read_from<'m, 'a: 'm>(summary: &Record, shown: impl Iterator<Item = &'m Message<'a>>) -> SortKey {
     let in_flight = SortKey::start_of(summary.sent_at.minus(IN_FLIGHT));
-    let beside = beside.map(|message| message.base.clone());
-    beside.chain([summary.key.base()]).fold(in_flight, SortKey::min)
+    shown.map(|message| message.base.clone()).chain([summary.key.base()]).fold(in_flight, SortKey::min)
 }
 
 /// By how much the model's own count exceeds the estimate, by the newest reply that says both.

@@ -4,6 +4,8 @@
 //! run that meets the next message or `/new`, and by upkeep where nobody writes any more; where it fails nothing has
 //! changed, and either tries again for as long as the records are there.
 
+use std::cmp::Ordering;
+
 use crate::chat_key::ChatKey;
 use crate::compaction::cut::budget_of_one_request;
 use crate::config::ViewConfig;
@@ -87,7 +89,13 @@ impl Remembering {
             && let Some(session) = last_ended(rest, at, &policy)
             && captured_to.is_none_or(|captured_to| *captured_to < session.last_interaction.key.base())
         {
-            rest = &rest[..rest.partition_point(|record| record.key.base() < session.start)];
+            // With the boundary that it is behind, which its first message may share its base with.
+            let is_before = |record: &Record| match record.key.base().cmp(&session.start) {
+                Ordering::Less => true,
+                Ordering::Equal => record.kind == Kind::Boundary,
+                Ordering::Greater => false,
+            };
+            rest = &rest[..rest.partition_point(is_before)];
             at = session.last_interaction.ts;
             ended.push(session);
         }
