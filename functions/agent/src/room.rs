@@ -119,7 +119,8 @@ impl Agent {
         }
         // From what is stored: a run that died may have done some of it, or all.
         let records = self.reread(lease, None).await?;
-        let summary = records.iter().rev().find(|record| record.kind == Kind::Summary);
+        let summaries = records.iter().filter(|record| record.kind == Kind::Summary);
+        let summary = summaries.max_by_key(|summary| summary.sent_at);
         let made = summary.filter(|summary| summary.sent_at >= command.sent_at);
         let counted = made.and_then(|summary| summary.source.as_ref()).map_or(0, |source| source.count);
         let kept = self.compaction().rules().keep_recent;

@@ -455,6 +455,26 @@ fn sessions_that_a_late_message_joins_lose_nothing_to_the_summary_of_the_second(
 }
 
 #[test]
+fn the_last_summary_made_stands_also_where_it_counts_what_came_late_before_the_others() {
+    let (u1, a1, late, u3, a3) = (user(0, 1), reply(&[(0, 1)]), aside(1, 2), user(2, 3), reply(&[(2, 3)]));
+    let first = summary(3, &[&u1, &a1, &u3], None);
+    let second = summary(5, &[&late], Some(&first));
+    assert!(second.key < first.key);
+    check(&[u1, a1, late, second, u3, first, a3, user(6, 4)], 6, "s4 a3 | u4");
+}
+
+#[test]
+fn what_came_late_is_read_again_once_it_is_answered() {
+    let (u1, a1, u3, a3) = (user(0, 1), reply(&[(0, 1)]), user(2, 3), reply(&[(2, 3)]));
+    let told = [u1.clone(), a1.clone(), u3.clone(), a3.clone(), summary(3, &[&u1, &a1, &u3], None)];
+    let late = user(0, 2);
+    let records = sorted([&told[..], from_ref(&late)].concat());
+    let seen = context(&records, hours(4), &policy());
+    assert_eq!(shown(&seen), "s3 a3 | u2");
+    assert!(seen.reaches_back_to.is_some_and(|from| from <= late.key), "its run notes that it is to be read");
+}
+
+#[test]
 fn a_summary_is_of_its_session() {
     let (u1, a1) = (user(0, 1), reply(&[(0, 1)]));
     let told = [u1.clone(), a1.clone(), summary(1, &[&u1, &a1], None)];
