@@ -233,7 +233,8 @@ impl Compaction {
         let (least, most) = SUMMARY_TOKENS;
         Rules {
             keep_recent: self.view.keep_recent,
-            summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most),
+            // In a tiny window the least would be more than can be shown.
+            summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most).min(budget / 2),
             source_tokens: budget_of_one_request(budget),
             approval_patience: self.view.approval_patience(),
         }
