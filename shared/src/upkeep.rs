@@ -11,7 +11,7 @@ use crate::compaction::run::{Compaction, CompactionError};
 use crate::config::{AgentConfig, ViewConfig};
 use crate::context::view::View;
 use crate::history::turn::{Claim, Ending, Lease, Superseded};
-use crate::history::{Archived, History, HistoryError, ToArchive};
+use crate::history::{Archived, History, HistoryError, Remaining, ToArchive};
 use crate::memory::sessions::{RememberError, Remembering};
 use crate::model::{Model, ModelError};
 use crate::record::{Kind, Record};
@@ -116,6 +116,13 @@ impl Upkeep {
         visited.finished = archived.finished;
 
         let mut ending = Ending::default();
+        if let Some(new) = &lease.head.moved_to {
+            // Its Sessions go on under the new name, where alone all of them is in view.
+            self.history.finish_upkeep(lease, &ending).await??;
+            self.history.ask_for_visit(new, self.history.clock().now()).await?;
+            visited.next = archived.remaining.map(|remaining| self.next_for(&remaining));
+            return Ok(visited);
+        }
         let captured_to = lease.head.captured_to.as_ref();
         // Also where nothing was captured yet: the Session that a capture failed for lies before the context.
         let from = captured_to.cloned().unwrap_or_else(|| SortKey::start_of(Timestamp::MIN));
@@ -147,7 +154,7 @@ impl Upkeep {
             next.extend(date);
         }
         // What was not settled yet; its own entry in the index may be this one.
-        next.extend(archived.remaining.map(|remaining| remaining.sent_at.plus(self.due_after())));
+        next.extend(archived.remaining.map(|remaining| self.next_for(&remaining)));
         let soonest = now.plus(self.due_after() / 4);
         visited.next = next.into_iter().min().map(|at| at.max(soonest));
         match uncaptured {
@@ -222,6 +229,12 @@ impl Upkeep {
         let expires = view.session_start.as_ref().and(horizon).map(|_| now.plus(self.due_after()));
         let waits = (!view.unanswered.is_empty()).then(|| now.plus(self.due_after() / 2));
         Ok((summaries, [grows_stale, expires, waits].into_iter().flatten().min()))
+    }
+
+    /// When to come for what was not settled yet.
+    fn next_for(&self, remaining: &Remaining) -> Timestamp {
+        let soonest = self.history.clock().now().plus(self.due_after() / 4);
+        remaining.sent_at.plus(self.due_after()).max(soonest)
     }
 
     fn due_after(&self) -> Duration {

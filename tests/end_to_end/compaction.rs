@@ -328,3 +328,15 @@ async fn a_window_that_is_smaller_than_it_is_said_to_be_sees_summaries_too() {
     assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_tiny_window_has_room_for_its_summary() {
+    let app = TestApp::builder().set("CONTEXT_WINDOW", "70").set("KEEP_RECENT", "1").start().await;
+    for n in 0..6 {
+        say(&app, n).await;
+    }
+    let context = app.get(&chat_path(CHAT, "context")).await;
+    assert!(context["tokens"].as_u64().unwrap() <= 56, "{context}");
+    assert_eq!(kinds(context["messages"].as_array().unwrap())[0], "summary");
+    app.finish().await;
+}

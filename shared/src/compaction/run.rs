@@ -20,7 +20,7 @@ use crate::history::turn::{Lease, Superseded};
 use crate::history::{History, HistoryError};
 use crate::memory::sessions::only_person;
 use crate::model::{Model, ModelError, Prompt};
-use crate::record::Record;
+use crate::record::{Kind, Record};
 use crate::sort_key::SortKey;
 
 /// The least and the most tokens of a summary, and its share of what messages may take.
@@ -137,6 +137,10 @@ impl Compaction {
     pub async fn keep(&self, records: &[Record], before: i64) -> Result<(), HistoryError> {
         let view = View::of(records, self.clock.now(), &self.view.policy(0));
         let shown = view.summary.into_iter().chain(view.earlier.iter().flat_map(|m| [m.first, m.newest()]));
+        // A failure notice too, or what it covers would wait again.
+        let covers_shown = |notice: &&Record| view.earlier.iter().any(|m| notice.covers.contains(&m.base));
+        let notices = records.iter().filter(|record| record.kind == Kind::Notice).filter(covers_shown);
+        let shown = shown.chain(notices);
         let mut kept: Vec<&SortKey> = Vec::new();
         for record in shown.filter(|record| record.expires_at.is_some_and(|at| at < before)) {
             if !kept.contains(&&record.key) {
@@ -233,7 +237,8 @@ impl Compaction {
         let (least, most) = SUMMARY_TOKENS;
         Rules {
             keep_recent: self.view.keep_recent,
-            summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most),
+            // In a tiny window the least would be more than can be shown.
+            summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most).min(budget / 2),
             source_tokens: budget_of_one_request(budget),
             approval_patience: self.view.approval_patience(),
         }

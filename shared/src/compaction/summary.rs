@@ -106,25 +106,26 @@ pub fn extract(cut: &Cut<'_, '_>, max_tokens: u32) -> String {
         format!("{}: {}", message.first.role().as_str(), shortened(&text, EXTRACT_CHARS))
     });
     let lines: Vec<String> = earlier.lines().map(str::to_owned).chain(said).collect();
-    let mut room = max_tokens;
-    let kept = lines.iter().rev().take_while(|line| {
-        let tokens = tokens::of_text(line) + 1;
-        let fits = tokens <= room;
-        room = room.saturating_sub(tokens);
-        fits
-    });
-    let kept = kept.count();
-    lines[lines.len() - kept..].join("\n")
+    let starts: Vec<usize> = (0..=lines.len()).collect();
+    let fits = |start: &usize| tokens::of_text(&lines[*start..].join("\n")) <= max_tokens;
+    lines[starts.partition_point(|start| !fits(start))..].join("\n")
 }
 
-/// Messages as lines for a model to read: when, who, what; of each text at most `quoted` characters.
+/// Messages as lines for a model to read: when, who, what; of each text at most `quoted` characters. Further lines of a
+/// message are indented, so that none looks like another message.
 fn transcript<'a>(messages: impl Iterator<Item = (Timestamp, &'a UiMessage)>, quoted: usize) -> String {
     let mut text = String::new();
     for (ts, message) in messages {
         let name = message.metadata.get("senderName").and_then(serde_json::Value::as_str);
         let who = name.filter(|_| message.role == Role::User).unwrap_or(message.role.as_str());
         // Writing into memory does not fail.
-        let _ = writeln!(text, "[{} {who}] {}", minute(ts), readable(message, quoted));
+        let _ = writeln!(
+            text,
+            "[{} {}] {}",
+            minute(ts),
+            who.replace('\n', " "),
+            readable(message, quoted).replace('\n', "\n    ")
+        );
     }
     text
 }

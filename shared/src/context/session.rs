@@ -51,15 +51,18 @@ impl Session {
             .collect();
         interactions.sort_by_key(|(_, first, _)| *first);
 
-        if policy.fresh {
-            let last = messages.iter().rev().find(|m| m.first.is_interaction() && is_in(&m.base))?;
-            let start = last.base.clone();
-            let last_interaction = Some(last.first.ts);
-            return Some(Self { reaches_back_to: Some(start.clone()), start, last_interaction });
-        }
         let stale = |earlier: Timestamp, later: Timestamp| {
             policy.stale_after.is_some_and(|limit| later.since(earlier) > limit)
         };
+        if policy.fresh {
+            let last = messages.iter().rev().find(|m| m.first.is_interaction() && is_in(&m.base))?;
+            let start = last.base.clone();
+            if !waits && stale(last.first.ts, now) {
+                return None;
+            }
+            let last_interaction = Some(last.first.ts);
+            return Some(Self { reaches_back_to: Some(start.clone()), start, last_interaction });
+        }
         let last_interaction = interactions.iter().map(|(_, _, last)| *last).max();
         if let Some(last) = last_interaction
             && !waits

@@ -12,9 +12,14 @@ use crate::record::{Kind, Record, Source};
 use crate::sort_key::{SortKey, Timestamp};
 use crate::tokens;
 
-/// How far before a summary was made the context is read, though the summary stands for it: what was on its way then
-/// may lie there. What arrives with an older time is announced by a turn; see [`crate::ingress`].
-const IN_FLIGHT: Duration = Duration::from_mins(1);
+/// How far before a summary was made the context is read, though the summary stands for it: what was on its way when its
+/// run read the records, at most a run's time before, may lie there. What arrives with an older time is announced by a
+/// turn; see [`crate::ingress`].
+const IN_FLIGHT: Duration = Duration::from_mins(5);
+
+/// How long behind its date a record that seems to wait still does. TTL deletes in any order, days late: the reply may be
+/// gone before what it covers.
+const LAPSES_AFTER: Duration = Duration::from_hours(1);
 
 /// The messages of one line of a history, sorted out.
 #[derive(Debug)]
@@ -44,7 +49,7 @@ impl<'a> View<'a> {
     pub fn of(records: &'a [Record], now: Timestamp, policy: &Policy) -> Self {
         let covered: HashSet<&SortKey> = records.iter().flat_map(|record| &record.covers).collect();
         let newest = newest_forms(records);
-        let messages = with_whole_albums(messages(records, &newest, &covered), &covered);
+        let messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
         let line = line_in_view(&messages);
         let waits = messages.iter().any(|message| message.unanswered);
         let (messages, others): (Vec<_>, Vec<_>) =
@@ -84,7 +89,7 @@ impl<'a> View<'a> {
             None => session.reaches_back_to,
         });
         Self {
-            to_compact: to_compact(records, &covered),
+            to_compact: to_compact(records, &covered, now),
             others_wait: others.iter().any(|message| message.unanswered),
             session_start: start,
             reaches_back_to,
@@ -171,6 +176,7 @@ fn messages<'a>(
     records: &'a [Record],
     newest: &HashMap<SortKey, Form<'a>>,
     covered: &HashSet<&SortKey>,
+    now: Timestamp,
 ) -> Vec<Message<'a>> {
     let is_message = |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Event);
     let said: HashSet<SortKey> =
@@ -189,7 +195,8 @@ fn messages<'a>(
             let base = first.key.base();
             let own = Form { record: first, asks: false };
             let newest = if first.key.is_reply() { own } else { newest.get(&base).copied().unwrap_or(own) };
-            let unanswered = newest.asks && !newest.is_recalled() && !covered.contains(&base);
+            let waits = newest.asks && !has_lapsed(newest.record, now);
+            let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
             Message { base, first, newest, unanswered }
         })
         .collect()
@@ -236,15 +243,21 @@ fn with_whole_albums<'a>(mut messages: Vec<Message<'a>>, covered: &HashSet<&Sort
 }
 
 /// The `/compact` commands among `records` that have no answer; one that was edited is a message.
-fn to_compact(records: &[Record], covered: &HashSet<&SortKey>) -> Vec<SortKey> {
+fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -> Vec<SortKey> {
     let edited: HashSet<SortKey> = records
         .iter()
         .filter(|record| record.kind == Kind::Revision)
         .map(|record| record.key.base())
         .collect();
-    let is_command = |record: &&Record| record.kind == Kind::Notice && record.asks;
+    let is_command =
+        |record: &&Record| record.kind == Kind::Notice && record.asks && !has_lapsed(record, now);
     let bases = records.iter().filter(is_command).map(|record| record.key.base());
     bases.filter(|base| !covered.contains(base) && !edited.contains(base)).collect()
+}
+
+fn has_lapsed(record: &Record, now: Timestamp) -> bool {
+    let lapses_at = record.expires_at.map(|at| Timestamp::from_secs(at).plus(LAPSES_AFTER));
+    lapses_at.is_some_and(|at| at < now)
 }
 
 /// Where the last boundary stands.
