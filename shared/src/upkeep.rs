@@ -225,8 +225,14 @@ impl Upkeep {
         let stale_at = |last: Timestamp| Some(last.plus(policy.stale_after?).plus(Duration::from_secs(1)));
         let grows_stale = view.last_interaction.and_then(stale_at);
         let horizon = self.history.retention().horizon(now);
-        // What was kept has its date moved on, to the full time from now.
-        let expires = view.session_start.as_ref().and(horizon).map(|_| now.plus(self.due_after()));
+        let shown = view.summary.into_iter().chain(view.earlier.iter().flat_map(|m| [m.first, m.newest()]));
+        let expires = horizon.and_then(|horizon| {
+            // What would leave sooner has just had its date moved on, to the full time from now.
+            let first =
+                shown.filter_map(|record| record.expires_at).filter(|at| *at >= horizon.soon).min()?;
+            let wait = u64::try_from(first - horizon.soon).unwrap_or(0);
+            Some(now.plus(Duration::from_secs(wait)))
+        });
         let waits = (!view.unanswered.is_empty()).then(|| now.plus(self.due_after() / 2));
         Ok((summaries, [grows_stale, expires, waits].into_iter().flatten().min()))
     }

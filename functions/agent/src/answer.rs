@@ -31,8 +31,8 @@ const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
 /// What the user is told when a `/compact` cannot be carried out.
-const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model is not available at the moment. \
-                             Nothing has changed. Please try again later.";
+const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
+                             changed. Please try again later.";
 /// How often a turn whose context the model finds too long is tried with a shorter one.
 const MAX_SQUEEZES: u32 = 3;
 /// What share of a context that was too long is tried next.
