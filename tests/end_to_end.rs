@@ -62,6 +62,8 @@ mod messages;
 mod migrations;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
+#[path = "end_to_end/remembering.rs"]
+mod remembering;
 #[path = "end_to_end/runs.rs"]
 mod runs;
 #[path = "end_to_end/stopped.rs"]

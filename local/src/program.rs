@@ -108,13 +108,7 @@ impl Program {
         );
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
         let model = Model::new(&config.agent.model)?;
-        let upkeep = Upkeep {
-            history: history.clone(),
-            model: model.clone(),
-            view: config.agent.view,
-            groups_remember: config.agent.memory.groups,
-            agent_id: config.agent.agent_id.clone(),
-        };
+        let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
         let agent = Agent {
             history,

@@ -8,6 +8,7 @@ use annals_shared::history::due::{DUE_AT, DUE_SINCE};
 use annals_shared::sort_key::Timestamp;
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::stores::TABLE;
@@ -92,7 +93,18 @@ pub async fn sweep(dynamodb: &Client, table: &str, now: Timestamp) -> anyhow::Re
     let count = expired.len();
     for (pk, sk) in expired {
         let delete = dynamodb.delete_item().table_name(table).key("pk", AttributeValue::S(pk)).key("sk", sk);
-        delete.send().await.context("cannot delete an item")?;
+        // A run may have moved its date on meanwhile.
+        let delete = delete
+            .condition_expression("expiresAt < :now")
+            .expression_attribute_values(":now", AttributeValue::N(now.to_string()));
+        match delete.send().await {
+            Ok(_) => {}
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(DeleteItemError::is_conditional_check_failed_exception) => {}
+            Err(error) => return Err(error).context("cannot delete an item"),
+        }
     }
     Ok(count)
 }

@@ -1,4 +1,5 @@
 //! One durable history per chat: append-only records in DynamoDB, large bodies and archived segments in S3.
+//! Nothing here deletes; the table's TTL does, behind the archive.
 //!
 //! A chat is a partition. Its records have sort keys that start with a digit ([`SortKey`]); beside them stand items
 //! that never look like messages, because `!` sorts below every digit and no read of records reaches them:
@@ -6,9 +7,11 @@
 //! ```json
 //! {"pk": "telegram:chat:42", "sk": "!head", "fence": 17, "contextFrom": "1763765920000#00000000000000000007"}
 //! {"pk": "http:chat:dev:c1", "sk": "!id#order-1", "ts": 1763765920000, "expiresAt": 1764543520}
+//! {"pk": "telegram:chat:42", "sk": "!segment#1763765960000#00000000000000000009", "id": "1763765920000-9f86d081884c7d65", …}
 //! ```
 //!
-//! The sample item of a record is in `history/item.rs`; what the head is for, in [`turn`].
+//! The sample item of a record is in `history/item.rs`, that of a segment's pointer in `history/shelf.rs`; what the head
+//! is for, in [`turn`].
 //!
 //! # Layout
 //!
@@ -62,7 +65,7 @@ use item::Stored;
 use shelf::Shelf;
 use table::{Item, Table};
 
-/// How long records stay in the table: `expiresAt` is written once, at the append.
+/// How long records stay in the table: `expiresAt` is written at the append, and moved on by [`History::prolong`] alone.
 #[derive(Clone, Debug)]
 pub struct Retention {
     /// `SESSION_STALE_AFTER`; `None` (0) counts as 48 hours here.

@@ -147,6 +147,7 @@ impl Ingress {
                 message: UiMessage::text("", Role::Assistant, &text),
                 behind: appended.base.clone(),
                 behind_id: draft.message_id.clone(),
+                asked_at: None,
                 covers: Vec::new(),
             },
             text,

@@ -9,8 +9,7 @@
 //! - [`message`]: the AI SDK's `UIMessage`, kept without loss
 //! - [`record`]: what a history is made of
 //! - [`mod@context`]: what the model sees, a pure function of records and time
-//! - [`command`]: `/new`, `/help` and the others
-//! - [`compaction`]: which messages a summary stands for, and how it comes about
+//! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
 //! - [`refusal`]: whether a model declined
 //! - [`ranking`]: which texts fit a question best
@@ -24,8 +23,12 @@
 //! - [`channel`]: one module per platform: wire types, verify, parse, send
 //! - [`delivery`]: which channel a reply goes out by
 //!
-//! What ties them: [`ingress`] (append, then enqueue), [`upkeep`] (what is done for a chat that is due), [`aws`] (a deployed function's clients), [`config`],
-//! [`clock`], [`problem`] (errors for callers), [`telemetry`].
+//! What ties them:
+//!
+//! - [`ingress`]: append, then enqueue; commands
+//! - [`compaction`]: which messages a summary stands for (pure), and the steps by which it comes about
+//! - [`upkeep`]: what is done for a chat that is due
+//! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`], [`aws`] (a deployed function's clients)
 
 pub mod aws;
 pub mod channel;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::chat_key::ChatKey;
 use crate::compaction::run::{Compaction, CompactionError};
-use crate::config::ViewConfig;
+use crate::config::{AgentConfig, ViewConfig};
 use crate::context::view::View;
 use crate::history::turn::{Claim, Ending, Lease, Superseded};
-use crate::history::{Archived, History, HistoryError, ToArchive};
+use crate::history::{Archived, History, HistoryError, Remaining, ToArchive};
 use crate::memory::sessions::{RememberError, Remembering};
 use crate::model::{Model, ModelError};
 use crate::record::{Kind, Record};
@@ -82,6 +82,17 @@ pub enum UpkeepError {
 }
 
 impl Upkeep {
+    /// Upkeep of `history` with `model`, as `config` says.
+    pub fn new(history: History, model: Model, config: &AgentConfig) -> Self {
+        Self {
+            history,
+            model,
+            view: config.view,
+            groups_remember: config.memory.groups,
+            agent_id: config.agent_id.clone(),
+        }
+    }
+
     /// Does for `chat` what is due.
     pub async fn visit(&self, chat: &ChatKey) -> Result<Visited, UpkeepError> {
         let lease = match self.history.claim_for_upkeep(chat, LEASE).await? {
@@ -105,6 +116,13 @@ impl Upkeep {
         visited.finished = archived.finished;
 
         let mut ending = Ending::default();
+        if let Some(new) = &lease.head.moved_to {
+            // Its Sessions go on under the new name, where alone all of them is in view.
+            self.history.finish_upkeep(lease, &ending).await??;
+            self.history.ask_for_visit(new, self.history.clock().now()).await?;
+            visited.next = archived.remaining.map(|remaining| self.next_for(&remaining));
+            return Ok(visited);
+        }
         let captured_to = lease.head.captured_to.as_ref();
         // Also where nothing was captured yet: the Session that a capture failed for lies before the context.
         let from = captured_to.cloned().unwrap_or_else(|| SortKey::start_of(Timestamp::MIN));
@@ -136,7 +154,7 @@ impl Upkeep {
             next.extend(date);
         }
         // What was not settled yet; its own entry in the index may be this one.
-        next.extend(archived.remaining.map(|remaining| remaining.sent_at.plus(self.due_after())));
+        next.extend(archived.remaining.map(|remaining| self.next_for(&remaining)));
         let soonest = now.plus(self.due_after() / 4);
         visited.next = next.into_iter().min().map(|at| at.max(soonest));
         match uncaptured {
@@ -207,10 +225,22 @@ impl Upkeep {
         let stale_at = |last: Timestamp| Some(last.plus(policy.stale_after?).plus(Duration::from_secs(1)));
         let grows_stale = view.last_interaction.and_then(stale_at);
         let horizon = self.history.retention().horizon(now);
-        // What was kept has its date moved on, to the full time from now.
-        let expires = view.session_start.as_ref().and(horizon).map(|_| now.plus(self.due_after()));
+        let shown = view.summary.into_iter().chain(view.earlier.iter().flat_map(|m| [m.first, m.newest()]));
+        let expires = horizon.and_then(|horizon| {
+            // What would leave sooner has just had its date moved on, to the full time from now.
+            let first =
+                shown.filter_map(|record| record.expires_at).filter(|at| *at >= horizon.soon).min()?;
+            let wait = u64::try_from(first - horizon.soon).unwrap_or(0);
+            Some(now.plus(Duration::from_secs(wait)))
+        });
         let waits = (!view.unanswered.is_empty()).then(|| now.plus(self.due_after() / 2));
         Ok((summaries, [grows_stale, expires, waits].into_iter().flatten().min()))
+    }
+
+    /// When to come for what was not settled yet.
+    fn next_for(&self, remaining: &Remaining) -> Timestamp {
+        let soonest = self.history.clock().now().plus(self.due_after() / 4);
+        remaining.sent_at.plus(self.due_after()).max(soonest)
     }
 
     fn due_after(&self) -> Duration {

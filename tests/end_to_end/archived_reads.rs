@@ -201,6 +201,7 @@ async fn large_bodies_stay_outside_and_a_failure_noted_later_is_shown() {
         message: UiMessage::text("", Role::Assistant, "hi"),
         behind: first.key(),
         behind_id: first.message_id.clone(),
+        asked_at: None,
         covers: vec![first.key()],
     };
     history.append_reply(&chat, reply).await.unwrap();

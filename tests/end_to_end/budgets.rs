@@ -148,6 +148,22 @@ async fn a_lively_chat_registers_each_eighteen_hours_and_in_each_process() {
     assert_eq!(other.append(&message(102, false)).await, (Outcome::Stored, ONE_PUT));
 }
 
+/// Deployed, the agent is another process than the door, and remembers no chat.
+#[tokio::test]
+async fn the_first_turn_of_another_process_is_four_writes_too() {
+    let door = Bench::new().await;
+    let agent = Bench::beside(&door).await;
+    let (prompt, late) = (message(1, true), message(2, true));
+    door.append(&prompt).await;
+    let turn = agent.turn(&prompt).await;
+    assert_eq!((turn.write_units, turn.calls), (4.0, 5), "{turn:?}");
+    // A reply that is long behind its message registers the chat: the message's own entry may be gone by then.
+    door.append(&late).await;
+    door.agent.clock.advance(Duration::from_hours(10));
+    let turn = agent.turn(&late).await;
+    assert_eq!((turn.write_units, turn.calls), (5.0, 5), "{turn:?}");
+}
+
 #[tokio::test]
 async fn a_turn_is_four_writes_and_one_query_whatever_the_age_of_the_chat() {
     for length in [10_u64, 100, 1000] {

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, NOW, TestApp, chat_path, lines, text_of};
+use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
+use crate::support::model_api::texts_of;
+use crate::updates::{START, group, private};
 
 const CHAT: &str = "http:chat:app:c";
 
@@ -39,9 +41,9 @@ async fn a_chat_that_outgrows_its_window_goes_on_with_a_summary() {
     let summary = &context[0];
     assert_eq!(summary["role"], "assistant");
     let range = &summary["metadata"]["sourceRange"];
-    let shown = context.len() - 1;
+    let shown = context.len() as u64 - 1;
     assert_eq!(range["fromId"], "m000");
-    assert_eq!(range["count"].as_u64().unwrap() as usize + shown, 40, "each message once: {range}");
+    assert_eq!(range["count"].as_u64().unwrap() + shown, 40, "each message once: {range}");
     assert_eq!(context.last().unwrap()["id"], "m019/reply");
     // Nothing of it is gone from the history.
     let history = app.history(CHAT).await;
@@ -80,5 +82,261 @@ async fn compact_sums_up_all_but_the_recent_and_says_so() {
         app.context(CHAT).await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(ids.first().map(String::as_str), Some("m003/reply/summary"));
     assert_eq!(ids.last().map(String::as_str), Some("m010/reply"));
+    app.finish().await;
+}
+
+/// A private chat with Ada, whose messages are some 40 tokens long.
+const ADA: &str = "telegram:chat:42";
+
+async fn ada_says(app: &TestApp, id: i64) {
+    app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum dolor ".repeat(10).trim()))).await;
+    app.idle().await;
+}
+
+fn is_summary_request(body: &Value) -> bool {
+    texts_of(body, "system").iter().any(|system| system.starts_with("You keep the memory of a chat"))
+}
+
+fn summaries(history: &[Value]) -> Vec<&Value> {
+    history.iter().filter(|message| message["metadata"]["kind"] == "summary").collect()
+}
+
+#[tokio::test]
+async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
+    let app = small().set("SYSTEM_PROMPT", "Be brief.").telegram().model().start().await;
+    app.model().answer_by(|body| is_summary_request(body).then(|| "Facts: the code is 4711.".into()));
+    for id in 1..12 {
+        ada_says(&app, id).await;
+    }
+    let notes = app.model().requests_for_notes();
+    assert!(notes.len() > 1, "{} requests for summaries", notes.len());
+    for request in &notes {
+        assert!(!request.to_string().contains("Be brief."), "a summary is no answer: {request}");
+    }
+    let first = texts_of(&notes[0], "user").concat();
+    assert!(first.contains("<conversation>") && first.contains("Ada] message 1: lorem"), "{first}");
+    assert!(!first.contains("earlier_summary"), "{first}");
+    let second = texts_of(&notes[1], "user").concat();
+    let folded = "<earlier_summary>\nFacts: the code is 4711.\n</earlier_summary>";
+    assert!(second.contains(folded) && !second.contains("message 1:"), "{second}");
+
+    let asked = app.model().requests().pop().unwrap();
+    assert_eq!(texts_of(&asked, "system"), ["Be brief."]);
+    let seen = texts_of(&asked, "assistant");
+    assert_eq!(seen[0], "Summary of the conversation so far:\nFacts: the code is 4711.");
+    assert_eq!(seen.iter().filter(|text| text.contains("4711")).count(), 1, "the newest alone: {seen:?}");
+    assert!(texts_of(&asked, "user").last().unwrap().starts_with("message 11:"));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_whose_window_is_smaller_than_said_is_asked_again_with_less() {
+    let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
+    let at_length = async |id: i64| {
+        app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum dolor ".repeat(40)))).await;
+        app.idle().await;
+    };
+    for id in 1..6 {
+        at_length(id).await;
+    }
+    // Five exchanges fit no more; as far as Annals knows, there is room for 100,000 tokens.
+    app.model().limit_context(1_300);
+    at_length(6).await;
+    assert!(app.model().too_long() >= 1);
+    let lines = app.lines(ADA).await;
+    assert!(lines.last().unwrap().starts_with("6/reply assistant: You said: message 6"), "{lines:#?}");
+    let history = app.history(ADA).await;
+    let [summary] = summaries(&history)[..] else { panic!("{lines:#?}") };
+    assert_eq!(summary["metadata"]["sourceRange"]["fromId"], "1");
+    assert_eq!(text_of(summary), "Goal: to go on.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn where_no_summary_comes_about_the_turn_runs_and_nothing_has_changed() {
+    let app = small().telegram().model().start().await;
+    let refused = [
+        (1, String::new()),
+        (101, "I'm sorry, but I can't help with that.".into()),
+        (201, "word ".repeat(2_000)),
+    ];
+    for (first, text) in refused {
+        let refused = text.chars().take(20).collect::<String>();
+        app.model().answer_by(move |body| is_summary_request(body).then(|| text.clone()));
+        for id in first..first + 7 {
+            ada_says(&app, id).await;
+        }
+        let history = app.history(ADA).await;
+        assert!(summaries(&history).is_empty(), "{refused:?} is no summary");
+        let reply = history.last().unwrap();
+        assert_eq!(reply["role"], "assistant");
+        let left_out = reply["metadata"]["context"]["leftOut"].as_u64();
+        assert!(left_out.is_some_and(|left_out| left_out > 0), "it is on record: {reply}");
+    }
+    // The next turn tries again.
+    app.model().answer_by(|body| is_summary_request(body).then(|| "Facts: beans.".into()));
+    let left_out = |history: &[Value]| history.last().unwrap()["metadata"]["context"]["leftOut"].as_u64();
+    for id in 1_000..1_020 {
+        ada_says(&app, id).await;
+        let history = app.history(ADA).await;
+        assert!(!summaries(&history).is_empty());
+        if left_out(&history).is_none() {
+            break;
+        }
+    }
+    assert_eq!(left_out(&app.history(ADA).await), None, "it has caught up");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
+    let app = small().telegram().model().start().await;
+    app.receive(private(42, 1, "The gate code is 80-41-XQ, keep it.")).await;
+    app.idle().await;
+    let offers = |request: &Value| request["tools"].to_string().contains("chat_history_search");
+    assert!(!app.model().requests().iter().any(offers), "nothing to search yet");
+    for id in 2..9 {
+        ada_says(&app, id).await;
+    }
+    assert!(offers(&app.model().requests().pop().unwrap()));
+
+    app.model().answer_tools(&[("chat_history_search", json!({"query": "gate code"}))]);
+    app.receive(private(42, 9, "What was the gate code?")).await;
+    app.idle().await;
+    let asked = app.model().requests().pop().unwrap();
+    let found = texts_of(&asked, "tool").concat();
+    assert!(found.contains("80-41-XQ") && found.contains("Ada"), "{found}");
+    let history = app.history(ADA).await;
+    let part = &history.last().unwrap()["parts"][0];
+    assert_eq!(
+        (&part["type"], &part["state"]),
+        (&json!("tool-chat_history_search"), &json!("output-available"))
+    );
+    assert!(part["output"]["messages"][0]["text"].as_str().unwrap().contains("80-41-XQ"), "{part}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_of_a_group_that_comes_behind_its_summary_is_seen() {
+    let app = small()
+        .set("CONTEXT_WINDOW", "500")
+        .set("GROUP_ACTIVATION", "mention")
+        .telegram()
+        .model()
+        .start()
+        .await;
+    let mention = |id: i64| {
+        let text = format!("@annals_test_bot {id} {}", "lorem ipsum dolor ".repeat(10).trim());
+        let entity = json!([{"type": "mention", "offset": 0, "length": 16}]);
+        group(-7, id, &text).with("entities", entity)
+    };
+    for id in (10..200).step_by(20) {
+        app.receive(mention(id)).await;
+        app.idle().await;
+    }
+    let chat = "telegram:chat:-7";
+    let summary = app.context(chat).await[0].clone();
+    assert_eq!(summary["metadata"]["kind"], "summary");
+    // Dated before the last message that the summary counts.
+    app.receive(group(-7, 15, "by the way, the shed is open")).await;
+    app.idle().await;
+    let shown = app.context_lines(chat).await;
+    assert_eq!(shown[1], "15 user: by the way, the shed is open", "{shown:#?}");
+    assert_eq!(app.context(chat).await[0], summary);
+    app.receive(mention(300)).await;
+    app.idle().await;
+    // In the next answer's context, or in what that is a summary of.
+    let mut requests = app.model().requests_for_notes().into_iter().chain(app.model().requests().pop());
+    assert!(requests.any(|request| texts_of(&request, "user").concat().contains("the shed is open")));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_late_message_is_folded_into_the_summary_and_not_lost_behind_it() {
+    let app = TestApp::builder().set("KEEP_RECENT", "4").start().await;
+    for n in 0..6 {
+        say(&app, n).await;
+    }
+    let path = format!("{}?wait=20", chat_path("c", "compact"));
+    let compact = async || app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await.status;
+    assert_eq!(compact().await, 200);
+    let late = json!({"userId": "ada", "messageId": "late", "ts": (NOW + 90) * 1000, "text": "the key is 7"});
+    assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &late).await.status, 202);
+    app.idle().await;
+    assert_eq!(compact().await, 200);
+    let context = app.context(CHAT).await;
+    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["late/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
+    assert_eq!(
+        context[0]["metadata"]["sourceRange"],
+        json!({"fromId": "m000", "toId": "m003/reply", "count": 10})
+    );
+    let text = text_of(&context[0]);
+    assert!(text.contains("message 000") && text.contains("the key is 7"), "{text}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_another_turn_answers_takes_no_room_from_this_one() {
+    let app = small().telegram().model().start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "one")).await;
+    app.model().wait_for(1).await;
+    let post = json!({"userId": "olle", "text": "by HTTP", "messageId": "h", "ts": START * 1000 + 1500});
+    let path = chat_path("telegram:chat:42", "messages");
+    assert_eq!(app.post(&path, OPS_KEY, &post).await.status, 202);
+    for id in 2..32 {
+        app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum ".repeat(15)))).await;
+    }
+    wait_until("all is stored", async || app.records("telegram:chat:42").await.len() == 32).await;
+    app.model().resume();
+    app.idle().await;
+    let requests = app.model().requests();
+    assert_eq!(texts_of(&requests[1], "assistant"), ["You said: one"], "as it was said");
+    assert_eq!(app.model().requests_for_notes().len(), 1, "one summary, for the turn that needs the room");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_recent_stay_as_they_were_said_where_they_fit() {
+    let app = small().set("KEEP_RECENT", "10").start().await;
+    for n in 0..20 {
+        say(&app, n).await;
+        let context = app.get(&chat_path(CHAT, "context")).await;
+        assert!(context["tokens"].as_u64().unwrap() <= 300, "{context}");
+        let kinds = kinds(context["messages"].as_array().unwrap()).join(" ");
+        let said = kinds.matches("normal").count();
+        assert!(said >= 10.min(2 * (n as usize + 1)), "{n}: {kinds}");
+    }
+    assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_window_that_is_smaller_than_it_is_said_to_be_sees_summaries_too() {
+    let app = TestApp::builder().model().set("KEEP_RECENT", "4").start().await;
+    for n in 0..30 {
+        say(&app, n).await;
+    }
+    app.model().limit_context(1000);
+    for n in 30..33 {
+        say(&app, n).await;
+    }
+    let too_long = app.model().too_long();
+    say(&app, 33).await;
+    assert_eq!(app.model().too_long(), too_long, "there is room now");
+    assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_tiny_window_has_room_for_its_summary() {
+    let app = TestApp::builder().set("CONTEXT_WINDOW", "70").set("KEEP_RECENT", "1").start().await;
+    for n in 0..6 {
+        say(&app, n).await;
+    }
+    let context = app.get(&chat_path(CHAT, "context")).await;
+    assert!(context["tokens"].as_u64().unwrap() <= 56, "{context}");
+    assert_eq!(kinds(context["messages"].as_array().unwrap())[0], "summary");
     app.finish().await;
 }

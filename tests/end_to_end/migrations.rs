@@ -1,8 +1,10 @@
 //! Telegram: a group becomes a supergroup with another id, and its history goes on there.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::app::TestApp;
+use crate::app::{TestApp, wait_until};
 use crate::support::model_api::texts_of;
 use crate::updates::{group, supergroup};
 
@@ -98,5 +100,34 @@ async fn a_reply_goes_where_telegram_says_that_the_group_has_moved() {
     assert_eq!(texts_of(&app.model().requests()[1], "user").len(), 2);
     let reply = &app.history(&format!("telegram:chat:{OLD}")).await[1];
     assert_eq!(reply["metadata"]["deliveryFailure"], Value::Null);
+    app.finish().await;
+}
+
+/// Each of its names comes due by itself.
+#[tokio::test]
+async fn a_session_over_two_names_is_remembered_once() {
+    let app = TestApp::builder().set("CAPTURE_GROUP_MEMORY", "true").start().await;
+    app.receive(group(OLD, 11, "the tomatoes are Ada's")).await;
+    for update in service_messages() {
+        app.receive(update).await;
+    }
+    app.receive(supergroup(NEW, 2, "the beans are Olle's").at(30)).await;
+    app.idle().await;
+    let remembered = async || {
+        let path = format!("/v1/memory?chatKey=telegram:chat:{NEW}");
+        app.get(&path).await["memories"].as_array().unwrap().clone()
+    };
+    wait_until("it is captured", async || {
+        app.clock().advance(Duration::from_mins(10));
+        !remembered().await.is_empty()
+    })
+    .await;
+    let mut memories = Vec::new();
+    for _ in 0..60 {
+        app.clock().advance(Duration::from_hours(1));
+        memories = remembered().await;
+    }
+    let texts: Vec<&str> = memories.iter().map(|memory| memory["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["Said: the tomatoes are Ada's / the beans are Olle's"]);
     app.finish().await;
 }

@@ -146,6 +146,7 @@ fn reply(number: u64, covers: &[SortKey]) -> Reply {
         message: UiMessage::text("", Role::Assistant, "of the old run"),
         behind: covers.last().unwrap().clone(),
         behind_id: MessageId::number(number),
+        asked_at: None,
         covers: covers.to_vec(),
     }
 }

@@ -136,3 +136,31 @@ fn each_function_is_given_what_it_reads() {
         assert!(unread.is_empty(), "{function} does not read {unread:?}");
     }
 }
+
+/// API Gateway passes on what the template names, and answers anything else itself.
+#[test]
+fn each_route_of_the_http_api_is_deployed() {
+    const ROUTER: &str = include_str!("../../functions/http/src/lib.rs");
+    // Names of parameters are each side's own.
+    let route = |method: &str, path: &str| {
+        let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
+        format!("{} {}", method.to_uppercase(), parts.collect::<Vec<_>>().join("/"))
+    };
+    let routed: BTreeSet<String> = ROUTER
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix(".route(\"")?.split_once('"'))
+        .flat_map(|(path, methods)| {
+            let of_it = ["get", "post", "put", "delete"].into_iter();
+            of_it.filter(|method| methods.contains(&format!("{method}("))).map(|method| route(method, path))
+        })
+        .collect();
+    let (_, http) = TEMPLATE.split_once("\n  Http:\n").unwrap();
+    let (http, _) = http.split_once("\n  Agent:\n").unwrap();
+    let deployed: BTreeSet<String> = http
+        .lines()
+        .filter_map(|line| line.split_once("Method: ")?.1.split_once(", Path: "))
+        .map(|(method, path)| route(method, path.trim_end_matches(" }").trim_matches('"')))
+        .collect();
+    assert!(routed.len() > 10, "{routed:?}");
+    assert_eq!(routed, deployed);
+}

@@ -22,16 +22,17 @@ const MODEL_TRIES: u32 = 3;
 const MODEL_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest pause that a provider's `Retry-After` gets within a run.
 const MODEL_PATIENCE: Duration = Duration::from_secs(8);
-/// How long a run may ask the model in all, so that it still ends well within the function's five minutes.
-const MODEL_DEADLINE: Duration = Duration::from_mins(3);
+/// How long a run may ask the model in all, summaries and tools among it, so that it still ends well within the
+/// function's five minutes.
+const MODEL_DEADLINE: Duration = Duration::from_secs(150);
 /// How often the typing indicator is shown again: Telegram's lasts five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// What the user is told when no answer can be made.
 const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
 /// What the user is told when a `/compact` cannot be carried out.
-const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model is not available at the moment. \
-                             Nothing has changed. Please try again later.";
+const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
+                             changed. Please try again later.";
 /// How often a turn whose context the model finds too long is tried with a shorter one.
 const MAX_SQUEEZES: u32 = 3;
 /// What share of a context that was too long is tried next.
@@ -42,11 +43,19 @@ impl Agent {
     pub(crate) async fn answer(&self, work: &mut Work, delivery: Delivery) -> Result<Record, TurnError> {
         let newest = work.newest_covered()?.clone();
         let is_command = work.is_compact_command();
-        let answered = if is_command {
-            let told = self.compact_as_asked(&mut work.lease, &newest).await;
-            told.map(|text| (Kind::Notice, UiMessage::text("", Role::Assistant, text)))
-        } else {
-            self.ask_within_window(work, &newest).await.map(|message| (Kind::Normal, message))
+        let answered = async {
+            if is_command {
+                let text = self.compact_as_asked(&mut work.lease, &newest).await?;
+                Ok((Kind::Notice, UiMessage::text("", Role::Assistant, text)))
+            } else {
+                Ok((Kind::Normal, self.ask_within_window(work, &newest).await?))
+            }
+        };
+        let answered = tokio::select! {
+            answered = answered => answered,
+            () = self.clock.sleep(MODEL_DEADLINE) => {
+                Err(TurnError::Model(ModelError::Unreachable("timed out")))
+            }
         };
         let (kind, mut message) = match answered {
             Ok(answer) => answer,
@@ -70,6 +79,7 @@ impl Agent {
             message,
             behind: newest.key.base(),
             behind_id: newest.message_id.clone(),
+            asked_at: Some(newest.sent_at),
             covers: work.turn.covers.clone(),
         };
         match self.history.append_reply(&work.lease.chat, reply).await? {
@@ -129,29 +139,16 @@ impl Agent {
         }
     }
 
-    /// Asks until there is an answer, or the tries or the time are used up, and carries out the calls on the way.
+    /// Asks until there is an answer or the tries are used up, and carries out the calls on the way.
     async fn ask(&self, question: Question<'_>, place: Place<'_>) -> Result<UiMessage, ModelError> {
-        tokio::select! {
-            answered = self.ask_with_tools(question, place) => answered,
-            () = self.clock.sleep(MODEL_DEADLINE) => Err(ModelError::Unreachable("timed out")),
-        }
-    }
-
-    async fn ask_with_tools(
-        &self,
-        question: Question<'_>,
-        place: Place<'_>,
-    ) -> Result<UiMessage, ModelError> {
         let (mut steps, mut parts): (Vec<Step>, Vec<Part>) = (Vec::new(), Vec::new());
         loop {
             // The last round offers nothing, so that it ends in words.
             let tools = if steps.len() < MAX_ROUNDS { question.tools } else { &[] };
             let answer = self.ask_repeatedly(Question { tools, steps: &steps, ..question }).await?;
             if answer.calls.is_empty() || tools.is_empty() {
-                return match answer.text.is_empty() {
-                    true => Err(ModelError::Empty),
-                    false => Ok(message_of(answer, parts)),
-                };
+                let is_said = !answer.text.is_empty();
+                return is_said.then(|| message_of(answer, parts)).ok_or(ModelError::Empty);
             }
             let outputs = answer.calls.iter().enumerate().map(|(number, call)| place.call(number, call));
             let outputs = join_all(outputs).await;

@@ -11,7 +11,7 @@ use annals_shared::sort_key::SortKey;
 use crate::turn::Agent;
 
 /// How long a capture may hold up an answer. Where it takes longer, upkeep does it.
-const DEADLINE: Duration = Duration::from_secs(40);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 impl Agent {
     /// Captures what is worth keeping of Sessions that have ended; answers up to where it has looked, if it has got

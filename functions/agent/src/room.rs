@@ -8,7 +8,7 @@ use annals_shared::context::Context;
 use annals_shared::history::turn::Lease;
 use annals_shared::message::UiMessage;
 use annals_shared::record::{Kind, Record};
-use annals_shared::sort_key::SortKey;
+use annals_shared::sort_key::{SortKey, Timestamp};
 use serde_json::json;
 
 use crate::turn::{Agent, TurnError};
@@ -16,14 +16,16 @@ use crate::turn::{Agent, TurnError};
 /// How many summaries one run makes at most. Where a history is so far over that these do not bring it under, the turn
 /// goes on with what fits, and the next one goes on compacting.
 const MAX_PASSES: usize = 4;
-/// How long they may take in all, so that a run still ends well within the function's five minutes.
-const DEADLINE: Duration = Duration::from_secs(75);
+/// How long those before a turn may take in all. With what a capture and the answer may take, a run still ends well
+/// within the function's five minutes.
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// What a run has spent on making room.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     made: usize,
     is_over: bool,
+    until: Option<Timestamp>,
 }
 
 impl Agent {
@@ -41,12 +43,21 @@ impl Agent {
         }
         let Some(why) = self.compaction().is_due(records, budget) else { return Ok(false) };
         passes.made += 1;
-        let is_done = self.compact_or_go_on(lease, records, why).await?;
+        let now = self.clock.now();
+        let until = *passes.until.get_or_insert(now.plus(DEADLINE));
+        let is_done = tokio::select! {
+            is_done = self.compact_or_go_on(lease, records, why) => is_done?,
+            () = self.clock.sleep(until.since(now)) => {
+                tracing::warn!(chat = %lease.chat.session_id(), "a chat is not compacted in time; the turn goes on");
+                false
+            }
+        };
         passes.is_over = !is_done;
         Ok(is_done)
     }
 
-    /// One compaction; answers whether there was one. A failure is logged, and tried again by the next turn.
+    /// One compaction; answers whether there was one. A failure is logged, and tried again by the
+    /// next turn.
     pub(crate) async fn compact_or_go_on(
         &self,
         lease: &mut Lease,
@@ -69,7 +80,7 @@ impl Agent {
         }
     }
 
-    /// One compaction, in time. Answers whether it leaves more; `None` where there is nothing to compact.
+    /// One compaction. Answers whether it leaves more; `None` where there is nothing to compact.
     async fn compact(
         &self,
         lease: &mut Lease,
@@ -77,12 +88,7 @@ impl Agent {
         why: Why,
         focus: Option<&str>,
     ) -> Result<Option<bool>, CompactionError> {
-        let compaction = self.compaction();
-        let compacted = tokio::select! {
-            compacted = compaction.run(lease, records, why, focus) => compacted?,
-            () = self.clock.sleep(DEADLINE) => return Err(CompactionError::TimedOut),
-        };
-        let Some(compacted) = compacted else {
+        let Some(compacted) = self.compaction().run(lease, records, why, focus).await? else {
             lease.head.compacting = None;
             return Ok(None);
         };
@@ -113,7 +119,8 @@ impl Agent {
         }
         // From what is stored: a run that died may have done some of it, or all.
         let records = self.reread(lease, None).await?;
-        let summary = records.iter().rev().find(|record| record.kind == Kind::Summary);
+        let summaries = records.iter().filter(|record| record.kind == Kind::Summary);
+        let summary = summaries.max_by_key(|summary| summary.sent_at);
         let made = summary.filter(|summary| summary.sent_at >= command.sent_at);
         let counted = made.and_then(|summary| summary.source.as_ref()).map_or(0, |source| source.count);
         let kept = self.compaction().rules().keep_recent;

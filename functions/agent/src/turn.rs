@@ -1,5 +1,5 @@
-//! One turn of one chat: claim it, see what is unanswered, ask the model once for all of it, append the reply,
-//! deliver it, finish.
+//! One turn of one chat: claim it, see what is unanswered, make room, ask the model once for all of it, append the
+//! reply, deliver it, finish.
 //!
 //! A crash between any two steps leaves either nothing (the next run starts anew), or a committed turn, which the next
 //! run finishes first: with the same messages covered, so with the same key of the reply, and from the piece on that
@@ -24,10 +24,11 @@ use annals_shared::tokens;
 use crate::pacing::Delivery;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
-use crate::work::{Work, covered_by_one_turn};
+use crate::work::{Work, covered_by_one_turn, of_turn};
 
 /// How long an album must have been quiet before it is answered: its items are separate webhooks.
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
+
 /// Answers chats.
 #[derive(Clone)]
 pub struct Agent {
@@ -77,12 +78,16 @@ pub enum TurnError {
     /// Another run took the chat over.
     #[error(transparent)]
     Superseded(#[from] Superseded),
+    /// There is more to answer, and too little time left for another turn.
+    #[error("more waits than one run has time for")]
+    Unfinished,
 }
 
 impl TurnError {
     /// How long to wait before the turn is tried again: where another run has the chat, until its lease is over.
     pub fn retry_after(&self, now: Timestamp, delivery: Delivery) -> Duration {
         match self {
+            Self::Unfinished => Duration::ZERO,
             Self::Busy { until } => delivery.pause().max(until.since(now) + Duration::from_secs(1)),
             _ => delivery.pause(),
         }
@@ -125,13 +130,19 @@ impl Agent {
         from: Option<&SortKey>,
         delivery: Delivery,
     ) -> Result<(), TurnError> {
+        let started = self.clock.now();
         loop {
             let lease = match self.history.claim(chat, self.lease).await? {
                 Claim::Claimed(lease) => lease,
                 Claim::Busy(until) => return Err(TurnError::Busy { until }),
             };
-            match self.run_claimed(&lease, from, delivery).await {
+            // On the heap: it is a long way through.
+            match Box::pin(self.run_claimed(&lease, from, delivery)).await {
                 Ok(Done::All) => return Ok(()),
+                // Another turn may take all the rest of the time that the process has.
+                Ok(Done::Some) if self.clock.now().since(started) > self.lease / 10 => {
+                    return Err(TurnError::Unfinished);
+                }
                 Ok(Done::Some) => {}
                 Err(error) => {
                     // Without this the redelivery would wait for the lease to run out.
@@ -210,21 +221,25 @@ impl Agent {
                 self.clock.sleep(pause).await;
                 continue;
             }
-            // A reply that is stored already is only delivered.
-            let is_answered = committed.as_ref().is_some_and(|turn| has_reply(&records, turn));
-            let asks_model = !is_answered && !context.unanswered.is_empty();
-            if asks_model && memory.is_none() {
-                memory = Some(self.recall(&lease.chat, &records).await);
-            }
-            let memory_tokens = memory.iter().flatten().map(|memory: &String| tokens::of_text(memory)).sum();
-            let budget = self.policy(memory_tokens).token_budget;
-            if asks_model && self.make_room(&mut lease, &records, budget, &mut passes).await? {
-                continue;
-            }
-            let (turn, leaves_more) = match committed {
-                Some(turn) => (turn, true),
-                None => self.turn_of(&records, &context),
+            let (turn, leaves_more) = match &committed {
+                Some(turn) => (turn.clone(), true),
+                None => turn_of(&records, &context),
             };
+            // A reply that is stored already is only delivered.
+            if !has_reply(&records, &turn) {
+                // Neither room nor memory is for what another turn answers, maybe on another line of the chat.
+                let own = of_turn(&records, &turn, self.clock.now(), &policy);
+                let asks_model = turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
+                if asks_model && memory.is_none() {
+                    memory = Some(self.recall(&lease.chat, &own).await);
+                }
+                let memory_tokens =
+                    memory.iter().flatten().map(|memory: &String| tokens::of_text(memory)).sum();
+                let budget = self.policy(memory_tokens).token_budget;
+                if asks_model && self.make_room(&mut lease, &own, budget, &mut passes).await? {
+                    continue;
+                }
+            }
             let is_committed = lease.head.turn.is_some();
             let reaches_back_to = context.reaches_back_to;
             return Ok(Found::Work(Box::new(Work {
@@ -239,25 +254,6 @@ impl Agent {
                 memory: memory.flatten(),
             })));
         }
-    }
-
-    /// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
-    /// what is unanswered.
-    fn turn_of(&self, records: &[Record], context: &Context) -> (OpenTurn, bool) {
-        let to_compact = context.to_compact.first();
-        if let Some(command) =
-            to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
-        {
-            let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
-            return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
-        }
-        // What was said behind a `/compact` is answered behind it.
-        let before =
-            context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
-        let covers = covered_by_one_turn(records, before.cloned().collect());
-        let leaves_more =
-            covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
-        (OpenTurn { covers, sent: 0 }, leaves_more)
     }
 
     /// How long to wait for further items of an album, if one is among the unanswered and has only just arrived.
@@ -289,6 +285,22 @@ impl Agent {
         let prompt = self.system_prompt.as_deref().map_or(0, tokens::of_text);
         self.view.policy(prompt.saturating_add(memory_tokens))
     }
+}
+
+/// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
+/// what is unanswered.
+fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
+    let to_compact = context.to_compact.first();
+    if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
+    {
+        let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
+        return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
+    }
+    // What was said behind a `/compact` is answered behind it.
+    let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
+    let covers = covered_by_one_turn(records, before.cloned().collect());
+    let leaves_more = covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
+    (OpenTurn { covers, sent: 0 }, leaves_more)
 }
 
 /// Whether the reply of `turn` is among `records`.

@@ -58,20 +58,25 @@ impl Work {
         self.records.iter().find(|record| record.key == key)
     }
 
-    /// The context of this turn: without the unanswered messages that it does not cover, since its reply stands
-    /// before them.
+    /// The context of this turn: see [`of_turn`].
     pub(crate) fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
-        let mut records = self.records.clone();
-        loop {
-            let seen = context(&records, now, policy);
-            let later: HashSet<&SortKey> =
-                seen.unanswered.iter().filter(|base| !self.turn.covers.contains(base)).collect();
-            if later.is_empty() {
-                return seen;
-            }
-            // Without what waits on one line, another may be in view, and wait as well.
-            records.retain(|record| !later.contains(&record.key.base()));
+        context(&of_turn(&self.records, &self.turn, now, policy), now, policy)
+    }
+}
+
+/// `records` as `turn` sees them: without the unanswered messages that it does not cover, since its reply stands before
+/// them.
+pub(crate) fn of_turn(records: &[Record], turn: &OpenTurn, now: Timestamp, policy: &Policy) -> Vec<Record> {
+    let mut records = records.to_vec();
+    loop {
+        let seen = context(&records, now, policy);
+        let later: HashSet<&SortKey> =
+            seen.unanswered.iter().filter(|base| !turn.covers.contains(base)).collect();
+        if later.is_empty() {
+            return records;
         }
+        // Without what waits on one line, another may be in view, and wait as well.
+        records.retain(|record| !later.contains(&record.key.base()));
     }
 }
 

@@ -7,8 +7,13 @@ use crate::message::Role;
 use crate::record::{Kind, Record, Source};
 use crate::sort_key::{SortKey, Timestamp};
 
-/// The most messages that one summary counts beyond those of the summary it folds: their keys are in its item.
+/// The most messages that one summary counts beyond those of the summary it folds, and the most bytes of their keys, which
+/// are in its item.
 const MAX_COUNTED: usize = 2_000;
+const MAX_COUNTED_BYTES: usize = 256 * 1024;
+
+/// Tokens that a message takes in a request for a summary beside its text: when it was said, and by whom.
+const LINE_TOKENS: u32 = 14;
 
 /// Tokens that the instructions of a request beside the conversation take, and some room.
 const INSTRUCTION_TOKENS: u32 = 600;
@@ -123,13 +128,19 @@ impl Cut<'_, '_> {
             Some(folded) if folded.from <= own.0 => (folded.from.clone(), folded.from_id.clone()),
             _ => own,
         };
+        let own = (last.key().clone(), last.first.message_id.clone());
+        // What came late may lie before the end of what the earlier one stands for.
+        let (to, to_id) = match folded {
+            Some(folded) if folded.to > own.0 => (folded.to.clone(), folded.to_id.clone()),
+            _ => own,
+        };
         let until = |source: &Source| source.last_interaction;
         Some(Source {
             last_interaction: spoken.max(folded.map(until)).unwrap_or_else(|| from.ts()),
             from,
             from_id,
-            to: last.key().clone(),
-            to_id: last.first.message_id.clone(),
+            to,
+            to_id,
             count: u32::try_from(count(self.counted))
                 .unwrap_or(u32::MAX)
                 .saturating_add(folded.map_or(0, |f| f.count)),
@@ -157,12 +168,17 @@ fn position_of_recent(earlier: &[Message<'_>], keep: usize) -> usize {
     earlier.len() - recent.count()
 }
 
-/// From `at` on, the first position behind which what is left fits; the end where nothing does.
+/// From `at` on, the first position behind which what is left fits: `at` where that does; else, as little is gained by one
+/// message at a time, the first that leaves room for more; the end where nothing fits.
 fn position_that_fits(view: &View<'_>, at: usize, rules: &Rules, budget: u32) -> usize {
+    let summary = view.summary.map_or(0, |summary| summary.tokens).max(rules.summary_tokens);
+    let beside = view.tokens_of(&view.unanswered).saturating_add(view.corrected(summary));
+    let mut left = beside.saturating_add(view.tokens_of(&view.earlier[at..]));
+    if left <= budget {
+        return at;
+    }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32 is one")]
     let aim = (f64::from(budget) * AIM) as u32;
-    let beside = view.tokens_of(&view.unanswered).saturating_add(rules.summary_tokens);
-    let mut left = beside.saturating_add(view.tokens_of(&view.earlier[at..]));
     let dropped = view.earlier[at..].iter().take_while(|message| {
         let fits = left <= aim;
         left = left.saturating_sub(view.corrected(message.tokens()));
@@ -173,10 +189,12 @@ fn position_that_fits(view: &View<'_>, at: usize, rules: &Rules, budget: u32) ->
 
 /// How many of the first `wanted` messages one request for a summary can hold: at least one.
 fn position_of_one_request(view: &View<'_>, wanted: usize, rules: &Rules) -> usize {
-    let mut sum = 0_u32;
+    let mut sum = view.summary.map_or(0, |folded| view.corrected(folded.tokens));
+    let mut bytes = 0;
     let held = view.earlier[..wanted].iter().take(MAX_COUNTED).take_while(|message| {
-        sum = sum.saturating_add(view.corrected(message.tokens()));
-        sum <= rules.source_tokens
+        sum = sum.saturating_add(view.corrected(message.tokens().saturating_add(LINE_TOKENS)));
+        bytes += message.key().as_str().len();
+        sum <= rules.source_tokens && bytes <= MAX_COUNTED_BYTES
     });
     held.count().max(1).min(wanted)
 }

@@ -20,12 +20,14 @@ use crate::history::turn::{Lease, Superseded};
 use crate::history::{History, HistoryError};
 use crate::memory::sessions::only_person;
 use crate::model::{Model, ModelError, Prompt};
-use crate::record::Record;
+use crate::record::{Kind, Record};
 use crate::sort_key::SortKey;
 
 /// The least and the most tokens of a summary, and its share of what messages may take.
 const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
 const SUMMARY_SHARE: u32 = 8;
+/// How often the source of a summary is halved where the model finds it too long.
+const MAX_HALVINGS: usize = 5;
 
 /// Compacts chats.
 #[derive(Clone)]
@@ -54,9 +56,6 @@ pub enum CompactionError {
     /// The model's answer is no summary.
     #[error("no summary was made: {0}")]
     NoSummary(#[from] NoSummary),
-    /// It took too long; what it had done stands, and the next one goes on with it.
-    #[error("no summary was made in time")]
-    TimedOut,
     /// Another run took the chat over.
     #[error(transparent)]
     Superseded(#[from] Superseded),
@@ -85,7 +84,7 @@ impl Compaction {
         why: Why,
         focus: Option<&str>,
     ) -> Result<Option<Compacted>, CompactionError> {
-        let (now, policy, rules) = (self.clock.now(), self.view.policy(0), self.rules());
+        let (now, policy, mut rules) = (self.clock.now(), self.view.policy(0), self.rules());
         let view = View::of(records, now, &policy);
         let mut lease = lease.clone();
         if let Some(to) = lease.head.compacting.take() {
@@ -98,13 +97,25 @@ impl Compaction {
             let is_it = |cut: &Cut<'_, '_>| cut.counted.last().is_some_and(|last| *last.key() == to);
             if let Some(cut) = cut_at(&view, &to).filter(is_it) {
                 lease.head.compacting = Some(to);
-                return self.carry_out(&lease, records, &view, &cut, focus).await.map(Some);
+                return self.carry_out(&lease, records, &view, &cut, &rules, focus).await.map(Some);
             }
             // A new Session has begun meanwhile and needs none of it.
             self.give_up_plan(&lease, records, &policy).await?;
         }
-        let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
-        self.carry_out(&lease, records, &view, &cut, focus).await.map(Some)
+        if let Why::Room { budget } = why {
+            // What the model found too long for an answer, it finds too long for a summary.
+            rules.source_tokens = rules.source_tokens.min(budget);
+        }
+        for _ in 0..MAX_HALVINGS {
+            let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
+            match self.carry_out(&lease, records, &view, &cut, &rules, focus).await {
+                Err(CompactionError::Model(ModelError::ContextTooLong)) if cut.counted.len() > 1 => {
+                    rules.source_tokens = view.tokens_of(cut.counted) / 2;
+                }
+                carried_out => return carried_out.map(Some),
+            }
+        }
+        Err(ModelError::ContextTooLong.into())
     }
 
     /// Why `records`, read for a context, are to be compacted now, if they are: they show more than `budget` tokens, or
@@ -126,6 +137,10 @@ impl Compaction {
     pub async fn keep(&self, records: &[Record], before: i64) -> Result<(), HistoryError> {
         let view = View::of(records, self.clock.now(), &self.view.policy(0));
         let shown = view.summary.into_iter().chain(view.earlier.iter().flat_map(|m| [m.first, m.newest()]));
+        // A failure notice too, or what it covers would wait again.
+        let covers_shown = |notice: &&Record| view.earlier.iter().any(|m| notice.covers.contains(&m.base));
+        let notices = records.iter().filter(|record| record.kind == Kind::Notice).filter(covers_shown);
+        let shown = shown.chain(notices);
         let mut kept: Vec<&SortKey> = Vec::new();
         for record in shown.filter(|record| record.expires_at.is_some_and(|at| at < before)) {
             if !kept.contains(&&record.key) {
@@ -142,22 +157,24 @@ impl Compaction {
         records: &[Record],
         view: &View<'_>,
         cut: &Cut<'_, '_>,
+        rules: &Rules,
         focus: Option<&str>,
     ) -> Result<Compacted, CompactionError> {
-        let text = self.summarise(view, cut, focus).await?;
+        let text = self.summarise(view, cut, rules, focus).await?;
         let (Some(source), Some(last)) = (cut.source(), cut.counted.last()) else {
             return Err(NoSummary::Empty.into());
         };
+        let to = last.key();
         if lease.head.compacting.is_none() {
-            self.history.plan_summary(lease, &source.to).await??;
+            self.history.plan_summary(lease, to).await??;
         }
         // All that stands up to there, also what no context shows. An earlier name of the chat is archived by itself.
-        let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= source.to.base();
+        let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= to.base();
         let raw: Vec<Record> = records.iter().filter(is_raw).cloned().collect();
         self.history.archive(lease, &raw).await??;
         let person = only_person(cut.counted.iter().map(|message| message.first), cut.folded);
         let beside = Record { chat: lease.chat.clone(), person, ..last.first.clone() };
-        let summary = self.history.append_summary(&beside, &self.agent_id, &text, source).await?;
+        let summary = self.history.append_summary(&beside, to, &self.agent_id, &text, source).await?;
         let mut with_summary = records.to_vec();
         with_summary.push(summary.clone());
         with_summary.sort_by(|a, b| a.key.cmp(&b.key));
@@ -191,16 +208,17 @@ impl Compaction {
         &self,
         view: &View<'_>,
         cut: &Cut<'_, '_>,
+        rules: &Rules,
         focus: Option<&str>,
     ) -> Result<String, CompactionError> {
         let folded = cut.folded.map_or(0, |folded| folded.tokens);
         let counted = cut.counted.iter().fold(0, |sum: u32, m| sum.saturating_add(m.tokens()));
         let source_tokens = counted.saturating_add(folded);
-        let max_tokens = self.rules().summary_tokens.min(source_tokens);
+        let max_tokens = rules.summary_tokens.min(source_tokens);
         let text = if self.model.is_echo() {
             extract(cut, max_tokens)
         } else {
-            let request = request(cut, max_tokens, focus);
+            let request = request(cut, max_tokens, rules.source_tokens, focus);
             // Room for a model that counts otherwise; what exceeds it is cut by `accept`.
             let max_tokens = view.corrected(max_tokens).saturating_mul(2);
             let prompt = Prompt { instructions: &request.instructions, text: &request.text, max_tokens };
@@ -219,7 +237,8 @@ impl Compaction {
         let (least, most) = SUMMARY_TOKENS;
         Rules {
             keep_recent: self.view.keep_recent,
-            summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most),
+            // In a tiny window the least would be more than can be shown.
+            summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most).min(budget / 2),
             source_tokens: budget_of_one_request(budget),
             approval_patience: self.view.approval_patience(),
         }

@@ -8,10 +8,10 @@ use crate::refusal::is_refusal;
 use crate::sort_key::Timestamp;
 use crate::tokens;
 
-/// How much of one message or tool result a request for a summary quotes, in characters; the middle is left out.
+/// How much of one text a request for a summary quotes at most, in characters; the middle is left out.
 const MAX_QUOTED: usize = 12_000;
-/// The same of one tool result.
-const MAX_QUOTED_RESULT: usize = 2_000;
+/// The share of that which a tool's input or result gets.
+const RESULT_SHARE: usize = 6;
 /// How much of a message an extract quotes, in characters.
 const EXTRACT_CHARS: usize = 120;
 
@@ -60,8 +60,9 @@ pub enum NoSummary {
     },
 }
 
-/// What to ask for a summary of `cut` of at most `max_tokens`, with `focus` kept in mind.
-pub fn request(cut: &Cut<'_, '_>, max_tokens: u32, focus: Option<&str>) -> Request {
+/// What to ask for a summary of `cut` of at most `max_tokens`, with `focus` kept in mind. No text in it is longer than
+/// `source_tokens`.
+pub fn request(cut: &Cut<'_, '_>, max_tokens: u32, source_tokens: u32, focus: Option<&str>) -> Request {
     let mut instructions = format!("{INSTRUCTIONS}\n\nUse at most {} words.", (max_tokens * 3 / 4).max(20));
     if focus.is_some() {
         instructions.push_str(" Keep above all what the focus names.");
@@ -73,11 +74,10 @@ pub fn request(cut: &Cut<'_, '_>, max_tokens: u32, focus: Option<&str>) -> Reque
     if let Some(folded) = cut.folded {
         tagged(&mut text, "earlier_summary", &folded.message.plain_text());
     }
-    tagged(
-        &mut text,
-        "conversation",
-        &transcript(cut.counted.iter().map(|m| (m.first.ts, &m.newest().message))),
-    );
+    // A character is a token at most, but for few.
+    let quoted = usize::try_from(source_tokens).unwrap_or(MAX_QUOTED).min(MAX_QUOTED);
+    let said = cut.counted.iter().map(|message| (message.first.ts, &message.newest().message));
+    tagged(&mut text, "conversation", &transcript(said, quoted));
     Request { instructions, text }
 }
 
@@ -102,43 +102,44 @@ pub fn accept(answer: &str, source_tokens: u32, max_tokens: u32) -> Result<Strin
 pub fn extract(cut: &Cut<'_, '_>, max_tokens: u32) -> String {
     let earlier = cut.folded.map(|folded| folded.message.plain_text()).unwrap_or_default();
     let said = cut.counted.iter().map(|message| {
-        let text = readable(&message.newest().message).replace('\n', " ");
+        let text = readable(&message.newest().message, MAX_QUOTED).replace('\n', " ");
         format!("{}: {}", message.first.role().as_str(), shortened(&text, EXTRACT_CHARS))
     });
     let lines: Vec<String> = earlier.lines().map(str::to_owned).chain(said).collect();
-    let mut room = max_tokens;
-    let kept = lines.iter().rev().take_while(|line| {
-        let tokens = tokens::of_text(line) + 1;
-        let fits = tokens <= room;
-        room = room.saturating_sub(tokens);
-        fits
-    });
-    let kept = kept.count();
-    lines[lines.len() - kept..].join("\n")
+    let starts: Vec<usize> = (0..=lines.len()).collect();
+    let fits = |start: &usize| tokens::of_text(&lines[*start..].join("\n")) <= max_tokens;
+    lines[starts.partition_point(|start| !fits(start))..].join("\n")
 }
 
-/// Messages as lines for a model to read: when, who, what.
-pub fn transcript<'a>(messages: impl Iterator<Item = (Timestamp, &'a UiMessage)>) -> String {
+/// Messages as lines for a model to read: when, who, what; of each text at most `quoted` characters. Further lines of a
+/// message are indented, so that none looks like another message.
+fn transcript<'a>(messages: impl Iterator<Item = (Timestamp, &'a UiMessage)>, quoted: usize) -> String {
     let mut text = String::new();
     for (ts, message) in messages {
         let name = message.metadata.get("senderName").and_then(serde_json::Value::as_str);
         let who = name.filter(|_| message.role == Role::User).unwrap_or(message.role.as_str());
         // Writing into memory does not fail.
-        let _ = writeln!(text, "[{} {who}] {}", minute(ts), readable(message));
+        let _ = writeln!(
+            text,
+            "[{} {}] {}",
+            minute(ts),
+            who.replace('\n', " "),
+            readable(message, quoted).replace('\n', "\n    ")
+        );
     }
     text
 }
 
 /// What a message says, with what stands beside its text by name.
-fn readable(message: &UiMessage) -> String {
+fn readable(message: &UiMessage, quoted: usize) -> String {
     let parts = message.parts.iter().filter_map(|part| match part.view() {
-        PartView::Text(text) => Some(middle_out(text, MAX_QUOTED)),
+        PartView::Text(text) => Some(middle_out(text, quoted)),
         PartView::File { media_type, filename, .. } => {
             Some(format!("[file {}, {media_type}]", filename.unwrap_or("without a name")))
         }
         PartView::Tool { name, input, output, error, .. } => {
             let json = |value: Option<&serde_json::Value>| {
-                value.map(|value| middle_out(&value.to_string(), MAX_QUOTED_RESULT)).unwrap_or_default()
+                value.map(|value| middle_out(&value.to_string(), quoted / RESULT_SHARE)).unwrap_or_default()
             };
             let result = error.map_or_else(|| json(output), |error| format!("failed: {error}"));
             Some(format!("[tool {name} {} -> {result}]", json(input)))

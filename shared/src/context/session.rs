@@ -44,20 +44,25 @@ impl Session {
         });
         let mut marks: Vec<(&SortKey, Mark)> = said.chain(summed_up).collect();
         marks.sort_by(|a, b| a.0.cmp(b.0));
-        let interactions: Vec<(&Mark, Timestamp, Timestamp)> = marks
+        // By when they begin: a summary speaks for a whole stretch, of which others may be left here and there.
+        let mut interactions: Vec<(&Mark, Timestamp, Timestamp)> = marks
             .iter()
             .filter_map(|(_, mark)| mark.spoken.map(|(first, last)| (mark, first, last)))
             .collect();
+        interactions.sort_by_key(|(_, first, _)| *first);
 
-        if policy.fresh {
-            let last = messages.iter().rev().find(|m| m.first.is_interaction() && is_in(&m.base))?;
-            let start = last.base.clone();
-            let last_interaction = Some(last.first.ts);
-            return Some(Self { reaches_back_to: Some(start.clone()), start, last_interaction });
-        }
         let stale = |earlier: Timestamp, later: Timestamp| {
             policy.stale_after.is_some_and(|limit| later.since(earlier) > limit)
         };
+        if policy.fresh {
+            let last = messages.iter().rev().find(|m| m.first.is_interaction() && is_in(&m.base))?;
+            let start = last.base.clone();
+            if !waits && stale(last.first.ts, now) {
+                return None;
+            }
+            let last_interaction = Some(last.first.ts);
+            return Some(Self { reaches_back_to: Some(start.clone()), start, last_interaction });
+        }
         let last_interaction = interactions.iter().map(|(_, _, last)| *last).max();
         if let Some(last) = last_interaction
             && !waits
@@ -65,11 +70,13 @@ impl Session {
         {
             return None;
         }
-        let behind_gap = interactions
-            .windows(2)
-            .rev()
-            .find(|pair| stale(pair[0].2, pair[1].1))
-            .map(|pair| pair[1].0.start.clone());
+        let (mut behind_gap, mut latest): (Option<SortKey>, Option<Timestamp>) = (None, None);
+        for (mark, first, last) in &interactions {
+            if latest.is_some_and(|latest| stale(latest, *first)) {
+                behind_gap = Some(mark.start.clone());
+            }
+            latest = latest.max(Some(*last));
+        }
         let start = behind_gap.or_else(|| marks.iter().map(|(_, mark)| mark.start.clone()).min())?;
         // What arrives late joins the Session if it is at most the stale time older than its first interaction.
         let first = interactions.iter().find(|(mark, ..)| mark.start >= start);

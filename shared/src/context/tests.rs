@@ -117,7 +117,7 @@ fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record {
         to: key_of(last),
         to_id: last.message_id.clone(),
         count: u32::try_from(counts.len()).unwrap() + earlier.map_or(0, |earlier| earlier.count),
-        last_interaction: spoken.or(earlier.map(|e| e.last_interaction)).unwrap_or(first.ts),
+        last_interaction: spoken.max(earlier.map(|e| e.last_interaction)).unwrap_or(first.ts),
         counts: counts.iter().map(key_of).collect(),
     };
     let key = last.key.summary();
@@ -297,6 +297,15 @@ fn in_fresh_mode_every_message_starts_its_session() {
 }
 
 #[test]
+fn a_fresh_session_grows_stale_too() {
+    let fresh = Policy { fresh: true, ..policy() };
+    let told = [user(0, 1), reply(&[(0, 1)])];
+    check_with(&told, 48, &fresh, "u1 a1 |");
+    check_with(&told, 49, &fresh, "|");
+    check_with(&told[..1], 49, &fresh, "| u1");
+}
+
+#[test]
 fn a_message_is_its_newest_form() {
     let first = aside(0, 1);
     let asks = Record { asks: true, ..edit(&first, 1, None) };
@@ -366,6 +375,19 @@ fn what_is_unanswered_stands_last_wherever_it_lies() {
 }
 
 #[test]
+fn what_the_table_is_about_to_delete_waits_for_nothing() {
+    // TTL deletes in any order, days late: a reply may be gone before what it answered.
+    let expired = |mut record: Record| {
+        record.expires_at = Some(hours(216).as_millis() / 1000);
+        record
+    };
+    check(&[expired(user(0, 1))], 216, "| u1");
+    check(&[expired(user(0, 1)), user(220, 2)], 220, "| u2");
+    let command = expired(Record { kind: Kind::Notice, ..user(0, 5) });
+    assert!(context(from_ref(&command), hours(220), &policy()).to_compact.is_empty());
+}
+
+#[test]
 fn a_reply_covers_what_it_names_and_no_more() {
     check(&[user(0, 1), user(0, 2), reply(&[(0, 1), (0, 2)])], 0, "u1 u2 a2 |");
     check(&[user(0, 1), user(0, 2), user(0, 3), reply(&[(0, 1), (0, 2)])], 0, "u1 u2 a2 | u3");
@@ -410,16 +432,68 @@ fn a_summary_stands_for_what_it_counts_and_for_nothing_else() {
     let told = [u1.clone(), a1.clone(), first.clone(), u3.clone(), a3.clone(), newer.clone()];
     check(&told, 5, "s2 u3 a3 | u4");
     // What came late is shown, though its time lies in the range.
-    let with_late = [&told[..], &[late.clone()]].concat();
+    let with_late = [&told[..], from_ref(&late)].concat();
     check(&with_late, 5, "s2 u2 u3 a3 | u4");
     // The next one folds the first; the raw records may be gone.
     let second = summary(5, &[&late, &u3, &a3], Some(&first));
-    check(&[&with_late[..], &[second.clone()]].concat(), 5, "s5 | u4");
+    check(&[&with_late[..], from_ref(&second)].concat(), 5, "s5 | u4");
     check(&[second.clone(), newer.clone()], 5, "s5 | u4");
     // What waits is shown, counted or not.
     let asks_now = edit(&late, 1, None);
     let asks_now = Record { asks: true, ..asks_now };
     check(&[&with_late[..], &[second, asks_now]].concat(), 5, "s5 | u2v1 u4");
+}
+
+#[test]
+fn a_summary_of_what_came_late_is_the_newest_though_it_stands_before_the_one_it_folds() {
+    let (u1, a1, u9, a9) = (user(0, 1), reply(&[(0, 1)]), user(9, 9), reply(&[(9, 9)]));
+    let first = summary(10, &[&u1, &a1, &u9, &a9], None);
+    let (late, answer) = (user(5, 5), reply(&[(5, 5)]));
+    let second = summary(11, &[&late, &answer], Some(&first));
+    assert!(second.key < first.key);
+    let told = [u1, a1, first, late, answer, second.clone(), u9, a9, user(11, 11)];
+    check(&told, 11, "s6 | u11");
+    // Also where it alone is left of them, and of the interactions that it speaks for.
+    let rest = [second, user(50, 50)];
+    check(&rest, 50, "s6 | u50");
+}
+
+#[test]
+fn what_leaves_the_table_between_two_summaries_is_no_gap() {
+    let (u1, u2, u3) = (aside(0, 1), aside(40, 2), aside(80, 3));
+    let first = summary(1, &[&u1], None);
+    let second = summary(81, &[&u2, &u3], Some(&first));
+    // The first summary is younger than what was said behind it, and outlasts it.
+    check(&[first, u3, second, user(120, 4)], 120, "s3 | u4");
+}
+
+#[test]
+fn sessions_that_a_late_message_joins_lose_nothing_to_the_summary_of_the_second() {
+    let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(60, 2), reply(&[(60, 2)]));
+    let told = [u1.clone(), a1.clone(), summary(1, &[&u1, &a1], None), u2.clone(), a2.clone()];
+    let told = [&told[..], &[summary(61, &[&u2, &a2], None)]].concat();
+    check(&told, 61, "s2 |");
+    check(&[&told[..], &[aside(30, 3)]].concat(), 61, "s2 u1 a1 u3 |");
+}
+
+#[test]
+fn the_last_summary_made_stands_also_where_it_counts_what_came_late_before_the_others() {
+    let (u1, a1, late, u3, a3) = (user(0, 1), reply(&[(0, 1)]), aside(1, 2), user(2, 3), reply(&[(2, 3)]));
+    let first = summary(3, &[&u1, &a1, &u3], None);
+    let second = summary(5, &[&late], Some(&first));
+    assert!(second.key < first.key);
+    check(&[u1, a1, late, second, u3, first, a3, user(6, 4)], 6, "s4 a3 | u4");
+}
+
+#[test]
+fn what_came_late_is_read_again_once_it_is_answered() {
+    let (u1, a1, u3, a3) = (user(0, 1), reply(&[(0, 1)]), user(2, 3), reply(&[(2, 3)]));
+    let told = [u1.clone(), a1.clone(), u3.clone(), a3.clone(), summary(3, &[&u1, &a1, &u3], None)];
+    let late = user(0, 2);
+    let records = sorted([&told[..], from_ref(&late)].concat());
+    let seen = context(&records, hours(4), &policy());
+    assert_eq!(shown(&seen), "s3 a3 | u2");
+    assert!(seen.reaches_back_to.is_some_and(|from| from <= late.key), "its run notes that it is to be read");
 }
 
 #[test]
@@ -454,8 +528,8 @@ fn behind_a_summary_the_context_is_read_from_there() {
     assert_eq!(reaches(&[&told[..], &[late]].concat()), Some(key(-1, 7)));
     // And what was on its way when it was made.
     let hasty = summary(0, &[&told[0], &told[1]], None);
-    let minute_before = SortKey::start_of(hours(0).minus(Duration::from_mins(1)));
-    assert_eq!(reaches(&[hasty]), Some(minute_before));
+    let minutes_before = SortKey::start_of(hours(0).minus(Duration::from_mins(5)));
+    assert_eq!(reaches(&[hasty]), Some(minutes_before));
 }
 
 #[test]

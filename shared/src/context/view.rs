@@ -12,9 +12,14 @@ use crate::record::{Kind, Record, Source};
 use crate::sort_key::{SortKey, Timestamp};
 use crate::tokens;
 
-/// How far before a summary was made the context is read, though the summary stands for it: what was on its way then
-/// may lie there. What arrives with an older time is announced by a turn; see [`crate::ingress`].
-const IN_FLIGHT: Duration = Duration::from_mins(1);
+/// How far before a summary was made the context is read, though the summary stands for it: what was on its way when its
+/// run read the records, at most a run's time before, may lie there. What arrives with an older time is announced by a
+/// turn; see [`crate::ingress`].
+const IN_FLIGHT: Duration = Duration::from_mins(5);
+
+/// How long behind its date a record that seems to wait still does. TTL deletes in any order, days late: the reply may be
+/// gone before what it covers.
+const LAPSES_AFTER: Duration = Duration::from_hours(1);
 
 /// The messages of one line of a history, sorted out.
 #[derive(Debug)]
@@ -44,7 +49,7 @@ impl<'a> View<'a> {
     pub fn of(records: &'a [Record], now: Timestamp, policy: &Policy) -> Self {
         let covered: HashSet<&SortKey> = records.iter().flat_map(|record| &record.covers).collect();
         let newest = newest_forms(records);
-        let messages = with_whole_albums(messages(records, &newest, &covered), &covered);
+        let messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
         let line = line_in_view(&messages);
         let waits = messages.iter().any(|message| message.unanswered);
         let (messages, others): (Vec<_>, Vec<_>) =
@@ -57,16 +62,15 @@ impl<'a> View<'a> {
         let session = Session::of(records, &messages, &sources, now, policy, waits);
         let start = session.as_ref().map(|session| session.start.clone());
         let is_in = |base: &SortKey| start.as_ref().is_some_and(|start| base >= start);
-        let summary = summaries
+        let summary = newest_summary(&summaries, is_in);
+        // One that the Session does not have stands for nothing in it; neither does one from before all that the newest
+        // speaks for, which has folded others only: a late message can join two Sessions into one.
+        let spoken_from = summary.and_then(|record| record.source.as_ref()).map(|source| &source.from);
+        let counted: HashSet<&SortKey> = sources
             .iter()
-            .rev()
-            .find(|record| record.source.as_ref().is_some_and(|source| is_in(&source.from)))
-            .copied();
-        // A summary that the Session does not have stands for nothing in it.
-        let counted: HashSet<&SortKey> = match summary {
-            Some(_) => sources.iter().flat_map(|(_, source)| &source.counts).collect(),
-            None => HashSet::new(),
-        };
+            .filter(|(_, source)| spoken_from.is_some_and(|from| source.from >= *from))
+            .flat_map(|(_, source)| &source.counts)
+            .collect();
         let (unanswered, answered): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.unanswered);
         let shows_earlier = !policy.fresh || unanswered.is_empty();
@@ -85,7 +89,7 @@ impl<'a> View<'a> {
             None => session.reaches_back_to,
         });
         Self {
-            to_compact: to_compact(records, &covered),
+            to_compact: to_compact(records, &covered, now),
             others_wait: others.iter().any(|message| message.unanswered),
             session_start: start,
             reaches_back_to,
@@ -172,6 +176,7 @@ fn messages<'a>(
     records: &'a [Record],
     newest: &HashMap<SortKey, Form<'a>>,
     covered: &HashSet<&SortKey>,
+    now: Timestamp,
 ) -> Vec<Message<'a>> {
     let is_message = |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Event);
     let said: HashSet<SortKey> =
@@ -190,7 +195,8 @@ fn messages<'a>(
             let base = first.key.base();
             let own = Form { record: first, asks: false };
             let newest = if first.key.is_reply() { own } else { newest.get(&base).copied().unwrap_or(own) };
-            let unanswered = newest.asks && !newest.is_recalled() && !covered.contains(&base);
+            let waits = newest.asks && !has_lapsed(newest.record, now);
+            let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
             Message { base, first, newest, unanswered }
         })
         .collect()
@@ -237,20 +243,36 @@ fn with_whole_albums<'a>(mut messages: Vec<Message<'a>>, covered: &HashSet<&Sort
 }
 
 /// The `/compact` commands among `records` that have no answer; one that was edited is a message.
-fn to_compact(records: &[Record], covered: &HashSet<&SortKey>) -> Vec<SortKey> {
+fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -> Vec<SortKey> {
     let edited: HashSet<SortKey> = records
         .iter()
         .filter(|record| record.kind == Kind::Revision)
         .map(|record| record.key.base())
         .collect();
-    let is_command = |record: &&Record| record.kind == Kind::Notice && record.asks;
+    let is_command =
+        |record: &&Record| record.kind == Kind::Notice && record.asks && !has_lapsed(record, now);
     let bases = records.iter().filter(is_command).map(|record| record.key.base());
     bases.filter(|base| !covered.contains(base) && !edited.contains(base)).collect()
+}
+
+fn has_lapsed(record: &Record, now: Timestamp) -> bool {
+    let lapses_at = record.expires_at.map(|at| Timestamp::from_secs(at).plus(LAPSES_AFTER));
+    lapses_at.is_some_and(|at| at < now)
 }
 
 /// Where the last boundary stands.
 pub(super) fn boundary_of(records: &[Record]) -> Option<SortKey> {
     records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|record| record.key.base())
+}
+
+/// The summary that was made last, of those whose Session's start `is_in`. It need not stand last: one that counts only
+/// what came late stands there, before the one that it folds.
+fn newest_summary<'a>(summaries: &[&'a Record], is_in: impl Fn(&SortKey) -> bool) -> Option<&'a Record> {
+    let made = |record: &&Record| {
+        let source = record.source.as_ref().filter(|source| is_in(&source.from))?;
+        Some((record.sent_at, source.count, record.key.clone()))
+    };
+    summaries.iter().copied().filter(|record| made(record).is_some()).max_by_key(made)
 }
 
 /// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is shown

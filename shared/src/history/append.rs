@@ -54,6 +54,8 @@ pub struct Reply {
     pub behind: SortKey,
     /// That message's id.
     pub behind_id: MessageId,
+    /// When that message was appended, as far as is known: not long ago, its chat is registered for the compactor.
+    pub asked_at: Option<Timestamp>,
     /// The bases of the messages it answers.
     pub covers: Vec<SortKey>,
 }
@@ -78,7 +80,8 @@ impl History {
     /// Appends a message as it comes from a door.
     ///
     /// Costs one conditional put for a new message and for a duplicate of one that was never changed, and with a chat's
-    /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first. Safe to repeat after any failure.
+    /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first.
+    /// Safe to repeat after any failure.
     pub async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
         let base = draft.key().base();
         let first = self.record_of(draft, draft.key(), 0);
@@ -177,26 +180,30 @@ impl History {
             source: None,
             person: None,
         };
-        match self.put(&record).await? {
+        // The message's own entry comes due D/2 behind it or later; see `due`.
+        let is_registered =
+            reply.asked_at.is_some_and(|asked_at| now.since(asked_at) < self.retention.due_after() / 4);
+        match self.put_beside(&record, is_registered).await? {
             Written::Done(_) => Ok(ReplyAppended::Stored(record)),
             Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
         }
     }
 
-    /// Appends a summary behind the last message or reply that it counts; one place takes one summary. `beside` is
-    /// that message's record, whose door and line the summary shares, and whose `person` is the one person that the
-    /// summary speaks of, if it is one. Answers with what the place holds now.
+    /// Appends a summary behind `last`, the last message or reply that it counts; one place takes one summary. `beside`
+    /// is its record, whose door and line the summary shares, and whose `person` is the one person that the summary
+    /// speaks of, if it is one. Answers with what the place holds now.
     pub async fn append_summary(
         &self,
         beside: &Record,
+        last: &SortKey,
         agent_id: &str,
         text: &str,
         source: Source,
     ) -> Result<Record, HistoryError> {
-        let message_id = source.to_id.derived("summary");
+        let message_id = beside.message_id.derived("summary");
         let mut message = UiMessage::text(message_id.as_str(), Role::Assistant, text);
         beside.copy_line_to(&mut message.metadata);
-        let (now, key) = (self.clock.now(), source.to.summary());
+        let (now, key) = (self.clock.now(), last.summary());
         let record = Record {
             chat: beside.chat.clone(),
             ts: key.ts(),
@@ -241,6 +248,11 @@ impl History {
     /// Puts any record, unless its key is taken. It registers its chat in the index of due chats (see [`due`]) where
     /// this process has not done so for a while; that is part of the put, and costs one write unit more.
     async fn put(&self, record: &Record) -> Result<Written, HistoryError> {
+        self.put_beside(record, false).await
+    }
+
+    /// [`History::put`] of what stands with a record that has registered the chat, where `is_registered`.
+    async fn put_beside(&self, record: &Record, is_registered: bool) -> Result<Written, HistoryError> {
         let json = serde_json::to_string(&record.message)?;
         let message = if json.len() > MAX_INLINE_BYTES {
             let digest = item::content_digest(&record.message);
@@ -252,7 +264,8 @@ impl History {
             MessageAttribute::Inline(json)
         };
         let mut item = item::to_item(record, message);
-        let registers = self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
+        let registers =
+            !is_registered && self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
         if registers {
             due::register(&mut item, &record.chat, record.sent_at, &self.retention);
         }

@@ -23,7 +23,10 @@
 //! all are still there. An entry that is a record can expire with it, but only where no visit has succeeded for longer
 //! than `ARCHIVE_GRACE` behind its date: that setting is what bounds how long the compactor may be away.
 //!
-//! Assumed are clocks, and puts, that are off by less than D/2 in all: 18 hours by default. A put that has been stored
+//! A reply within D/4 of the message that it answers is no entry, whatever its process remembers: that message is stored
+//! with one that comes due behind it by D/2 at least, so behind the reply by D/4. So an agent's turn costs no more for it.
+//!
+//! Assumed are clocks, and puts, that are off by less than D/4 in all: 9 hours by default. A put that has been stored
 //! without an answer is not remembered, and neither is one that was refused; so the memory is only ever wrong towards
 //! one more entry.
 //!

@@ -10,7 +10,7 @@ use crate::chat_key::ChatKey;
 use crate::compaction::cut::budget_of_one_request;
 use crate::config::ViewConfig;
 use crate::context::Policy;
-use crate::context::view::View;
+use crate::context::view::{Message, View};
 use crate::history::{History, HistoryError};
 use crate::memory::owner::{owner_of_session, person_of};
 use crate::memory::{Captured, Entry, Finding, Kept, Memory, MemoryError, Owner, Source, capture};
@@ -140,7 +140,7 @@ impl Remembering {
             return Ok(0);
         }
         let summary = view.summary.map(Record::listed);
-        let said = view.earlier.iter().chain(&view.unanswered).map(|message| message.shown());
+        let said = view.earlier.iter().chain(&view.unanswered).map(Message::shown);
         let messages: Vec<UiMessage> = summary.into_iter().chain(said).collect();
         let known: Vec<Entry> =
             memory.list(&owner).await?.into_iter().map(|Kept { entry, .. }| entry).collect();
