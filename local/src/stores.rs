@@ -166,6 +166,8 @@ async fn serve_s3(root: &Path) -> anyhow::Result<aws_sdk_s3::Client> {
                     continue;
                 }
             };
+            // An answer's body follows its head in a write of its own, which would wait for the client's delayed ACK.
+            drop(stream.set_nodelay(true));
             let (service, lock) = (service.clone(), Arc::clone(&lock));
             let serve = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
                 let (service, lock) = (service.clone(), Arc::clone(&lock));
