@@ -64,6 +64,8 @@ mod migrations;
 mod random_histories;
 #[path = "end_to_end/runs.rs"]
 mod runs;
+#[path = "end_to_end/sixty_days.rs"]
+mod sixty_days;
 mod support;
 #[path = "end_to_end/template.rs"]
 mod template;
