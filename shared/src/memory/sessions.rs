@@ -8,7 +8,7 @@ use crate::chat_key::ChatKey;
 use crate::compaction::cut::budget_of_one_request;
 use crate::config::ViewConfig;
 use crate::context::Policy;
-use crate::context::view::View;
+use crate::context::view::{Message, View};
 use crate::history::{History, HistoryError};
 use crate::memory::owner::{owner_of_session, person_of};
 use crate::memory::{Captured, Entry, Finding, Kept, Memory, MemoryError, Owner, Source, capture};
@@ -82,17 +82,8 @@ impl Remembering {
         // What is said to a business is nobody's memory here.
         let own: Vec<Record> = records.iter().filter(|record| record.line().is_none()).cloned().collect();
         let policy = Policy { fresh: false, ..self.view.policy(0) };
-        let (mut ended, mut rest, mut at) = (Vec::new(), &own[..], now);
-        while ended.len() < MAX_SESSIONS
-            && let Some(session) = last_ended(rest, at, &policy)
-            && captured_to.is_none_or(|captured_to| *captured_to < session.last_interaction.key.base())
-        {
-            rest = &rest[..rest.partition_point(|record| record.key.base() < session.start)];
-            at = session.last_interaction.ts;
-            ended.push(session);
-        }
         let mut looked: Option<Looked> = None;
-        for session in ended.into_iter().rev() {
+        for session in ended(&own, captured_to, now, &policy) {
             let entries = self.capture(chat, &session, &policy).await?;
             let before = looked.map_or(0, |looked| looked.entries);
             looked =
@@ -132,7 +123,7 @@ impl Remembering {
             return Ok(0);
         }
         let summary = view.summary.map(Record::listed);
-        let said = view.earlier.iter().chain(&view.unanswered).map(|message| message.shown());
+        let said = view.earlier.iter().chain(&view.unanswered).map(Message::shown);
         let messages: Vec<UiMessage> = summary.into_iter().chain(said).collect();
         let known: Vec<Entry> =
             memory.list(&owner).await?.into_iter().map(|Kept { entry, .. }| entry).collect();
@@ -216,6 +207,27 @@ async fn known_as(history: &History, owner: Owner) -> Result<Owner, HistoryError
         Owner::Chat(chat) => Owner::Chat(history.first_name(&chat).await?),
         owner @ Owner::User(_) => owner,
     })
+}
+
+/// The Sessions of `records` that have ended by `now`, and of which nothing is captured up to `captured_to`: at most the
+/// last [`MAX_SESSIONS`], in order.
+fn ended<'a>(
+    records: &'a [Record],
+    captured_to: Option<&SortKey>,
+    now: Timestamp,
+    policy: &Policy,
+) -> Vec<Ended<'a>> {
+    let (mut ended, mut rest, mut at) = (Vec::new(), records, now);
+    while ended.len() < MAX_SESSIONS
+        && let Some(session) = last_ended(rest, at, policy)
+        && captured_to.is_none_or(|captured_to| *captured_to < session.last_interaction.key.base())
+    {
+        rest = &rest[..rest.partition_point(|record| record.key.base() < session.start)];
+        at = session.last_interaction.ts;
+        ended.push(session);
+    }
+    ended.reverse();
+    ended
 }
 
 /// The last Session of `records` that has ended by `now`.
