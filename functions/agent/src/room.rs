@@ -63,7 +63,6 @@ impl Agent {
             }
             Err(CompactionError::Superseded(superseded)) => Err(superseded.into()),
             Err(error) => {
-                eprintln!("XX {error}");
                 tracing::warn!(chat = %lease.chat.session_id(), %error, "a chat is not compacted; the turn goes on");
                 Ok(false)
             }
