@@ -189,7 +189,7 @@ impl Life {
         let before = self.model.count();
         let turns = std::mem::take(&mut *self.turns.0.lock().unwrap());
         for turn in turns {
-            self.agent.run(&turn.chat, Some(&turn.from), Delivery(1)).await.unwrap();
+            Box::pin(self.agent.run(&turn.chat, Some(&turn.from), Delivery(1))).await.unwrap();
         }
         self.note_what_is_stored().await;
         let mut requests = self.model.requests().split_off(before);
