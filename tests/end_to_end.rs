@@ -16,6 +16,8 @@ mod archive;
 mod archived_reads;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
+#[path = "../bench/chat.rs"]
+mod bench;
 #[path = "end_to_end/blocked.rs"]
 mod blocked;
 #[path = "end_to_end/budgets.rs"]
@@ -24,6 +26,8 @@ mod budgets;
 mod commands;
 #[path = "end_to_end/compaction.rs"]
 mod compaction;
+#[path = "end_to_end/constant_cost.rs"]
+mod constant_cost;
 #[path = "end_to_end/crash.rs"]
 mod crash;
 #[path = "end_to_end/delivery.rs"]
@@ -66,6 +70,8 @@ mod random_histories;
 mod remembering;
 #[path = "end_to_end/runs.rs"]
 mod runs;
+#[path = "end_to_end/sixty_days.rs"]
+mod sixty_days;
 #[path = "end_to_end/stopped.rs"]
 mod stopped;
 mod support;

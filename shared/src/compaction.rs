@@ -10,3 +10,6 @@
 pub mod cut;
 pub mod run;
 pub mod summary;
+
+#[cfg(test)]
+mod tests;

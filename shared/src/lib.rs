@@ -52,4 +52,6 @@ pub mod refusal;
 pub mod sort_key;
 pub mod telemetry;
 pub mod tokens;
+#[cfg(test)]
+pub(crate) mod told;
 pub mod upkeep;

@@ -176,7 +176,7 @@ pub struct Source {
     pub to_id: MessageId,
     /// How many user and assistant messages, those of a folded earlier summary included.
     pub count: u32,
-    /// When a person last spoke among them; `from`'s time where nobody did.
+    /// When a person last spoke among them, those of a folded earlier summary included.
     pub last_interaction: Timestamp,
     /// What it counts beyond the earlier summary that it folds, in order: the bases of messages, the keys of replies.
     /// What is not here, though its time lies in the range, is new.

@@ -95,8 +95,7 @@ struct Outcome {
 }
 
 fn view_of(settings: &[(&str, &str)]) -> ViewConfig {
-    let lookup =
-        |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+    let lookup = |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
     ViewConfig::from_env(Env::new(&lookup)).unwrap()
 }
 
@@ -273,7 +272,8 @@ impl Stage {
         let whole = context(&seen.records, self.world.clock.now(), &whole);
         if let Some(start) = &whole.session_start {
             let shown: Vec<&str> = whole.messages.iter().map(|message| message.id.as_str()).collect();
-            for record in records.iter().filter(|record| record.kind == Kind::Normal && record.key >= *start) {
+            for record in records.iter().filter(|record| record.kind == Kind::Normal && record.key >= *start)
+            {
                 let key = if record.key.is_reply() { record.key.clone() } else { record.key.base() };
                 let is_shown = shown.contains(&record.message_id.as_str());
                 assert!(is_shown != counted.contains(&key), "{what}: {key} in {shown:?}");

@@ -96,8 +96,13 @@ pub fn cut<'v, 'a>(view: &'v View<'a>, why: Why, rules: &Rules, now: Timestamp) 
             .map_or(0, |last| last + 1),
     };
     let wanted = wanted.min(limit);
-    let at = position_of_one_request(view, wanted, rules);
-    (at > 0).then(|| Cut { folded: view.summary, counted: &earlier[..at], leaves_more: at < wanted })
+    let at = position_of_one_request(view, wanted, rules).max(least(view)?);
+    let most = if why == Why::Asked { wanted } else { limit };
+    (wanted > 0 && at <= most).then(|| Cut {
+        folded: view.summary,
+        counted: &earlier[..at],
+        leaves_more: at < wanted,
+    })
 }
 
 /// The cut that an earlier run has committed to: all up to the message or reply at `to`. `None` where the Session has
@@ -117,12 +122,13 @@ pub fn expires(view: &View<'_>, before: i64) -> bool {
 }
 
 impl Cut<'_, '_> {
-    /// What the summary is to say it stands for.
+    /// What the summary is to say it stands for; `None` where nobody speaks in it.
     pub fn source(&self) -> Option<Source> {
         let (first, last) = (self.counted.first()?, self.counted.last()?);
         let folded = self.folded.and_then(|record| record.source.as_ref());
         let spoken = self.counted.iter().filter(|message| message.first.is_interaction());
         let spoken = spoken.map(|message| message.first.ts).max();
+        let last_interaction = spoken.max(folded.map(|folded| folded.last_interaction))?;
         let own = (first.base.clone(), first.first.message_id.clone());
         let (from, from_id) = match folded {
             Some(folded) if folded.from <= own.0 => (folded.from.clone(), folded.from_id.clone()),
@@ -134,9 +140,8 @@ impl Cut<'_, '_> {
             Some(folded) if folded.to > own.0 => (folded.to.clone(), folded.to_id.clone()),
             _ => own,
         };
-        let until = |source: &Source| source.last_interaction;
         Some(Source {
-            last_interaction: spoken.max(folded.map(until)).unwrap_or_else(|| from.ts()),
+            last_interaction,
             from,
             from_id,
             to,
@@ -187,6 +192,20 @@ fn position_that_fits(view: &View<'_>, at: usize, rules: &Rules, budget: u32) ->
     at + dropped.count()
 }
 
+/// How many messages a cut must count at least; `None` where there are not so many.
+///
+/// One behind all that is summed up, though some came late and stand before that: one place takes one summary, and the
+/// newest is known by its place. And something that somebody said, since a summary speaks for interactions.
+fn least(view: &View<'_>) -> Option<usize> {
+    let is_before = |message: &Message<'_>| Some(message.key()) <= view.summed_up_to.as_ref();
+    let behind = view.earlier.partition_point(is_before);
+    let said = match view.summary {
+        Some(_) => 0,
+        None => view.earlier.iter().position(|message| message.first.is_interaction())?,
+    };
+    Some(behind.max(said) + 1)
+}
+
 /// How many of the first `wanted` messages one request for a summary can hold: at least one.
 fn position_of_one_request(view: &View<'_>, wanted: usize, rules: &Rules) -> usize {
     let mut sum = view.summary.map_or(0, |folded| view.corrected(folded.tokens));
@@ -202,3 +221,6 @@ fn position_of_one_request(view: &View<'_>, wanted: usize, rules: &Rules) -> usi
 fn expires_before(record: &Record, before: i64) -> bool {
     record.expires_at.is_some_and(|at| at < before)
 }
+
+#[cfg(test)]
+mod tests;

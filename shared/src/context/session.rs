@@ -1,5 +1,7 @@
 //! Where the Session starts, from what people said and what summaries speak for.
 
+use std::collections::HashSet;
+
 use super::Policy;
 use super::view::{Message, boundary_of};
 use crate::record::{Record, Source};
@@ -22,34 +24,43 @@ struct Mark {
 }
 
 impl Session {
-    /// The Session of `messages` and `summaries`, both of one line and in order.
+    /// The Session of `messages` and `summaries`, both of one line and in order; behind `ended`, the last summary of an
+    /// earlier Session.
     pub(super) fn of(
         records: &[Record],
         messages: &[Message<'_>],
         summaries: &[(&SortKey, &Source)],
+        ended: Option<&Source>,
         now: Timestamp,
         policy: &Policy,
         waits: bool,
     ) -> Option<Self> {
         let boundary = boundary_of(records);
-        let is_in = |base: &SortKey| boundary.as_ref().is_none_or(|boundary| base >= boundary);
-        let said = messages.iter().filter(|message| is_in(&message.base)).map(|message| {
+        let ended_at = ended.map(|ended| ended.last_interaction);
+        let is_in = |base: &SortKey| {
+            boundary.as_ref().is_none_or(|boundary| base >= boundary)
+                && ended_at.is_none_or(|ended| base.ts() > ended)
+        };
+        // A summary speaks for what it counts, so that no gap in there takes it apart.
+        let counted: HashSet<&SortKey> = summaries.iter().flat_map(|(_, source)| &source.counts).collect();
+        // Nor does a reply start anything: what it answers does, or has left the table with its Session.
+        let speaks = |message: &&Message<'_>| {
+            is_in(&message.base) && !message.first.key.is_reply() && !counted.contains(message.key())
+        };
+        let said = messages.iter().filter(speaks).map(|message| {
             let ts = message.first.ts;
             let spoken = message.first.is_interaction().then_some((ts, ts));
-            (message.key(), Mark { start: message.base.clone(), spoken })
+            Mark { start: message.base.clone(), spoken }
         });
-        let summed_up = summaries.iter().filter(|(_, source)| is_in(&source.from)).map(|(key, source)| {
+        // The newest summary speaks for those that it folds too.
+        let summed_up = summaries.last().filter(|(_, source)| is_in(&source.from)).map(|(_, source)| {
             let spoken = Some((source.from.ts(), source.last_interaction));
-            (*key, Mark { start: source.from.clone(), spoken })
+            Mark { start: source.from.clone(), spoken }
         });
-        let mut marks: Vec<(&SortKey, Mark)> = said.chain(summed_up).collect();
-        marks.sort_by(|a, b| a.0.cmp(b.0));
-        // By when they begin: a summary speaks for a whole stretch, of which others may be left here and there.
-        let mut interactions: Vec<(&Mark, Timestamp, Timestamp)> = marks
-            .iter()
-            .filter_map(|(_, mark)| mark.spoken.map(|(first, last)| (mark, first, last)))
-            .collect();
-        interactions.sort_by_key(|(_, first, _)| *first);
+        let mut marks: Vec<Mark> = said.chain(summed_up).collect();
+        marks.sort_by(|a, b| a.start.cmp(&b.start));
+        let interactions: Vec<(&Mark, Timestamp, Timestamp)> =
+            marks.iter().filter_map(|mark| mark.spoken.map(|(first, last)| (mark, first, last))).collect();
 
         let stale = |earlier: Timestamp, later: Timestamp| {
             policy.stale_after.is_some_and(|limit| later.since(earlier) > limit)
@@ -63,27 +74,32 @@ impl Session {
             let last_interaction = Some(last.first.ts);
             return Some(Self { reaches_back_to: Some(start.clone()), start, last_interaction });
         }
-        let last_interaction = interactions.iter().map(|(_, _, last)| *last).max();
+        let (mut behind_gap, mut last_interaction) = (None, ended_at);
+        for (mark, first, last) in &interactions {
+            if last_interaction.is_some_and(|before| stale(before, *first)) {
+                behind_gap = Some(&mark.start);
+            }
+            last_interaction = last_interaction.max(Some(*last));
+        }
         if let Some(last) = last_interaction
             && !waits
             && stale(last, now)
         {
             return None;
         }
-        let (mut behind_gap, mut latest): (Option<SortKey>, Option<Timestamp>) = (None, None);
-        for (mark, first, last) in &interactions {
-            if latest.is_some_and(|latest| stale(latest, *first)) {
-                behind_gap = Some(mark.start.clone());
-            }
-            latest = latest.max(Some(*last));
-        }
-        let start = behind_gap.or_else(|| marks.iter().map(|(_, mark)| mark.start.clone()).min())?;
+        // Behind a Session that has ended, the next one starts with what somebody says.
+        let first_said = interactions.first().filter(|_| ended.is_some()).map(|(mark, ..)| &mark.start);
+        let start = behind_gap.or(first_said).or_else(|| marks.first().map(|mark| &mark.start))?.clone();
         // What arrives late joins the Session if it is at most the stale time older than its first interaction.
         let first = interactions.iter().find(|(mark, ..)| mark.start >= start);
         let by_time = policy.stale_after.map(|limit| match first {
             Some((_, first, _)) => SortKey::start_of(first.minus(limit)),
             None => start.clone(),
         });
-        Some(Self { start, reaches_back_to: boundary.max(by_time), last_interaction })
+        Some(Self {
+            start,
+            reaches_back_to: boundary.max(ended_at.map(SortKey::start_of)).max(by_time),
+            last_interaction,
+        })
     }
 }

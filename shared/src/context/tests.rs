@@ -8,142 +8,16 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::chat_key::ChatKey;
 use crate::message::{Part, Role};
-use crate::record::{Channel, Kind, Source};
+use crate::record::Kind;
 use crate::sort_key::MessageId;
-
-const HOUR: i64 = 3_600_000;
-
-fn hours(hours: i64) -> Timestamp {
-    Timestamp::from_millis(1_763_765_920_000 + hours * HOUR).unwrap()
-}
-
-fn key(at: i64, id: u64) -> SortKey {
-    SortKey::message(hours(at), &MessageId::number(id))
-}
-
-fn record(key: SortKey, message_id: MessageId, role: Role, kind: Kind, text: &str) -> Record {
-    Record {
-        chat: ChatKey::telegram(42, None),
-        ts: key.ts(),
-        sent_at: key.ts(),
-        key,
-        channel: Channel::Telegram,
-        chat_id: "42".into(),
-        user_id: "7".into(),
-        form_ts: None,
-        revision: 0,
-        kind,
-        message: UiMessage::text(message_id.as_str(), role, text),
-        message_id,
-        tokens: 10,
-        expires_at: None,
-        album: None,
-        asks: false,
-        covers: vec![],
-        delivery_failure: None,
-        source: None,
-        person: None,
-    }
-}
-
-/// A message that asks for an answer, with the text `u<id>`.
-fn user(at: i64, id: u64) -> Record {
-    let plain = record(key(at, id), MessageId::number(id), Role::User, Kind::Normal, &format!("u{id}"));
-    Record { asks: true, ..plain }
-}
-
-/// A message of a group that asks for nothing.
-fn aside(at: i64, id: u64) -> Record {
-    Record { asks: false, ..user(at, id) }
-}
-
-fn album_item(at: i64, id: u64, album: &str) -> Record {
-    Record { album: Some(album.into()), ..user(at, id) }
-}
-
-fn event(at: i64, id: u64) -> Record {
-    record(key(at, id), MessageId::number(id), Role::User, Kind::Event, &format!("e{id}"))
-}
-
-fn boundary(at: i64, id: u64) -> Record {
-    let id_of_boundary = MessageId::number(id).derived("boundary");
-    record(key(at, id), id_of_boundary, Role::User, Kind::Boundary, "/new")
-}
-
-/// The text of `/new <text>`.
-fn opening(at: i64, id: u64) -> Record {
-    Record { key: key(at, id).opening_message(), ..user(at, id) }
-}
-
-/// The reply to these messages: it stands behind the newest, `(at, id)` and so is the last, as `a<id>`.
-fn reply(covered: &[(i64, u64)]) -> Record {
-    let &(at, id) = covered.iter().max().unwrap();
-    let message_id = MessageId::number(id).derived("reply");
-    let plain = record(key(at, id).reply(), message_id, Role::Assistant, Kind::Normal, &format!("a{id}"));
-    Record { covers: covered.iter().map(|&(at, id)| key(at, id)).collect(), ..plain }
-}
-
-/// What tells a user that these messages could not be answered.
-fn failure_notice(covered: &[(i64, u64)]) -> Record {
-    let answer = reply(covered);
-    Record { key: answer.key.notice(), kind: Kind::Notice, ..answer }
-}
-
-/// Form `number` of a message, made at `form_at` if the platform says so, with the text `<text>v<number>`.
-fn edit(of: &Record, number: u32, form_at: Option<i64>) -> Record {
-    let text = format!("{}v{number}", of.message.plain_text());
-    Record {
-        key: of.key.revision(number),
-        revision: number,
-        kind: Kind::Revision,
-        form_ts: form_at.map(hours),
-        message: UiMessage::text(of.message.id.as_str(), of.role(), text),
-        ..of.clone()
-    }
-}
-
-/// The summary of what `counts` names, made at `made`, that folds `folded`.
-fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record {
-    let key_of =
-        |record: &&Record| if record.key.is_reply() { record.key.clone() } else { record.key.base() };
-    let (first, last) = (counts.first().unwrap(), counts.last().unwrap());
-    let earlier = folded.and_then(|record| record.source.as_ref());
-    let spoken = counts.iter().filter(|record| record.is_interaction()).map(|record| record.ts).max();
-    let source = Source {
-        from: earlier.map_or(key_of(first), |earlier| earlier.from.clone()),
-        from_id: earlier.map_or(first.message_id.clone(), |earlier| earlier.from_id.clone()),
-        to: key_of(last),
-        to_id: last.message_id.clone(),
-        count: u32::try_from(counts.len()).unwrap() + earlier.map_or(0, |earlier| earlier.count),
-        last_interaction: spoken.max(earlier.map(|e| e.last_interaction)).unwrap_or(first.ts),
-        counts: counts.iter().map(key_of).collect(),
-    };
-    let key = last.key.summary();
-    let text = format!("s{}", source.count);
-    let id = last.message_id.derived("summary");
-    Record {
-        sent_at: hours(made),
-        source: Some(source),
-        ..record(key, id, Role::Assistant, Kind::Summary, &text)
-    }
-}
-
-fn recall(of: &Record, number: u32) -> Record {
-    let mut form = edit(of, number, None);
-    form.message.parts.clear();
-    form
-}
+use crate::told::{
+    HOUR, album_item, aside, boundary, edit, event, failure_notice, hours, key, opening, recall, record,
+    reply, sorted, summary, user,
+};
 
 fn policy() -> Policy {
     Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000 }
-}
-
-fn sorted(records: impl IntoIterator<Item = Record>) -> Vec<Record> {
-    let by_key: BTreeMap<SortKey, Record> =
-        records.into_iter().map(|record| (record.key.clone(), record)).collect();
-    by_key.into_values().collect()
 }
 
 fn texts(messages: &[UiMessage]) -> Vec<String> {
@@ -468,12 +342,12 @@ fn what_leaves_the_table_between_two_summaries_is_no_gap() {
 }
 
 #[test]
-fn sessions_that_a_late_message_joins_lose_nothing_to_the_summary_of_the_second() {
+fn a_late_message_between_two_sessions_joins_the_second_and_brings_back_nothing_of_the_first() {
     let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(60, 2), reply(&[(60, 2)]));
     let told = [u1.clone(), a1.clone(), summary(1, &[&u1, &a1], None), u2.clone(), a2.clone()];
     let told = [&told[..], &[summary(61, &[&u2, &a2], None)]].concat();
     check(&told, 61, "s2 |");
-    check(&[&told[..], &[aside(30, 3)]].concat(), 61, "s2 u1 a1 u3 |");
+    check(&[&told[..], &[aside(30, 3)]].concat(), 61, "s2 u3 |");
 }
 
 #[test]
@@ -513,6 +387,49 @@ fn a_summary_is_of_its_session() {
     let (u3, a3) = (user(3, 3), reply(&[(3, 3)]));
     let across = summary(4, &[&told[0], &told[1], &u3, &a3], None);
     check(&[told[0].clone(), told[1].clone(), boundary(2, 2), u3, a3, across], 5, "u3 a3 |");
+}
+
+#[test]
+fn a_summary_whose_session_has_ended_stays_out_though_something_late_fills_the_gap() {
+    let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(60, 2), reply(&[(60, 2)]));
+    let (first, second) = (summary(1, &[&u1, &a1], None), summary(61, &[&u2, &a2], None));
+    let told = [u1, a1, first, u2, a2, second, user(62, 3), reply(&[(62, 3)])];
+    check(&told, 63, "s2 u3 a3 |");
+    // What it counts would else be in the Session, neither shown nor summed up by what is. Also where raw records are gone.
+    for told in [&told[..], &[&told[2..3], &told[5..]].concat()] {
+        let with_late = [told, &[aside(30, 9)]].concat();
+        check(&with_late, 63, "s2 u9 u3 a3 |");
+        let session_start = context(&sorted(with_late), hours(63), &policy()).session_start;
+        assert_eq!(session_start, Some(key(30, 9)));
+    }
+}
+
+#[test]
+fn no_gap_within_what_is_summed_up_takes_a_summary_apart() {
+    // What happened stands first; what came late is of another Session than what was said, though not by the summary.
+    let (e1, u2) = (event(0, 1), user(1, 2));
+    let told = [e1.clone(), u2.clone(), reply(&[(1, 2)]), summary(2, &[&e1, &u2], None)];
+    check(&told, 3, "s2 a2 |");
+    check(&[&told[..], &[aside(-48, 9)]].concat(), 3, "s2 u9 a2 |");
+}
+
+#[test]
+fn a_later_form_alone_is_no_message() {
+    let (said, answered) = (user(0, 1), reply(&[(0, 1)]));
+    let edited = edit(&said, 1, None);
+    check(&[said, answered, edited.clone()], 1, "u1v1 a1 |");
+    // The message and its answer have left the table, the edit has not yet: it is not answered again.
+    check(&[edited.clone(), user(999, 2)], 999, "| u2");
+    // But of a command it is one.
+    let command = Record { kind: Kind::Notice, asks: false, ..user(0, 1) };
+    check(&[command, edited], 1, "| u1v1");
+}
+
+#[test]
+fn a_reply_alone_starts_no_session() {
+    // What it answers has left the table a little before it.
+    check(&[reply(&[(0, 1)])], 999, "|");
+    check(&[reply(&[(0, 1)]), user(999, 2)], 999, "| u2");
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub struct View<'a> {
     pub session_start: Option<SortKey>,
     /// See [`super::Context::reaches_back_to`].
     pub reaches_back_to: Option<SortKey>,
+    /// Up to where there are summaries, of the Session or not: the place of the next one is behind that.
+    pub summed_up_to: Option<SortKey>,
     /// When somebody last spoke in the Session, as far as is known.
     pub last_interaction: Option<Timestamp>,
     /// By how much the model's own count of tokens exceeds the estimate.
@@ -56,10 +58,19 @@ impl<'a> View<'a> {
             messages.into_iter().partition(|message| message.first.line() == line);
         let is_summary = |record: &&Record| record.source.is_some() && record.line() == line;
         let summaries: Vec<&Record> = records.iter().filter(is_summary).collect();
+        let summed_up_to = summaries.last().and_then(|record| Some(record.source.as_ref()?.to.clone()));
+        let boundary = boundary_of(records);
+        let sources = summaries.iter().filter_map(|record| Some((&record.key, record.source.as_ref()?)));
         let sources: Vec<(&SortKey, &Source)> =
-            summaries.iter().filter_map(|record| Some((&record.key, record.source.as_ref()?))).collect();
+            sources.filter(|(_, source)| Some(&source.from) >= boundary.as_ref()).collect();
+        // The newest starts where those that it folds start. What others count is of Sessions that had ended when it was
+        // made, and does not come back where something that came late fills the gap.
+        let newest_from = sources.last().map(|(_, source)| &source.from);
+        let (sources, earlier): (Vec<_>, Vec<_>) =
+            sources.into_iter().partition(|(_, source)| Some(&source.from) >= newest_from);
+        let ended = earlier.last().map(|(_, source)| *source);
 
-        let session = Session::of(records, &messages, &sources, now, policy, waits);
+        let session = Session::of(records, &messages, &sources, ended, now, policy, waits);
         let start = session.as_ref().map(|session| session.start.clone());
         let is_in = |base: &SortKey| start.as_ref().is_some_and(|start| base >= start);
         let summary = newest_summary(&summaries, is_in);
@@ -93,6 +104,7 @@ impl<'a> View<'a> {
             others_wait: others.iter().any(|message| message.unanswered),
             session_start: start,
             reaches_back_to,
+            summed_up_to,
             last_interaction,
             correction: correction(records),
             summary,
@@ -178,16 +190,22 @@ fn messages<'a>(
     covered: &HashSet<&SortKey>,
     now: Timestamp,
 ) -> Vec<Message<'a>> {
-    let is_message = |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Event);
-    let said: HashSet<SortKey> =
-        records.iter().filter(is_message).filter(|r| !r.key.is_reply()).map(|r| r.key.base()).collect();
+    let bases = |is_it: fn(&Record) -> bool| -> HashSet<SortKey> {
+        records.iter().filter(|record| is_it(record)).map(|record| record.key.base()).collect()
+    };
+    let said = bases(|r| matches!(r.kind, Kind::Normal | Kind::Event) && !r.key.is_reply());
+    // Where the first form has left the table, so may have what answered it: a later form alone is no message.
+    let commands = bases(|r| matches!(r.kind, Kind::Notice | Kind::Boundary) && r.key == r.key.base());
     let mut edited_commands: HashSet<SortKey> = HashSet::new();
     records
         .iter()
         .filter(|record| match record.kind {
             Kind::Normal | Kind::Event => true,
             // The first edit of a command, where the command itself is no message.
-            Kind::Revision => !said.contains(&record.key.base()) && edited_commands.insert(record.key.base()),
+            Kind::Revision => {
+                let base = record.key.base();
+                !said.contains(&base) && commands.contains(&base) && edited_commands.insert(base)
+            }
             Kind::Summary | Kind::Boundary | Kind::Notice => false,
         })
         .filter(|record| matches!(record.role(), Role::User | Role::Assistant))

@@ -84,23 +84,8 @@ impl Remembering {
         // What is said to a business is nobody's memory here.
         let own: Vec<Record> = records.iter().filter(|record| record.line().is_none()).cloned().collect();
         let policy = Policy { fresh: false, ..self.view.policy(0) };
-        let (mut ended, mut rest, mut at) = (Vec::new(), &own[..], now);
-        while ended.len() < MAX_SESSIONS
-            && let Some(session) = last_ended(rest, at, &policy)
-            && captured_to.is_none_or(|captured_to| *captured_to < session.last_interaction.key.base())
-        {
-            // With the boundary that it is behind, which its first message may share its base with.
-            let is_before = |record: &Record| match record.key.base().cmp(&session.start) {
-                Ordering::Less => true,
-                Ordering::Equal => record.kind == Kind::Boundary,
-                Ordering::Greater => false,
-            };
-            rest = &rest[..rest.partition_point(is_before)];
-            at = session.last_interaction.ts;
-            ended.push(session);
-        }
         let mut looked: Option<Looked> = None;
-        for session in ended.into_iter().rev() {
+        for session in ended(&own, captured_to, now, &policy) {
             let entries = self.capture(chat, &session, &policy).await?;
             let before = looked.map_or(0, |looked| looked.entries);
             looked =
@@ -224,6 +209,32 @@ async fn known_as(history: &History, owner: Owner) -> Result<Owner, HistoryError
         Owner::Chat(chat) => Owner::Chat(history.first_name(&chat).await?),
         owner @ Owner::User(_) => owner,
     })
+}
+
+/// The Sessions of `records` that have ended by `now` and not been looked at, the oldest first.
+fn ended<'a>(
+    records: &'a [Record],
+    captured_to: Option<&SortKey>,
+    now: Timestamp,
+    policy: &Policy,
+) -> Vec<Ended<'a>> {
+    let (mut ended, mut rest, mut at) = (Vec::new(), records, now);
+    while ended.len() < MAX_SESSIONS
+        && let Some(session) = last_ended(rest, at, policy)
+        && captured_to.is_none_or(|captured_to| *captured_to < session.last_interaction.key.base())
+    {
+        // With the boundary that it is behind, which its first message may share its base with.
+        let is_before = |record: &Record| match record.key.base().cmp(&session.start) {
+            Ordering::Less => true,
+            Ordering::Equal => record.kind == Kind::Boundary,
+            Ordering::Greater => false,
+        };
+        rest = &rest[..rest.partition_point(is_before)];
+        at = session.last_interaction.ts;
+        ended.push(session);
+    }
+    ended.reverse();
+    ended
 }
 
 /// The last Session of `records` that has ended by `now`.

@@ -1,0 +1,478 @@
+//! Sixty days of a chat, in seconds: what the model sees all along, and that everything said is still there at the end.
+//! Records leave the table at their `expiresAt` to the second, whether or not anybody has archived them, as DynamoDB's TTL
+//! does. What the model saw is printed: `cargo test sixty_days -- --nocapture`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use annals_agent::{Agent, Delivery};
+use annals_compactor::Compactor;
+use annals_http::Http;
+use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, ViewConfig, api_keys, retention};
+use annals_shared::delivery::Deliverer;
+use annals_shared::history::History;
+use annals_shared::history::due::shard_of;
+use annals_shared::ingress::Ingress;
+use annals_shared::memory::{Memory, Owner};
+use annals_shared::message::{Part, Role};
+use annals_shared::model::{Model, ModelChoice, ModelSettings};
+use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use annals_shared::record::{Channel, Draft, Kind, Record};
+use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use annals_shared::upkeep::Upkeep;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::app::chat_path;
+use crate::support::model_api::{API_KEY, ModelApi, texts_of};
+use crate::support::world::{expire, records_of};
+
+const START: i64 = 1_763_765_920;
+const DAY: Duration = Duration::from_hours(24);
+const SILENCE: Duration = Duration::from_hours(40);
+/// How often the compactor runs and the table is swept, by this test.
+const STEP: Duration = Duration::from_hours(4);
+/// When an append's record leaves the table: 48 hours and a week.
+const LIFETIME: Duration = Duration::from_hours(48 + 168);
+/// The days of which the transcript shows what the model last saw.
+const SHOWN_DAYS: [u32; 4] = [1, 3, 30, 60];
+
+fn chat() -> ChatKey {
+    ChatKey::telegram(42, None)
+}
+
+/// The turns that wait.
+#[derive(Clone, Default)]
+struct Turns(Arc<Mutex<Vec<Turn>>>);
+
+impl TurnQueue for Turns {
+    fn enqueue<'a>(&'a self, turn: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+        self.0.lock().unwrap().push(turn.clone());
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A chat with all that serves it, and a time that only the test moves.
+struct Life {
+    clock: Clock,
+    history: History,
+    ingress: Ingress,
+    agent: Agent,
+    compactor: Compactor,
+    compactor_runs: bool,
+    model: ModelApi,
+    turns: Turns,
+    base: String,
+    stores: Stores,
+    /// Every record that was ever in the table.
+    stored: BTreeMap<SortKey, Record>,
+    /// What has left it.
+    expired: BTreeSet<SortKey>,
+    /// The requests for answers, and when they were made.
+    seen: Vec<(Duration, Value)>,
+    _dir: tempfile::TempDir,
+}
+
+impl Life {
+    async fn new(settings: &'static [(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let stores = Stores::open(dir.path()).await.unwrap();
+        let clock = Clock::manual(Timestamp::from_secs(START));
+        let lookup =
+            |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        let env = Env::new(&lookup);
+        let history = History::new(
+            stores.dynamodb.clone(),
+            TABLE.into(),
+            stores.s3.clone(),
+            BUCKET.into(),
+            clock.clone(),
+            retention(env).unwrap(),
+        );
+        let model = ModelApi::start().await;
+        model.answer_by(|body| Some(say_what_is_noted(body)));
+        let settings = ModelSettings {
+            choice: ModelChoice::OpenAi("test".into()),
+            base_url: Some(model.base_url()),
+            api_key: Some(API_KEY.to_owned().into()),
+        };
+        let asked = Model::new(&settings).unwrap();
+        let view = ViewConfig::from_env(env).unwrap();
+        let turns = Turns::default();
+        let ingress = Ingress::new(history.clone(), Arc::new(turns.clone()), "annals".into());
+        let agent = Agent {
+            history: history.clone(),
+            model: asked.clone(),
+            deliverer: Deliverer::default(),
+            surroundings: None,
+            view,
+            groups_remember: false,
+            system_prompt: Some("You are a gardener's companion.".into()),
+            agent_id: "annals".into(),
+            lease: Duration::from_mins(5),
+            clock: clock.clone(),
+        };
+        let upkeep = Upkeep {
+            history: history.clone(),
+            model: asked,
+            view,
+            groups_remember: false,
+            agent_id: "annals".into(),
+        };
+        let compactor = Compactor::new(history.clone(), upkeep);
+        let keys = |name: &str| (name == "HTTP_API_KEYS").then(|| "ops:ops-secret:admin".to_owned());
+        let http = annals_http::router(Http {
+            ingress: ingress.clone(),
+            keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
+            view,
+            groups_remember: false,
+            system_prompt: None,
+            new_id: annals_http::random_id,
+            clock: clock.clone(),
+        });
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async { axum::serve(listener, http).await });
+        Self {
+            clock,
+            history,
+            ingress,
+            agent,
+            compactor,
+            compactor_runs: true,
+            model,
+            turns,
+            base,
+            stores,
+            stored: BTreeMap::new(),
+            expired: BTreeSet::new(),
+            seen: Vec::new(),
+            _dir: dir,
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.clock.now().since(Timestamp::from_secs(START))
+    }
+
+    /// Somebody says this, and is answered. Answers with what the model was sent.
+    async fn say(&mut self, number: u32, text: &str) -> Value {
+        let now = self.clock.now();
+        self.say_as(number, now, text).await
+    }
+
+    /// The same of a message that says it was made at `ts`.
+    async fn say_as(&mut self, number: u32, ts: Timestamp, text: &str) -> Value {
+        let metadata = json!({"senderName": "Ada", "chatType": "private"});
+        let draft = Draft {
+            chat: chat(),
+            channel: Channel::Telegram,
+            chat_id: "42".into(),
+            user_id: "42".into(),
+            message_id: MessageId::number(number.into()),
+            ts,
+            form_ts: None,
+            role: Role::User,
+            kind: Kind::Normal,
+            parts: vec![Part::text(text)],
+            metadata: metadata.as_object().unwrap().clone(),
+            album: None,
+            asks: true,
+            opens_session: false,
+            person: None,
+        };
+        self.ingress.receive(&draft).await.unwrap();
+        let before = self.model.count();
+        let turns = std::mem::take(&mut *self.turns.0.lock().unwrap());
+        for turn in turns {
+            Box::pin(self.agent.run(&turn.chat, Some(&turn.from), Delivery(1))).await.unwrap();
+        }
+        self.note_what_is_stored().await;
+        let mut requests = self.model.requests().split_off(before);
+        assert_eq!(requests.len(), 1, "message {number} is answered by one request");
+        let request = requests.remove(0);
+        self.seen.push((self.elapsed(), request.clone()));
+        request
+    }
+
+    async fn note_what_is_stored(&mut self) {
+        for record in self.history.range(&chat(), None).await.unwrap() {
+            self.stored.insert(record.key.clone(), record);
+        }
+    }
+
+    /// Time passes: the compactor runs on its schedule, if it does, and what has expired leaves the table.
+    async fn pass(&mut self, time: Duration) {
+        let until = self.clock.now().plus(time);
+        while self.clock.now() < until {
+            self.clock.advance(STEP.min(until.since(self.clock.now())));
+            // A run that has nothing to visit reads sixteen shards to find that out; here there is one chat.
+            if self.compactor_runs && self.is_due().await {
+                let report = self.compactor.run(self.clock.now().plus(DAY)).await;
+                assert_eq!((report.failed, report.busy, report.left, report.unread_shards), (0, 0, 0, 0));
+                self.note_what_is_stored().await;
+            }
+            self.sweep().await;
+        }
+    }
+
+    async fn is_due(&self) -> bool {
+        let page = self.history.due(shard_of(&chat()), self.clock.now(), 1, None).await.unwrap();
+        !page.chats.is_empty()
+    }
+
+    /// Deletes what has expired, and asks nobody.
+    async fn sweep(&mut self) {
+        let now = self.clock.now().as_millis() / 1000;
+        let has_expired = |record: &&Record| record.expires_at.unwrap() < now;
+        if self.stored.values().filter(has_expired).all(|record| self.expired.contains(&record.key)) {
+            return;
+        }
+        for record in self.history.range(&chat(), None).await.unwrap() {
+            if has_expired(&&record) {
+                expire(&self.stores, &record).await;
+                self.expired.insert(record.key);
+            }
+        }
+    }
+
+    async fn in_table(&self) -> BTreeSet<SortKey> {
+        let records = self.history.range(&chat(), None).await.unwrap();
+        records.into_iter().map(|record| record.key).collect()
+    }
+
+    /// The keys of what the segments hold: each in one of them, and as it was stored.
+    async fn in_segments(&self) -> BTreeSet<SortKey> {
+        let mut keys = BTreeSet::new();
+        for info in self.history.segments(&chat()).await.unwrap() {
+            for record in records_of(&self.history, &info).await {
+                assert_eq!(record.message, self.stored[&record.key].message);
+                assert!(keys.insert(record.key.clone()), "{} is in two segments", record.key);
+            }
+        }
+        keys
+    }
+
+    /// The whole history by pages of `GET …/messages`, oldest first.
+    async fn listed(&self) -> Vec<Value> {
+        let client = reqwest::Client::new();
+        let path = format!("{}{}?limit=50", self.base, chat_path(&chat().to_string(), "messages"));
+        let (mut listed, mut before) = (Vec::new(), String::new());
+        loop {
+            let page = client.get(format!("{path}{before}")).bearer_auth("ops-secret").send().await.unwrap();
+            let page: Value = page.error_for_status().unwrap().json().await.unwrap();
+            listed.splice(0..0, page["messages"].as_array().unwrap().clone());
+            let Some(cursor) = page["before"].as_str() else { return listed };
+            before = format!("&before={cursor}");
+        }
+    }
+
+    /// Nothing is lost: all that was ever stored is listed once, in order, and is in the table or in one segment.
+    async fn check_that_nothing_is_lost(&self) {
+        let expected: Vec<Value> = self.stored.values().map(|record| json!(record.listed())).collect();
+        assert_eq!(self.listed().await, expected);
+        let keys: BTreeSet<SortKey> = self.stored.keys().cloned().collect();
+        let (table, segments) = (self.in_table().await, self.in_segments().await);
+        assert_eq!(table.union(&segments).cloned().collect::<BTreeSet<_>>(), keys);
+    }
+
+    /// Nobody writes any more, the compactor runs, and the table is empty in the end: the segments hold it all.
+    async fn check_what_is_left_when_all_has_expired(&mut self) {
+        self.compactor_runs = true;
+        self.pass(LIFETIME * 2).await;
+        assert_eq!(self.in_table().await, BTreeSet::new());
+        self.check_that_nothing_is_lost().await;
+        assert_eq!(self.expired.len(), self.stored.len());
+    }
+
+    fn summaries(&self) -> usize {
+        self.stored.values().filter(|record| record.kind == Kind::Summary).count()
+    }
+
+    /// What the model was sent last, by the days of the transcript.
+    fn transcript(&self, title: &str) {
+        println!("\n# {title}");
+        for days in SHOWN_DAYS {
+            let shown = self.seen.iter().rev().find(|(at, _)| *at <= DAY * days);
+            let (at, request) = shown.unwrap();
+            println!(
+                "\n## day {days}: what the model saw when somebody last wrote, {} hours in\n",
+                at.as_secs() / 3600
+            );
+            for message in request["messages"].as_array().unwrap() {
+                println!("{}: {}", message["role"].as_str().unwrap(), said(message));
+            }
+        }
+    }
+
+    fn finish(self) {
+        assert_eq!(self.model.refusals(), [""; 0], "the model refused requests");
+    }
+}
+
+fn said(message: &Value) -> String {
+    match &message["content"] {
+        Value::String(text) => text.clone(),
+        parts => parts.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect(),
+    }
+}
+
+/// All that a request says, to whomever.
+fn whole(request: &Value) -> String {
+    request["messages"].as_array().unwrap().iter().map(said).collect::<Vec<_>>().join("\n")
+}
+
+/// The `number`th fact.
+fn fact(number: u32) -> String {
+    match number % 3 {
+        0 => format!("fact {number:03}: 第{number}号棚子的密码是 K{:04}-竹", number * 37),
+        _ => format!("fact {number:03}: shed {number} opens with K{:04}-OAK", number * 37),
+    }
+}
+
+/// A message that holds it.
+fn message_with(number: u32) -> String {
+    format!(
+        "Please keep this in mind, {}. And by the way, the beans are coming along nicely this week.",
+        fact(number)
+    )
+}
+
+/// The facts in a text, each once, in order.
+fn facts_in(text: &str) -> Vec<&str> {
+    let mut facts = Vec::new();
+    for (at, _) in text.match_indices("fact ") {
+        let rest = &text[at..];
+        let fact = &rest[..rest.find(['.', '\n']).unwrap_or(rest.len())];
+        if !facts.contains(&fact) {
+            facts.push(fact);
+        }
+    }
+    facts
+}
+
+/// A model that keeps each fact in its notes, and nothing else.
+fn say_what_is_noted(body: &Value) -> String {
+    let (system, text) = (texts_of(body, "system").join("\n"), texts_of(body, "user").join("\n"));
+    if system.starts_with("You keep the memory of a chat") {
+        return format!("Facts:\n{}", facts_in(&text).join("\n"));
+    }
+    if system.starts_with("You keep the memory of an assistant") {
+        return facts_in(&text).iter().map(|fact| format!("- [fact] {fact}.")).collect::<Vec<_>>().join("\n");
+    }
+    "Noted.".into()
+}
+
+/// Somebody writes every 40 hours for 60 days. `compactor_runs` says whether it does, by the time that has passed.
+async fn every_forty_hours(title: &str, compactor_runs: impl Fn(Duration) -> bool) -> Life {
+    let mut life = Life::new(&[]).await;
+    let mut number = 0;
+    loop {
+        let request = life.say(number, &message_with(number)).await;
+        let text = whole(&request);
+        for number in 0..=number {
+            let at = life.elapsed().as_secs() / 3600;
+            assert!(text.contains(&fact(number)), "{at} hours in, {:?} is not in:\n{text}", fact(number));
+        }
+        let head = life.history.head(&chat()).await.unwrap();
+        let policy = life.agent.view.policy(0);
+        let seen = life.history.context(&chat(), &head, None, &policy).await.unwrap().context;
+        let first = SortKey::message(Timestamp::from_secs(START), &MessageId::number(0));
+        assert_eq!(seen.session_start, Some(first), "the session never starts anew");
+        let counted =
+            seen.messages[0].metadata.get("sourceRange").map_or(0, |range| range["count"].as_u64().unwrap());
+        let shown = seen.messages.len() - usize::from(counted > 0);
+        assert_eq!(counted + shown as u64, 2 * u64::from(number + 1), "each message is shown or counted");
+        if life.elapsed() >= DAY * 60 {
+            break;
+        }
+        number += 1;
+        let mut left = SILENCE;
+        while !left.is_zero() {
+            life.compactor_runs = compactor_runs(life.elapsed());
+            let step = left.min(STEP);
+            life.pass(step).await;
+            left -= step;
+        }
+    }
+    life.transcript(title);
+    assert!(life.expired.len() > 50, "most of it has left the table: {}", life.expired.len());
+    life.check_that_nothing_is_lost().await;
+    life
+}
+
+#[tokio::test]
+async fn who_writes_every_forty_hours_keeps_the_whole_conversation() {
+    let mut life = every_forty_hours("Every 40 hours for 60 days", |_| true).await;
+    assert!(life.summaries() > 3);
+    life.check_what_is_left_when_all_has_expired().await;
+    life.finish();
+}
+
+#[tokio::test]
+async fn also_where_the_compactor_is_down_for_a_week() {
+    let is_up = |elapsed: Duration| !(DAY * 26..DAY * 33).contains(&elapsed);
+    let mut life =
+        every_forty_hours("Every 40 hours for 60 days, the compactor down from day 26 to 33", is_up).await;
+    life.check_what_is_left_when_all_has_expired().await;
+    life.finish();
+}
+
+#[tokio::test]
+async fn also_where_the_compactor_never_runs() {
+    let mut life = every_forty_hours("Every 40 hours for 60 days, without a compactor", |_| false).await;
+    assert!(life.summaries() > 3, "the turns themselves keep the session");
+    life.check_what_is_left_when_all_has_expired().await;
+    life.finish();
+}
+
+/// Six messages in a quarter of an hour, then nothing for three days.
+#[tokio::test]
+async fn bursts_are_sessions_of_their_own_and_leave_their_facts_to_memory() {
+    const BURST: u32 = 6;
+    let mut life = Life::new(&[("KEEP_RECENT", "4")]).await;
+    let memory = Memory::beside(&life.history);
+    let owner = Owner::User("telegram-42".into());
+    let (mut number, mut bursts) = (0, 0);
+    while life.elapsed() <= DAY * 60 {
+        let first = number;
+        for place in 0..BURST {
+            let text = match (place, bursts) {
+                // What was said at first, long ago and in another session, is asked for.
+                (0, 1..) => format!("What opens shed 1, and how far are the plans for shed {number}?"),
+                _ => message_with(number),
+            };
+            let request = life.say(number, &text).await;
+            let spoken = texts_of(&request, "user").join("\n");
+            for earlier in 0..first {
+                assert!(!spoken.contains(&fact(earlier)), "of an earlier session: {spoken}");
+            }
+            for number in first..=number {
+                assert!(number == first && bursts > 0 || spoken.contains(&fact(number)), "{spoken}");
+            }
+            if place == 0 && bursts > 0 {
+                let system = texts_of(&request, "system").join("\n");
+                assert!(system.contains(&fact(1)), "recalled from the first session:\n{system}");
+            }
+            number += 1;
+            life.pass(Duration::from_mins(3)).await;
+        }
+        bursts += 1;
+        life.pass(DAY * 3).await;
+        // Nobody had to write again for it.
+        let entries = memory.list(&owner).await.unwrap();
+        for number in first + 1..number {
+            let is_it = entries.iter().filter(|kept| kept.entry.text.contains(&fact(number))).count();
+            assert_eq!(is_it, 1, "{:?} is remembered once", fact(number));
+        }
+    }
+    assert!(bursts >= 19, "{bursts}");
+    life.transcript("Bursts, and three days of silence");
+    life.check_that_nothing_is_lost().await;
+    life.check_what_is_left_when_all_has_expired().await;
+    life.finish();
+}
