@@ -306,7 +306,7 @@ async fn the_recent_stay_as_they_were_said_where_they_fit() {
         assert!(context["tokens"].as_u64().unwrap() <= 300, "{context}");
         let kinds = kinds(context["messages"].as_array().unwrap()).join(" ");
         let said = kinds.matches("normal").count();
-        assert!(said >= 10.min(2 * (n as usize + 1)), "{n}: {kinds}");
+        assert!(said >= 10.min(2 * (usize::try_from(n).unwrap() + 1)), "{n}: {kinds}");
     }
     assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
     app.finish().await;

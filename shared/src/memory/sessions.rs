@@ -116,7 +116,8 @@ impl Remembering {
             session: Source::session_id(chat, session.start.ts()),
             chat: chat.clone(),
             from_id,
-            to_id: last.message_id.clone(),
+            // A summary has an id that nobody ever saw.
+            to_id: last.source.as_ref().map_or(&last.message_id, |source| &source.to_id).clone(),
             from: session.start.clone(),
             to: last.key.base(),
         };

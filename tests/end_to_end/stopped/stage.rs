@@ -1,0 +1,302 @@
+//! A chat with what works on it, and what must be true of it in the end: [`Stage`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use annals_agent::{Agent, Delivery};
+use annals_compactor::Compactor;
+use annals_local::stores::TABLE;
+use annals_local::upkeep::sweep;
+use annals_shared::chat_key::ChatKey;
+use annals_shared::command::Command;
+use annals_shared::config::{Env, ViewConfig};
+use annals_shared::context::{Policy, context};
+use annals_shared::delivery::Deliverer;
+use annals_shared::history::due::{Due, shard_of};
+use annals_shared::history::turn::Head;
+use annals_shared::history::{History, MAX_PAGE, Position};
+use annals_shared::ingress::Ingress;
+use annals_shared::memory::{Entry, Memory, Owner};
+use annals_shared::message::Part;
+use annals_shared::model::Model;
+use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use annals_shared::record::{Draft, Kind, Record};
+use annals_shared::sort_key::{SortKey, Timestamp};
+use annals_shared::upkeep::Upkeep;
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use crate::support::faults::Faults;
+use crate::support::world::{LEASE, START, World, message, records_of};
+
+/// A chat and what works on it.
+pub(super) struct Stage {
+    pub(super) world: World,
+    pub(super) view: ViewConfig,
+    pub(super) chat: ChatKey,
+    pub(super) queue: Arc<Queue>,
+    /// Of the processes that nothing happens to.
+    pub(super) steady: History,
+}
+
+/// Turns that wait, each until a run of it has succeeded.
+#[derive(Default)]
+pub(super) struct Queue(pub(super) Mutex<VecDeque<Turn>>);
+
+impl TurnQueue for Queue {
+    fn enqueue<'a>(&'a self, turn: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+        self.0.lock().unwrap().push_back(turn.clone());
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// What is stopped.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Act {
+    /// The agent's run of the turn that waits.
+    Turn,
+    /// The compactor's, with the chat due.
+    Visit,
+}
+
+/// The number, source and text of an entry.
+pub(super) type Remembered = (u32, String, String);
+
+/// What is the same, however often the path was stopped.
+#[derive(Debug, PartialEq)]
+pub(super) struct Outcome {
+    /// The ids and texts of what the model sees.
+    pub(super) context: Vec<(String, String)>,
+    /// Where everything stands, and what it says.
+    pub(super) listed: Vec<(String, String)>,
+    /// What is remembered.
+    pub(super) memory: Vec<Remembered>,
+}
+
+fn view_of(settings: &[(&str, &str)]) -> ViewConfig {
+    let lookup = |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+    ViewConfig::from_env(Env::new(&lookup)).unwrap()
+}
+
+impl Stage {
+    pub(super) fn new(world: World, settings: &[(&str, &str)], turns: VecDeque<Turn>) -> Self {
+        let queue = Arc::new(Queue(Mutex::new(turns)));
+        let steady = world.history();
+        Self { world, view: view_of(settings), chat: ChatKey::telegram(42, None), queue, steady }
+    }
+
+    /// A history of a process of its own.
+    pub(super) fn history(&self, faults: &Faults) -> History {
+        self.world.history_with(faults.clone(), true)
+    }
+
+    pub(super) fn agent(&self, history: History) -> Agent {
+        Agent {
+            history,
+            model: Model::Echo,
+            deliverer: Deliverer::default(),
+            surroundings: None,
+            view: self.view,
+            groups_remember: false,
+            system_prompt: None,
+            agent_id: "annals".into(),
+            lease: LEASE,
+            clock: self.world.clock.clone(),
+        }
+    }
+
+    pub(super) fn upkeep(&self, history: History) -> Upkeep {
+        Upkeep {
+            history,
+            model: Model::Echo,
+            view: self.view,
+            groups_remember: false,
+            agent_id: "annals".into(),
+        }
+    }
+
+    pub(super) fn ingress(&self) -> Ingress {
+        let queue: Arc<dyn TurnQueue> = self.queue.clone();
+        Ingress::new(self.steady.clone(), queue, "annals".into())
+    }
+
+    /// A message of some 30 tokens, said so many seconds behind the start.
+    pub(super) fn draft(&self, seconds: i64, asks: bool) -> Draft {
+        let id = u64::try_from(seconds).unwrap() + 1;
+        let text = format!("message {id:06}: {}", "lorem ipsum ".repeat(8).trim());
+        let mut draft = Draft { asks, ..message(&self.chat, id, seconds * 1000, &text) };
+        draft.chat_id = "42".into();
+        draft.metadata.insert("chatType".into(), json!("private"));
+        draft
+    }
+
+    /// Lets time pass up to so many seconds behind the start.
+    pub(super) fn at(&self, seconds: i64) {
+        let at = Timestamp::from_millis(START + seconds * 1000).unwrap();
+        self.world.clock.advance(at.since(self.world.clock.now()));
+    }
+
+    pub(super) async fn hear(&self, seconds: i64, asks: bool) {
+        self.at(seconds);
+        self.ingress().receive(&self.draft(seconds, asks)).await.unwrap();
+    }
+
+    pub(super) async fn command(&self, seconds: i64, command: &Command, text: &str) {
+        self.at(seconds);
+        let draft = self.draft(seconds, true);
+        let draft = Draft { parts: vec![Part::text(text)], ..draft };
+        self.ingress().command(command, &draft).await.unwrap();
+    }
+
+    pub(super) async fn say_and_answer(&self, seconds: i64) {
+        self.hear(seconds, true).await;
+        self.run_turns(self.steady.clone()).await.unwrap();
+    }
+
+    /// Runs what the queue holds, in order, until one fails.
+    pub(super) async fn run_turns(&self, history: History) -> Option<()> {
+        let agent = self.agent(history);
+        loop {
+            let Some(turn) = self.queue.0.lock().unwrap().front().cloned() else { return Some(()) };
+            agent.run(&turn.chat, Some(&turn.from), Delivery(1)).await.ok()?;
+            self.queue.0.lock().unwrap().pop_front();
+        }
+    }
+
+    pub(super) async fn run_compactor(&self, history: History) -> Option<()> {
+        let compactor = Compactor::new(history.clone(), self.upkeep(history));
+        let report = compactor.run(self.world.clock.now().plus(Duration::from_hours(1))).await;
+        (report.failed + report.busy + report.left + report.unread_shards == 0).then_some(())
+    }
+
+    pub(super) async fn act(&self, act: Act, faults: &Faults) -> Option<()> {
+        match act {
+            Act::Turn => self.run_turns(self.history(faults)).await,
+            Act::Visit => self.run_compactor(self.history(faults)).await,
+        }
+    }
+
+    /// What the schedule and the queue do behind a stop, with processes of their own.
+    pub(super) async fn resume(&self, act: Act, what: &str) {
+        // Behind any lease, and any pause of a chat that was put off.
+        self.world.clock.advance(Duration::from_mins(31));
+        self.run_turns(self.world.history()).await.unwrap_or_else(|| panic!("{what}: no turn"));
+        if act == Act::Visit {
+            self.run_compactor(self.world.history()).await.unwrap_or_else(|| panic!("{what}: no visit"));
+        }
+    }
+
+    pub(super) async fn head(&self) -> Head {
+        self.world.history().head(&self.chat).await.unwrap()
+    }
+
+    /// Every page of the list, oldest first.
+    pub(super) async fn listed(&self, limit: usize) -> Vec<Record> {
+        let history = self.world.history();
+        let (mut position, mut records) = (Position::Oldest, Vec::new());
+        loop {
+            let page = history.page(&self.chat, &position, limit).await.unwrap();
+            records.extend(page.records);
+            let Some(after) = page.after else { return records };
+            position = Position::After(after);
+        }
+    }
+
+    /// Everything that is listed is in one segment, as it is in the table; answers with it.
+    pub(super) async fn check_archived(&self, what: &str) -> Vec<Record> {
+        let history = self.world.history();
+        let mut archived: BTreeMap<SortKey, Record> = BTreeMap::new();
+        let segments = history.segments(&self.chat).await.unwrap();
+        for info in &segments {
+            for record in records_of(&history, info).await {
+                let key = record.key.clone();
+                assert!(archived.insert(key.clone(), record).is_none(), "{what}: {key} is in two segments");
+            }
+        }
+        // What was kept has another date in the table.
+        let undated = |record: Record| Record { expires_at: None, ..record };
+        let archived: Vec<Record> = archived.into_values().map(undated).collect();
+        let live = history.range(&self.chat, None).await.unwrap();
+        assert_eq!(live.into_iter().map(undated).collect::<Vec<_>>(), archived, "{what}");
+        let objects = self.world.objects("segments/").await;
+        let archiving = self.head().await.archiving;
+        assert_eq!((objects.len(), archiving), (segments.len(), None), "{what}: {objects:?}");
+        archived
+    }
+
+    /// What everything says that was to be said; fails where something is lost or there twice.
+    pub(super) async fn check(&self, said: &BTreeSet<SortKey>, what: &str) -> Outcome {
+        let records = self.listed(MAX_PAGE).await;
+        assert!(records.is_sorted_by(|a, b| a.key < b.key), "{what}: {:?}", keys(&records));
+        let bases: BTreeSet<SortKey> =
+            records.iter().filter(|r| r.user_id == "42").map(|record| record.key.base()).collect();
+        assert_eq!(bases, *said, "{what}: every message");
+        let asked = records.iter().filter(|record| record.asks).map(|record| record.key.base());
+        let mut answered: Vec<SortKey> = records.iter().flat_map(|record| record.covers.clone()).collect();
+        answered.sort();
+        assert_eq!(answered, asked.collect::<Vec<_>>(), "{what}: every message is answered once");
+
+        let (history, head) = (self.world.history(), self.head().await);
+        assert_eq!(head.turn, None, "{what}");
+        let seen = history.context(&self.chat, &head, None, &self.view.policy(0)).await.unwrap();
+        let mut counted = BTreeSet::new();
+        for key in records.iter().filter_map(|record| record.source.as_ref()).flat_map(|s| &s.counts) {
+            assert!(counted.insert(key.clone()), "{what}: {key} is counted twice");
+        }
+        // Whatever the budget leaves out for now, the Session's messages are summed up or shown, each.
+        let whole = Policy { token_budget: u32::MAX, ..self.view.policy(0) };
+        let whole = context(&seen.records, self.world.clock.now(), &whole);
+        if let Some(start) = &whole.session_start {
+            let shown: Vec<&str> = whole.messages.iter().map(|message| message.id.as_str()).collect();
+            for record in records.iter().filter(|record| record.kind == Kind::Normal && record.key >= *start)
+            {
+                let key = if record.key.is_reply() { record.key.clone() } else { record.key.base() };
+                let is_shown = shown.contains(&record.message_id.as_str());
+                assert!(is_shown != counted.contains(&key), "{what}: {key} in {shown:?}");
+            }
+        }
+        let text = |record: &Record| record.message.plain_text();
+        Outcome {
+            context: seen.context.messages.iter().map(|m| (m.id.clone(), m.plain_text())).collect(),
+            listed: records.iter().map(|record| (record.key.to_string(), text(record))).collect(),
+            memory: self.remembered().await,
+        }
+    }
+
+    pub(super) async fn remembered(&self) -> Vec<Remembered> {
+        let memory = Memory::beside(&self.world.history());
+        let kept = memory.list(&Owner::User("telegram-42".into())).await.unwrap();
+        let source = |entry: &Entry| format!("{:?}", entry.source);
+        kept.into_iter().map(|kept| (kept.number, source(&kept.entry), kept.entry.text)).collect()
+    }
+
+    /// Months later: all is archived and has left the table, and is listed as before.
+    pub(super) async fn check_in_months(&self, now: Timestamp, what: &str) -> Vec<Remembered> {
+        self.world.clock.advance(now.plus(Duration::from_hours(1440)).since(self.world.clock.now()));
+        let history = self.world.history();
+        let due = history.due(shard_of(&self.chat), self.world.clock.now(), 100, None).await.unwrap();
+        for Due { chat, entries } in due.chats {
+            let visited = Box::pin(self.upkeep(history.clone()).visit(&chat)).await.unwrap();
+            assert_eq!((visited.finished, visited.next), (true, None), "{what}");
+            history.settle(&chat, &entries, None).await.unwrap();
+        }
+        let archived = self.check_archived(what).await;
+        sweep(&self.world.stores.dynamodb, TABLE, self.world.clock.now()).await.unwrap();
+        assert_eq!(self.world.history().range(&self.chat, None).await.unwrap(), [], "{what}: left behind");
+        let texts = |records: &[Record]| -> Vec<_> {
+            records.iter().map(|record| (record.key.clone(), record.message.clone())).collect()
+        };
+        assert_eq!(texts(&self.listed(15).await), texts(&archived), "{what}: listed behind the sweep");
+        self.remembered().await
+    }
+
+    pub(super) async fn said(&self) -> BTreeSet<SortKey> {
+        let records = self.world.history().range(&self.chat, None).await.unwrap();
+        records.iter().filter(|record| record.user_id == "42").map(|record| record.key.base()).collect()
+    }
+}
+
+fn keys(records: &[Record]) -> Vec<&SortKey> {
+    records.iter().map(|record| &record.key).collect()
+}
