@@ -266,10 +266,16 @@ async fn a_late_message_is_folded_into_the_summary_and_not_lost_behind_it() {
     assert_eq!(compact().await, 200);
     let context = app.context(CHAT).await;
     let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["late/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
+    let shown = ["m003/reply/summary", "late", "late/reply", "m004", "m004/reply", "m005", "m005/reply"];
+    assert_eq!(ids, shown, "alone it stays as it was said");
+    say(&app, 10).await;
+    assert_eq!(compact().await, 200);
+    let context = app.context(CHAT).await;
+    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["m004/reply/summary", "m005", "m005/reply", "m010", "m010/reply"]);
     assert_eq!(
         context[0]["metadata"]["sourceRange"],
-        json!({"fromId": "m000", "toId": "m003/reply", "count": 10})
+        json!({"fromId": "m000", "toId": "m004/reply", "count": 12})
     );
     let text = text_of(&context[0]);
     assert!(text.contains("message 000") && text.contains("the key is 7"), "{text}");
