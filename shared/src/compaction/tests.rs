@@ -235,7 +235,7 @@ impl Life {
         if business {
             said.message.metadata.insert("telegram".into(), json!({"businessConnectionId": "b"}));
         }
-        let album = album.filter(|_| what == What::Text).map(|album| format!("{album}"));
+        let album = album.filter(|_| what == What::Text).map(|album| format!("{album} {business}"));
         self.store(Record { asks: asks && what == What::Text, album, tokens, ..said });
     }
 
@@ -355,11 +355,21 @@ impl Life {
         let now = self.now.as_millis() / 1000;
         let waiting: HashSet<SortKey> = before.unanswered.iter().cloned().collect();
         // What waits is visited, and answered or told of, long before its time.
-        self.records.retain(|key, record| waiting.contains(&key.base()) || record.expires_at.unwrap() >= now);
+        // What came late, from before a boundary, may outlive it: another matter.
+        self.records.retain(|key, record| {
+            waiting.contains(&key.base())
+                || record.kind == Kind::Boundary
+                || record.expires_at.unwrap() >= now
+        });
         let after = context(&self.table(), self.now, &policy(u32::MAX));
-        // What a platform says happened in a silence is shown once what was said before that is gone.
+        // What nobody said in a silence, such as an event, is shown once what was said before that is gone.
         let said = |context: Context| -> Vec<UiMessage> {
-            context.messages.into_iter().filter(|message| message.metadata["kind"] != "event").collect()
+            let is_kind = |message: &UiMessage, kind: &str| message.metadata["kind"] == kind;
+            let is_said = |message: &UiMessage| match message.role {
+                Role::User => !is_kind(message, "event"),
+                _ => is_kind(message, "summary") || message.id.ends_with("/reply"),
+            };
+            context.messages.into_iter().filter(is_said).collect()
         };
         prop_assert_eq!(said(after), said(before), "what is shown does not depend on what was swept");
         Ok(())
