@@ -270,7 +270,6 @@ impl Chat {
             model: Model::Echo,
             view: self.agent.view,
             agent_id: "annals".into(),
-            clock: self.clock.clone(),
         };
         self.take();
         loop {

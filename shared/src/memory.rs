@@ -22,7 +22,7 @@ pub mod section;
 pub mod sessions;
 pub mod store;
 
-pub use capture::{Finding, Prompt};
+pub use capture::Finding;
 pub use entry::{Correction, CorrectionError, Entry, EntryKind, Source};
 pub use id::{EntryId, EntryIdError};
 pub use owner::Owner;

@@ -18,6 +18,9 @@ use serde_json::Value;
 use crate::message::UiMessage;
 use crate::tokens;
 
+/// Tokens that the instructions of a request beside the conversation take, and some room.
+const INSTRUCTION_TOKENS: u32 = 600;
+
 pub use hosted::Hosted;
 
 /// What a summary starts with where a model is sent one, so that it is not taken for something said.
@@ -112,14 +115,21 @@ pub struct Done {
 }
 
 /// A request beside the conversation: for a summary, or for what is worth remembering.
-#[derive(Clone, Copy, Debug)]
-pub struct Prompt<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
     /// What is to be done, as the system part. Never `SYSTEM_PROMPT`.
-    pub instructions: &'a str,
+    pub instructions: String,
     /// What it is to be done with, as the user's one message.
-    pub text: &'a str,
+    pub text: String,
     /// How long the answer may get. A model that reasons may use it up in thought and then says nothing.
     pub max_tokens: u32,
+}
+
+impl Prompt {
+    /// How many tokens of messages one may hold beside its instructions, where a conversation may take `budget`.
+    pub fn source_budget(budget: u32) -> u32 {
+        budget.saturating_sub(INSTRUCTION_TOKENS).max(budget / 2)
+    }
 }
 
 /// What a model said.
@@ -224,9 +234,9 @@ impl Model {
 
     /// Asks once for something beside the conversation. The answer holds text. `echo` gives the text back; whoever
     /// wants better of it asks [`Model::is_echo`] first.
-    pub async fn complete(&self, prompt: Prompt<'_>) -> Result<Answer, ModelError> {
+    pub async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
         match self {
-            Self::Echo => Ok(echo(prompt.text.to_owned())),
+            Self::Echo => Ok(echo(prompt.text.clone())),
             Self::Hosted(hosted) => hosted.complete(prompt).await,
         }
     }

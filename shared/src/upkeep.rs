@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::chat_key::ChatKey;
+use crate::compaction::cut::Why;
 use crate::compaction::run::{Compaction, CompactionError};
 use crate::config::{AgentConfig, ViewConfig};
 use crate::context::view::View;
@@ -189,13 +190,12 @@ impl Upkeep {
             model: self.model.clone(),
             view: self.view,
             agent_id: self.agent_id.clone(),
-            clock: self.history.clock().clone(),
         };
         let mut lease = lease.clone();
         let mut summaries = 0;
         for _ in 0..MAX_SUMMARIES {
             // Room is made by turns, which know what they need.
-            let Some(why) = compaction.is_due(&records, u32::MAX) else { break };
+            let Some(why @ Why::Expiring { before }) = compaction.is_due(&records, u32::MAX) else { break };
             match compaction.run(&lease, &records, why, None).await {
                 Ok(Some(compacted)) => {
                     lease.head.compacting = None;
@@ -205,7 +205,7 @@ impl Upkeep {
                     records.dedup_by(|a, b| a.key == b.key);
                 }
                 Ok(None) => {
-                    compaction.keep(&records, why.before()).await?;
+                    compaction.keep(&records, before).await?;
                     break;
                 }
                 Err(CompactionError::Superseded(superseded)) => return Err(superseded.into()),
@@ -214,7 +214,7 @@ impl Upkeep {
                     tracing::warn!(
                         chat = %lease.chat.session_id(), %error, "a live session is not summarised; its records stay longer"
                     );
-                    compaction.keep(&records, why.before()).await?;
+                    compaction.keep(&records, before).await?;
                     break;
                 }
             }
@@ -225,11 +225,10 @@ impl Upkeep {
         let stale_at = |last: Timestamp| Some(last.plus(policy.stale_after?).plus(Duration::from_secs(1)));
         let grows_stale = view.last_interaction.and_then(stale_at);
         let horizon = self.history.retention().horizon(now);
-        let shown = view.summary.into_iter().chain(view.earlier.iter().flat_map(|m| [m.first, m.newest()]));
         let expires = horizon.and_then(|horizon| {
             // What would leave sooner has just had its date moved on, to the full time from now.
-            let first =
-                shown.filter_map(|record| record.expires_at).filter(|at| *at >= horizon.soon).min()?;
+            let dates = view.earlier_records().filter_map(|record| record.expires_at);
+            let first = dates.filter(|at| *at >= horizon.soon).min()?;
             let wait = u64::try_from(first - horizon.soon).unwrap_or(0);
             Some(now.plus(Duration::from_secs(wait)))
         });

@@ -105,9 +105,10 @@ async fn a_completion_has_its_own_instructions_and_a_limit() {
     api.answer_by(|body| {
         texts_of(body, "system").concat().contains("Summarise").then(|| "Ada moves to Lyon. ".repeat(20))
     });
-    let prompt = Prompt { instructions: "Summarise.", text: "Ada: I move to Lyon.", max_tokens: 10 };
+    let prompt =
+        Prompt { instructions: "Summarise.".into(), text: "Ada: I move to Lyon.".into(), max_tokens: 10 };
     for (name, limit) in [("test", "max_tokens"), ("gpt-5-mini", "max_completion_tokens")] {
-        let answer = model(&api, name).complete(prompt).await.unwrap();
+        let answer = model(&api, name).complete(&prompt).await.unwrap();
         assert_eq!(answer.finish, Finish::Length);
         assert_eq!(answer.text.len(), 40);
         let request = api.requests().pop().unwrap();
@@ -124,10 +125,10 @@ async fn what_is_held_back_says_so() {
     let api = ModelApi::start().await;
     let model = model(&api, "test");
     api.finish_with("content_filter");
-    let prompt = Prompt { instructions: "Summarise.", text: "…", max_tokens: 100 };
-    assert_eq!(model.complete(prompt).await.unwrap().finish, Finish::ContentFilter);
+    let prompt = Prompt { instructions: "Summarise.".into(), text: "…".into(), max_tokens: 100 };
+    assert_eq!(model.complete(&prompt).await.unwrap().finish, Finish::ContentFilter);
     api.answer_with("  ");
-    assert_eq!(model.complete(prompt).await, Err(ModelError::Empty));
+    assert_eq!(model.complete(&prompt).await, Err(ModelError::Empty));
     assert_eq!(model.answer(question(&[user("hello")], &[], &[])).await, Err(ModelError::Empty));
 }
 
@@ -199,8 +200,8 @@ async fn echo_knows_what_it_is() {
         Model::new(&ModelSettings { choice: ModelChoice::Echo, base_url: None, api_key: None }).unwrap();
     assert!(echo.is_echo());
     assert_eq!(echo.answer(question(&[user("a"), user("b")], &[], &[])).await.unwrap().text, "b");
-    let prompt = Prompt { instructions: "Summarise.", text: "said", max_tokens: 10 };
-    assert_eq!(echo.complete(prompt).await.unwrap().text, "said");
+    let prompt = Prompt { instructions: "Summarise.".into(), text: "said".into(), max_tokens: 10 };
+    assert_eq!(echo.complete(&prompt).await.unwrap().text, "said");
     let api = ModelApi::start().await;
     assert!(!model(&api, "test").is_echo());
 }

@@ -8,15 +8,15 @@ use annals_agent::{Agent, Delivery};
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
-use annals_shared::config::{Env, ViewConfig, retention};
-use annals_shared::delivery::Deliverer;
+use annals_shared::config::{Env, retention};
 use annals_shared::history::turn::Head;
 use annals_shared::history::{Consumed, History, Outcome};
 use annals_shared::message::{Part, Role};
-use annals_shared::model::Model;
 use annals_shared::record::{Channel, Draft, Kind};
 use annals_shared::sort_key::{MessageId, Timestamp};
 use serde_json::json;
+
+use crate::support::world::echo_agent;
 
 const NOW: i64 = 1_795_305_512_000;
 
@@ -53,18 +53,7 @@ impl Bench {
             clock.clone(),
             retention(env).unwrap(),
         );
-        let agent = Agent {
-            history: history.clone(),
-            model: Model::Echo,
-            deliverer: Deliverer::default(),
-            surroundings: None,
-            groups_remember: false,
-            view: ViewConfig::from_env(env).unwrap(),
-            system_prompt: None,
-            agent_id: "annals".into(),
-            lease: Duration::from_mins(5),
-            clock,
-        };
+        let agent = echo_agent(&history);
         Self { history, agent, dir }
     }
 

@@ -9,18 +9,19 @@ use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_local::upkeep::sweep;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
-use annals_shared::config::{Env, ViewConfig, retention};
+use annals_shared::config::{Env, retention};
 use annals_shared::history::due::{Due, Entry, SHARDS, shard_of};
 use annals_shared::history::turn::Claim;
 use annals_shared::history::{Consumed, History};
 use annals_shared::message::{Part, Role};
-use annals_shared::model::Model;
 use annals_shared::record::{Channel, Draft, Kind};
 use annals_shared::sort_key::{MessageId, Timestamp};
-use annals_shared::upkeep::{Upkeep, UpkeepError, Visited};
+use annals_shared::upkeep::{UpkeepError, Visited};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
+
+use crate::support::world::echo_upkeep;
 
 const START: i64 = 1_795_305_600;
 /// How long after an append its chat is due, with the default settings.
@@ -70,16 +71,7 @@ impl Bench {
     }
 
     fn compactor(&self) -> Compactor {
-        let view = ViewConfig::from_env(Env::new(&|_| None)).unwrap();
-        let history = self.history.clone();
-        let upkeep = Upkeep {
-            history: history.clone(),
-            model: Model::Echo,
-            view,
-            groups_remember: false,
-            agent_id: "annals".into(),
-        };
-        Compactor::new(history, upkeep)
+        Compactor::new(self.history.clone(), echo_upkeep(&self.history))
     }
 
     fn in_an_hour(&self) -> Timestamp {

@@ -4,18 +4,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_local::stores::{BUCKET, Stores, TABLE};
-use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::config::{Env, retention};
 use annals_shared::history::{Consumed, History, Outcome};
 use annals_shared::ingress::Ingress;
-use annals_shared::message::{Part, Role};
 use annals_shared::queue::{QueueError, Turn, TurnQueue};
-use annals_shared::record::{Channel, Draft, Kind};
-use annals_shared::sort_key::{MessageId, Timestamp};
+use annals_shared::record::Draft;
+use annals_shared::sort_key::Timestamp;
 use futures::future::BoxFuture;
 
 use crate::app::NOW;
+use crate::support::world;
 
 /// A queue that keeps what it is given.
 #[derive(Clone, Default)]
@@ -34,24 +33,9 @@ impl Kept {
     }
 }
 
+/// One that asks nothing.
 fn message(number: u64, ts: Timestamp, text: &str) -> Draft {
-    Draft {
-        chat: ChatKey::telegram(-42, None),
-        channel: Channel::Telegram,
-        chat_id: "-42".into(),
-        user_id: "7".into(),
-        message_id: MessageId::number(number),
-        ts,
-        form_ts: None,
-        role: Role::User,
-        kind: Kind::Normal,
-        parts: vec![Part::text(text)],
-        metadata: serde_json::Map::new(),
-        album: None,
-        asks: false,
-        opens_session: false,
-        person: None,
-    }
+    Draft { ts, asks: false, ..world::message(&world::chat(1), number, 0, text) }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use annals_agent::{Agent, Delivery, TurnError};
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
-use annals_shared::config::{Env, ViewConfig, retention};
+use annals_shared::config::{Env, retention};
 use annals_shared::delivery::{Deliverer, DeliveryError, Outbox, OutboxEntry};
 use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Superseded};
 use annals_shared::history::{History, Reply, ReplyAppended};
@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::app::NOW;
 use crate::support::model_api::{API_KEY, ModelApi};
+use crate::support::world::echo_agent;
 use crate::turns::assert_answered_once;
 
 const LEASE: Duration = Duration::from_mins(5);
@@ -55,16 +56,10 @@ impl Bench {
 
     fn agent(&self, model: Model, clock: &Clock) -> Agent {
         Agent {
-            history: history(&self.stores, clock),
             model,
             deliverer: Deliverer::new(None, None, Some(self.posts.clone())),
-            surroundings: None,
-            groups_remember: false,
-            view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
-            system_prompt: None,
-            agent_id: "annals".into(),
             lease: LEASE,
-            clock: clock.clone(),
+            ..echo_agent(&history(&self.stores, clock))
         }
     }
 

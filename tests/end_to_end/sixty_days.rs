@@ -13,7 +13,6 @@ use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::config::{Env, ViewConfig, api_keys, retention};
-use annals_shared::delivery::Deliverer;
 use annals_shared::history::History;
 use annals_shared::history::due::shard_of;
 use annals_shared::ingress::Ingress;
@@ -29,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::app::chat_path;
 use crate::support::model_api::{API_KEY, ModelApi, texts_of};
-use crate::support::world::{expire, records_of};
+use crate::support::world::{echo_agent, echo_upkeep, expire, records_of};
 
 const START: i64 = 1_763_765_920;
 const DAY: Duration = Duration::from_hours(24);
@@ -105,24 +104,11 @@ impl Life {
         let turns = Turns::default();
         let ingress = Ingress::new(history.clone(), Arc::new(turns.clone()), "annals".into());
         let agent = Agent {
-            history: history.clone(),
             model: asked.clone(),
-            deliverer: Deliverer::default(),
-            surroundings: None,
-            view,
-            groups_remember: false,
             system_prompt: Some("You are a gardener's companion.".into()),
-            agent_id: "annals".into(),
-            lease: Duration::from_mins(5),
-            clock: clock.clone(),
+            ..echo_agent(&history)
         };
-        let upkeep = Upkeep {
-            history: history.clone(),
-            model: asked,
-            view,
-            groups_remember: false,
-            agent_id: "annals".into(),
-        };
+        let upkeep = Upkeep { model: asked, ..echo_upkeep(&history) };
         let compactor = Compactor::new(history.clone(), upkeep);
         let keys = |name: &str| (name == "HTTP_API_KEYS").then(|| "ops:ops-secret:admin".to_owned());
         let http = annals_http::router(Http {

@@ -303,7 +303,7 @@ fn a_visit_that_a_turn_overtakes() {
     let (reference, requests) = block_on(async {
         let stage = path.stage(&prepared).await;
         let faults = Faults::default();
-        stage.upkeep(stage.history(&faults)).visit(&stage.chat).await.unwrap();
+        stage.upkeep(&stage.history(&faults)).visit(&stage.chat).await.unwrap();
         let requests = faults.requests();
         go_on(&stage, None).await;
         (look(&stage, None, "undisturbed").await, requests)
@@ -317,7 +317,7 @@ fn a_visit_that_a_turn_overtakes() {
                 let stage = path.stage(&prepared).await;
                 let ((stalled, has_stalled), (go, goes)) = (mpsc::channel(), mpsc::channel());
                 let faults = Faults::new(Plan::Stall(number, Mutex::new((stalled, goes))));
-                let (upkeep, chat) = (stage.upkeep(stage.history(&faults)), stage.chat.clone());
+                let (upkeep, chat) = (stage.upkeep(&stage.history(&faults)), stage.chat.clone());
                 let visit = tokio::spawn(async move { upkeep.visit(&chat).await });
                 has_stalled.recv().unwrap();
                 go_on(&stage, late).await;

@@ -3,14 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
+use annals_agent::Agent;
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
+use annals_shared::config::{AgentConfig, Env};
+use annals_shared::delivery::Deliverer;
 use annals_shared::history::turn::{Claim, Lease};
 use annals_shared::history::{Archived, History, Retention, SegmentInfo, ToArchive};
 use annals_shared::message::{Part, Role};
+use annals_shared::model::Model;
 use annals_shared::record::{Channel, Draft, Kind, Record};
 use annals_shared::sort_key::{MessageId, Timestamp};
+use annals_shared::upkeep::Upkeep;
 use aws_sdk_s3::config::retry::RetryConfig;
 
 use crate::support::faults::Faults;
@@ -133,6 +138,31 @@ pub(crate) fn message(chat: &ChatKey, id: u64, ts: i64, text: &str) -> Draft {
         opens_session: false,
         person: None,
     }
+}
+
+/// An agent of `history` that answers with what was said, and delivers nowhere. With nothing set, as the upkeep beside it.
+pub(crate) fn echo_agent(history: &History) -> Agent {
+    let Upkeep { history, model, view, groups_remember, agent_id } = echo_upkeep(history);
+    let clock = history.clock().clone();
+    let (deliverer, surroundings) = (Deliverer::default(), None);
+    let (system_prompt, lease) = (None, LEASE);
+    Agent {
+        history,
+        model,
+        deliverer,
+        surroundings,
+        view,
+        groups_remember,
+        system_prompt,
+        agent_id,
+        lease,
+        clock,
+    }
+}
+
+pub(crate) fn echo_upkeep(history: &History) -> Upkeep {
+    let config = AgentConfig::from_env(Env::new(&|_| None), Some("echo")).unwrap();
+    Upkeep::new(history.clone(), Model::Echo, &config)
 }
 
 pub(crate) async fn claim(history: &History, chat: &ChatKey) -> Lease {

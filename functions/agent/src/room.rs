@@ -56,8 +56,7 @@ impl Agent {
         Ok(is_done)
     }
 
-    /// One compaction; answers whether there was one. A failure is logged, and tried again by the
-    /// next turn.
+    /// One compaction; answers whether there was one. A failure is logged, and tried again by the next turn.
     pub(crate) async fn compact_or_go_on(
         &self,
         lease: &mut Lease,

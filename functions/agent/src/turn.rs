@@ -276,7 +276,6 @@ impl Agent {
             model: self.model.clone(),
             view: self.view,
             agent_id: self.agent_id.clone(),
-            clock: self.clock.clone(),
         }
     }
 

@@ -15,9 +15,6 @@ const MAX_COUNTED_BYTES: usize = 256 * 1024;
 /// Tokens that a message takes in a request for a summary beside its text: when it was said, and by whom.
 const LINE_TOKENS: u32 = 14;
 
-/// Tokens that the instructions of a request beside the conversation take, and some room.
-const INSTRUCTION_TOKENS: u32 = 600;
-
 /// The share of the budget that a compaction for want of room aims at, so that not every turn behind it compacts again.
 const AIM: f64 = 0.6;
 
@@ -36,16 +33,6 @@ pub enum Why {
         /// Up to when.
         before: i64,
     },
-}
-
-impl Why {
-    /// Before which date, in epoch seconds, what is compacted would leave the table; the earliest where it is not that.
-    pub fn before(self) -> i64 {
-        match self {
-            Self::Expiring { before } => before,
-            Self::Asked | Self::Room { .. } => i64::MIN,
-        }
-    }
 }
 
 /// What decides a cut.
@@ -70,11 +57,6 @@ pub struct Cut<'v, 'a> {
     pub counted: &'v [Message<'a>],
     /// Whether more must be cut behind it: the source was too long for one request.
     pub leaves_more: bool,
-}
-
-/// How many tokens of messages one request beside the conversation may hold, where messages may take `budget`.
-pub fn budget_of_one_request(budget: u32) -> u32 {
-    budget.saturating_sub(INSTRUCTION_TOKENS).max(budget / 2)
 }
 
 /// Where to cut `view` at `now`; `None` where there is nothing that may be cut.
@@ -114,11 +96,7 @@ pub fn cut_at<'v, 'a>(view: &'v View<'a>, to: &SortKey) -> Option<Cut<'v, 'a>> {
 
 /// Whether some of what the Session shows leaves the table before `before`, in epoch seconds.
 pub fn expires(view: &View<'_>, before: i64) -> bool {
-    view.summary.is_some_and(|summary| expires_before(summary, before))
-        || view
-            .earlier
-            .iter()
-            .any(|message| expires_before(message.newest(), before) || expires_before(message.first, before))
+    view.earlier_records().any(|record| expires_before(record, before))
 }
 
 impl Cut<'_, '_> {
@@ -134,18 +112,12 @@ impl Cut<'_, '_> {
             Some(folded) if folded.from <= own.0 => (folded.from.clone(), folded.from_id.clone()),
             _ => own,
         };
-        let own = (last.key().clone(), last.first.message_id.clone());
-        // What came late may lie before the end of what the earlier one stands for.
-        let (to, to_id) = match folded {
-            Some(folded) if folded.to > own.0 => (folded.to.clone(), folded.to_id.clone()),
-            _ => own,
-        };
         Some(Source {
             last_interaction,
             from,
             from_id,
-            to,
-            to_id,
+            to: last.key().clone(),
+            to_id: last.first.message_id.clone(),
             count: u32::try_from(count(self.counted))
                 .unwrap_or(u32::MAX)
                 .saturating_add(folded.map_or(0, |f| f.count)),

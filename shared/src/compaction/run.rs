@@ -10,16 +10,15 @@
 //! plan carries out that one first, so two compactions of one chat meet at one key, where the first summary stands. What
 //! is appended meanwhile is not counted, and so is shown, whatever its time.
 
-use crate::clock::Clock;
-use crate::compaction::cut::{Cut, Rules, Why, budget_of_one_request, cut, cut_at, expires};
-use crate::compaction::summary::{NoSummary, accept, extract, request};
+use crate::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires};
+use crate::compaction::summary::{NoSummary, accept, extract, prompt};
 use crate::config::ViewConfig;
 use crate::context::view::View;
 use crate::context::{Policy, context};
 use crate::history::turn::{Lease, Superseded};
 use crate::history::{History, HistoryError};
-use crate::memory::sessions::only_person;
-use crate::model::{Model, ModelError, Prompt};
+use crate::memory::owner::only_person;
+use crate::model::{Finish, Model, ModelError, Prompt};
 use crate::record::{Kind, Record};
 use crate::sort_key::SortKey;
 
@@ -40,8 +39,6 @@ pub struct Compaction {
     pub view: ViewConfig,
     /// `AGENT_ID`: who speaks in summaries.
     pub agent_id: String,
-    /// The time.
-    pub clock: Clock,
 }
 
 /// A chat is not compacted; its history is as it was.
@@ -84,7 +81,7 @@ impl Compaction {
         why: Why,
         focus: Option<&str>,
     ) -> Result<Option<Compacted>, CompactionError> {
-        let (now, policy, mut rules) = (self.clock.now(), self.view.policy(0), self.rules());
+        let (now, policy, mut rules) = (self.history.clock().now(), self.view.policy(0), self.rules());
         let view = View::of(records, now, &policy);
         let mut lease = lease.clone();
         if let Some(to) = lease.head.compacting.take() {
@@ -121,11 +118,11 @@ impl Compaction {
     /// Why `records`, read for a context, are to be compacted now, if they are: they show more than `budget` tokens, or
     /// something that leaves the table before somebody who is as slow as a live Session allows writes again.
     pub fn is_due(&self, records: &[Record], budget: u32) -> Option<Why> {
-        let now = self.clock.now();
+        let now = self.history.clock().now();
         let view = View::of(records, now, &self.view.policy(0));
         let summary = view.summary.map_or(0, |summary| view.corrected(summary.tokens));
         let shown = view.tokens_of(&view.earlier).saturating_add(view.tokens_of(&view.unanswered));
-        if shown.saturating_add(summary) > budget && (!view.earlier.is_empty()) {
+        if shown.saturating_add(summary) > budget && !view.earlier.is_empty() {
             return Some(Why::Room { budget });
         }
         let horizon = self.history.retention().horizon(now)?;
@@ -135,12 +132,11 @@ impl Compaction {
     /// Moves on the date of all that the Session of `records` shows and that leaves the table before `before`, in epoch
     /// seconds: for what no summary can take in. One write for each.
     pub async fn keep(&self, records: &[Record], before: i64) -> Result<(), HistoryError> {
-        let view = View::of(records, self.clock.now(), &self.view.policy(0));
-        let shown = view.summary.into_iter().chain(view.earlier.iter().flat_map(|m| [m.first, m.newest()]));
+        let view = View::of(records, self.history.clock().now(), &self.view.policy(0));
         // A failure notice too, or what it covers would wait again.
         let covers_shown = |notice: &&Record| view.earlier.iter().any(|m| notice.covers.contains(&m.base));
         let notices = records.iter().filter(|record| record.kind == Kind::Notice).filter(covers_shown);
-        let shown = shown.chain(notices);
+        let shown = view.earlier_records().chain(notices);
         let mut kept: Vec<&SortKey> = Vec::new();
         for record in shown.filter(|record| record.expires_at.is_some_and(|at| at < before)) {
             if !kept.contains(&&record.key) {
@@ -164,21 +160,20 @@ impl Compaction {
         let (Some(source), Some(last)) = (cut.source(), cut.counted.last()) else {
             return Err(NoSummary::Empty.into());
         };
-        let to = last.key();
         if lease.head.compacting.is_none() {
-            self.history.plan_summary(lease, to).await??;
+            self.history.plan_summary(lease, &source.to).await??;
         }
         // All that stands up to there, also what no context shows. An earlier name of the chat is archived by itself.
-        let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= to.base();
+        let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= source.to.base();
         let raw: Vec<Record> = records.iter().filter(is_raw).cloned().collect();
         self.history.archive(lease, &raw).await??;
         let person = only_person(cut.counted.iter().map(|message| message.first), cut.folded);
         let beside = Record { chat: lease.chat.clone(), person, ..last.first.clone() };
-        let summary = self.history.append_summary(&beside, to, &self.agent_id, &text, source).await?;
+        let summary = self.history.append_summary(&beside, &self.agent_id, &text, source).await?;
         let mut with_summary = records.to_vec();
         with_summary.push(summary.clone());
         with_summary.sort_by(|a, b| a.key.cmp(&b.key));
-        let after = context(&with_summary, self.clock.now(), &self.view.policy(0));
+        let after = context(&with_summary, self.history.clock().now(), &self.view.policy(0));
         self.history.end_summary(lease, after.reaches_back_to.as_ref()).await??;
         tracing::info!(
             chat = %lease.chat.session_id(), counted = cut.counted.len(), tokens = summary.tokens, "compacted"
@@ -199,7 +194,7 @@ impl Compaction {
         records: &[Record],
         policy: &Policy,
     ) -> Result<Option<SortKey>, CompactionError> {
-        let from = context(records, self.clock.now(), policy).reaches_back_to;
+        let from = context(records, self.history.clock().now(), policy).reaches_back_to;
         self.history.end_summary(lease, from.as_ref()).await??;
         Ok(from)
     }
@@ -218,12 +213,10 @@ impl Compaction {
         let text = if self.model.is_echo() {
             extract(cut, max_tokens)
         } else {
-            let request = request(cut, max_tokens, rules.source_tokens, focus);
-            // Room for a model that counts otherwise; what exceeds it is cut by `accept`.
-            let max_tokens = view.corrected(max_tokens).saturating_mul(2);
-            let prompt = Prompt { instructions: &request.instructions, text: &request.text, max_tokens };
-            let answer = self.model.complete(prompt).await?;
-            if answer.finish == crate::model::Finish::ContentFilter {
+            let mut prompt = prompt(cut, max_tokens, rules.source_tokens, focus);
+            prompt.max_tokens = view.corrected(prompt.max_tokens);
+            let answer = self.model.complete(&prompt).await?;
+            if answer.finish == Finish::ContentFilter {
                 return Err(NoSummary::Refusal.into());
             }
             answer.text
@@ -239,7 +232,7 @@ impl Compaction {
             keep_recent: self.view.keep_recent,
             // In a tiny window the least would be more than can be shown.
             summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most).min(budget / 2),
-            source_tokens: budget_of_one_request(budget),
+            source_tokens: Prompt::source_budget(budget),
             approval_patience: self.view.approval_patience(),
         }
     }

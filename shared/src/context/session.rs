@@ -1,10 +1,7 @@
 //! Where the Session starts, from what people said and what summaries speak for.
 
-use std::collections::HashSet;
-
 use super::Policy;
-use super::view::{Message, boundary_of};
-use crate::record::{Record, Source};
+use super::view::{Message, SummedUp};
 use crate::sort_key::{SortKey, Timestamp};
 
 /// The stretch of a history that is in view.
@@ -24,25 +21,20 @@ struct Mark {
 }
 
 impl Session {
-    /// The Session of `messages` and `summaries`, both of one line and in order; behind `ended`, the last summary of an
-    /// earlier Session.
+    /// The Session of `messages`, which are in order, and of what is summed up, both of one line, behind `boundary`.
     pub(super) fn of(
-        records: &[Record],
         messages: &[Message<'_>],
-        summaries: &[(&SortKey, &Source)],
-        ended: Option<&Source>,
+        summed_up: &SummedUp<'_>,
+        boundary: Option<&SortKey>,
         now: Timestamp,
         policy: &Policy,
         waits: bool,
     ) -> Option<Self> {
-        let boundary = boundary_of(records);
-        let ended_at = ended.map(|ended| ended.last_interaction);
+        let SummedUp { newest, counted, ended_at } = summed_up;
         let is_in = |base: &SortKey| {
-            boundary.as_ref().is_none_or(|boundary| base >= boundary)
-                && ended_at.is_none_or(|ended| base.ts() > ended)
+            boundary.is_none_or(|boundary| base >= boundary) && ended_at.is_none_or(|ended| base.ts() > ended)
         };
         // A summary speaks for what it counts, so that no gap in there takes it apart.
-        let counted: HashSet<&SortKey> = summaries.iter().flat_map(|(_, source)| &source.counts).collect();
         // Nor does a reply start anything: what it answers does, or has left the table with its Session.
         let speaks = |message: &&Message<'_>| {
             is_in(&message.base) && !message.first.key.is_reply() && !counted.contains(message.key())
@@ -52,8 +44,7 @@ impl Session {
             let spoken = message.first.is_interaction().then_some((ts, ts));
             Mark { start: message.base.clone(), spoken }
         });
-        // The newest summary speaks for those that it folds too.
-        let summed_up = summaries.last().filter(|(_, source)| is_in(&source.from)).map(|(_, source)| {
+        let summed_up = newest.filter(|(_, source)| is_in(&source.from)).map(|(_, source)| {
             let spoken = Some((source.from.ts(), source.last_interaction));
             Mark { start: source.from.clone(), spoken }
         });
@@ -74,7 +65,7 @@ impl Session {
             let last_interaction = Some(last.first.ts);
             return Some(Self { reaches_back_to: Some(start.clone()), start, last_interaction });
         }
-        let (mut behind_gap, mut last_interaction) = (None, ended_at);
+        let (mut behind_gap, mut last_interaction) = (None, *ended_at);
         for (mark, first, last) in &interactions {
             if last_interaction.is_some_and(|before| stale(before, *first)) {
                 behind_gap = Some(&mark.start);
@@ -88,7 +79,7 @@ impl Session {
             return None;
         }
         // Behind a Session that has ended, the next one starts with what somebody says.
-        let first_said = interactions.first().filter(|_| ended.is_some()).map(|(mark, ..)| &mark.start);
+        let first_said = interactions.first().filter(|_| ended_at.is_some()).map(|(mark, ..)| &mark.start);
         let start = behind_gap.or(first_said).or_else(|| marks.first().map(|mark| &mark.start))?.clone();
         // What arrives late joins the Session if it is at most the stale time older than its first interaction.
         let first = interactions.iter().find(|(mark, ..)| mark.start >= start);
@@ -98,7 +89,7 @@ impl Session {
         });
         Some(Self {
             start,
-            reaches_back_to: boundary.max(ended_at.map(SortKey::start_of)).max(by_time),
+            reaches_back_to: boundary.cloned().max(ended_at.map(SortKey::start_of)).max(by_time),
             last_interaction,
         })
     }

@@ -56,46 +56,34 @@ impl<'a> View<'a> {
         let waits = messages.iter().any(|message| message.unanswered);
         let (messages, others): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.first.line() == line);
-        let is_summary = |record: &&Record| record.source.is_some() && record.line() == line;
-        let summaries: Vec<&Record> = records.iter().filter(is_summary).collect();
-        let summed_up_to = summaries.last().and_then(|record| Some(record.source.as_ref()?.to.clone()));
-        let boundary = boundary_of(records);
-        let sources = summaries.iter().filter_map(|record| Some((&record.key, record.source.as_ref()?)));
-        let sources: Vec<(&SortKey, &Source)> =
-            sources.filter(|(_, source)| Some(&source.from) >= boundary.as_ref()).collect();
-        // The newest starts where those that it folds start. What others count is of Sessions that had ended when it was
-        // made, and does not come back where something that came late fills the gap.
-        let newest_from = sources.last().map(|(_, source)| &source.from);
-        let (sources, earlier): (Vec<_>, Vec<_>) =
-            sources.into_iter().partition(|(_, source)| Some(&source.from) >= newest_from);
-        let ended = earlier.last().map(|(_, source)| *source);
+        let boundary =
+            records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|r| r.key.base());
+        let own = records.iter().filter(|record| record.line() == line);
+        let summaries: Vec<(&Record, &Source)> =
+            own.filter_map(|record| Some((record, record.source.as_ref()?))).collect();
+        let summed_up_to = summaries.last().map(|(_, source)| source.to.clone());
+        let summed_up = SummedUp::of(summaries.into_iter(), boundary.as_ref());
 
-        let session = Session::of(records, &messages, &sources, ended, now, policy, waits);
+        let session = Session::of(&messages, &summed_up, boundary.as_ref(), now, policy, waits);
         let start = session.as_ref().map(|session| session.start.clone());
         let is_in = |base: &SortKey| start.as_ref().is_some_and(|start| base >= start);
-        let summary = newest_summary(&summaries, is_in);
-        // One that the Session does not have stands for nothing in it; neither does one from before all that the newest
-        // speaks for, which has folded others only: a late message can join two Sessions into one.
-        let spoken_from = summary.and_then(|record| record.source.as_ref()).map(|source| &source.from);
-        let counted: HashSet<&SortKey> = sources
-            .iter()
-            .filter(|(_, source)| spoken_from.is_some_and(|from| source.from >= *from))
-            .flat_map(|(_, source)| &source.counts)
-            .collect();
+        let summary = summed_up.newest.filter(|(_, source)| is_in(&source.from)).map(|(record, _)| record);
+        // What the Session does not have stands for nothing in it.
+        let is_counted = |key: &SortKey| summary.is_some() && summed_up.counted.contains(key);
         let (unanswered, answered): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.unanswered);
         let shows_earlier = !policy.fresh || unanswered.is_empty();
         let earlier: Vec<Message<'_>> = answered
             .into_iter()
             .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled())
-            .filter(|m| !counted.contains(m.key()))
+            .filter(|m| !is_counted(m.key()))
             .collect();
         let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
         let reaches_back_to = session.and_then(|session| match summary {
             Some(summary) => {
                 // What waits is shown in its place once it is answered.
                 let waiting = unanswered.iter().filter(|message| is_in(&message.base));
-                Some(read_from(summary, earlier.iter().chain(waiting))).max(boundary_of(records))
+                Some(read_from(summary, earlier.iter().chain(waiting))).max(boundary)
             }
             None => session.reaches_back_to,
         });
@@ -113,6 +101,13 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The records that it shows, beside what waits: the summary, and of each message the first and the newest form,
+    /// which may be the same.
+    pub fn earlier_records(&self) -> impl Iterator<Item = &'a Record> {
+        let forms = self.earlier.iter().flat_map(|message| [message.first, message.newest.record]);
+        self.summary.into_iter().chain(forms)
+    }
+
     /// An estimate as the model would count, by what it counted last.
     #[allow(
         clippy::cast_possible_truncation,
@@ -126,6 +121,33 @@ impl<'a> View<'a> {
     /// The corrected estimate of `messages`.
     pub fn tokens_of(&self, messages: &[Message<'_>]) -> u32 {
         messages.iter().fold(0, |sum, message| sum.saturating_add(self.corrected(message.tokens())))
+    }
+}
+
+/// What the summaries of one line stand for, those before the last boundary left out.
+pub(super) struct SummedUp<'a> {
+    /// The summary that was made last, and so folds those that start no earlier than it.
+    pub(super) newest: Option<(&'a Record, &'a Source)>,
+    /// What it and those that it folds count.
+    pub(super) counted: HashSet<&'a SortKey>,
+    /// When somebody last spoke in what earlier ones stand for: in Sessions that had ended when the newest was made, and
+    /// that nothing which comes late, and fills the gap, brings back.
+    pub(super) ended_at: Option<Timestamp>,
+}
+
+impl<'a> SummedUp<'a> {
+    fn of(summaries: impl Iterator<Item = (&'a Record, &'a Source)>, boundary: Option<&SortKey>) -> Self {
+        let summaries: Vec<_> = summaries.filter(|(_, source)| Some(&source.from) >= boundary).collect();
+        let made = |(record, source): &(&'a Record, &'a Source)| (record.sent_at, source.count, &record.key);
+        let newest = summaries.iter().copied().max_by_key(made);
+        let from = newest.map(|(_, source)| &source.from);
+        let (folded, earlier): (Vec<_>, Vec<_>) =
+            summaries.into_iter().partition(|(_, source)| Some(&source.from) >= from);
+        Self {
+            newest,
+            counted: folded.into_iter().flat_map(|(_, source)| &source.counts).collect(),
+            ended_at: earlier.into_iter().map(|(_, source)| source.last_interaction).max(),
+        }
     }
 }
 
@@ -276,21 +298,6 @@ fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -
 fn has_lapsed(record: &Record, now: Timestamp) -> bool {
     let lapses_at = record.expires_at.map(|at| Timestamp::from_secs(at).plus(LAPSES_AFTER));
     lapses_at.is_some_and(|at| at < now)
-}
-
-/// Where the last boundary stands.
-pub(super) fn boundary_of(records: &[Record]) -> Option<SortKey> {
-    records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|record| record.key.base())
-}
-
-/// The summary that was made last, of those whose Session's start `is_in`. It need not stand last: one that counts only
-/// what came late stands there, before the one that it folds.
-fn newest_summary<'a>(summaries: &[&'a Record], is_in: impl Fn(&SortKey) -> bool) -> Option<&'a Record> {
-    let made = |record: &&Record| {
-        let source = record.source.as_ref().filter(|source| is_in(&source.from))?;
-        Some((record.sent_at, source.count, record.key.clone()))
-    };
-    summaries.iter().copied().filter(|record| made(record).is_some()).max_by_key(made)
 }
 
 /// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is shown

@@ -155,76 +155,41 @@ impl History {
         let key = if reply.covers.is_empty() { reply.behind.notice() } else { reply.behind.reply() };
         let what = if reply.kind == Kind::Notice { "notice" } else { "reply" };
         let message_id = reply.behind_id.derived(what);
-        let mut message = reply.message;
-        message.id = message_id.to_string();
-        let now = self.clock.now();
         let record = Record {
-            chat: chat.clone(),
-            ts: key.ts(),
-            key,
-            channel: reply.channel,
             chat_id: reply.chat_id,
             user_id: reply.agent_id,
-            message_id,
-            sent_at: now,
-            form_ts: None,
-            revision: 0,
-            kind: reply.kind,
-            tokens: tokens::of_message(&message),
-            message,
-            expires_at: self.retention.expires_at(now),
-            album: None,
-            asks: false,
             covers: reply.covers,
-            delivery_failure: None,
-            source: None,
-            person: None,
+            ..self.agents_record(chat, key, message_id, (reply.kind, reply.channel), reply.message)
         };
         // The message's own entry comes due D/2 behind it or later; see `due`.
         let is_registered =
-            reply.asked_at.is_some_and(|asked_at| now.since(asked_at) < self.retention.due_after() / 4);
+            reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
         match self.put_beside(&record, is_registered).await? {
             Written::Done(_) => Ok(ReplyAppended::Stored(record)),
             Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
         }
     }
 
-    /// Appends a summary behind `last`, the last message or reply that it counts; one place takes one summary. `beside`
-    /// is its record, whose door and line the summary shares, and whose `person` is the one person that the summary
+    /// Appends a summary behind the last message or reply that it counts; one place takes one summary. `beside` is that
+    /// message's record, whose door and line the summary shares, and whose `person` is the one person that the summary
     /// speaks of, if it is one. Answers with what the place holds now.
     pub async fn append_summary(
         &self,
         beside: &Record,
-        last: &SortKey,
         agent_id: &str,
         text: &str,
         source: Source,
     ) -> Result<Record, HistoryError> {
-        let message_id = beside.message_id.derived("summary");
-        let mut message = UiMessage::text(message_id.as_str(), Role::Assistant, text);
+        let message_id = source.to_id.derived("summary");
+        let mut message = UiMessage::text("", Role::Assistant, text);
         beside.copy_line_to(&mut message.metadata);
-        let (now, key) = (self.clock.now(), last.summary());
+        let (key, kind) = (source.to.summary(), (Kind::Summary, beside.channel));
         let record = Record {
-            chat: beside.chat.clone(),
-            ts: key.ts(),
-            key,
-            channel: beside.channel,
             chat_id: beside.chat_id.clone(),
             user_id: agent_id.to_owned(),
-            message_id,
-            sent_at: now,
-            form_ts: None,
-            revision: 0,
-            kind: Kind::Summary,
-            tokens: tokens::of_message(&message),
-            message,
-            expires_at: self.retention.expires_at(now),
-            album: None,
-            asks: false,
-            covers: Vec::new(),
-            delivery_failure: None,
             source: Some(source),
             person: beside.person.clone(),
+            ..self.agents_record(&beside.chat, key, message_id, kind, message)
         };
         match self.put(&record).await? {
             Written::Done(_) => Ok(record),
@@ -275,6 +240,41 @@ impl History {
             self.registry.remember(&record.chat, record.sent_at);
         }
         Ok(written)
+    }
+
+    /// A record of what the agent says, appended now, but for whom it is said to.
+    fn agents_record(
+        &self,
+        chat: &ChatKey,
+        key: SortKey,
+        message_id: MessageId,
+        (kind, channel): (Kind, Channel),
+        message: UiMessage,
+    ) -> Record {
+        let now = self.clock.now();
+        let message = UiMessage { id: message_id.to_string(), ..message };
+        Record {
+            chat: chat.clone(),
+            ts: key.ts(),
+            key,
+            channel,
+            chat_id: String::new(),
+            user_id: String::new(),
+            message_id,
+            sent_at: now,
+            form_ts: None,
+            revision: 0,
+            kind,
+            tokens: tokens::of_message(&message),
+            message,
+            expires_at: self.retention.expires_at(now),
+            album: None,
+            asks: false,
+            covers: Vec::new(),
+            delivery_failure: None,
+            source: None,
+            person: None,
+        }
     }
 
     /// The record that `draft` becomes as its `revision`th form at `key`.

@@ -18,6 +18,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::entry::{Entry, EntryKind, clean};
 use crate::message::{PartView, Role, UiMessage};
+use crate::model::Prompt;
+use crate::refusal::is_refusal;
 use crate::tokens;
 
 /// The most that is kept of one Session.
@@ -39,14 +41,8 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What a model is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prompt {
-    /// The system part.
-    pub instructions: String,
-    /// The one user message.
-    pub text: String,
-}
+/// How long a model's notes on one Session may be, in tokens: eight lines.
+const ANSWER_TOKENS: u32 = 2_000;
 
 const INSTRUCTIONS: &str = "\
 You keep the memory of an assistant. Below is a conversation that has ended. Write down what will be worth knowing in \
@@ -99,6 +95,7 @@ pub fn prompt<'a>(
     Prompt {
         instructions: INSTRUCTIONS.into(),
         text: format!("{noted}# The conversation\n\n{gap}{shown}\n\n# Your notes"),
+        max_tokens: ANSWER_TOKENS,
     }
 }
 
@@ -110,7 +107,8 @@ pub fn findings<'a>(answer: &str, known: impl IntoIterator<Item = &'a Entry>) ->
     let bullets = bullets(answer);
     let found = if bullets.is_empty() {
         let prose = answer.lines().filter(|line| !is_fence(line)).collect::<Vec<_>>().join("\n");
-        vec![(EntryKind::Note, clean(&prose))].into_iter().filter(|(_, text)| !is_refusal(text)).collect()
+        let is_note = |(_, text): &(_, String)| !finds_nothing(text) && !is_refusal(text);
+        vec![(EntryKind::Note, clean(&prose))].into_iter().filter(is_note).collect()
     } else {
         bullets
     };
@@ -197,37 +195,10 @@ fn is_nothing(text: &str) -> bool {
         .contains(&text.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect::<String>().as_str())
 }
 
-/// Whether prose is no note but a refusal, or says that nothing is worth keeping.
-fn is_refusal(text: &str) -> bool {
-    const STARTS: &[&str] = &[
-        "none",
-        "nothing",
-        "no notes",
-        "there is nothing",
-        "i can't",
-        "i cannot",
-        "i can not",
-        "i won't",
-        "i will not",
-        "i'm sorry",
-        "i am sorry",
-        "i'm unable",
-        "i am unable",
-        "i'm not able",
-        "i am not able",
-        "sorry",
-        "as an ai",
-        "unfortunately",
-        "抱歉",
-        "对不起",
-        "很抱歉",
-        "我无法",
-        "我不能",
-        "无法",
-        "没有",
-        "无。",
-    ];
-    let text = text.to_lowercase().replace('’', "'");
+/// Whether prose says that nothing is worth keeping.
+fn finds_nothing(text: &str) -> bool {
+    const STARTS: &[&str] = &["none", "nothing", "no notes", "there is nothing", "没有", "无。"];
+    let text = text.to_lowercase();
     let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     STARTS.iter().any(|start| {
         text.strip_prefix(start).is_some_and(|rest| {

@@ -117,6 +117,17 @@ fn speaker(record: &Record) -> Option<Option<String>> {
     }
 }
 
+/// The one person who speaks in `said` and in an earlier summary; `None` where several do, or a group.
+pub fn only_person<'a>(
+    said: impl IntoIterator<Item = &'a Record>,
+    folded: Option<&Record>,
+) -> Option<String> {
+    let said = said.into_iter().filter(|record| record.is_interaction()).map(person_of);
+    let mut persons = said.chain(folded.map(|summary| summary.person.clone()));
+    let first = persons.next()??;
+    persons.all(|person| person.as_ref() == Some(&first)).then_some(first)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, json};

@@ -7,12 +7,11 @@
 use std::cmp::Ordering;
 
 use crate::chat_key::ChatKey;
-use crate::compaction::cut::budget_of_one_request;
 use crate::config::ViewConfig;
 use crate::context::Policy;
 use crate::context::view::{Message, View};
 use crate::history::{History, HistoryError};
-use crate::memory::owner::{owner_of_session, person_of};
+use crate::memory::owner::owner_of_session;
 use crate::memory::{Captured, Entry, Finding, Kept, Memory, MemoryError, Owner, Source, capture};
 use crate::message::UiMessage;
 use crate::model::{Finish, Model, ModelError, Prompt};
@@ -21,8 +20,6 @@ use crate::sort_key::{SortKey, Timestamp};
 
 /// How many ended Sessions one run looks at: more than one has ended only where captures failed.
 const MAX_SESSIONS: usize = 3;
-/// How long the model's notes on one Session may be, in tokens: eight lines.
-const ANSWER_TOKENS: u32 = 2_000;
 /// The most tokens that memory takes in the system part, and its share of what messages may take.
 const MAX_RECALLED_TOKENS: u32 = 1_000;
 const RECALLED_SHARE: u32 = 8;
@@ -146,10 +143,8 @@ impl Remembering {
         if self.model.is_echo() {
             return Ok(capture::extract(messages, known));
         }
-        let request = capture::prompt(messages, known, budget_of_one_request(policy.token_budget));
-        let prompt =
-            Prompt { instructions: &request.instructions, text: &request.text, max_tokens: ANSWER_TOKENS };
-        let answer = self.model.complete(prompt).await?;
+        let prompt = capture::prompt(messages, known, Prompt::source_budget(policy.token_budget));
+        let answer = self.model.complete(&prompt).await?;
         Ok(match answer.finish {
             Finish::ContentFilter => Vec::new(),
             _ => capture::findings(&answer.text, known),
@@ -191,17 +186,6 @@ fn owner_of(chat: &ChatKey, view: &View<'_>, groups: bool) -> Option<Owner> {
         (None, Some(person)) if !said.iter().any(Record::is_interaction) => Some(Owner::User(person.clone())),
         _ => groups.then(|| Owner::Chat(chat.clone())),
     }
-}
-
-/// The one person who speaks in what `messages` and an earlier summary say; `None` where several do, or a group.
-pub fn only_person<'a>(
-    said: impl IntoIterator<Item = &'a Record>,
-    folded: Option<&Record>,
-) -> Option<String> {
-    let said = said.into_iter().filter(|record| record.is_interaction()).map(person_of);
-    let mut persons = said.chain(folded.map(|summary| summary.person.clone()));
-    let first = persons.next()??;
-    persons.all(|person| person.as_ref() == Some(&first)).then_some(first)
 }
 
 /// A group is remembered under the first name that its chat had.

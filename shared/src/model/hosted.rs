@@ -73,9 +73,9 @@ impl Hosted {
         self.ask(request, options(), question.tokens()).await
     }
 
-    pub(super) async fn complete(&self, prompt: Prompt<'_>) -> Result<Answer, ModelError> {
-        let request = ChatRequest::from_user(prompt.text).with_system(prompt.instructions);
-        let estimate = [prompt.instructions, prompt.text]
+    pub(super) async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
+        let request = ChatRequest::from_user(&prompt.text).with_system(&prompt.instructions);
+        let estimate = [&prompt.instructions, &prompt.text]
             .into_iter()
             .fold(0, |sum: u32, text| sum.saturating_add(tokens::of_request(Some(text), &[])));
         let answer = self.ask(request, options().with_max_tokens(prompt.max_tokens), estimate).await?;

@@ -12,14 +12,12 @@ use annals_shared::chat_key::ChatKey;
 use annals_shared::command::Command;
 use annals_shared::config::{Env, ViewConfig};
 use annals_shared::context::{Policy, context};
-use annals_shared::delivery::Deliverer;
 use annals_shared::history::due::{Due, shard_of};
 use annals_shared::history::turn::Head;
 use annals_shared::history::{History, MAX_PAGE, Position};
 use annals_shared::ingress::Ingress;
 use annals_shared::memory::{Entry, Memory, Owner};
 use annals_shared::message::Part;
-use annals_shared::model::Model;
 use annals_shared::queue::{QueueError, Turn, TurnQueue};
 use annals_shared::record::{Draft, Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
@@ -28,7 +26,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 
 use crate::support::faults::Faults;
-use crate::support::world::{LEASE, START, World, message, records_of};
+use crate::support::world::{START, World, echo_agent, echo_upkeep, message, records_of};
 
 /// A chat and what works on it.
 pub(super) struct Stage {
@@ -91,29 +89,12 @@ impl Stage {
         self.world.history_with(faults.clone(), true)
     }
 
-    pub(super) fn agent(&self, history: History) -> Agent {
-        Agent {
-            history,
-            model: Model::Echo,
-            deliverer: Deliverer::default(),
-            surroundings: None,
-            view: self.view,
-            groups_remember: false,
-            system_prompt: None,
-            agent_id: "annals".into(),
-            lease: LEASE,
-            clock: self.world.clock.clone(),
-        }
+    pub(super) fn agent(&self, history: &History) -> Agent {
+        Agent { view: self.view, ..echo_agent(history) }
     }
 
-    pub(super) fn upkeep(&self, history: History) -> Upkeep {
-        Upkeep {
-            history,
-            model: Model::Echo,
-            view: self.view,
-            groups_remember: false,
-            agent_id: "annals".into(),
-        }
+    pub(super) fn upkeep(&self, history: &History) -> Upkeep {
+        Upkeep { view: self.view, ..echo_upkeep(history) }
     }
 
     pub(super) fn ingress(&self) -> Ingress {
@@ -156,7 +137,7 @@ impl Stage {
 
     /// Runs what the queue holds, in order, until one fails.
     pub(super) async fn run_turns(&self, history: History) -> Option<()> {
-        let agent = self.agent(history);
+        let agent = self.agent(&history);
         loop {
             let Some(turn) = self.queue.0.lock().unwrap().front().cloned() else { return Some(()) };
             agent.run(&turn.chat, Some(&turn.from), Delivery(1)).await.ok()?;
@@ -165,7 +146,7 @@ impl Stage {
     }
 
     pub(super) async fn run_compactor(&self, history: History) -> Option<()> {
-        let compactor = Compactor::new(history.clone(), self.upkeep(history));
+        let compactor = Compactor::new(history.clone(), self.upkeep(&history));
         let report = compactor.run(self.world.clock.now().plus(Duration::from_hours(1))).await;
         (report.failed + report.busy + report.left + report.unread_shards == 0).then_some(())
     }
@@ -277,7 +258,7 @@ impl Stage {
         let history = self.world.history();
         let due = history.due(shard_of(&self.chat), self.world.clock.now(), 100, None).await.unwrap();
         for Due { chat, entries } in due.chats {
-            let visited = Box::pin(self.upkeep(history.clone()).visit(&chat)).await.unwrap();
+            let visited = Box::pin(self.upkeep(&history).visit(&chat)).await.unwrap();
             assert_eq!((visited.finished, visited.next), (true, None), "{what}");
             history.settle(&chat, &entries, None).await.unwrap();
         }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::context::Policy;
 use crate::message::Part;
+use crate::model::Prompt;
 use crate::record::Record;
 use crate::told::{aside, event, hours, key, reply, sorted, summary, user};
 
@@ -223,6 +224,6 @@ fn a_planned_cut_is_made_again_with_what_came_in_between() {
 
 #[test]
 fn one_request_leaves_room_for_its_instructions() {
-    assert_eq!(budget_of_one_request(10_000), 9_400);
-    assert_eq!(budget_of_one_request(300), 150, "however small the window");
+    assert_eq!(Prompt::source_budget(10_000), 9_400);
+    assert_eq!(Prompt::source_budget(300), 150, "however small the window");
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::chat_key::ChatKey;
+use crate::memory::owner::only_person;
 use crate::record::Kind;
 use crate::told::{aside, boundary, edit, event, hours, key, opening, reply, sorted, summary, user};
 
