@@ -410,5 +410,8 @@ mod tests {
         assert_eq!(expiry(&[("SESSION_STALE_AFTER", "0")]), Some(1_000 + (48 + 168) * 3600));
         assert_eq!(expiry(&[("SESSION_STALE_AFTER", "1h"), ("ARCHIVE_GRACE", "1h")]), Some(1_000 + 7200));
         assert_eq!(expiry(&[("ARCHIVE_ON_COMPACT", "false")]), None);
+        // A boundary outlasts whatever was said before it, in whatever order that leaves.
+        let boundary = with(&[], retention).unwrap().boundary_expires_at(arrival);
+        assert_eq!(boundary, Some(1_000 + 2 * (48 + 168) * 3600));
     }
 }

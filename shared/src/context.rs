@@ -7,12 +7,13 @@
 //!    the bot answers for, and what they say to the bot itself never meet, though they share a chat.
 //! 2. The Session starts at the last boundary, or behind the last gap between two interactions longer than
 //!    the stale time, whichever is later. A Session whose last interaction is older than the stale time is over,
-//!    unless something in the chat still waits for its answer. A summary speaks for the interactions it counts.
-//! 3. The newest summary of the Session stands first, for all that it and those before it count. What they do not
+//!    unless something in the chat still waits for its answer. A summary speaks for the interactions it counts; one
+//!    of an earlier Session ends that for good.
+//! 3. The newest summary of the Session stands first, for all that it and those that it folds count. What they do not
 //!    count is shown, also where its time lies before the summary's: it came late.
 //! 4. What is unanswered (asks, and no reply or failure notice covers it) stands last, in chat order, also where
 //!    it lies before the Session; an album is unanswered as a whole.
-//! 5. Notices, boundaries and covered revisions are never shown; roles stay as they were said.
+//! 5. Notices, boundaries and earlier forms are never shown; roles stay as they were said.
 //! 6. What exceeds the token budget is left out from the oldest on, never what is unanswered, and the summary last:
 //!    the last resort, where compaction has failed or could not make room.
 //!

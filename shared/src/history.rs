@@ -88,15 +88,21 @@ impl Retention {
         self.stale_after.unwrap_or(WHERE_NEVER_STALE)
     }
 
-    /// What leaves the table soon, seen from `now`; `None` where nothing ever does.
-    pub fn horizon(&self, now: Timestamp) -> Option<Horizon> {
+    /// When a boundary that arrives at `arrival` may leave: long after all that was said before it, since TTL deletes in
+    /// any order, and what is left of a Session must not go on in the next.
+    pub fn boundary_expires_at(&self, arrival: Timestamp) -> Option<i64> {
+        self.expires_at(arrival.plus(self.stay_fresh().saturating_add(self.archive_grace)))
+    }
+
+    /// What leaves the table soon, seen from `now`, of what leaves it at all.
+    pub fn horizon(&self, now: Timestamp) -> Horizon {
         let stale_after = self.stay_fresh();
         // Whoever keeps the Session alive writes within the stale time; the quarter is for what comes in between.
         let soon = stale_after.saturating_add(self.archive_grace / 4);
         let lifetime = stale_after.saturating_add(self.archive_grace);
         let before_long = soon.saturating_add(lifetime.saturating_sub(soon) / 2);
         let at = |from_now: Duration| now.plus(from_now).as_millis() / 1000;
-        self.archive.then(|| Horizon { soon: at(soon), before_long: at(before_long) })
+        Horizon { soon: at(soon), before_long: at(before_long) }
     }
 }
 

@@ -18,12 +18,12 @@ use crate::chat_key::ChatKey;
 use crate::history::Outcome;
 use crate::sort_key::SortKey;
 
-/// "Something in this chat asks for an answer."
+/// "Look at this chat."
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Turn {
     /// The chat.
     pub chat: ChatKey,
-    /// The base of the message that asks.
+    /// The base of the message that asks or came late, or of the boundary.
     pub from: SortKey,
 }
 

@@ -18,13 +18,13 @@ pub enum Channel {
     Telegram,
     /// A Lark (Feishu) bot.
     Lark,
-    /// A Discord application.
+    /// A Discord application. Not in the code yet.
     Discord,
     /// The HTTP API.
     Http,
-    /// `useChat` of the AI SDK.
+    /// `useChat` of the AI SDK. Not in the code yet.
     Web,
-    /// `cargo run -- chat`.
+    /// `cargo run -- chat`. Not in the code yet.
     Terminal,
 }
 
@@ -38,11 +38,11 @@ pub enum Kind {
     Event,
     /// A later form of an earlier message.
     Revision,
-    /// A summary that stands for a range of compacted messages.
+    /// A summary that stands for the messages that it counts.
     Summary,
     /// The start of a new Session (`/new`, `/reset`): listed, never in the Context.
     Boundary,
-    /// A confirmation or a failure notice: listed, never in the Context.
+    /// A command that is no boundary, a confirmation or a failure notice: listed, never in the Context.
     Notice,
 }
 

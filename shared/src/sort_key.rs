@@ -4,8 +4,8 @@
 //! 1763765920000#00000000000000000042                a message; Telegram's ids are numbers, so they are padded
 //! 1763765920000#00000000000000000042#1message       the text after `/new`; the boundary has the bare key
 //! 1763765920000#00000000000000000042#2revision-000001 its first edit
-//! 1763765920000#00000000000000000042#3notice        a confirmation or failure notice about it
-//! 1763765920000#00000000000000000042#4reply         the reply whose newest covered message it is
+//! 1763765920000#00000000000000000042#3notice        a confirmation about it
+//! 1763765920000#00000000000000000042#4reply         the reply, or the failure notice, whose newest covered message it is
 //! 1763765920000#00000000000000000042#5summary       the summary that stands for the messages up to here
 //! 1763765920000#00000000000000000042#5summary-reply the same where the reply is the last that it counts
 //! 1763765920000#om_dc13264520392913993dd051dba21dcf a message with an id that is no number
@@ -127,7 +127,7 @@ impl MessageId {
         Self(id.to_string())
     }
 
-    /// The id of what hangs on this message: `<id>/reply`, `<id>/notice`, `<id>/boundary`. It may be longer than
+    /// The id of what hangs on this message: `<id>/reply`, `<id>/notice`, `<id>/boundary`, `<id>/summary`. It may be longer than
     /// [`MAX_MESSAGE_ID_BYTES`], since no sort key is made of it.
     #[must_use]
     pub fn derived(&self, what: &str) -> Self {
@@ -194,13 +194,13 @@ impl SortKey {
         self.with_suffix(&format!("2revision-{number:06}"))
     }
 
-    /// A confirmation or failure notice about the message.
+    /// A confirmation about the message.
     #[must_use]
     pub fn notice(&self) -> Self {
         self.with_suffix("3notice")
     }
 
-    /// The reply whose newest covered message this is.
+    /// The reply, or the failure notice, whose newest covered message this is.
     #[must_use]
     pub fn reply(&self) -> Self {
         self.with_suffix("4reply")

@@ -11,8 +11,8 @@ use crate::compaction::cut::Why;
 use crate::compaction::run::{Compaction, CompactionError};
 use crate::config::{AgentConfig, ViewConfig};
 use crate::context::view::View;
-use crate::history::turn::{Claim, Ending, Lease, Superseded};
-use crate::history::{Archived, History, HistoryError, Remaining, ToArchive};
+use crate::history::turn::{Claim, Lease, Superseded};
+use crate::history::{Archived, History, HistoryError, Remaining, Seen, ToArchive};
 use crate::memory::sessions::{RememberError, Remembering};
 use crate::model::{Model, ModelError};
 use crate::record::{Kind, Record};
@@ -116,19 +116,18 @@ impl Upkeep {
         visited.archived = u32::try_from(archived.records).unwrap_or(u32::MAX);
         visited.finished = archived.finished;
 
-        let mut ending = Ending::default();
         if let Some(new) = &lease.head.moved_to {
             // Its Sessions go on under the new name, where alone all of them is in view.
-            self.history.finish_upkeep(lease, &ending).await??;
+            self.history.release(lease).await??;
             self.history.ask_for_visit(new, self.history.clock().now()).await?;
             visited.next = archived.remaining.map(|remaining| self.next_for(&remaining));
             return Ok(visited);
         }
         let captured_to = lease.head.captured_to.as_ref();
-        // Also where nothing was captured yet: the Session that a capture failed for lies before the context.
-        let from = captured_to.cloned().unwrap_or_else(|| SortKey::start_of(Timestamp::MIN));
-        let records =
-            self.history.context(&lease.chat, &lease.head, Some(&from), &self.view.policy(0)).await?.records;
+        // The Session that a capture failed for lies before the context.
+        let from = lease.head.uncaptured_from.as_ref();
+        let Seen { records, context } =
+            self.history.context(&lease.chat, &lease.head, from, &self.view.policy(0)).await?;
         let remembering = Remembering {
             history: self.history.clone(),
             model: self.model.clone(),
@@ -138,15 +137,9 @@ impl Upkeep {
         let now = self.history.clock().now();
         let looked = remembering.capture_ended(&lease.chat, &records, captured_to, now).await;
         // What else there is to do is done all the same.
-        let uncaptured = match looked {
-            Ok(Some(looked)) => {
-                visited.captured = u32::try_from(looked.entries).unwrap_or(u32::MAX);
-                ending.captured_to = Some(looked.captured_to);
-                None
-            }
-            Ok(None) => None,
-            Err(error) => Some(error),
-        };
+        if let Ok(Some(looked)) = &looked {
+            visited.captured = u32::try_from(looked.entries).unwrap_or(u32::MAX);
+        }
         let mut next: Vec<Timestamp> = Vec::new();
         for line in lines(&records) {
             let of_line: Vec<Record> = records.iter().filter(|record| is_of(record, line)).cloned().collect();
@@ -158,13 +151,15 @@ impl Upkeep {
         next.extend(archived.remaining.map(|remaining| self.next_for(&remaining)));
         let soonest = now.plus(self.due_after() / 4);
         visited.next = next.into_iter().min().map(|at| at.max(soonest));
-        match uncaptured {
-            None => {
-                self.history.finish_upkeep(lease, &ending).await??;
-                Ok(visited)
-            }
-            Some(error) => Err(error.into()),
-        }
+        let captured_to = looked?.map(|looked| looked.captured_to);
+        // As a run would, since there may be none for ever. Where all Sessions are over, the next starts behind them.
+        let ended = captured_to.as_ref().or(lease.head.captured_to.as_ref());
+        let context_from = context.reaches_back_to.or_else(|| {
+            let stale_after = self.view.stale_after?;
+            Some(SortKey::start_of(ended?.ts().minus(stale_after)))
+        });
+        self.history.finish_upkeep(lease, captured_to.as_ref(), context_from.as_ref()).await??;
+        Ok(visited)
     }
 
     /// Archives what is settled and in no segment yet.
@@ -225,13 +220,10 @@ impl Upkeep {
         let stale_at = |last: Timestamp| Some(last.plus(policy.stale_after?).plus(Duration::from_secs(1)));
         let grows_stale = view.last_interaction.and_then(stale_at);
         let horizon = self.history.retention().horizon(now);
-        let expires = horizon.and_then(|horizon| {
-            // What would leave sooner has just had its date moved on, to the full time from now.
-            let dates = view.earlier_records().filter_map(|record| record.expires_at);
-            let first = dates.filter(|at| *at >= horizon.soon).min()?;
-            let wait = u64::try_from(first - horizon.soon).unwrap_or(0);
-            Some(now.plus(Duration::from_secs(wait)))
-        });
+        // What would leave sooner has just had its date moved on, to the full time from now.
+        let dates = view.earlier_records().filter_map(|record| record.expires_at);
+        let left = dates.filter_map(|at| u64::try_from(at - horizon.soon).ok()).min();
+        let expires = left.map(|secs| now.plus(Duration::from_secs(secs)));
         let waits = (!view.unanswered.is_empty()).then(|| now.plus(self.due_after() / 2));
         Ok((summaries, [grows_stale, expires, waits].into_iter().flatten().min()))
     }

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
-use annals_shared::history::turn::Lease;
+use annals_shared::history::turn::{Ending, Lease};
 use annals_shared::memory::sessions::{Remembering, recalled};
 use annals_shared::record::Record;
-use annals_shared::sort_key::SortKey;
 
 use crate::turn::Agent;
 
@@ -14,9 +13,9 @@ use crate::turn::Agent;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 impl Agent {
-    /// Captures what is worth keeping of Sessions that have ended; answers up to where it has looked, if it has got
-    /// further. A failure is logged: the answer does not wait for it, and upkeep tries again.
-    pub(crate) async fn remember(&self, lease: &Lease, records: &[Record]) -> Option<SortKey> {
+    /// Captures what is worth keeping of Sessions that have ended; answers with what there is to note of it in the head. A
+    /// failure is logged: the answer does not wait for it, and upkeep tries again.
+    pub(crate) async fn remember(&self, lease: &Lease, records: &[Record]) -> Ending {
         let remembering = Remembering {
             history: self.history.clone(),
             model: self.model.clone(),
@@ -28,14 +27,16 @@ impl Agent {
             looked = remembering.capture_ended(&lease.chat, records, captured_to, self.clock.now()) => looked,
             () = self.clock.sleep(DEADLINE) => {
                 tracing::warn!(chat = %lease.chat.session_id(), "an ended session is not captured in time");
-                return None;
+                return uncaptured(records);
             }
         };
         match looked {
-            Ok(looked) => looked.map(|looked| looked.captured_to),
+            Ok(looked) => {
+                Ending { captured_to: looked.map(|looked| looked.captured_to), ..Ending::default() }
+            }
             Err(error) => {
                 tracing::warn!(chat = %lease.chat.session_id(), %error, "an ended session is not captured yet");
-                None
+                uncaptured(records)
             }
         }
     }
@@ -50,4 +51,9 @@ impl Agent {
             }
         }
     }
+}
+
+/// Where upkeep finds what was not captured of `records`, once the context starts behind it.
+fn uncaptured(records: &[Record]) -> Ending {
+    Ending { uncaptured_from: records.first().map(|record| record.key.base()), ..Ending::default() }
 }

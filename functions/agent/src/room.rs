@@ -13,14 +13,14 @@ use serde_json::json;
 
 use crate::turn::{Agent, TurnError};
 
-/// How many summaries one run makes at most. Where a history is so far over that these do not bring it under, the turn
+/// How many summaries one turn makes at most. Where a history is so far over that these do not bring it under, the turn
 /// goes on with what fits, and the next one goes on compacting.
 const MAX_PASSES: usize = 4;
 /// How long those before a turn may take in all. With what a capture and the answer may take, a run still ends well
 /// within the function's five minutes.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// What a run has spent on making room.
+/// What a turn has spent on making room.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     made: usize,

@@ -178,7 +178,7 @@ impl Agent {
             None => self.answer(&mut work, delivery).await?,
         };
         let reached = self.deliver(&work, &reply, delivery).await?;
-        let ending = Ending { context_from: work.reaches_back_to, captured_to: work.captured_to, reached };
+        let ending = Ending { context_from: work.reaches_back_to, reached, ..work.remembered };
         self.history.finish(lease, &ending).await??;
         Ok(done)
     }
@@ -190,7 +190,7 @@ impl Agent {
         let from = [from, first_covered].into_iter().flatten().min().cloned();
         let mut surroundings = self.surroundings.as_ref().filter(|_| committed.is_none());
         let mut passes = Passes::default();
-        let mut captured_to = None;
+        let mut remembered = None;
         let mut memory = None;
         loop {
             let policy = self.policy(0);
@@ -201,19 +201,15 @@ impl Agent {
                 continue;
             }
             let Seen { records, context } = seen;
-            if captured_to.is_none() {
-                captured_to = Some(self.remember(&lease, &records).await);
+            if remembered.is_none() {
+                remembered = Some(self.remember(&lease, &records).await);
             }
             if committed.is_none() && context.unanswered.is_empty() && context.to_compact.is_empty() {
                 // A message that waits for nothing may have come with a time before what the next run would read.
                 let known = lease.head.context_from.as_ref();
                 let reaches = context.reaches_back_to.filter(|from| known.is_some_and(|known| from < known));
-                let captured_to = captured_to.flatten();
-                return Ok(Found::Nothing(Ending {
-                    context_from: reaches,
-                    captured_to,
-                    ..Ending::default()
-                }));
+                let remembered = remembered.unwrap_or_default();
+                return Ok(Found::Nothing(Ending { context_from: reaches, ..remembered }));
             }
             if committed.is_none()
                 && let Some(pause) = self.album_pause(&records, &context.unanswered)
@@ -250,7 +246,7 @@ impl Agent {
                 leaves_more,
                 reaches_back_to,
                 from,
-                captured_to: captured_to.flatten(),
+                remembered: remembered.unwrap_or_default(),
                 memory: memory.flatten(),
             })));
         }

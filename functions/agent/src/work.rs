@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use annals_shared::context::{Context, Policy, context};
 use annals_shared::history::HistoryError;
-use annals_shared::history::turn::{Lease, OpenTurn};
+use annals_shared::history::turn::{Ending, Lease, OpenTurn};
 use annals_shared::message::Role;
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
@@ -26,8 +26,8 @@ pub(crate) struct Work {
     pub(crate) reaches_back_to: Option<SortKey>,
     /// The earliest message that the run was told of: from where its records are read, where that is earlier.
     pub(crate) from: Option<SortKey>,
-    /// See [`annals_shared::history::turn::Head::captured_to`], where this run got further.
-    pub(crate) captured_to: Option<SortKey>,
+    /// What there is to note of Sessions that have ended.
+    pub(crate) remembered: Ending,
     /// What memory says, as a section for the system part.
     pub(crate) memory: Option<String>,
 }

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! [`bot`]: who the bot is and by which settings it reads. In, in the order a webhook passes them:
+//! [`bot`]: who the bot is. In, in the order a webhook passes them:
 //!
 //! - [`verify`]: the signature, the decryption, the token; a challenge or an event
 //! - [`parse`]: an event to messages, commands, recalls, memberships

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! [`bot`]: who the bot is and by which settings it reads. In, in the order a webhook passes them:
+//! [`bot`]: who the bot is. In, in the order a webhook passes them:
 //!
 //! - [`verify`]: the secret header
 //! - [`parse`]: an update to messages, commands, migrations

@@ -166,8 +166,8 @@ fn position_that_fits(view: &View<'_>, at: usize, rules: &Rules, budget: u32) ->
 
 /// How many messages a cut must count at least; `None` where there are not so many.
 ///
-/// One behind all that is summed up, though some came late and stand before that: one place takes one summary, and the
-/// newest is known by its place. And something that somebody said, since a summary speaks for interactions.
+/// One behind all that is summed up, though some came late and stand before that: one place takes one summary, and one of
+/// late messages alone would stand before the summary that it folds. And something that somebody said, since a summary speaks for interactions.
 fn least(view: &View<'_>) -> Option<usize> {
     let is_before = |message: &Message<'_>| Some(message.key()) <= view.summed_up_to.as_ref();
     let behind = view.earlier.partition_point(is_before);

@@ -25,7 +25,7 @@ use crate::sort_key::SortKey;
 /// The least and the most tokens of a summary, and its share of what messages may take.
 const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
 const SUMMARY_SHARE: u32 = 8;
-/// How often the source of a summary is halved where the model finds it too long.
+/// How many sources of a summary are tried where the model finds them too long, each half as long as the one before.
 const MAX_HALVINGS: usize = 5;
 
 /// Compacts chats.
@@ -96,7 +96,7 @@ impl Compaction {
                 lease.head.compacting = Some(to);
                 return self.carry_out(&lease, records, &view, &cut, &rules, focus).await.map(Some);
             }
-            // A new Session has begun meanwhile and needs none of it.
+            // A new Session has begun meanwhile, or the message was taken back: nothing ends there any more.
             self.give_up_plan(&lease, records, &policy).await?;
         }
         if let Why::Room { budget } = why {
@@ -125,7 +125,7 @@ impl Compaction {
         if shown.saturating_add(summary) > budget && !view.earlier.is_empty() {
             return Some(Why::Room { budget });
         }
-        let horizon = self.history.retention().horizon(now)?;
+        let horizon = self.history.retention().horizon(now);
         expires(&view, horizon.soon).then_some(Why::Expiring { before: horizon.before_long })
     }
 

@@ -24,7 +24,7 @@ const LAPSES_AFTER: Duration = Duration::from_hours(1);
 /// The messages of one line of a history, sorted out.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// The Session's newest summary, which stands for all that it and those before it count.
+    /// The Session's newest summary, which stands for all that it and those that it folds count.
     pub summary: Option<&'a Record>,
     /// The Session's messages that are answered or ask nothing and that no summary counts, in order.
     pub earlier: Vec<Message<'a>>,

@@ -200,11 +200,11 @@ impl History {
     /// Moves the date on which `record` may leave the table to what it would be if it were appended now: for what the
     /// context still needs and no summary could take in. One write.
     pub async fn prolong(&self, record: &Record) -> Result<(), HistoryError> {
-        let Some(expires_at) = self.retention.expires_at(self.clock.now()) else { return Ok(()) };
+        let expires_at = self.retention.expires_at(self.clock.now());
         let update = Update {
-            expression: "SET expiresAt = :at".into(),
+            expression: if expires_at.is_some() { "SET expiresAt = :at" } else { "REMOVE expiresAt" }.into(),
             condition: Some("attribute_exists(pk)"),
-            values: vec![(":at", number(expires_at))],
+            values: expires_at.map(|at| (":at", number(at))).into_iter().collect(),
         };
         self.table.update(&partition(&record.chat), record.key.as_str(), update).await?;
         Ok(())
@@ -299,7 +299,10 @@ impl History {
             kind: if revision == 0 { draft.kind } else { Kind::Revision },
             tokens: tokens::of_message(&message),
             message,
-            expires_at: self.retention.expires_at(now),
+            expires_at: match draft.kind {
+                Kind::Boundary => self.retention.boundary_expires_at(now),
+                _ => self.retention.expires_at(now),
+            },
             album: draft.album.clone(),
             asks: draft.asks && draft.role == Role::User,
             covers: Vec::new(),

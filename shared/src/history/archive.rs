@@ -77,46 +77,53 @@ pub struct Remaining {
 impl History {
     /// Archives those of `records`, all of the lease's chat, that are not archived. Safe to repeat after any failure.
     ///
-    /// They are read again, since a record does not say where its large body lies. Where `ARCHIVE_ON_COMPACT=false`
-    /// this does nothing.
+    /// They are read again, since a record does not say where its large body lies. Where `ARCHIVE_ON_COMPACT=false`,
+    /// only those that leave the table all the same: they were appended while it was `true`.
     pub async fn archive(
         &self,
         lease: &Lease,
         records: &[Record],
     ) -> Result<Result<Archived, Superseded>, HistoryError> {
         let keys: HashSet<&SortKey> = records.iter().map(|record| &record.key).collect();
-        let (Some(from), Some(to)) = (keys.iter().min(), keys.iter().max()) else {
-            return Ok(Ok(Archived { finished: true, ..Archived::default() }));
-        };
-        let run = Run { from: from.to_string(), to: to.to_string(), max_segments: usize::MAX };
+        let nothing = Archived { finished: true, ..Archived::default() };
+        let (Some(from), Some(to)) = (keys.iter().min(), keys.iter().max()) else { return Ok(Ok(nothing)) };
+        if !records.iter().any(|record| self.leaves(record)) {
+            return Ok(Ok(nothing));
+        }
+        let (from, to) = (from.to_string(), to.to_string());
+        let run = Run { from, to, max_segments: usize::MAX, is_whole: false };
         self.run(lease, run, |record| keys.contains(&record.key)).await
     }
 
     /// Archives what `which` names of the lease's chat and is not archived, in key order, reading page by page, never
-    /// the whole chat at once. Safe to repeat after any failure. Where `ARCHIVE_ON_COMPACT=false` this does nothing.
+    /// the whole chat at once. Safe to repeat after any failure. Where `ARCHIVE_ON_COMPACT=false`, only what leaves the
+    /// table all the same; the chat's head says up to where there is none of that any more.
     pub async fn archive_all(
         &self,
         lease: &Lease,
         which: &ToArchive,
     ) -> Result<Result<Archived, Superseded>, HistoryError> {
         let to = which.up_to.as_ref().map_or(LAST_KEY, SortKey::as_str);
-        let run = Run { from: FIRST_KEY.into(), to: to.into(), max_segments: which.max_segments };
+        let is_whole =
+            which.up_to.is_none() && which.sent_before.is_none_or(|before| before <= self.clock.now());
+        let run = Run { from: FIRST_KEY.into(), to: to.into(), max_segments: which.max_segments, is_whole };
         self.run(lease, run, |record| which.sent_before.is_none_or(|before| record.sent_at < before)).await
     }
 
     async fn run(
         &self,
         lease: &Lease,
-        Run { mut from, to, max_segments }: Run,
+        Run { mut from, to, max_segments, is_whole }: Run,
         is_wanted: impl Fn(&Record) -> bool,
     ) -> Result<Result<Archived, Superseded>, HistoryError> {
         let mut archived = Archived { finished: true, ..Archived::default() };
-        if !self.retention.archive {
-            return Ok(Ok(archived));
-        }
         let chat = &lease.chat;
         // As it is now: this lease may have archived before.
         let head = self.head(chat).await?;
+        let mut kept_to = head.kept_to.filter(|_| is_whole && !self.retention.archive);
+        if let Some(kept_to) = &kept_to {
+            from = directly_behind(kept_to);
+        }
         let mut longest = head.longest_segment;
         let mut is_committed = head.archiving.is_some();
         if let Some(stretch) = head.archiving
@@ -132,7 +139,7 @@ impl History {
             let known = self.archived_among(chat, longest, &page).await?;
             for stored in &page {
                 let record = stored.record();
-                if known.contains(&record.key) || met.contains(&record.key) {
+                if known.contains(&record.key) || met.contains(&record.key) || !self.leaves(record) {
                     continue;
                 }
                 if !is_wanted(record) {
@@ -157,6 +164,7 @@ impl History {
                 }
                 batch.push(record, line);
             }
+            kept_to = page.last().map(|stored| stored.record().key.clone()).or(kept_to);
             let Some(last) = page.last().filter(|_| more) else { break };
             from = directly_behind(&last.record().key);
         }
@@ -171,10 +179,22 @@ impl History {
             archived.finished = false;
             archived.remains(remaining);
         }
-        if is_committed && let Err(superseded) = self.finish_archiving(lease).await? {
+        let leaves_none =
+            is_whole && !self.retention.archive && archived.finished && archived.remaining.is_none();
+        // A process with other settings may be about, for as long as it takes to deploy.
+        let long_ago = SortKey::start_of(self.clock.now().minus(self.retention.due_after()));
+        let kept_to = kept_to.filter(|_| leaves_none).map(|to| to.min(long_ago));
+        if (is_committed || kept_to.is_some())
+            && let Err(superseded) = self.finish_archiving(lease, kept_to.as_ref()).await?
+        {
             return Ok(Err(superseded));
         }
         Ok(Ok(archived))
+    }
+
+    /// Whether TTL will take `record` from the table. Under `ARCHIVE_ON_COMPACT=true` all that there is is archived.
+    fn leaves(&self, record: &Record) -> bool {
+        self.retention.archive || record.expires_at.is_some()
     }
 
     /// Stores a segment of `batch`, with its stretch committed to.
@@ -334,6 +354,8 @@ struct Run {
     from: String,
     to: String,
     max_segments: usize,
+    /// Whether it goes over all of the chat.
+    is_whole: bool,
 }
 
 impl Archived {

@@ -1,8 +1,8 @@
 //! Which chats the compactor is to visit, and when: a sparse index over the table.
 //!
 //! ```json
-//! {"pk": "telegram:chat:42", "sk": "1763765920000#00000000000000000007", "dueShard": "7", "dueAt": 1763895520, …}
-//! {"pk": "telegram:chat:42", "sk": "!head", "dueShard": "7", "dueAt": 1763981920, "dueSince": 1763895520, …}
+//! {"pk": "telegram:chat:42", "sk": "1763765920000#00000000000000000007", "dueShard": "4", "dueAt": 1763895520, …}
+//! {"pk": "telegram:chat:42", "sk": "!head", "dueShard": "4", "dueAt": 1763981920, "dueSince": 1763895520, …}
 //! ```
 //!
 //! The index `due` has the items that carry `dueShard` (its partition, one of [`SHARDS`], by a digest of the ChatKey)

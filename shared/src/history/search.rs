@@ -15,6 +15,9 @@ use crate::sort_key::{MessageId, SortKey, Timestamp};
 /// How many characters of a message a hit shows.
 const EXCERPT_CHARS: usize = 400;
 
+/// How many messages are looked up in the table for one hit at most: those that were edited since do not count.
+const LOOKS_PER_HIT: usize = 4;
+
 /// What to look for, and how far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search<'a> {
@@ -91,7 +94,7 @@ impl History {
         let texts: Vec<&str> = said.iter().map(|(_, text)| text.as_str()).collect();
         let mut found =
             Found { hits: Vec::new(), segments: segments.len(), is_cut_off: segments.len() < total };
-        for scored in rank(search.query, &texts, texts.len()) {
+        for scored in rank(search.query, &texts, search.max_hits * LOOKS_PER_HIT) {
             if found.hits.len() >= search.max_hits {
                 break;
             }

@@ -47,6 +47,8 @@ pub struct Head {
     pub compacting: Option<SortKey>,
     /// Up to which message ended Sessions have been looked at for what is worth remembering.
     pub captured_to: Option<SortKey>,
+    /// From where on to read for the Sessions that a capture has failed for.
+    pub uncaptured_from: Option<SortKey>,
     /// The turn that a run has committed to and not finished.
     pub turn: Option<OpenTurn>,
     /// Since when the platform takes no message for this chat, and why.
@@ -57,6 +59,8 @@ pub struct Head {
     pub moved_to: Option<ChatKey>,
     /// The segment that a run has set out to store.
     pub archiving: Option<Stretch>,
+    /// Where `ARCHIVE_ON_COMPACT=false`: up to where no record leaves the table that no segment holds.
+    pub kept_to: Option<SortKey>,
     /// Set where the chat may have segments: the longest time between the ends of one, by which readers know how far
     /// behind a record its segment's pointer can stand.
     pub longest_segment: Option<Duration>,
@@ -106,6 +110,8 @@ pub struct Ending {
     pub context_from: Option<SortKey>,
     /// See [`Head::captured_to`], if the run got further.
     pub captured_to: Option<SortKey>,
+    /// See [`Head::uncaptured_from`], if a capture failed.
+    pub uncaptured_from: Option<SortKey>,
     /// Whether the platform takes messages for this chat.
     pub reached: Reached,
 }
@@ -209,6 +215,10 @@ impl History {
             sets.push("capturedTo = :captured");
             values.push((":captured", string(captured_to.as_str())));
         }
+        if let Some(from) = &ending.uncaptured_from {
+            sets.push("uncapturedFrom = if_not_exists(uncapturedFrom, :uncaptured)");
+            values.push((":uncaptured", string(from.as_str())));
+        }
         match &ending.reached {
             Reached::Unknown => {}
             Reached::Yes => removes.push("blocked"),
@@ -244,17 +254,25 @@ impl History {
         self.update_head(lease, &format!("{set}REMOVE compacting"), values).await
     }
 
-    /// Ends a visit: frees the chat, and keeps what it found out; a turn that a run has committed to stays. One write.
+    /// Ends a visit that has captured all that there was to capture, up to `captured_to` where it got further: frees the
+    /// chat; a turn that a run has committed to stays. `context_from` is where the context starts now. One write.
     pub async fn finish_upkeep(
         &self,
         lease: &Lease,
-        ending: &Ending,
+        captured_to: Option<&SortKey>,
+        context_from: Option<&SortKey>,
     ) -> Result<Result<(), Superseded>, HistoryError> {
-        let (set, values) = match &ending.captured_to {
-            Some(to) => ("SET capturedTo = :captured ", vec![(":captured", string(to.as_str()))]),
-            None => ("", Vec::new()),
-        };
-        self.update_head(lease, &format!("{set}REMOVE leaseUntil"), values).await
+        let (mut sets, mut values) = (Vec::new(), Vec::new());
+        if let Some(to) = captured_to {
+            sets.push("capturedTo = :captured");
+            values.push((":captured", string(to.as_str())));
+        }
+        if let Some(from) = context_from {
+            sets.push("contextFrom = :from");
+            values.push((":from", string(from.as_str())));
+        }
+        let set = if sets.is_empty() { String::new() } else { format!("SET {} ", sets.join(", ")) };
+        self.update_head(lease, &format!("{set}REMOVE leaseUntil, uncapturedFrom"), values).await
     }
 
     /// Ends a run that did nothing, or whose turn the next run shall go on with. One write.
@@ -349,12 +367,17 @@ impl History {
         self.update_head(lease, "SET archiving = :stretch, longestSegment = :longest", values).await
     }
 
-    /// Notes that the segment that was committed to is stored. One write.
+    /// Notes that the segment that was committed to is stored, and [`Head::kept_to`] where that is known. One write.
     pub(super) async fn finish_archiving(
         &self,
         lease: &Lease,
+        kept_to: Option<&SortKey>,
     ) -> Result<Result<(), Superseded>, HistoryError> {
-        self.update_head(lease, "REMOVE archiving", Vec::new()).await
+        let (set, values) = match kept_to {
+            Some(to) => ("SET keptTo = :kept ", vec![(":kept", string(to.as_str()))]),
+            None => ("", Vec::new()),
+        };
+        self.update_head(lease, &format!("{set}REMOVE archiving"), values).await
     }
 
     async fn update_head(
@@ -380,6 +403,8 @@ fn head_of(item: &Item) -> Head {
         context_from: text(item, "contextFrom").and_then(|key| key.parse().ok()),
         compacting: text(item, "compacting").and_then(|key| key.parse().ok()),
         captured_to: text(item, "capturedTo").and_then(|key| key.parse().ok()),
+        uncaptured_from: text(item, "uncapturedFrom").and_then(|key| key.parse().ok()),
+        kept_to: text(item, "keptTo").and_then(|key| key.parse().ok()),
         turn: json(item, "turn"),
         blocked: json(item, "blocked"),
         continues: json(item, "continues"),

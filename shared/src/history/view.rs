@@ -18,7 +18,8 @@ pub struct Seen {
 }
 
 impl History {
-    /// The context of `chat` now. `head` says from where on to read; `also` (a message that asks) may be earlier.
+    /// The context of `chat` now. `head` says from where on to read; `also` (the message that the queue named) may be
+    /// earlier.
     ///
     /// One query, as long as the context reaches into no earlier name of the chat. Where a record has arrived late,
     /// between where the Session can reach back to and its first message, the Session reaches further back than

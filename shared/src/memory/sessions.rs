@@ -1,6 +1,6 @@
 //! Sessions and memory: what of a Session that has ended is worth keeping, and what a Session that goes on is told.
 //!
-//! A capture looks at each ended Session once, in order: `capturedTo` in the chat's head says how far. It is done by the
+//! A capture looks at the last ended Sessions, at most three, once and in order: `capturedTo` in the chat's head says how far. It is done by the
 //! run that meets the next message or `/new`, and by upkeep where nobody writes any more; where it fails nothing has
 //! changed, and either tries again for as long as the records are there.
 
@@ -153,7 +153,8 @@ impl Remembering {
 }
 
 /// What memory tells the Session of `records` now, as a section for the system part: what is known of the one person who
-/// speaks in it, or of the group, that fits what waits best. Two reads at most.
+/// speaks in it, or of the group, that fits what waits best. One query; for a
+/// group, one read more for each name that its chat has had.
 pub async fn recalled(
     history: &History,
     chat: &ChatKey,
