@@ -259,7 +259,7 @@ impl Chat {
         }
     }
 
-    /// `/compact`: one summary, the reading of what it sums up included, the claim and the end not.
+    /// `/compact`: the summaries that it takes, the reading of what they sum up included, the claim and the end not.
     async fn compact(&mut self) -> Consumed {
         let Claim::Claimed(mut lease) = self.history.claim(&chat(), Duration::from_mins(5)).await.unwrap()
         else {

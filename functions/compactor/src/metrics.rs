@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 use crate::Report;
 
 /// The metrics of `report`, of a run that ended at `now` on `table`. `grace` is `ARCHIVE_GRACE`: `GraceUsed` is how
-/// much of it, in percent, the chat that has waited longest has used up; at 100, records begin to expire unarchived.
+/// much of it, in percent, the chat that has waited longest has used up; some time beyond 100, records begin to expire
+/// unarchived.
 pub fn embedded(report: &Report, table: &str, grace: Duration, now: Timestamp) -> Value {
     let overdue = report.oldest_overdue.as_secs_f64();
     // No grace at all is used up by the first second; where nothing waits, nothing is.
