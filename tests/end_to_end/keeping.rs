@@ -41,7 +41,7 @@ async fn a_chat_is_summed_up_and_stays_in_the_table_whole() {
     // Two months with visits and sweeps.
     for _ in 0..60 {
         app.clock().advance(Duration::from_hours(24));
-        app.as_time_passes(app.idle()).await;
+        app.idle_as_time_passes().await;
     }
     assert_eq!(app.records(CHAT).await, records);
     assert_eq!(app.history(CHAT).await, before);
