@@ -14,30 +14,30 @@ use crate::updates::{group, private};
 
 const CHAT: &str = "telegram:chat:42";
 const GROUP: &str = "telegram:chat:-7";
-const PROMPT: &str = "You are the aid of Ada. Be kind.";
 
 /// A text of so many words, each of which is a token by our count and by the emulator's.
 fn words(count: usize) -> String {
     "tea for two and the dog ".split_inclusive(' ').cycle().take(count).collect::<String>().trim().to_owned()
 }
 
-/// 800 tokens for a request, and four messages that stay.
+/// 800 tokens for a request, of which the instructions take 100, and four messages that stay.
 fn thousand() -> Builder {
     let app = TestApp::builder().set("CONTEXT_WINDOW", "1000").set("KEEP_RECENT", "4");
-    app.set("SYSTEM_PROMPT", PROMPT).telegram().model()
+    app.set("SYSTEM_PROMPT", &words(100)).telegram().model()
 }
 const BUDGET: u32 = 800;
 
-/// The estimate of a request for an answer, by its texts. The heading that a summary gets there is no part of any message,
-/// and of the system part its text counts.
+/// The estimate of a request for an answer, by its texts as they are stored: without the heading that a summary gets there,
+/// the name before each message of a group, and the wrapping of the system part.
 fn estimated(request: &Value) -> u32 {
     let system = tokens::of_text(&texts_of(request, "system").concat());
     let messages = ["user", "assistant"].into_iter().flat_map(|role| texts_of(request, role));
     let messages: Vec<UiMessage> = messages
         .map(|text| {
-            text.strip_prefix(SUMMARY_HEADING).map_or(text.clone(), |text| text.trim_start().to_owned())
+            let said = text.strip_prefix(SUMMARY_HEADING).map(str::trim_start);
+            let said = said.or_else(|| text.strip_prefix("Ada: ")).unwrap_or(&text);
+            UiMessage::text("", Role::User, said)
         })
-        .map(|text| UiMessage::text("", Role::User, text))
         .collect();
     system + tokens::of_request(None, &messages)
 }
@@ -163,7 +163,7 @@ async fn what_takes_several_summaries_gets_them_before_the_answer() {
     assert_eq!((summaries(&history), app.model().count()), (notes, 1));
     let reply = history.last().unwrap();
     assert!(reply["metadata"].get("context").is_none(), "{reply}");
-    assert!(estimated(&request) <= BUDGET);
+    assert!(estimated(&request) <= BUDGET, "{} tokens: {request}", estimated(&request));
     // What is not in a request for a summary is in the one for the answer, each message in one.
     let shown = texts_of(&request, "user").concat().matches(" message ").count();
     assert_eq!(shown + ids_counted(&app), 30, "{request}");
@@ -181,7 +181,7 @@ async fn what_takes_more_summaries_than_a_turn_makes_is_caught_up_with_by_the_ne
     let left_out = history.last().unwrap()["metadata"]["context"]["leftOut"].as_u64().unwrap();
     let shown = texts_of(&request, "user").concat().matches(" message ").count();
     assert_eq!(shown + ids_counted(&app) + usize::try_from(left_out).unwrap(), 70, "each message in one");
-    assert!(estimated(&request) <= BUDGET);
+    assert!(estimated(&request) <= BUDGET, "{} tokens: {request}", estimated(&request));
 
     let mut turns = 0;
     loop {
