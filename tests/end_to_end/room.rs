@@ -252,8 +252,8 @@ async fn a_summary_takes_no_more_than_its_share() {
         !made.is_empty() && made.iter().all(|tokens| *tokens <= most && *tokens > most * 9 / 10),
         "{made:?}"
     );
-    let noted = texts_of(&app.model().requests_for_notes()[0], "system").concat();
-    assert!(noted.ends_with("Use at most 75 words."), "{noted}");
+    let asked = texts_of(&app.model().requests_for_notes()[0], "system").concat();
+    assert!(asked.ends_with("Use at most 75 words."), "{asked}");
     app.finish().await;
 }
 
