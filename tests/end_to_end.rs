@@ -12,6 +12,8 @@ mod albums;
 mod app;
 #[path = "end_to_end/archive.rs"]
 mod archive;
+#[path = "end_to_end/archive_first.rs"]
+mod archive_first;
 #[path = "end_to_end/archived_reads.rs"]
 mod archived_reads;
 #[path = "end_to_end/backlog.rs"]
@@ -20,10 +22,14 @@ mod backlog;
 mod bench;
 #[path = "end_to_end/blocked.rs"]
 mod blocked;
+#[path = "end_to_end/bounds.rs"]
+mod bounds;
 #[path = "end_to_end/budgets.rs"]
 mod budgets;
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[path = "end_to_end/compact_command.rs"]
+mod compact_command;
 #[path = "end_to_end/compaction.rs"]
 mod compaction;
 #[path = "end_to_end/constant_cost.rs"]
@@ -70,6 +76,8 @@ mod migrations;
 mod random_histories;
 #[path = "end_to_end/remembering.rs"]
 mod remembering;
+#[path = "end_to_end/room.rs"]
+mod room;
 #[path = "end_to_end/runs.rs"]
 mod runs;
 #[path = "end_to_end/sixty_days.rs"]
@@ -79,6 +87,8 @@ mod stopped;
 mod support;
 #[path = "end_to_end/template.rs"]
 mod template;
+#[path = "end_to_end/tool_rounds.rs"]
+mod tool_rounds;
 #[path = "end_to_end/topics.rs"]
 mod topics;
 #[path = "end_to_end/turns.rs"]

@@ -3,5 +3,6 @@
 pub(crate) mod faults;
 pub(crate) mod lark_api;
 pub(crate) mod model_api;
+pub(crate) mod solo;
 pub(crate) mod telegram_api;
 pub(crate) mod world;

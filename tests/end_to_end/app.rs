@@ -1,5 +1,6 @@
 //! [`TestApp`]: the whole program, on a data directory, a runtime and stand-ins of its own.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -392,6 +393,16 @@ pub(crate) async fn wait_until(what: &str, condition: impl AsyncFn() -> bool) {
         tokio::time::sleep(POLL_PAUSE).await;
     }
     panic!("in vain waited until {what}");
+}
+
+/// Lets the program do what it would do by now: long enough that what it does too early is seen.
+pub(crate) async fn a_while() {
+    let polls = Cell::new(0);
+    wait_until("a while is over", async || {
+        polls.set(polls.get() + 1);
+        polls.get() > 20
+    })
+    .await;
 }
 
 /// `/v1/chats/<chat, percent-encoded>/<what>`

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
-use crate::support::model_api::texts_of;
+use crate::support::model_api::{is_for_summary, texts_of};
 use crate::updates::{START, group, private};
 
 const CHAT: &str = "http:chat:app:c";
@@ -93,10 +93,6 @@ async fn ada_says(app: &TestApp, id: i64) {
     app.idle().await;
 }
 
-fn is_summary_request(body: &Value) -> bool {
-    texts_of(body, "system").iter().any(|system| system.starts_with("You keep the memory of a chat"))
-}
-
 fn summaries(history: &[Value]) -> Vec<&Value> {
     history.iter().filter(|message| message["metadata"]["kind"] == "summary").collect()
 }
@@ -104,7 +100,7 @@ fn summaries(history: &[Value]) -> Vec<&Value> {
 #[tokio::test]
 async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
     let app = small().set("SYSTEM_PROMPT", "Be brief.").telegram().model().start().await;
-    app.model().answer_by(|body| is_summary_request(body).then(|| "Facts: the code is 4711.".into()));
+    app.model().answer_by(|body| is_for_summary(body).then(|| "Facts: the code is 4711.".into()));
     for id in 1..12 {
         ada_says(&app, id).await;
     }
@@ -162,7 +158,7 @@ async fn where_no_summary_comes_about_the_turn_runs_and_nothing_has_changed() {
     ];
     for (first, text) in refused {
         let refused = text.chars().take(20).collect::<String>();
-        app.model().answer_by(move |body| is_summary_request(body).then(|| text.clone()));
+        app.model().answer_by(move |body| is_for_summary(body).then(|| text.clone()));
         for id in first..first + 7 {
             ada_says(&app, id).await;
         }
@@ -174,7 +170,7 @@ async fn where_no_summary_comes_about_the_turn_runs_and_nothing_has_changed() {
         assert!(left_out.is_some_and(|left_out| left_out > 0), "it is on record: {reply}");
     }
     // The next turn tries again.
-    app.model().answer_by(|body| is_summary_request(body).then(|| "Facts: beans.".into()));
+    app.model().answer_by(|body| is_for_summary(body).then(|| "Facts: beans.".into()));
     let left_out = |history: &[Value]| history.last().unwrap()["metadata"]["context"]["leftOut"].as_u64();
     for id in 1_000..1_020 {
         ada_says(&app, id).await;

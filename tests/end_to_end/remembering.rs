@@ -9,7 +9,7 @@ use crate::support::model_api::texts_of;
 use crate::updates::{group, private};
 
 /// Answers requests for what is worth keeping with what was said of tea in the conversation.
-fn notes_of_tea(body: &Value) -> Option<String> {
+pub(crate) fn notes_of_tea(body: &Value) -> Option<String> {
     let is_capture =
         texts_of(body, "system").iter().any(|s| s.starts_with("You keep the memory of an assistant"));
     let said = texts_of(body, "user").concat();

@@ -17,6 +17,8 @@ async fn chats_are_visited_when_they_are_due_and_records_expire_behind_that() {
     let app = TestApp::start().await;
     app.receive(private(42, 1, "hello")).await;
     app.idle().await;
+    let told = app.history(CHAT).await;
+    assert_eq!(told.len(), 2);
     let arrived = app.clock().now();
     let stores = Stores::open(app.data_dir()).await.unwrap();
     let is_stored = async || {
@@ -42,6 +44,7 @@ async fn chats_are_visited_when_they_are_due_and_records_expire_behind_that() {
     })
     .await;
     assert!(is_stored().await);
+    assert_eq!(app.history(CHAT).await, told, "archived, and still in the table");
 
     let expiry = arrived.plus(Duration::from_hours(48 + 168));
     while app.clock().now() < expiry.minus(Duration::from_hours(3)) {
@@ -54,5 +57,6 @@ async fn chats_are_visited_when_they_are_due_and_records_expire_behind_that() {
     })
     .await;
     assert!(app.clock().now() > expiry, "{} is before {expiry}", app.clock().now());
+    assert_eq!(app.history(CHAT).await, told, "from the archive alone");
     app.finish().await;
 }

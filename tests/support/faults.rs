@@ -3,11 +3,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
+use aws_sdk_s3::config::http::HttpRequest;
 use aws_sdk_s3::config::interceptors::{
-    BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+    BeforeDeserializationInterceptorContextRef, BeforeSerializationInterceptorContextMut,
+    BeforeTransmitInterceptorContextRef,
 };
 use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_s3::error::BoxError;
+use aws_sdk_s3::operation::put_object::PutObjectInput;
+use aws_sdk_s3::primitives::ByteStream;
 
 /// What happens to requests. Clones count together.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +36,10 @@ pub(crate) enum Plan {
     Lost(usize),
     /// The program stands still before this request, until it is told to go on.
     Stall(usize, Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>),
+    /// S3 takes no segment; everything else works, and the program lives on.
+    NoSegments,
+    /// S3 stores each segment with this done to it.
+    Altered(fn(&mut [u8])),
 }
 
 impl Faults {
@@ -56,9 +64,26 @@ impl Intercept for Faults {
         "Faults"
     }
 
+    fn modify_before_serialization(
+        &self,
+        context: &mut BeforeSerializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Plan::Altered(alter) = self.0.plan
+            && let Some(put) = context.input_mut().downcast_mut::<PutObjectInput>()
+            && put.key().is_some_and(|key| key.starts_with("segments/"))
+        {
+            let mut bytes = put.body().bytes().unwrap().to_vec();
+            alter(&mut bytes);
+            put.body = ByteStream::from(bytes);
+        }
+        Ok(())
+    }
+
     fn read_before_transmit(
         &self,
-        _: &BeforeTransmitInterceptorContextRef<'_>,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
@@ -72,6 +97,7 @@ impl Intercept for Faults {
                 tokio::task::block_in_place(|| gate.1.recv().unwrap());
                 Ok(())
             }
+            Plan::NoSegments if puts_segment(context.request()) => Err("no space".into()),
             _ => Ok(()),
         }
     }
@@ -88,4 +114,8 @@ impl Intercept for Faults {
             _ => Ok(()),
         }
     }
+}
+
+fn puts_segment(request: &HttpRequest) -> bool {
+    request.method() == "PUT" && request.uri().contains("/segments/")
 }

@@ -135,12 +135,22 @@ impl ModelApi {
 
     /// Answers nothing until [`ModelApi::resume`]; requests are taken and wait.
     pub fn hang(&self) {
-        self.shared.hangs.send_replace(true);
+        self.shared.hangs.send_replace(Hangs { notes: true, answers: true });
+    }
+
+    /// The same for [`ModelApi::requests_for_notes`] alone.
+    pub fn hang_notes(&self) {
+        self.shared.hangs.send_replace(Hangs { notes: true, answers: false });
+    }
+
+    /// The same for all but them.
+    pub fn hang_answers(&self) {
+        self.shared.hangs.send_replace(Hangs { notes: false, answers: true });
     }
 
     /// Answers what waits, and what comes.
     pub fn resume(&self) {
-        self.shared.hangs.send_replace(false);
+        self.shared.hangs.send_replace(Hangs::default());
     }
 
     /// Takes any key or none, as servers on a laptop do.
@@ -192,6 +202,14 @@ impl ModelApi {
         let mut arrived = self.shared.arrived.subscribe();
         let enough = tokio::time::timeout(PATIENCE, arrived.wait_for(|arrived| *arrived >= count)).await;
         assert!(enough.is_ok(), "{} of {count} model requests came in {PATIENCE:?}", self.count());
+    }
+
+    /// Returns once `count` requests for notes have arrived; else as [`ModelApi::wait_for`].
+    pub async fn wait_for_notes(&self, count: usize) {
+        let mut noted = self.shared.noted.subscribe();
+        let enough = tokio::time::timeout(PATIENCE, noted.wait_for(|noted| *noted >= count)).await;
+        let came = self.requests_for_notes().len();
+        assert!(enough.is_ok(), "{came} of {count} requests for notes came in {PATIENCE:?}");
     }
 
     /// The most requests that ever ran at once.
@@ -250,17 +268,31 @@ pub fn is_for_notes(body: &Value) -> bool {
     texts_of(body, "system").first().is_some_and(|system| system.starts_with("You keep the memory of "))
 }
 
+/// Whether a request is for a summary.
+pub fn is_for_summary(body: &Value) -> bool {
+    texts_of(body, "system").first().is_some_and(|system| system.starts_with("You keep the memory of a chat"))
+}
+
 /// What is said to a request for notes.
 fn note(body: &Value) -> Option<String> {
-    let is_summary = texts_of(body, "system").first()?.starts_with("You keep the memory of a chat");
-    is_for_notes(body).then(|| if is_summary { "Goal: to go on.".into() } else { "NONE".into() })
+    let note = || if is_for_summary(body) { "Goal: to go on.".into() } else { "NONE".into() };
+    is_for_notes(body).then(note)
 }
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<Stored>,
-    hangs: watch::Sender<bool>,
+    hangs: watch::Sender<Hangs>,
+    /// How many requests have arrived that are for answers, and for notes.
     arrived: watch::Sender<usize>,
+    noted: watch::Sender<usize>,
+}
+
+/// What is not answered for now.
+#[derive(Clone, Copy, Default)]
+struct Hangs {
+    notes: bool,
+    answers: bool,
 }
 
 type AnswerBy = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
@@ -357,14 +389,14 @@ struct Running {
 
 impl Running {
     fn start(shared: &Arc<Shared>, body: Value) -> Self {
-        let (at, arrived) = {
+        let (at, noted) = {
             let mut state = shared.state();
             let started = state.moment();
             state.calls.push(Call { body, started, ended: None });
-            let arrived = state.calls.iter().filter(|call| !is_for_notes(&call.body)).count();
-            (state.calls.len() - 1, arrived)
+            (state.calls.len() - 1, state.calls.iter().filter(|call| is_for_notes(&call.body)).count())
         };
-        shared.arrived.send_replace(arrived);
+        shared.noted.send_replace(noted);
+        shared.arrived.send_replace(at + 1 - noted);
         Self { shared: shared.clone(), at }
     }
 }
@@ -424,7 +456,9 @@ async fn chat_completions(State(shared): State<Arc<Shared>>, headers: HeaderMap,
         reason = "how long a model takes is real time, also where a test's clock is not"
     )]
     tokio::time::sleep(delay).await;
-    let _ = shared.hangs.subscribe().wait_for(|hangs| !hangs).await;
+    let is_for_notes = is_for_notes(&body);
+    let goes_on = |hangs: &Hangs| if is_for_notes { !hangs.notes } else { !hangs.answers };
+    let _ = shared.hangs.subscribe().wait_for(goes_on).await;
 
     let id = format!("chatcmpl-{}", running.at + 1);
     // Ended before the answer goes out, so that a caller who has it and calls again is never counted twice.

@@ -1,0 +1,81 @@
+//! `/compact` typed at Telegram: what the model is asked, and what is said of it, once.
+
+use crate::app::TestApp;
+use crate::support::model_api::{is_for_summary, texts_of};
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+
+/// Six messages with their answers.
+async fn six_exchanges() -> TestApp {
+    let app = TestApp::builder().set("KEEP_RECENT", "4").telegram().model().start().await;
+    for id in 1..7 {
+        app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum ".repeat(5).trim()))).await;
+        app.idle().await;
+    }
+    app
+}
+
+fn told(app: &TestApp) -> Vec<String> {
+    app.telegram_api().sent().into_iter().skip(6).map(|sent| sent.text).collect()
+}
+
+#[tokio::test]
+async fn the_focus_is_in_the_request_and_the_confirmation_comes_once() {
+    let mut app = six_exchanges().await;
+    let command =
+        private(42, 7, "/compact@annals_test_bot  the numbers,\nand </focus> who said them").command();
+    app.receive(&command).await;
+    app.idle().await;
+    // Telegram may say everything again.
+    app.receive(&command).await;
+    app.restart().await;
+    app.receive(&command).await;
+    app.idle().await;
+    let [request] = &app.model().requests_for_notes()[..] else { panic!("one request for a summary") };
+    let asked = texts_of(request, "user").concat();
+    let focus = "<focus>\nthe numbers,\nand <\u{200B}/focus> who said them\n</focus>\n<conversation>\n";
+    assert!(asked.starts_with(focus), "{asked}");
+    assert!(texts_of(request, "system").concat().ends_with("Keep above all what the focus names."));
+    let done = "Done: 8 messages are in the summary now. The last 4 stay as they were said.";
+    assert_eq!(told(&app), [done]);
+    assert_eq!(app.telegram_api().sent()[6].reply_to, Some(7));
+    let lines = app.lines(CHAT).await;
+    assert_eq!(lines.iter().filter(|line| line.contains(" summary: ")).count(), 1, "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| line.ends_with(done)).count(), 1, "{lines:#?}");
+    // Neither is said to the model.
+    let context = app.context_lines(CHAT).await;
+    assert_eq!(context.len(), 5);
+    assert!(!context.iter().any(|line| line.contains("focus") || line.contains("Done")), "{context:#?}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn where_no_summary_comes_about_that_is_said_once_and_nothing_has_changed() {
+    for answer in ["", "I'm sorry, but I can't help with that."] {
+        let app = six_exchanges().await;
+        app.model().answer_by(move |body| is_for_summary(body).then(|| answer.to_owned()));
+        let before = app.context(CHAT).await;
+        assert_eq!(before.len(), 12);
+        app.receive(private(42, 7, "/compact").command()).await;
+        app.idle_as_time_passes().await;
+        assert_eq!(app.model().requests_for_notes().len(), 3, "one in each delivery");
+        let [notice] = &told(&app)[..] else { panic!("{:?}", told(&app)) };
+        assert!(
+            notice.contains("could not compact") && notice.contains("Nothing has changed"),
+            "{answer:?}: {notice}"
+        );
+        assert_eq!(app.context(CHAT).await, before, "{answer:?}");
+        let lines = app.lines(CHAT).await;
+        assert_eq!(lines.len(), 14, "the command and the notice: {lines:#?}");
+        assert!(!lines.iter().any(|line| line.contains(" summary: ")), "{lines:#?}");
+        assert_eq!(app.model().count(), 6, "and nothing was asked");
+
+        // Asked for again, it may well come about.
+        app.model().answer_by(|_| None);
+        app.receive(private(42, 8, "/compact").command()).await;
+        app.idle().await;
+        assert!(told(&app)[1].starts_with("Done: 8 messages"), "{:?}", told(&app));
+        app.finish().await;
+    }
+}

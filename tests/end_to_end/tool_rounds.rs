@@ -1,0 +1,124 @@
+//! Calls of tools: how many of them a turn takes, and that they stay with their results.
+
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::support::model_api::texts_of;
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+const TOOL: &str = "chat_history_search";
+
+async fn ada_says(app: &TestApp, id: i64, text: &str) {
+    app.receive(private(42, id, text)).await;
+    app.idle().await;
+}
+
+async fn compact(app: &TestApp, id: i64) {
+    app.receive(private(42, id, "/compact").command()).await;
+    app.idle().await;
+}
+
+/// A chat with something archived, where the gate code was said.
+async fn archived() -> TestApp {
+    let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
+    ada_says(&app, 1, "The gate code is 80-41-XQ, keep it.").await;
+    ada_says(&app, 2, "Thank you.").await;
+    compact(&app, 3).await;
+    assert_eq!(app.context(CHAT).await.len(), 3);
+    app
+}
+
+fn offers_tools(request: &Value) -> bool {
+    request["tools"].is_array()
+}
+
+/// `<state>`, or what else a part is, in order.
+fn states(reply: &Value) -> Vec<&str> {
+    let parts = reply["parts"].as_array().unwrap();
+    parts.iter().map(|part| part["state"].as_str().or(part["type"].as_str()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
+    let app = archived().await;
+    app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
+    ada_says(&app, 4, "What was the gate code?").await;
+    let answered = app.context(CHAT).await;
+    assert_eq!(states(answered.last().unwrap()), ["output-available", "text"]);
+    let seen =
+        |request: &Value| ["user", "assistant", "tool"].map(|role| texts_of(request, role).concat()).concat();
+    ada_says(&app, 5, "Good.").await;
+    assert!(seen(&app.model().requests().pop().unwrap()).contains(TOOL), "so far it is in view");
+
+    let noted = app.model().requests_for_notes().len();
+    compact(&app, 6).await;
+    let [request] = &app.model().requests_for_notes()[noted..] else { panic!("one summary") };
+    let asked = texts_of(request, "user").concat();
+    // Further lines of a message are indented.
+    let messages: Vec<&str> = asked.split("\n[").collect();
+    let quoted: Vec<&&str> = messages.iter().filter(|message| message.contains(TOOL)).collect();
+    let [message] = quoted[..] else { panic!("{asked}") };
+    let call = format!(" assistant] [tool {TOOL} {{\"query\":\"gate code\"}} -> {{\"messages\":[");
+    assert!(message.contains(&call) && message.contains("80-41-XQ"), "{message}");
+    assert!(
+        message.contains("\n    You said: What was the gate code?"),
+        "and what was said of it: {message}"
+    );
+
+    // Neither half is left, not even as a part without text.
+    let context = app.context(CHAT).await;
+    assert_eq!(context.len(), 3);
+    assert!(!json!(context).to_string().contains(TOOL), "{context:#?}");
+    ada_says(&app, 7, "And now?").await;
+    let request = app.model().requests().pop().unwrap();
+    assert!(!seen(&request).contains(TOOL), "{request}");
+    assert!(!request["messages"].to_string().contains("tool_call"), "{request}");
+    // The history has both.
+    let reply = app.history(CHAT).await.into_iter().find(|message| message["id"] == "4/reply").unwrap();
+    assert_eq!(reply["parts"], answered.last().unwrap()["parts"]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_that_calls_for_ever_is_asked_without_tools_behind_three_rounds() {
+    let app = archived().await;
+    for n in 0..10 {
+        app.model().answer_tools(&[(TOOL, json!({"query": format!("gate {n}")}))]);
+    }
+    let before = app.model().count();
+    ada_says(&app, 4, "What was the gate code?").await;
+    let requests = &app.model().requests()[before..];
+    assert_eq!(requests.iter().map(offers_tools).collect::<Vec<_>>(), [true, true, true, false]);
+    let results = requests.iter().map(|request| texts_of(request, "tool").len());
+    assert_eq!(results.collect::<Vec<_>>(), [0, 1, 2, 3], "each round sees those before");
+    let history = app.history(CHAT).await;
+    let reply = history.last().unwrap();
+    let done = "output-available";
+    assert_eq!(states(reply), [done, done, done, "text"]);
+    let queries: Vec<&Value> =
+        reply["parts"].as_array().unwrap().iter().take(3).map(|p| &p["input"]["query"]).collect();
+    assert_eq!(queries, ["gate 0", "gate 1", "gate 2"]);
+    assert_eq!(reply["parts"][3]["text"], "You said: What was the gate code?");
+    assert_eq!(app.telegram_api().sent().last().unwrap().text, "You said: What was the gate code?");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn of_six_calls_at_once_four_are_carried_out_and_two_are_told_so() {
+    let app = archived().await;
+    let calls: Vec<(&str, Value)> = (0..6).map(|_| (TOOL, json!({"query": "gate code"}))).collect();
+    app.model().answer_tools(&calls);
+    let before = app.model().count();
+    ada_says(&app, 4, "What was the gate code?").await;
+    let [_, request] = &app.model().requests()[before..] else { panic!("one round") };
+    let results = texts_of(request, "tool");
+    let found = results.iter().map(|result| result.contains("80-41-XQ"));
+    assert_eq!(found.collect::<Vec<_>>(), [true, true, true, true, false, false], "{results:?}");
+    let refused = r#"{"error":"only 4 calls are carried out at once"}"#;
+    assert_eq!(results[4..], [refused, refused]);
+    let history = app.history(CHAT).await;
+    let (done, failed) = ("output-available", "output-error");
+    assert_eq!(states(history.last().unwrap()), [done, done, done, done, failed, failed, "text"]);
+    app.finish().await;
+}

@@ -1,0 +1,140 @@
+//! One chat and its agent, without the program around it: each run is a test's own, so that it says when it ends, and on a
+//! clock that nothing else works by: [`Solo`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_agent::{Agent, Delivery, TurnError};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::command::Command;
+use annals_shared::config::{AgentConfig, Env};
+use annals_shared::context::{Context, Policy, context};
+use annals_shared::history::History;
+use annals_shared::ingress::Ingress;
+use annals_shared::model::Model;
+use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use annals_shared::record::{Draft, Kind, Record};
+use annals_shared::sort_key::{SortKey, Timestamp};
+use annals_shared::upkeep::Upkeep;
+use futures::future::BoxFuture;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::app::wait_until;
+use crate::support::faults::Faults;
+use crate::support::model_api::{API_KEY, ModelApi};
+use crate::support::world::{START, World, echo_agent, message};
+
+/// A private chat with Ada, who is user 42, and a model of its own.
+pub(crate) struct Solo {
+    pub(crate) world: World,
+    pub(crate) model: ModelApi,
+    pub(crate) chat: ChatKey,
+    settings: Vec<(String, String)>,
+}
+
+/// Turns are run by the test.
+struct NoQueue;
+
+impl TurnQueue for NoQueue {
+    fn enqueue<'a>(&'a self, _: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Solo {
+    pub(crate) async fn new(settings: &[(&str, &str)]) -> Self {
+        let model = ModelApi::start().await;
+        let (base_url, own) =
+            (model.base_url(), |(name, value): &(&str, &str)| ((*name).into(), (*value).into()));
+        let hosted = [("MODEL", "openai:test"), ("MODEL_BASE_URL", &base_url), ("MODEL_API_KEY", API_KEY)];
+        let settings = settings.iter().chain(&hosted).map(own).collect();
+        Self { world: World::new().await, model, chat: ChatKey::telegram(42, None), settings }
+    }
+
+    fn config(&self) -> AgentConfig {
+        let lookup =
+            |name: &str| self.settings.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+        AgentConfig::from_env(Env::new(&lookup), None).unwrap()
+    }
+
+    /// The agent of a process of its own, whose requests to the stores meet `faults`.
+    pub(crate) fn agent(&self, faults: Faults) -> Agent {
+        let (history, config) = (self.world.history_with(faults, true), self.config());
+        let (model, view, system_prompt) =
+            (Model::new(&config.model).unwrap(), config.view, config.system_prompt);
+        Agent { model, view, system_prompt, ..echo_agent(&history) }
+    }
+
+    /// What visits the chat when it is due.
+    pub(crate) fn upkeep(&self) -> Upkeep {
+        let config = self.config();
+        Upkeep::new(self.history(), Model::new(&config.model).unwrap(), &config)
+    }
+
+    fn draft(&self, minute: i64, text: &str, asks: bool) -> Draft {
+        let (id, ms) = (u64::try_from(minute).unwrap() + 1, minute * 60_000);
+        let at = Timestamp::from_millis(START + ms).unwrap();
+        self.world.clock.advance(at.since(self.world.clock.now()));
+        let mut draft = Draft { chat_id: "42".into(), asks, ..message(&self.chat, id, ms, text) };
+        draft.metadata.insert("chatType".into(), json!("private"));
+        draft
+    }
+
+    /// Ada says this so many minutes behind the start; where it `asks`, a run is to answer it.
+    pub(crate) async fn hear(&self, minute: i64, text: &str, asks: bool) -> SortKey {
+        self.world.history().append(&self.draft(minute, text, asks)).await.unwrap().base
+    }
+
+    /// Ada types `/compact`.
+    pub(crate) async fn hear_compact(&self, minute: i64) -> SortKey {
+        let ingress = Ingress::new(self.world.history(), Arc::new(NoQueue), "annals".into());
+        let draft = self.draft(minute, "/compact", true);
+        ingress.command(&Command::Compact, &draft).await.unwrap().appended.base
+    }
+
+    /// A run of `agent` beside the test.
+    pub(crate) fn start(
+        &self,
+        agent: Agent,
+        from: &SortKey,
+        delivery: Delivery,
+    ) -> JoinHandle<Result<(), TurnError>> {
+        let (chat, from) = (self.chat.clone(), from.clone());
+        tokio::spawn(async move { agent.run(&chat, Some(&from), delivery).await })
+    }
+
+    /// A run, from its start to its end.
+    pub(crate) async fn run(&self, from: &SortKey) {
+        self.start(self.agent(Faults::default()), from, Delivery(1)).await.unwrap().unwrap();
+    }
+
+    /// What this run comes to, which it does without more time.
+    pub(crate) async fn ended(&self, run: JoinHandle<Result<(), TurnError>>) -> Result<(), TurnError> {
+        wait_until("the run has ended", async || run.is_finished()).await;
+        run.await.unwrap()
+    }
+
+    pub(crate) fn advance(&self, seconds: u64) {
+        self.world.clock.advance(Duration::from_secs(seconds));
+    }
+
+    pub(crate) fn history(&self) -> History {
+        self.world.history()
+    }
+
+    /// All that is in the table, in order.
+    pub(crate) async fn records(&self) -> Vec<Record> {
+        self.history().range(&self.chat, None).await.unwrap()
+    }
+
+    pub(crate) async fn summaries(&self) -> Vec<Record> {
+        self.records().await.into_iter().filter(|record| record.kind == Kind::Summary).collect()
+    }
+
+    /// What a model of any window would see now.
+    pub(crate) async fn whole_context(&self) -> Context {
+        let policy = Policy { token_budget: u32::MAX, ..self.config().view.policy(0) };
+        context(&self.records().await, self.world.clock.now(), &policy)
+    }
+}
