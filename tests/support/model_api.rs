@@ -106,11 +106,6 @@ impl ModelApi {
         self.shared.state().context_limit = Some(tokens);
     }
 
-    /// Takes requests of any length again.
-    pub fn unlimit_context(&self) {
-        self.shared.state().context_limit = None;
-    }
-
     /// Says from now on that a request took this many times the tokens that [`ModelApi::limit_context`] counts.
     pub fn count_tokens(&self, factor: f64) {
         self.shared.state().usage_factor = factor;
@@ -192,11 +187,6 @@ impl ModelApi {
         let mut arrived = self.shared.arrived.subscribe();
         let enough = tokio::time::timeout(PATIENCE, arrived.wait_for(|arrived| *arrived >= count)).await;
         assert!(enough.is_ok(), "{} of {count} model requests came in {PATIENCE:?}", self.count());
-    }
-
-    /// The most requests that ever ran at once.
-    pub fn max_concurrent(&self) -> usize {
-        self.max_concurrent_by(|_| ()).into_values().max().unwrap_or(0)
     }
 
     /// For each key that `key` gives of a request's body, the most requests with that key that ever ran at once:
