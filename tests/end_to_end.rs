@@ -70,6 +70,8 @@ mod random_histories;
 mod remembering;
 #[path = "end_to_end/runs.rs"]
 mod runs;
+#[path = "end_to_end/scale.rs"]
+mod scale;
 #[path = "end_to_end/silent.rs"]
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]
