@@ -14,6 +14,8 @@ mod app;
 mod archive;
 #[path = "end_to_end/archived_reads.rs"]
 mod archived_reads;
+#[path = "end_to_end/at_once.rs"]
+mod at_once;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
 #[path = "../bench/chat.rs"]
