@@ -70,6 +70,8 @@ mod migrations;
 mod random_histories;
 #[path = "end_to_end/remembering.rs"]
 mod remembering;
+#[path = "end_to_end/reports.rs"]
+mod reports;
 #[path = "end_to_end/runs.rs"]
 mod runs;
 #[path = "end_to_end/scale.rs"]
