@@ -50,6 +50,8 @@ mod http_access;
 mod http_messages;
 #[path = "end_to_end/http_reads.rs"]
 mod http_reads;
+#[path = "end_to_end/kept.rs"]
+mod kept;
 #[path = "end_to_end/large.rs"]
 mod large;
 #[path = "end_to_end/lark.rs"]
