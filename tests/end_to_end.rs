@@ -20,6 +20,8 @@ mod at_once;
 mod backlog;
 #[path = "../bench/chat.rs"]
 mod bench;
+#[path = "end_to_end/binary.rs"]
+mod binary;
 #[path = "end_to_end/blocked.rs"]
 mod blocked;
 #[path = "end_to_end/budgets.rs"]
@@ -32,6 +34,8 @@ mod compaction;
 mod constant_cost;
 #[path = "end_to_end/crash.rs"]
 mod crash;
+#[path = "end_to_end/crash_compacting.rs"]
+mod crash_compacting;
 #[path = "end_to_end/delivery.rs"]
 mod delivery;
 #[path = "end_to_end/due.rs"]
@@ -70,10 +74,14 @@ mod messages;
 mod migrations;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
+#[path = "end_to_end/recalled.rs"]
+mod recalled;
 #[path = "end_to_end/remembering.rs"]
 mod remembering;
 #[path = "end_to_end/reports.rs"]
 mod reports;
+#[path = "end_to_end/reset.rs"]
+mod reset;
 #[path = "end_to_end/runs.rs"]
 mod runs;
 #[path = "end_to_end/scale.rs"]

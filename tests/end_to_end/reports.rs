@@ -22,7 +22,7 @@ async fn a_visit_is_reported_as_it_was() {
         let mut draft =
             Draft { kind, ..message(&chat, id, at * HOUR, &format!("message {id}: lorem ipsum")) };
         draft.chat_id = "42".into();
-        draft.metadata = json!({"chatType": "private"}).as_object().unwrap().clone();
+        draft.metadata.insert("chatType".into(), json!("private"));
         world.clock.advance(draft.ts.since(world.clock.now()));
         history.append(&draft).await.unwrap();
     };

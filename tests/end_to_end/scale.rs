@@ -91,7 +91,7 @@ async fn run_among(others: usize) -> Consumed {
     assert_eq!((left.visited, left.left), (0, 1));
     let index = history.meter().take();
     let shards = u32::from(SHARDS);
-    assert_eq!((index.calls, index.write_units.to_bits()), (shards.into(), 0), "among {others}: {index:?}");
+    assert_eq!((index.calls, index.write_units.to_bits()), (shards, 0), "among {others}: {index:?}");
     assert!(index.read_units <= 0.5 * f64::from(shards), "among {others}: {index:?}");
 
     let report = compactor.run(deadline(&history)).await;

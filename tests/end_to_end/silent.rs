@@ -18,7 +18,10 @@ const DUE_AFTER: Duration = Duration::from_hours(36);
 const GRACE: Duration = Duration::from_hours(168);
 /// When the first message may leave the table.
 const LIFETIME: Duration = Duration::from_hours(48 + 168);
-const SECOND: Duration = Duration::from_secs(1);
+
+fn just_before(elapsed: Duration) -> Duration {
+    elapsed.saturating_sub(Duration::from_secs(1))
+}
 
 /// A group where ten messages were said, the last of them long ago.
 struct Silence {
@@ -38,7 +41,7 @@ impl Silence {
         for number in 1..=10 {
             let ts = i64::try_from(silence.elapsed.as_millis()).unwrap();
             let mut draft = message(&silence.chat, number, ts, "nobody is asked");
-            draft.metadata = json!({"chatType": "group"}).as_object().unwrap().clone();
+            draft.metadata.insert("chatType".into(), json!("group"));
             assert!(!draft.asks);
             silence.history.append(&draft).await.unwrap();
             silence.said.insert(draft.key());
@@ -51,7 +54,7 @@ impl Silence {
     /// Time passes, an hour at a time; whatever has expired is deleted at each step.
     async fn pass_until(&mut self, elapsed: Duration) {
         while self.elapsed < elapsed {
-            let step = (elapsed - self.elapsed).min(Duration::from_hours(1));
+            let step = elapsed.saturating_sub(self.elapsed).min(Duration::from_hours(1));
             self.world.clock.advance(step);
             self.elapsed += step;
             let now = self.world.clock.now().as_millis() / 1000;
@@ -105,9 +108,9 @@ impl Silence {
 #[tokio::test]
 async fn a_silent_chat_loses_nothing_where_the_compactor_comes_within_the_grace() {
     let mut silence = Silence::new().await;
-    silence.pass_until(DUE_AFTER - SECOND).await;
+    silence.pass_until(just_before(DUE_AFTER)).await;
     assert_eq!((silence.entries().await, silence.grace_used().await.to_bits()), (0, 0));
-    silence.pass_until(DUE_AFTER + GRACE - SECOND).await;
+    silence.pass_until(just_before(DUE_AFTER + GRACE)).await;
     assert_eq!(silence.entries().await, 1, "nothing else brings anybody here");
     let used = silence.grace_used().await;
     assert!((99.99..100.0).contains(&used), "{used}");
@@ -125,12 +128,12 @@ async fn a_silent_chat_loses_nothing_where_the_compactor_comes_within_the_grace(
 #[tokio::test]
 async fn beyond_the_grace_a_silent_chat_is_lost_and_the_alarm_has_said_so() {
     let mut silence = Silence::new().await;
-    silence.pass_until(DUE_AFTER + GRACE - SECOND).await;
+    silence.pass_until(just_before(DUE_AFTER + GRACE)).await;
     assert!(silence.grace_used().await < 100.0);
     silence.pass_until(DUE_AFTER + GRACE).await;
     assert!(silence.grace_used().await >= 100.0);
     // A visit would still do, since a chat is due before it is stale.
-    silence.pass_until(LIFETIME - SECOND).await;
+    silence.pass_until(just_before(LIFETIME)).await;
     assert_eq!(silence.kept().await, silence.said);
     assert!(silence.grace_used().await >= 100.0);
     silence.pass_until(LIFETIME).await;
