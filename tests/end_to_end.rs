@@ -16,10 +16,14 @@ mod archive;
 mod archive_first;
 #[path = "end_to_end/archived_reads.rs"]
 mod archived_reads;
+#[path = "end_to_end/at_once.rs"]
+mod at_once;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
 #[path = "../bench/chat.rs"]
 mod bench;
+#[path = "end_to_end/binary.rs"]
+mod binary;
 #[path = "end_to_end/blocked.rs"]
 mod blocked;
 #[path = "end_to_end/bounds.rs"]
@@ -36,6 +40,8 @@ mod compaction;
 mod constant_cost;
 #[path = "end_to_end/crash.rs"]
 mod crash;
+#[path = "end_to_end/crash_compacting.rs"]
+mod crash_compacting;
 #[path = "end_to_end/delivery.rs"]
 mod delivery;
 #[path = "end_to_end/due.rs"]
@@ -56,6 +62,8 @@ mod http_messages;
 mod http_reads;
 #[path = "end_to_end/keeping.rs"]
 mod keeping;
+#[path = "end_to_end/kept.rs"]
+mod kept;
 #[path = "end_to_end/large.rs"]
 mod large;
 #[path = "end_to_end/lark.rs"]
@@ -74,12 +82,22 @@ mod messages;
 mod migrations;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
+#[path = "end_to_end/recalled.rs"]
+mod recalled;
 #[path = "end_to_end/remembering.rs"]
 mod remembering;
+#[path = "end_to_end/reports.rs"]
+mod reports;
+#[path = "end_to_end/reset.rs"]
+mod reset;
 #[path = "end_to_end/room.rs"]
 mod room;
 #[path = "end_to_end/runs.rs"]
 mod runs;
+#[path = "end_to_end/scale.rs"]
+mod scale;
+#[path = "end_to_end/silent.rs"]
+mod silent;
 #[path = "end_to_end/sixty_days.rs"]
 mod sixty_days;
 #[path = "end_to_end/stopped.rs"]

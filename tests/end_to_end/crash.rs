@@ -12,16 +12,16 @@ use crate::support::telegram_api::TelegramApi;
 
 const CHATS: i64 = 10;
 const SECRET: &str = "crash-test-secret";
-const DEADLINE: Duration = Duration::from_mins(1);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The binary, answering at `base`.
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    base: String,
+    pub(crate) base: String,
 }
 
 impl Process {
-    fn start(data_dir: &std::path::Path, settings: &[(&str, String)]) -> Self {
+    pub(crate) fn start(data_dir: &std::path::Path, settings: &[(&str, String)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
             .env_clear()
             .env("ANNALS_DATA_DIR", data_dir)
@@ -39,7 +39,7 @@ impl Process {
     }
 
     /// SIGKILL, as `kill -9`: nothing in the program gets to run.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -60,7 +60,7 @@ fn update(chat: i64, message_id: i64) -> Value {
     }})
 }
 
-async fn send(client: &reqwest::Client, base: &str, update: &Value) -> bool {
+pub(crate) async fn send(client: &reqwest::Client, base: &str, update: &Value) -> bool {
     let sent = client
         .post(format!("{base}/telegram"))
         .header("X-Telegram-Bot-Api-Secret-Token", SECRET)
@@ -70,7 +70,7 @@ async fn send(client: &reqwest::Client, base: &str, update: &Value) -> bool {
     sent.is_ok_and(|response| response.status().is_success())
 }
 
-async fn history(client: &reqwest::Client, base: &str, chat: i64) -> Vec<Value> {
+pub(crate) async fn history(client: &reqwest::Client, base: &str, chat: i64) -> Vec<Value> {
     let response = client
         .get(format!("{base}/v1/chats/telegram:chat:{chat}/messages?limit=200"))
         .bearer_auth("dev")
@@ -82,13 +82,13 @@ async fn history(client: &reqwest::Client, base: &str, chat: i64) -> Vec<Value> 
 }
 
 /// The program's neighbours, which outlive it: a model that takes its time, and Telegram.
-struct Neighbours {
-    model: ModelApi,
-    telegram: TelegramApi,
+pub(crate) struct Neighbours {
+    pub(crate) model: ModelApi,
+    pub(crate) telegram: TelegramApi,
 }
 
 impl Neighbours {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let neighbours = Self { model: ModelApi::start().await, telegram: TelegramApi::start().await };
         neighbours.model.accept_any_key();
         neighbours.model.delay(Duration::from_millis(60));
@@ -96,7 +96,7 @@ impl Neighbours {
         neighbours
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
         vec![
             ("MODEL", "openai:test".into()),
             ("MODEL_BASE_URL", self.model.base_url()),
@@ -163,7 +163,7 @@ async fn kill_and_check(after: Duration) -> usize {
     clippy::disallowed_methods,
     reason = "the program under test is a process of its own, on the system's clock"
 )]
-async fn pause(duration: Duration) {
+pub(crate) async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 

@@ -38,13 +38,13 @@ pub(crate) fn user(person: &str) -> Owner {
     Owner::User(person.into())
 }
 
-async fn memory_of(app: &TestApp) -> Memory {
+pub(crate) async fn memory_of(app: &TestApp) -> Memory {
     let retention = retention(Env::new(&|_| None)).unwrap();
     Memory::beside(&open_history(app.data_dir(), retention, app.clock().clone()).await.unwrap())
 }
 
 /// Stores `texts` as what was found in a session of `chat`.
-async fn remember(app: &TestApp, owner: &Owner, chat: &str, texts: &[&str]) {
+pub(crate) async fn remember(app: &TestApp, owner: &Owner, chat: &str, texts: &[&str]) {
     let captured = memory_of(app).await.capture(owner, &source(chat, 9), &findings(texts)).await.unwrap();
     assert_eq!(captured, Captured::Stored(texts.len()));
 }

@@ -31,16 +31,16 @@ use crate::support::model_api::{API_KEY, ModelApi, texts_of};
 use crate::support::world::{echo_agent, echo_upkeep, expire, records_of};
 
 const START: i64 = 1_763_765_920;
-const DAY: Duration = Duration::from_hours(24);
+pub(crate) const DAY: Duration = Duration::from_hours(24);
 const SILENCE: Duration = Duration::from_hours(40);
 /// How often the compactor runs and the table is swept, by this test.
 const STEP: Duration = Duration::from_hours(4);
 /// When an append's record leaves the table: 48 hours and a week.
-const LIFETIME: Duration = Duration::from_hours(48 + 168);
+pub(crate) const LIFETIME: Duration = Duration::from_hours(48 + 168);
 /// The days of which the transcript shows what the model last saw.
 const SHOWN_DAYS: [u32; 4] = [1, 3, 30, 60];
 
-fn chat() -> ChatKey {
+pub(crate) fn chat() -> ChatKey {
     ChatKey::telegram(42, None)
 }
 
@@ -56,28 +56,30 @@ impl TurnQueue for Turns {
 }
 
 /// A chat with all that serves it, and a time that only the test moves.
-struct Life {
-    clock: Clock,
-    history: History,
+pub(crate) struct Life {
+    pub(crate) clock: Clock,
+    pub(crate) history: History,
     ingress: Ingress,
-    agent: Agent,
+    pub(crate) agent: Agent,
     compactor: Compactor,
-    compactor_runs: bool,
-    model: ModelApi,
+    pub(crate) compactor_runs: bool,
+    pub(crate) model: ModelApi,
     turns: Turns,
     base: String,
     stores: Stores,
     /// Every record that was ever in the table.
-    stored: BTreeMap<SortKey, Record>,
+    pub(crate) stored: BTreeMap<SortKey, Record>,
+    /// The records whose dates were moved on.
+    pub(crate) moved: BTreeSet<SortKey>,
     /// What has left it.
-    expired: BTreeSet<SortKey>,
+    pub(crate) expired: BTreeSet<SortKey>,
     /// The requests for answers, and when they were made.
     seen: Vec<(Duration, Value)>,
     _dir: tempfile::TempDir,
 }
 
 impl Life {
-    async fn new(settings: &'static [(&str, &str)]) -> Self {
+    pub(crate) async fn new(settings: &'static [(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let stores = Stores::open(dir.path()).await.unwrap();
         let clock = Clock::manual(Timestamp::from_secs(START));
@@ -105,10 +107,11 @@ impl Life {
         let ingress = Ingress::new(history.clone(), Arc::new(turns.clone()), "annals".into());
         let agent = Agent {
             model: asked.clone(),
+            view,
             system_prompt: Some("You are a gardener's companion.".into()),
             ..echo_agent(&history)
         };
-        let upkeep = Upkeep { model: asked, ..echo_upkeep(&history) };
+        let upkeep = Upkeep { model: asked, view, ..echo_upkeep(&history) };
         let compactor = Compactor::new(history.clone(), upkeep);
         let keys = |name: &str| (name == "HTTP_API_KEYS").then(|| "ops:ops-secret:admin".to_owned());
         let http = annals_http::router(Http {
@@ -135,18 +138,19 @@ impl Life {
             base,
             stores,
             stored: BTreeMap::new(),
+            moved: BTreeSet::new(),
             expired: BTreeSet::new(),
             seen: Vec::new(),
             _dir: dir,
         }
     }
 
-    fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.clock.now().since(Timestamp::from_secs(START))
     }
 
     /// Somebody says this, and is answered. Answers with what the model was sent.
-    async fn say(&mut self, number: u32, text: &str) -> Value {
+    pub(crate) async fn say(&mut self, number: u32, text: &str) -> Value {
         let now = self.clock.now();
         self.say_as(number, now, text).await
     }
@@ -187,12 +191,16 @@ impl Life {
 
     async fn note_what_is_stored(&mut self) {
         for record in self.history.range(&chat(), None).await.unwrap() {
-            self.stored.insert(record.key.clone(), record);
+            let key = record.key.clone();
+            let date = record.expires_at;
+            if self.stored.insert(key.clone(), record).is_some_and(|before| before.expires_at != date) {
+                self.moved.insert(key);
+            }
         }
     }
 
     /// Time passes: the compactor runs on its schedule, if it does, and what has expired leaves the table.
-    async fn pass(&mut self, time: Duration) {
+    pub(crate) async fn pass(&mut self, time: Duration) {
         let until = self.clock.now().plus(time);
         while self.clock.now() < until {
             self.clock.advance(STEP.min(until.since(self.clock.now())));
@@ -258,7 +266,7 @@ impl Life {
     }
 
     /// Nothing is lost: all that was ever stored is listed once, in order, and is in the table or in one segment.
-    async fn check_that_nothing_is_lost(&self) {
+    pub(crate) async fn check_that_nothing_is_lost(&self) {
         let expected: Vec<Value> = self.stored.values().map(|record| json!(record.listed())).collect();
         assert_eq!(self.listed().await, expected);
         let keys: BTreeSet<SortKey> = self.stored.keys().cloned().collect();
@@ -267,7 +275,7 @@ impl Life {
     }
 
     /// Nobody writes any more, the compactor runs, and the table is empty in the end: the segments hold it all.
-    async fn check_what_is_left_when_all_has_expired(&mut self) {
+    pub(crate) async fn check_what_is_left_when_all_has_expired(&mut self) {
         self.compactor_runs = true;
         self.pass(LIFETIME * 2).await;
         assert_eq!(self.in_table().await, BTreeSet::new());
@@ -275,7 +283,16 @@ impl Life {
         assert_eq!(self.expired.len(), self.stored.len());
     }
 
-    fn summaries(&self) -> usize {
+    /// Each record leaves when its append said it would, whatever was appended behind it.
+    fn check_that_no_date_was_moved(&self) {
+        assert_eq!(self.moved, BTreeSet::new());
+        for record in self.stored.values() {
+            let date = record.sent_at.plus(LIFETIME).as_millis() / 1000;
+            assert_eq!(record.expires_at, Some(date), "{}", record.key);
+        }
+    }
+
+    pub(crate) fn summaries(&self) -> usize {
         self.stored.values().filter(|record| record.kind == Kind::Summary).count()
     }
 
@@ -295,7 +312,7 @@ impl Life {
         }
     }
 
-    fn finish(self) {
+    pub(crate) fn finish(self) {
         assert_eq!(self.model.refusals(), [""; 0], "the model refused requests");
     }
 }
@@ -308,12 +325,12 @@ fn said(message: &Value) -> String {
 }
 
 /// All that a request says, to whomever.
-fn whole(request: &Value) -> String {
+pub(crate) fn whole(request: &Value) -> String {
     request["messages"].as_array().unwrap().iter().map(said).collect::<Vec<_>>().join("\n")
 }
 
 /// The `number`th fact.
-fn fact(number: u32) -> String {
+pub(crate) fn fact(number: u32) -> String {
     match number % 3 {
         0 => format!("fact {number:03}: 第{number}号棚子的密码是 K{:04}-竹", number * 37),
         _ => format!("fact {number:03}: shed {number} opens with K{:04}-OAK", number * 37),
@@ -321,7 +338,7 @@ fn fact(number: u32) -> String {
 }
 
 /// A message that holds it.
-fn message_with(number: u32) -> String {
+pub(crate) fn message_with(number: u32) -> String {
     format!(
         "Please keep this in mind, {}. And by the way, the beans are coming along nicely this week.",
         fact(number)
@@ -342,7 +359,7 @@ fn facts_in(text: &str) -> Vec<&str> {
 }
 
 /// A model that keeps each fact in its notes, and nothing else.
-fn say_what_is_noted(body: &Value) -> String {
+pub(crate) fn say_what_is_noted(body: &Value) -> String {
     let (system, text) = (texts_of(body, "system").join("\n"), texts_of(body, "user").join("\n"));
     if system.starts_with("You keep the memory of a chat") {
         return format!("Facts:\n{}", facts_in(&text).join("\n"));
@@ -356,6 +373,16 @@ fn say_what_is_noted(body: &Value) -> String {
 /// Somebody writes every 40 hours for 60 days. `compactor_runs` says whether it does, by the time that has passed.
 async fn every_forty_hours(title: &str, compactor_runs: impl Fn(Duration) -> bool) -> Life {
     let mut life = Life::new(&[]).await;
+    write_every_forty_hours(&mut life, compactor_runs).await;
+    life.transcript(title);
+    life.check_that_no_date_was_moved();
+    assert!(life.expired.len() > 50, "most of it has left the table: {}", life.expired.len());
+    life.check_that_nothing_is_lost().await;
+    life
+}
+
+/// The same, whatever the model says: it sees the whole conversation all along.
+pub(crate) async fn write_every_forty_hours(life: &mut Life, compactor_runs: impl Fn(Duration) -> bool) {
     let mut number = 0;
     loop {
         let request = life.say(number, &message_with(number)).await;
@@ -385,10 +412,6 @@ async fn every_forty_hours(title: &str, compactor_runs: impl Fn(Duration) -> boo
             left -= step;
         }
     }
-    life.transcript(title);
-    assert!(life.expired.len() > 50, "most of it has left the table: {}", life.expired.len());
-    life.check_that_nothing_is_lost().await;
-    life
 }
 
 #[tokio::test]

@@ -106,11 +106,6 @@ impl ModelApi {
         self.shared.state().context_limit = Some(tokens);
     }
 
-    /// Takes requests of any length again.
-    pub fn unlimit_context(&self) {
-        self.shared.state().context_limit = None;
-    }
-
     /// Says from now on that a request took this many times the tokens that [`ModelApi::limit_context`] counts.
     pub fn count_tokens(&self, factor: f64) {
         self.shared.state().usage_factor = factor;
@@ -210,11 +205,6 @@ impl ModelApi {
         let enough = tokio::time::timeout(PATIENCE, noted.wait_for(|noted| *noted >= count)).await;
         let came = self.requests_for_notes().len();
         assert!(enough.is_ok(), "{came} of {count} requests for notes came in {PATIENCE:?}");
-    }
-
-    /// The most requests that ever ran at once.
-    pub fn max_concurrent(&self) -> usize {
-        self.max_concurrent_by(|_| ()).into_values().max().unwrap_or(0)
     }
 
     /// For each key that `key` gives of a request's body, the most requests with that key that ever ran at once:

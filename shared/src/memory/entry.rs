@@ -28,7 +28,6 @@ use serde_json::Value;
 
 use super::owner::Owner;
 use crate::chat_key::ChatKey;
-use crate::record::Record;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// The longest text of an entry that a person gives, in characters.
@@ -114,19 +113,6 @@ pub struct Source {
 }
 
 impl Source {
-    /// The whole of a Session, from its first record to its last, in order; `None` where there are none.
-    pub fn of_session(records: &[Record]) -> Option<Self> {
-        let (first, last) = (records.first()?, records.last()?);
-        Some(Self {
-            session: Self::session_id(&first.chat, first.ts),
-            chat: first.chat.clone(),
-            from_id: first.message_id.clone(),
-            to_id: last.message_id.clone(),
-            from: first.key.clone(),
-            to: last.key.clone(),
-        })
-    }
-
     /// The id of the Session of `chat` that starts at `start`.
     pub fn session_id(chat: &ChatKey, start: Timestamp) -> String {
         format!("{}-{start}", chat.session_id())

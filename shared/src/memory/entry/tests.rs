@@ -40,6 +40,24 @@ fn an_entry_is_a_document_that_people_can_read() {
 }
 
 #[test]
+fn an_entry_of_a_group_names_its_chat() {
+    let chat: ChatKey = "telegram:chat:-42".parse().unwrap();
+    let entry = Entry {
+        kind: EntryKind::Decision,
+        owner: Owner::Chat(chat),
+        source: None,
+        updated: Timestamp::from_millis(1_763_884_800_500),
+        text: "The shed is painted green.\n\n- by *May*".into(),
+        ..entry()
+    };
+    let wanted = "---\ntype: decision\nscope: chat\nchat: \"telegram:chat:-42\"\n\
+                  created: 2025-11-21T22:58:40.000Z\nupdated: 2025-11-23T08:00:00.500Z\n---\n\n\
+                  The shed is painted green.\n\n- by *May*\n";
+    assert_eq!(entry.render(), wanted);
+    assert_eq!(Entry::parse(wanted), Ok(entry));
+}
+
+#[test]
 fn what_is_not_known_is_passed_over_and_what_must_be_there_is_asked_for() {
     let document = entry().render();
     let more = document.replacen("---\n", "---\nmood: sunny\n# a comment\ntags: [a, b]\n", 1);

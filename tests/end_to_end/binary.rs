@@ -1,0 +1,134 @@
+//! The program's commands beside the program that serves, as people type them: what they print, and how they end.
+
+use std::process::{Command, Output};
+
+use annals_shared::history::SegmentInfo;
+use serde_json::Value;
+
+use crate::app::TestApp;
+use crate::memory::{memory_of, remember, user};
+use crate::support::world::archive_everything;
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+/// What clap ends with where it does not understand.
+const USAGE: i32 = 2;
+
+fn annals(app: &TestApp, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    command.env_clear().env("ANNALS_DATA_DIR", app.data_dir()).env("RUST_LOG", "off");
+    command.args(arguments).output().unwrap()
+}
+
+/// What a command prints that succeeds.
+fn printed(app: &TestApp, arguments: &[&str]) -> String {
+    let output = annals(app, arguments);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    assert_eq!(errors, "", "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The exit code and the message of one that fails.
+fn refused(app: &TestApp, arguments: &[&str]) -> (i32, String) {
+    let output = annals(app, arguments);
+    assert_eq!(output.stdout, b"", "{arguments:?}");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[tokio::test]
+async fn archive_lists_segments_and_prints_one() {
+    let app = TestApp::builder().start().await;
+    for (id, text) in [(1, "hello"), (2, "two\nlines, and \u{1b}[31mred")] {
+        app.receive(private(42, id, text)).await;
+        app.idle().await;
+    }
+    assert_eq!(printed(&app, &["archive", CHAT]), "Nothing of telegram:chat:42 is archived.\n");
+    let history = app.open_history().await;
+    archive_everything(&history, &CHAT.parse().unwrap()).await;
+    let info: SegmentInfo = history.segments(&CHAT.parse().unwrap()).await.unwrap().remove(0);
+    let (id, bytes, json_bytes) = (info.id.to_string(), info.bytes, info.json_bytes);
+    assert_eq!(
+        printed(&app, &["archive", CHAT]),
+        format!(
+            "{id}  2025-11-21T22:58:41Z to 2025-11-21T22:58:42Z  4 records, {bytes} bytes ({json_bytes} as JSON), \
+             archived 2025-11-21T22:59:40Z\n    #1 to #2/reply\n"
+        )
+    );
+    assert_eq!(
+        printed(&app, &["archive", CHAT, &id]),
+        "2025-11-21T22:58:41Z  Ada (42)  #1\n    hello\n\
+         2025-11-21T22:58:41Z  annals  #1/reply\n    hello\n\
+         2025-11-21T22:58:42Z  Ada (42)  #2\n    two\n    lines, and \u{FFFD}[31mred\n\
+         2025-11-21T22:58:42Z  annals  #2/reply\n    two\n    lines, and \u{FFFD}[31mred\n"
+    );
+    let jsonl = printed(&app, &["archive", CHAT, &id, "--jsonl"]);
+    let lines: Vec<Value> = jsonl.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, app.history(CHAT).await, "one message a line, as it is listed");
+
+    let unknown = "1763765921000-0123456789abcdef";
+    assert_eq!(
+        refused(&app, &["archive", CHAT, unknown, "--jsonl"]),
+        (1, format!("annals: {CHAT} has no segment {unknown}\n"))
+    );
+    let (code, error) = refused(&app, &["archive", "telegram:chat:43", &id]);
+    assert_eq!((code, error), (1, format!("annals: telegram:chat:43 has no segment {id}\n")));
+    assert_eq!(refused(&app, &["archive", CHAT, "../head"]).0, 1);
+    let (code, error) = refused(&app, &["archive", "nowhere"]);
+    assert!(code == 1 && error.starts_with("annals: \"nowhere\" names no chat"), "{error}");
+    let (code, error) = refused(&app, &["archive", CHAT, "--jsonl"]);
+    assert!(code == USAGE && error.contains("<SEGMENT>"), "{error}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn memory_lists_sets_and_forgets() {
+    let app = TestApp::builder().start().await;
+    let owner = user("telegram-42");
+    remember(&app, &owner, CHAT, &["Likes tea.", "Lives in Bergen."]).await;
+    let group = "telegram:chat:-7".parse().unwrap();
+    remember(&app, &annals_shared::memory::Owner::Chat(group), "telegram:chat:-7", &["Meets on Mondays."])
+        .await;
+    let kept = memory_of(&app).await.list(&owner).await.unwrap();
+    let ids: Vec<String> = kept.iter().map(|kept| kept.id().to_string()).collect();
+    let entry = |number: usize, text: &str| {
+        let id = &ids[number - 1];
+        format!("{number}. fact  2025-11-21T22:59:40Z  {id}\n    {text}\n    from {CHAT}, messages 1 to 9\n")
+    };
+    let list = || printed(&app, &["memory", "list", "--user", "telegram-42"]);
+    assert_eq!(list(), entry(1, "Likes tea.") + &entry(2, "Lives in Bergen."));
+    let of_group = printed(&app, &["memory", "list", "--chat", "telegram:chat:-7"]);
+    assert!(
+        of_group.starts_with("1. fact  2025-11-21T22:59:40Z  ")
+            && of_group.contains("\n    Meets on Mondays.\n")
+    );
+    assert_eq!(
+        printed(&app, &["memory", "list", "--user", "telegram-43"]),
+        "Nothing is remembered of user telegram-43.\n"
+    );
+
+    // The time of a correction is the system's.
+    let set = printed(&app, &["memory", "set", &ids[0], "Likes coffee."]);
+    let corrected = set.strip_prefix(&entry(1, "Likes coffee.")).unwrap_or_else(|| panic!("{set}"));
+    assert!(corrected.starts_with("    corrected 20") && corrected.ends_with("Z\n"), "{corrected}");
+    assert_eq!(list(), set + &entry(2, "Lives in Bergen."));
+    assert_eq!(printed(&app, &["memory", "forget", &ids[0]]), "Forgotten.\n");
+    assert_eq!(printed(&app, &["memory", "forget", &ids[0]]), "It was forgotten before.\n");
+    assert_eq!(list(), entry(2, "Lives in Bergen."));
+
+    let none = "annals: there is no such entry; `memory list` shows each entry's id";
+    for arguments in [&["memory", "set", &ids[0], "x"][..], &["memory", "forget", "nothing"]] {
+        let (code, error) = refused(&app, arguments);
+        assert!(code == 1 && error.starts_with(none), "{arguments:?}: {error}");
+    }
+    for arguments in [
+        &["memory", "list", "--user", "a", "--chat", "b"][..],
+        &["memory", "list"],
+        &["memory", "set", &ids[1]],
+    ] {
+        let (code, error) = refused(&app, arguments);
+        assert!(code == USAGE && error.contains("Usage: annals memory"), "{arguments:?}: {error}");
+    }
+    assert_eq!(list(), entry(2, "Lives in Bergen."));
+    app.finish().await;
+}

@@ -1,0 +1,61 @@
+//! What stays in the table beyond its date because a live session shows it: where no summary can be made of it, and where
+//! sessions never end.
+
+use std::time::Duration;
+
+use crate::sixty_days::{
+    DAY, LIFETIME, Life, fact, message_with, say_what_is_noted, whole, write_every_forty_hours,
+};
+use crate::support::model_api::texts_of;
+
+/// What leaves the table within this is kept in view, since nobody may write until then: 48 hours, and a quarter of a week.
+const SOON: Duration = Duration::from_hours(48 + 42);
+/// What leaves within this is kept along with it.
+const BEFORE_LONG: Duration = Duration::from_hours(48 + 42 + 63);
+
+#[tokio::test]
+async fn where_the_model_summarises_nothing_what_is_shown_stays_and_nothing_else_moves() {
+    let mut life = Life::new(&[]).await;
+    life.model.answer_by(|body| {
+        let is_summary = texts_of(body, "system").concat().starts_with("You keep the memory of a chat");
+        Some(if is_summary { String::new() } else { say_what_is_noted(body) })
+    });
+    write_every_forty_hours(&mut life, |_| true).await;
+    assert_eq!((life.summaries(), life.expired.len()), (0, 0), "all of it is still in the table");
+    let now = life.clock.now();
+    for (key, record) in &life.stored {
+        let (age, is_moved) = (now.since(record.sent_at), life.moved.contains(key));
+        assert!(is_moved || age < LIFETIME.saturating_sub(SOON), "{key} was not moved: {age:?} old");
+        assert!(!is_moved || age > LIFETIME.saturating_sub(BEFORE_LONG), "{key} was moved: {age:?} old");
+        let left = record.expires_at.unwrap() - now.as_millis() / 1000;
+        assert!(left >= SOON.as_secs().cast_signed(), "{key} leaves in {left} s, before somebody may write");
+    }
+    let young = life.stored.len() - life.moved.len();
+    assert!(life.moved.len() > 60 && young >= 2, "{} moved, {young} as they were", life.moved.len());
+    println!(
+        "{} of {} dates were moved on, up to {:?}",
+        life.moved.len(),
+        life.stored.len(),
+        life.moved.last()
+    );
+    life.check_that_nothing_is_lost().await;
+    life.check_what_is_left_when_all_has_expired().await;
+    life.finish();
+}
+
+#[tokio::test]
+#[ignore = "a visit that has kept something asks for no other, so the session leaves the view with its records"]
+async fn a_session_that_never_grows_stale_is_seen_after_a_hundred_days() {
+    let mut life = Life::new(&[("SESSION_STALE_AFTER", "0")]).await;
+    for number in 0..3 {
+        life.say(number, &message_with(number)).await;
+    }
+    life.pass(DAY * 100).await;
+    assert_eq!(life.expired.len(), 6, "what was said has left the table");
+    let text = whole(&life.say(3, &message_with(3)).await);
+    for number in 0..=3 {
+        assert!(text.contains(&fact(number)), "{:?} is not in:\n{text}", fact(number));
+    }
+    life.check_that_nothing_is_lost().await;
+    life.finish();
+}

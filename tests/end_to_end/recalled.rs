@@ -1,0 +1,104 @@
+//! What a turn is told from memory, by its request's system part: how much at most, and never what is somebody's own in a
+//! group.
+
+use annals_local::config::DEV_LARK_TOKEN;
+use annals_shared::memory::{EntryKind, Finding, Owner};
+use annals_shared::tokens;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::app::{Answer, NOW, TestApp};
+use crate::memory::{memory_of, remember, source, user};
+use crate::support::model_api::texts_of;
+use crate::updates::{group, private};
+
+/// The system part of the last request that answers.
+fn system(app: &TestApp) -> String {
+    texts_of(&app.model().requests().pop().unwrap(), "system").concat()
+}
+
+#[tokio::test]
+async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_may_take() {
+    // 0.8 of the window are for messages.
+    for (window, most) in [("128000", 1_000), ("4000", 400)] {
+        let app = TestApp::builder().set("CONTEXT_WINDOW", window).telegram().model().start().await;
+        let memory = memory_of(&app).await;
+        for session in 1..=10 {
+            let text =
+                |place: u32| format!("Number {place} of {session} of the sheds: {}", "oak, elm ".repeat(50));
+            let finding = |place| Finding { kind: EntryKind::Fact, text: text(place).trim_end().to_owned() };
+            let findings: Vec<Finding> = (0..8).map(finding).collect();
+            memory
+                .capture(&user("telegram-42"), &source("telegram:chat:42", session), &findings)
+                .await
+                .unwrap();
+        }
+        assert_eq!(memory.list(&user("telegram-42")).await.unwrap().len(), 80);
+        app.receive(private(42, 1, "Which shed is of oak?")).await;
+        app.idle().await;
+        let told = system(&app);
+        let (taken, entries) = (tokens::of_text(&told), told.matches("\n- [fact, ").count());
+        println!("{window}: {entries} entries of {taken} tokens");
+        assert!(taken <= most, "{taken} tokens of {most} in a window of {window}:\n{told}");
+        let one = taken / u32::try_from(entries).unwrap();
+        assert!(taken + 2 * one > most, "there was room for another: {taken} of {most}");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_somebodys_own_is_not_told_in_a_group_where_they_speak() {
+    for groups in ["false", "true"] {
+        let app = TestApp::builder()
+            .set("CAPTURE_GROUP_MEMORY", groups)
+            .set("GROUP_ACTIVATION", "always")
+            .telegram()
+            .model()
+            .start()
+            .await;
+        remember(&app, &user("telegram-42"), "telegram:chat:42", &["Drinks green tea only."]).await;
+        let of_group = Owner::Chat("telegram:chat:-7".parse().unwrap());
+        remember(&app, &of_group, "telegram:chat:-7", &["The group drinks mead."]).await;
+        for update in [group(-7, 1, "What do I drink?"), group(-7, 2, "And green tea?")] {
+            app.receive(update).await;
+            app.idle().await;
+            let told = system(&app);
+            assert!(!told.contains("green tea"), "{groups}: {told}");
+            assert_eq!(told.contains("mead"), groups == "true", "{told}");
+        }
+        // In their own chat they are, and of the group nothing.
+        app.receive(private(42, 3, "What do I drink?")).await;
+        app.idle().await;
+        let told = system(&app);
+        assert!(told.contains("Drinks green tea only.") && !told.contains("mead"), "{told}");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_lark_chat_with_one_person_is_told_of_them_and_no_other_is() {
+    let app = TestApp::builder().set("GROUP_ACTIVATION", "always").model().start().await;
+    remember(&app, &user("lark-ou_ada"), "lark:chat:oc_ada", &["Lives in Bergen."]).await;
+    for (id, chat, kind, sender, is_told) in [
+        ("om_1", "oc_ada", "p2p", "ou_ada", true),
+        ("om_2", "oc_bo", "p2p", "ou_bo", false),
+        ("om_3", "oc_group", "group", "ou_ada", false),
+    ] {
+        let event = json!({
+            "schema": "2.0",
+            "header": {"event_id": id, "event_type": "im.message.receive_v1", "token": DEV_LARK_TOKEN},
+            "event": {
+                "sender": {"sender_id": {"open_id": sender}, "sender_type": "user"},
+                "message": {"message_id": id, "chat_id": chat, "chat_type": kind, "message_type": "text",
+                            "create_time": (NOW * 1000).to_string(), "content": json!({"text": "Where?"}).to_string()},
+            },
+        });
+        let answer = Answer::of(app.request(Method::POST, "/lark").json(&event)).await;
+        assert_eq!(answer.status, 200, "{id}");
+        app.idle().await;
+        let told = system(&app);
+        assert_eq!(told.contains("Lives in Bergen."), is_told, "{id}: {told}");
+    }
+    assert_eq!(app.model().count(), 3);
+    app.finish().await;
+}

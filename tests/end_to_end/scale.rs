@@ -1,0 +1,129 @@
+//! The compactor where there are many chats: visits side by side, and an index that is not searched.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use annals_compactor::{Compactor, Report};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::history::due::{SHARDS, shard_of};
+use annals_shared::history::{Consumed, History};
+use annals_shared::sort_key::Timestamp;
+use annals_shared::upkeep::{UpkeepError, Visited};
+use tokio::sync::Barrier;
+
+use crate::support::world::{World, chat, echo_upkeep, message};
+
+/// How long behind a message its chat is due, with the default settings.
+const DUE_AFTER: Duration = Duration::from_hours(36);
+/// How long what hangs is waited for, by the world's clock: many times what the test takes that does not.
+const GUARD: Duration = Duration::from_secs(5);
+
+/// A message in each of so many chats, an hour behind what `world` has.
+async fn fill(world: &World, history: &History, chats: std::ops::Range<usize>) {
+    world.clock.advance(Duration::from_hours(1));
+    for number in chats {
+        history.append(&message(&chat(number), 1, 0, "hello")).await.unwrap();
+    }
+}
+
+fn deadline(history: &History) -> Timestamp {
+    history.clock().now().plus(Duration::from_hours(1))
+}
+
+/// Visits each of which waits until eight are under way.
+#[derive(Clone)]
+struct Meeting {
+    barrier: Arc<Barrier>,
+    now: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl Meeting {
+    fn new() -> Self {
+        Self { barrier: Arc::new(Barrier::new(8)), now: Arc::default(), most: Arc::default() }
+    }
+
+    async fn visit(self) -> Result<Visited, UpkeepError> {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        self.barrier.wait().await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        Ok(Visited { finished: true, ..Visited::default() })
+    }
+}
+
+#[tokio::test]
+async fn eight_chats_are_visited_at_a_time_and_no_more() {
+    let world = World::new().await;
+    let history = world.history();
+    fill(&world, &history, 0..24).await;
+    world.clock.advance(DUE_AFTER);
+    let meeting = Meeting::new();
+    let visit = |_: ChatKey| meeting.clone().visit();
+    let compactor = Compactor::new(history.clone(), echo_upkeep(&history));
+    // One that visits fewer never gets its eight together.
+    for parallel in [1, 7] {
+        let few = Compactor { parallel, ..compactor.clone() };
+        let alone = Meeting::new();
+        let run = few.run_visiting(deadline(&history), |_| alone.clone().visit());
+        assert!(tokio::time::timeout(GUARD / 5, run).await.is_err(), "{parallel}");
+        assert_eq!(alone.most.load(Ordering::SeqCst), parallel);
+    }
+    let run = compactor.run_visiting(deadline(&history), visit);
+    let report = tokio::time::timeout(GUARD, run).await.expect("eight visits do not meet");
+    assert_eq!(report, Report { visited: 24, ..Report::default() });
+    assert_eq!(meeting.most.load(Ordering::SeqCst), 8);
+}
+
+/// What a run consumes that comes to one chat that is due, among so many that are not.
+async fn run_among(others: usize) -> Consumed {
+    let world = World::new().await;
+    let history = world.history();
+    fill(&world, &history, 0..1).await;
+    fill(&world, &history, 1..1 + others).await;
+    world.clock.advance(DUE_AFTER.saturating_sub(Duration::from_hours(1)));
+    let compactor = Compactor::new(history.clone(), echo_upkeep(&history));
+
+    // One that only looks.
+    history.meter().take();
+    let left = Compactor { most: 0, ..compactor.clone() }.run(deadline(&history)).await;
+    assert_eq!((left.visited, left.left), (0, 1));
+    let index = history.meter().take();
+    let shards = u32::from(SHARDS);
+    assert_eq!((index.calls, index.write_units.to_bits()), (shards, 0), "among {others}: {index:?}");
+    assert!(index.read_units <= 0.5 * f64::from(shards), "among {others}: {index:?}");
+
+    let report = compactor.run(deadline(&history)).await;
+    assert_eq!((report.visited, report.archived), (1, 1));
+    history.meter().take()
+}
+
+#[tokio::test]
+async fn one_chat_that_is_due_costs_the_same_among_two_thousand() {
+    let alone = run_among(0).await;
+    assert_eq!(run_among(2_000).await, alone);
+    println!("a run for one chat: {alone:?}");
+}
+
+/// A thousand messages a second, each the only one of its chat in eighteen hours, is the most that they can make: each is an
+/// entry, and so one write to the index; each entry is removed by the visit that it comes due for, another; and where a chat
+/// wants another visit its head is set and removed as well, two more: 4,000 writes a second in all, 250 for each of the 16
+/// shards, and 300 for one that has 1.2 times the mean. A partition takes 1,000.
+#[test]
+fn no_shard_of_the_index_is_hot() {
+    let telegram = (0..4_000).map(|number| ChatKey::telegram(1_000_000 + number, None));
+    let groups = (0..4_000).map(|number| ChatKey::telegram(-100_000_000_000 - 7 * number, None));
+    let http = (0..4_000).map(|number| format!("http:chat:app:c{number}").parse().unwrap());
+    let lark = (0..4_000).map(|number| format!("lark:chat:oc_{number:032x}").parse().unwrap());
+    let of_kinds: [Vec<ChatKey>; 4] = [telegram.collect(), groups.collect(), http.collect(), lark.collect()];
+    let mut counts = [0_u32; SHARDS as usize];
+    for chat in of_kinds.iter().flatten() {
+        counts[usize::from(shard_of(chat))] += 1;
+    }
+    let mean = 16_000.0 / f64::from(SHARDS);
+    assert_eq!(counts.iter().sum::<u32>(), 16_000);
+    for count in counts {
+        assert!((mean / 1.2..=mean * 1.2).contains(&f64::from(count)), "{counts:?}");
+    }
+}
