@@ -55,7 +55,7 @@ async fn serve() -> Result<(), Error> {
 
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
-        model: Model::new(&config.model)?,
+        model: Model::new(&config.model),
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
         groups_remember: config.memory.groups,

@@ -35,7 +35,7 @@ async fn serve() -> Result<(), Error> {
 
     let table = store.table.clone();
     let history = aws::history(&aws, store, clock.clone());
-    let upkeep = Upkeep::new(history.clone(), Model::new(&config.model)?, &config);
+    let upkeep = Upkeep::new(history.clone(), Model::new(&config.model), &config);
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
         let shared = Arc::clone(&shared);
