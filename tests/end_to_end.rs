@@ -18,6 +18,8 @@ mod archive_first;
 mod archived_reads;
 #[path = "end_to_end/at_once.rs"]
 mod at_once;
+#[path = "end_to_end/aws.rs"]
+mod aws;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
 #[path = "../bench/chat.rs"]

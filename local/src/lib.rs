@@ -9,10 +9,14 @@
 //! - [`outbox`]: replies of channels that are not set up
 //! - [`upkeep`]: the compactor's schedule, and the expiry of records
 //! - [`program`]: wires them to the handlers and serves
+//! - [`greeting`]: what is printed at the start
 //! - [`guard`]: keeps web pages out
+//! - [`aws`]: stores, queue and secrets as AWS's services, for functions in containers
 //! - [`replay`], [`show`], [`memory`]: the other commands
 
+pub mod aws;
 pub mod config;
+pub mod greeting;
 pub mod guard;
 pub mod memory;
 pub mod outbox;
