@@ -78,6 +78,8 @@ mod memory;
 mod memory_store;
 #[path = "end_to_end/messages.rs"]
 mod messages;
+#[path = "end_to_end/metrics.rs"]
+mod metrics;
 #[path = "end_to_end/migrations.rs"]
 mod migrations;
 #[path = "end_to_end/random_histories.rs"]

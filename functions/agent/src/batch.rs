@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 
 use annals_shared::chat_key::ChatKey;
+use annals_shared::metrics::Metric;
 use annals_shared::queue::{Sqs, Turn};
 use annals_shared::sort_key::SortKey;
 use annals_shared::telemetry;
@@ -57,6 +58,7 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
         }
         Err(_) => {
             tracing::error!(?delivery, "a turn is not done: the run panicked");
+            agent.metrics.add(Metric::TurnFailures, 1);
             delivery.pause()
         }
     };
