@@ -20,6 +20,8 @@ mod archived_reads;
 mod at_once;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
+#[path = "end_to_end/batches.rs"]
+mod batches;
 #[path = "../bench/chat.rs"]
 mod bench;
 #[path = "end_to_end/binary.rs"]
