@@ -48,6 +48,8 @@ mod crash;
 mod crash_compacting;
 #[path = "end_to_end/delivery.rs"]
 mod delivery;
+#[path = "end_to_end/doctor.rs"]
+mod doctor;
 #[path = "end_to_end/due.rs"]
 mod due;
 #[path = "end_to_end/edited_commands.rs"]
@@ -104,6 +106,8 @@ mod room;
 mod runs;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/setup.rs"]
+mod setup;
 #[path = "end_to_end/silent.rs"]
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]

@@ -1,5 +1,6 @@
 //! Stand-ins for what the program talks to.
 
+pub(crate) mod aws_api;
 pub(crate) mod faults;
 pub(crate) mod lark_api;
 pub(crate) mod model_api;

@@ -12,10 +12,13 @@
 //! - [`greeting`]: what is printed at the start
 //! - [`guard`]: keeps web pages out
 //! - [`aws`]: stores, queue and secrets as AWS's services, for functions in containers
-//! - [`replay`], [`show`], [`memory`]: the other commands
+//! - [`doctor`]: says what is wrong, and what to do
+//! - [`setup`]: has platforms send to Annals
+//! - [`replay`], [`show`], [`memory`]: the other commands; [`said`]: errors for people
 
 pub mod aws;
 pub mod config;
+pub mod doctor;
 pub mod greeting;
 pub mod guard;
 pub mod memory;
@@ -23,6 +26,8 @@ pub mod outbox;
 pub mod program;
 pub mod queue;
 pub mod replay;
+pub mod said;
+pub mod setup;
 pub mod show;
 pub mod stores;
 pub mod upkeep;

@@ -1,15 +1,18 @@
 //! `cargo run`: Annals on this machine.
 
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use annals_local::aws;
 use annals_local::config::{LocalConfig, data_dir};
+use annals_local::doctor::doctor;
 use annals_local::greeting::Greeting;
 use annals_local::memory;
 use annals_local::program::{Program, open_history};
 use annals_local::replay::{Target, replay};
+use annals_local::setup::{self, LarkSetup, TelegramSetup};
 use annals_local::show::{self, Format};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
@@ -41,6 +44,16 @@ enum Command {
         /// 0 picks a free one and prints it
         #[arg(long, default_value_t = aws::PORT)]
         port: u16,
+    },
+    /// Check settings, stores, queue, webhooks, model and clock, and say what to do about what is wrong
+    ///
+    /// In AWS where the stack's names are set (`ANNALS_TABLE`, `ANNALS_BUCKET`, `ANNALS_QUEUE_URL`), with the credentials of
+    /// the environment, and `ANNALS_SECRETS` for the secrets; else on this machine.
+    Doctor,
+    /// Have a platform send its webhooks to Annals
+    Setup {
+        #[command(subcommand)]
+        platform: Platform,
     },
     /// Post recorded webhook bodies (files, or folders of .json files) to the running program
     Replay {
@@ -74,6 +87,40 @@ enum Command {
     Memory {
         #[command(subcommand)]
         command: MemoryCommand,
+    },
+}
+
+#[derive(Subcommand)]
+enum Platform {
+    /// Set the webhook and the menu of the bot of `TELEGRAM_BOT_TOKEN`
+    Telegram {
+        /// Where updates are to go: https://…/telegram
+        #[arg(long)]
+        url: String,
+        /// Read the token from this secret in Secrets Manager, and store the webhook secret there if it has none
+        #[arg(long, value_name = "NAME")]
+        secret: Option<String>,
+        /// How many updates Telegram may deliver at once
+        #[arg(long, value_name = "NUMBER", default_value_t = 40, value_parser = clap::value_parser!(u8).range(1..=100))]
+        max_connections: u8,
+        /// Set the webhook although what answers at the address does not take the secret
+        #[arg(long)]
+        anyway: bool,
+    },
+    /// Check the app of `LARK_APP_ID`, and print what is to be done in Lark's console
+    Lark {
+        /// Where events are to go: https://…/lark
+        #[arg(long)]
+        url: String,
+        /// Read the app's settings from this secret in Secrets Manager
+        #[arg(long, value_name = "NAME")]
+        secret: Option<String>,
+    },
+    /// Not in this version
+    Discord {
+        /// Where interactions would go
+        #[arg(long)]
+        url: Option<String>,
     },
 }
 
@@ -137,6 +184,21 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
                 );
             }
             serve(LocalConfig::from_env(env)?, Some(SocketAddr::new(host, port)), clock).await
+        }
+        Some(Command::Doctor) => {
+            let out = std::io::stdout();
+            let colours = out.is_terminal() && env.optional("NO_COLOR").is_none();
+            doctor(clock, colours, &mut out.lock()).await
+        }
+        Some(Command::Setup { platform }) => {
+            let out = &mut std::io::stdout();
+            match platform {
+                Platform::Telegram { url, secret, max_connections, anyway } => {
+                    setup::telegram(env, &TelegramSetup { url, secret, max_connections, anyway }, out).await
+                }
+                Platform::Lark { url, secret } => setup::lark(env, &LarkSetup { url, secret }, out).await,
+                Platform::Discord { .. } => setup::discord(),
+            }
         }
         Some(Command::Replay { paths }) => {
             let config = LocalConfig::from_env(env)?;

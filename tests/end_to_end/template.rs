@@ -241,7 +241,7 @@ fn the_table_deletes_by_its_records_dates_and_has_the_index() {
 
 #[test]
 fn a_function_lives_as_long_as_its_code_counts_on() {
-    const AGENT: &str = include_str!("../../functions/agent/src/main.rs");
+    const AGENT: &str = include_str!("../../functions/agent/src/lib.rs");
     const COMPACTOR: &str = include_str!("../../functions/compactor/src/main.rs");
     let number = |source: &str, before: &str| -> u64 {
         let (_, rest) = source.split_once(before).unwrap_or_else(|| panic!("no {before}"));

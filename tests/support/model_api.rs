@@ -26,7 +26,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -61,6 +61,7 @@ impl ModelApi {
         let shared = Arc::new(Shared::default());
         let app = Router::new()
             .route("/v1/chat/completions", post(chat_completions))
+            .route("/v1/models", get(models))
             .fallback(no_such_url)
             .method_not_allowed_fallback(no_such_url)
             .with_state(shared.clone());
@@ -457,6 +458,17 @@ async fn chat_completions(State(shared): State<Arc<Shared>>, headers: HeaderMap,
         Err(refusal) => refusal.into_response(),
         Ok(said) => Completion::new(id, &body, said, factor).into_response(),
     }
+}
+
+/// The one model that there is.
+async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let checked = check_key(&headers, shared.state().any_key);
+    if let Err(refusal) = checked {
+        shared.state().refusals.push(refusal.message.clone());
+        return refusal.into_response();
+    }
+    let body = r#"{"object":"list","data":[{"id":"test","object":"model","created":1,"owned_by":"test"}]}"#;
+    ([("content-type", "application/json")], body).into_response()
 }
 
 async fn no_such_url(State(shared): State<Arc<Shared>>, method: Method, uri: Uri) -> Response {
