@@ -107,7 +107,7 @@ impl Program {
             Some(outbox.clone()),
         );
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
-        let model = Model::new(&config.agent.model)?;
+        let model = Model::new(&config.agent.model);
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
         let agent = Agent {

@@ -211,11 +211,11 @@ pub enum ModelError {
 }
 
 impl Model {
-    /// The model that `settings` choose.
-    pub fn new(settings: &ModelSettings) -> Result<Self, ModelError> {
+    /// The model that `settings` choose. Nothing is asked of it yet.
+    pub fn new(settings: &ModelSettings) -> Self {
         match &settings.choice {
-            ModelChoice::Echo => Ok(Self::Echo),
-            ModelChoice::OpenAi(name) => Ok(Self::Hosted(Box::new(Hosted::new(name, settings)?))),
+            ModelChoice::Echo => Self::Echo,
+            ModelChoice::OpenAi(name) => Self::Hosted(Box::new(Hosted::new(name, settings))),
         }
     }
 

@@ -39,7 +39,7 @@ impl Two {
             base_url: Some(model.base_url()),
             api_key: Some(API_KEY.to_owned().into()),
         };
-        let (world, asked, chat) = (World::new().await, Model::new(&settings).unwrap(), chat(0));
+        let (world, asked, chat) = (World::new().await, Model::new(&settings), chat(0));
         let history = world.history();
         for id in 1..=8 {
             let ts = i64::try_from(id).unwrap() * 1000;

@@ -258,7 +258,7 @@ async fn a_run_that_was_overtaken_while_it_asked_sends_nothing() {
         base_url: Some(api.base_url()),
         api_key: Some(API_KEY.into()),
     };
-    let old = bench.agent(Model::new(&settings).unwrap(), &Clock::manual(Timestamp::from_secs(NOW)));
+    let old = bench.agent(Model::new(&settings), &Clock::manual(Timestamp::from_secs(NOW)));
     let from = one.clone();
     let old = tokio::spawn(async move { old.run(&chat(), Some(&from), Delivery(1)).await });
     api.wait_for(1).await;

@@ -101,7 +101,7 @@ impl Life {
             base_url: Some(model.base_url()),
             api_key: Some(API_KEY.to_owned().into()),
         };
-        let asked = Model::new(&settings).unwrap();
+        let asked = Model::new(&settings);
         let view = ViewConfig::from_env(env).unwrap();
         let turns = Turns::default();
         let ingress = Ingress::new(history.clone(), Arc::new(turns.clone()), "annals".into());

@@ -1,5 +1,6 @@
 //! The Lambda function behind the queue: wires the agent to its table, bucket, queue, model and channels.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,7 @@ use annals_shared::aws;
 use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{
-    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, channel_settings, process_env,
-};
+use annals_shared::config::{AgentConfig, LarkConfig, StoreConfig, TelegramConfig, channel_settings};
 use annals_shared::delivery::Deliverer;
 use annals_shared::model::Model;
 use annals_shared::telemetry;
@@ -22,9 +21,15 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 const LEASE: Duration = Duration::from_mins(5);
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+async fn main() -> ExitCode {
     telemetry::init_json();
-    let env = Env::new(&process_env);
+    telemetry::ended(serve().await)
+}
+
+async fn serve() -> Result<(), Error> {
+    let aws = aws::sdk_config().await;
+    let settings = aws::settings(&aws).await?;
+    let env = settings.env();
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
@@ -48,10 +53,9 @@ async fn main() -> Result<(), Error> {
         None => None,
     };
 
-    let aws = aws::sdk_config().await;
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
-        model: Model::new(&config.model)?,
+        model: Model::new(&config.model),
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
         groups_remember: config.memory.groups,

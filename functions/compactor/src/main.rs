@@ -1,13 +1,14 @@
 //! The scheduled Lambda function: wires the compactor to its table, bucket and model.
 
 use std::io::Write;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use annals_compactor::{Compactor, PATIENCE, metrics};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
-use annals_shared::config::{AgentConfig, Env, StoreConfig, process_env};
+use annals_shared::config::{AgentConfig, StoreConfig};
 use annals_shared::model::Model;
 use annals_shared::sort_key::Timestamp;
 use annals_shared::telemetry;
@@ -19,17 +20,22 @@ use serde_json::Value;
 const MARGIN: Duration = Duration::from_secs(15);
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+async fn main() -> ExitCode {
     telemetry::init_json();
-    let env = Env::new(&process_env);
+    telemetry::ended(serve().await)
+}
+
+async fn serve() -> Result<(), Error> {
+    let aws = aws::sdk_config().await;
+    let settings = aws::settings(&aws).await?;
+    let env = settings.env();
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
     let clock = Clock::system();
 
-    let aws = aws::sdk_config().await;
     let table = store.table.clone();
     let history = aws::history(&aws, store, clock.clone());
-    let upkeep = Upkeep::new(history.clone(), Model::new(&config.model)?, &config);
+    let upkeep = Upkeep::new(history.clone(), Model::new(&config.model), &config);
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
         let shared = Arc::clone(&shared);

@@ -1,11 +1,12 @@
 //! The Lambda function behind `POST /telegram`: wires the webhook to its table, bucket, queue and bot.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_shared::aws;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, Env, StoreConfig, TelegramConfig, channel_settings, process_env};
+use annals_shared::config::{ConfigError, StoreConfig, TelegramConfig, channel_settings};
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::Ingress;
 use annals_shared::telemetry;
@@ -13,9 +14,15 @@ use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE, router};
 use lambda_http::Error;
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+async fn main() -> ExitCode {
     telemetry::init_json();
-    let env = Env::new(&process_env);
+    telemetry::ended(serve().await)
+}
+
+async fn serve() -> Result<(), Error> {
+    let aws = aws::sdk_config().await;
+    let settings = aws::settings(&aws).await?;
+    let env = settings.env();
     let store = StoreConfig::from_env(env)?;
     let settings = channel_settings(env)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
@@ -24,7 +31,6 @@ async fn main() -> Result<(), Error> {
     let clock = Clock::system();
     let client = Client::new(&config.api_base, config.token, clock.clone())?.with_patience(WEBHOOK_PATIENCE);
 
-    let aws = aws::sdk_config().await;
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
     let ingress = Ingress::new(history, queue, settings.agent_id.clone());

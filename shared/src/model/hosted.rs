@@ -1,5 +1,6 @@
 //! A model behind an API, by way of `genai`.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use genai::adapter::AdapterKind;
@@ -25,28 +26,35 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A model behind an API.
 #[derive(Clone, Debug)]
 pub struct Hosted {
-    client: genai::Client,
+    /// Made when it is first used, since that reads the system's certificates.
+    client: Arc<OnceLock<genai::Client>>,
     target: ServiceTarget,
 }
 
 impl Hosted {
-    pub(super) fn new(name: &str, settings: &ModelSettings) -> Result<Self, ModelError> {
+    pub(super) fn new(name: &str, settings: &ModelSettings) -> Self {
         let base_url = settings.base_url.as_deref().unwrap_or("https://api.openai.com/v1");
         // Servers of one's own often want no key, but a bearer header does no harm there.
         let key = settings.api_key.as_ref().map_or("none", |key| key.expose_secret());
-        let web = WebConfig::default().with_timeout(TIMEOUT).with_connect_timeout(CONNECT_TIMEOUT);
-        Ok(Self {
-            client: genai::Client::builder()
-                .with_web_config(web)
-                .build()
-                .map_err(|_| ModelError::NoClient)?,
+        Self {
+            client: Arc::default(),
             target: ServiceTarget {
                 // Joined to the path as it is, so it must end in a slash.
                 endpoint: Endpoint::from_owned(format!("{}/", base_url.trim_end_matches('/'))),
                 auth: AuthData::from_single(key),
                 model: ModelIden::new(AdapterKind::OpenAI, name),
             },
-        })
+        }
+    }
+
+    fn client(&self) -> Result<&genai::Client, ModelError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let web = WebConfig::default().with_timeout(TIMEOUT).with_connect_timeout(CONNECT_TIMEOUT);
+        let client = genai::Client::builder().with_web_config(web).build();
+        let client = client.map_err(|_| ModelError::NoClient)?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     pub(super) async fn answer(&self, question: Question<'_>) -> Result<Answer, ModelError> {
@@ -89,7 +97,7 @@ impl Hosted {
         estimate: u32,
     ) -> Result<Answer, ModelError> {
         let response = self
-            .client
+            .client()?
             .exec_chat(self.target.clone(), request, Some(&options))
             .await
             .map_err(|error| failure::of(&error))?;
