@@ -176,7 +176,7 @@ impl Ingress {
         match deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
             Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
             Err(error) => {
-                tracing::warn!(chat = %draft.chat.session_id(), %error, "a confirmation cannot be delivered");
+                tracing::warn!(%error, "a confirmation cannot be delivered");
             }
             Ok(()) => {}
         }

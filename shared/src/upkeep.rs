@@ -207,7 +207,7 @@ impl Upkeep {
                 Err(CompactionError::History(error)) => return Err(error.into()),
                 Err(error) => {
                     tracing::warn!(
-                        chat = %lease.chat.session_id(), %error, "a live session is not summarised; its records stay longer"
+                        %error, "a live session is not summarised; its records stay longer"
                     );
                     compaction.keep(&records, before).await?;
                     break;

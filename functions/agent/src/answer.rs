@@ -60,7 +60,7 @@ impl Agent {
         let (kind, mut message) = match answered {
             Ok(answer) => answer,
             Err(error @ (TurnError::Model(_) | TurnError::Compaction(_))) if delivery.ends_asking() => {
-                tracing::error!(chat = %work.lease.chat.session_id(), %error, "no answer after the last try; the user is told");
+                tracing::error!(%error, "no answer after the last try; the user is told");
                 let notice = if is_command { NOT_COMPACTED } else { FAILURE_NOTICE };
                 (Kind::Notice, UiMessage::text("", Role::Assistant, notice))
             }

@@ -1,12 +1,16 @@
 //! A batch of the queue: the turns of one chat as one run, chats side by side, and each failure handed back alone.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::queue::{Sqs, Turn};
 use annals_shared::sort_key::SortKey;
+use annals_shared::telemetry;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use futures::FutureExt;
 use futures::future::join_all;
+use tracing::Instrument;
 
 use crate::{Agent, Delivery};
 
@@ -21,18 +25,9 @@ struct Group {
 /// Answers the chats of `event`; names the queue messages whose turns are not done, so that only those come again.
 pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResponse {
     let (groups, unreadable) = group(event);
-    let failed = join_all(groups.into_iter().map(async |(chat, group)| {
-        let delivery = Delivery(group.deliveries);
-        let Err(error) = agent.run(&chat, group.from.as_ref(), delivery).await else { return Vec::new() };
-        tracing::error!(chat = %chat.session_id(), %error, ?delivery, "a turn is not done");
-        let pause = error.retry_after(agent.clock.now(), delivery);
-        for receipt in group.messages.iter().filter_map(|(_, receipt)| receipt.as_deref()) {
-            // Else it comes again after the queue's own time, which is longer than any run.
-            if let Err(error) = queue.retry_in(receipt, pause).await {
-                tracing::warn!(chat = %chat.session_id(), %error, "the turn comes again later than it could");
-            }
-        }
-        group.messages.into_iter().map(|(id, _)| id).collect()
+    let failed = join_all(groups.into_iter().map(|(chat, group)| {
+        let span = telemetry::of_chat(&chat);
+        run(agent, queue, chat, group).instrument(span)
     }))
     .await;
     let mut response = SqsBatchResponse::default();
@@ -47,6 +42,31 @@ pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResp
         })
         .collect();
     response
+}
+
+/// The turns of one chat; answers with the ids of those that are not done, which are all or none.
+async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<String> {
+    let delivery = Delivery(group.deliveries);
+    let run = agent.run(&chat, group.from.as_ref(), delivery);
+    // A panic is a failure of this chat; those beside it go on.
+    let pause = match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(Ok(())) => return Vec::new(),
+        Ok(Err(error)) => {
+            tracing::error!(%error, ?delivery, "a turn is not done");
+            error.retry_after(agent.clock.now(), delivery)
+        }
+        Err(_) => {
+            tracing::error!(?delivery, "a turn is not done: the run panicked");
+            delivery.pause()
+        }
+    };
+    for receipt in group.messages.iter().filter_map(|(_, receipt)| receipt.as_deref()) {
+        // Else it comes again after the queue's own time, which is longer than any run.
+        if let Err(error) = queue.retry_in(receipt, pause).await {
+            tracing::warn!(%error, "the turn comes again later than it could");
+        }
+    }
+    group.messages.into_iter().map(|(id, _)| id).collect()
 }
 
 /// The turns by chat, and the ids of the messages that are none: those go to the dead letters.

@@ -52,7 +52,7 @@ impl Agent {
                 }
                 Err(error) => error,
             };
-            tracing::error!(chat = %work.lease.chat.session_id(), error = %failure, "a reply is stored but not delivered");
+            tracing::error!(error = %failure, "a reply is stored but not delivered");
             let noted = DeliveryFailure { reason: failure.to_string(), at: self.clock.now() };
             self.history.note_delivery_failure(reply, &noted).await?;
             let blocked = matches!(failure, DeliveryError::Blocked { .. });

@@ -175,9 +175,7 @@ impl Compaction {
         with_summary.sort_by(|a, b| a.key.cmp(&b.key));
         let after = context(&with_summary, self.history.clock().now(), &self.view.policy(0));
         self.history.end_summary(lease, after.reaches_back_to.as_ref()).await??;
-        tracing::info!(
-            chat = %lease.chat.session_id(), counted = cut.counted.len(), tokens = summary.tokens, "compacted"
-        );
+        tracing::info!(counted = cut.counted.len(), tokens = summary.tokens, "compacted");
         Ok(Compacted {
             summary,
             counted: cut.counted.len(),
