@@ -28,7 +28,8 @@
 //! - [`ingress`]: append, then enqueue; commands
 //! - [`compaction`]: which messages a summary stands for (pure), and the steps by which it comes about
 //! - [`upkeep`]: what is done for a chat that is due
-//! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`], [`aws`] (a deployed function's clients)
+//! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`], [`aws`] (a deployed function's clients),
+//!   [`tls`]
 
 pub mod aws;
 pub mod channel;
@@ -51,6 +52,7 @@ pub mod record;
 pub mod refusal;
 pub mod sort_key;
 pub mod telemetry;
+pub mod tls;
 pub mod tokens;
 #[cfg(test)]
 pub(crate) mod told;
