@@ -30,7 +30,7 @@
 //! - [`upkeep`]: what is done for a chat that is due
 //! - [`forgetting`]: deleting everything of a chat
 //! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`] (logs), [`metrics`], [`aws`] (a deployed
-//!   function's clients)
+//!   function's clients), [`tls`]
 
 pub mod aws;
 pub mod channel;
@@ -55,6 +55,7 @@ pub mod record;
 pub mod refusal;
 pub mod sort_key;
 pub mod telemetry;
+pub mod tls;
 pub mod tokens;
 #[cfg(test)]
 pub(crate) mod told;

@@ -13,7 +13,7 @@ use annals_shared::config::{AgentConfig, LarkConfig, StoreConfig, TelegramConfig
 use annals_shared::delivery::Deliverer;
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
-use annals_shared::telemetry;
+use annals_shared::{telemetry, tls};
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
@@ -24,6 +24,8 @@ async fn main() -> ExitCode {
 }
 
 async fn serve() -> Result<(), Error> {
+    // Its first turn asks a model, and sends.
+    tls::warm();
     let aws = aws::sdk_config().await;
     let settings = aws::settings(&aws).await?;
     let env = settings.env();

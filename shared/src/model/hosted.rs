@@ -18,7 +18,7 @@ use super::{
 };
 use crate::message::Role;
 use crate::metrics::{Metric, Metrics};
-use crate::tokens;
+use crate::{tls, tokens};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -55,7 +55,8 @@ impl Hosted {
             return Ok(client);
         }
         let web = WebConfig::default().with_timeout(TIMEOUT).with_connect_timeout(CONNECT_TIMEOUT);
-        let client = genai::Client::builder().with_web_config(web).build();
+        let web = web.apply_to_builder(tls::client()).build().map_err(|_| ModelError::NoClient)?;
+        let client = genai::Client::builder().with_reqwest(web).build();
         let client = client.map_err(|_| ModelError::NoClient)?;
         Ok(self.client.get_or_init(|| client))
     }

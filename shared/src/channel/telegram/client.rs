@@ -297,7 +297,7 @@ impl Client {
 }
 
 fn connect() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
+    crate::tls::client()
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(REQUEST_TIMEOUT)
         // Telegram does not redirect, and a redirect would carry the token elsewhere.

@@ -68,7 +68,7 @@ impl Wire {
 }
 
 fn connect() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
+    crate::tls::client()
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(REQUEST_TIMEOUT)
         // Lark does not redirect, and a redirect would carry the token elsewhere.
