@@ -222,7 +222,7 @@ impl History {
                     Ok(message) => record.message = message,
                     // What is lost for good must not take the rest of its chat with it.
                     Err(error @ (BodyError::Missing { .. } | BodyError::Unreadable { .. })) => {
-                        tracing::error!(chat = %record.chat.session_id(), %error, "a message has lost its body");
+                        tracing::error!(%error, "a message has lost its body");
                         record.message.parts = vec![Part::text("[the content of this message is lost]")];
                     }
                     Err(error) => return Err(error.into()),

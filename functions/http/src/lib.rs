@@ -22,7 +22,9 @@ use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
 use annals_shared::memory::MemoryError;
 use annals_shared::problem::Problem;
+use annals_shared::telemetry;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn;
 use axum::routing::{MethodRouter, get, post, put};
 use axum::{Json, Router};
 use serde_json::json;
@@ -64,6 +66,7 @@ pub fn router(http: Http) -> Router {
         .route("/v1/memory/{id}", route(put(memory::correct).delete(memory::delete)))
         .fallback(async || Problem::not_found())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(from_fn(telemetry::of_request))
         .with_state(Arc::new(http))
 }
 
