@@ -35,7 +35,7 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
     let waiting = Arc::new(Mutex::new(calls.iter().map(call).enumerate().collect::<Vec<_>>()));
     waiting.lock().unwrap().reverse();
     let (answered, mut answers) = mpsc::unbounded_channel();
-    let (traced, mut traces) = mpsc::unbounded_channel();
+    let (sender, mut traces) = mpsc::unbounded_channel();
     // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
     let runtime_api = Router::new()
         .route(
@@ -57,7 +57,7 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
         )
         // What a function asks of AWS, which here takes nothing.
         .fallback(async move |headers: HeaderMap| {
-            drop(traced.send(headers["x-amzn-trace-id"].to_str().unwrap().to_owned()));
+            drop(sender.send(headers["x-amzn-trace-id"].to_str().unwrap().to_owned()));
             (StatusCode::BAD_REQUEST, r#"{"__type": "ValidationException"}"#)
         });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
