@@ -52,6 +52,8 @@ mod edited_commands;
 mod edits;
 #[path = "end_to_end/fixtures.rs"]
 mod fixtures;
+#[path = "end_to_end/forgetting.rs"]
+mod forgetting;
 #[path = "end_to_end/groups.rs"]
 mod groups;
 #[path = "end_to_end/http_access.rs"]

@@ -5,4 +5,5 @@ pub(crate) mod lark_api;
 pub(crate) mod model_api;
 pub(crate) mod solo;
 pub(crate) mod telegram_api;
+pub(crate) mod template;
 pub(crate) mod world;
