@@ -20,6 +20,8 @@ mod archived_reads;
 mod at_once;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
+#[path = "end_to_end/batches.rs"]
+mod batches;
 #[path = "../bench/chat.rs"]
 mod bench;
 #[path = "end_to_end/binary.rs"]
@@ -80,6 +82,8 @@ mod memory;
 mod memory_store;
 #[path = "end_to_end/messages.rs"]
 mod messages;
+#[path = "end_to_end/metrics.rs"]
+mod metrics;
 #[path = "end_to_end/migrations.rs"]
 mod migrations;
 #[path = "end_to_end/random_histories.rs"]

@@ -16,6 +16,7 @@ use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::Ingress;
+use annals_shared::metrics::Metrics;
 use annals_shared::model::Model;
 use annals_shared::problem::Problem;
 use annals_shared::upkeep::Upkeep;
@@ -119,6 +120,7 @@ impl Program {
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
+            metrics: Metrics::default(),
             lease: LEASE,
             clock: clock.clone(),
         };

@@ -224,6 +224,7 @@ mod tests {
     use annals_shared::delivery::Deliverer;
     use annals_shared::history::History;
     use annals_shared::message::{Part, Role};
+    use annals_shared::metrics::Metrics;
     use annals_shared::model::Model;
     use annals_shared::record::{Channel, Draft, Kind};
     use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
@@ -346,6 +347,7 @@ mod tests {
             view: ViewConfig::from_env(env).unwrap(),
             system_prompt: None,
             agent_id: "annals".into(),
+            metrics: Metrics::default(),
             lease: Duration::from_mins(5),
             clock,
         };

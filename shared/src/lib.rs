@@ -29,7 +29,8 @@
 //! - [`compaction`]: which messages a summary stands for (pure), and the steps by which it comes about
 //! - [`upkeep`]: what is done for a chat that is due
 //! - [`forgetting`]: deleting everything of a chat
-//! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`], [`aws`] (a deployed function's clients)
+//! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`] (logs), [`metrics`], [`aws`] (a deployed
+//!   function's clients)
 
 pub mod aws;
 pub mod channel;
@@ -45,6 +46,7 @@ pub mod history;
 pub mod ingress;
 pub mod memory;
 pub mod message;
+pub mod metrics;
 pub mod model;
 pub mod problem;
 pub mod queue;

@@ -16,6 +16,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::message::UiMessage;
+use crate::metrics::Metrics;
 use crate::tokens;
 
 /// Tokens that the instructions of a request beside the conversation take, and some room.
@@ -217,6 +218,15 @@ impl Model {
             ModelChoice::Echo => Self::Echo,
             ModelChoice::OpenAi(name) => Self::Hosted(Box::new(Hosted::new(name, settings))),
         }
+    }
+
+    /// The same model, which counts its requests in `metrics`.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        if let Self::Hosted(hosted) = &mut self {
+            hosted.metrics = metrics;
+        }
+        self
     }
 
     /// Whether this only says again what was said, and so can neither summarise nor judge.

@@ -12,6 +12,7 @@ use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{AgentConfig, LarkConfig, StoreConfig, TelegramConfig, channel_settings};
 use annals_shared::delivery::Deliverer;
+use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
 use annals_shared::telemetry;
 use aws_lambda_events::sqs::SqsEvent;
@@ -53,22 +54,30 @@ async fn serve() -> Result<(), Error> {
         None => None,
     };
 
+    let metrics = Metrics::collected();
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone());
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
-        model: Model::new(&config.model),
+        model: Model::new(&config.model).with_metrics(metrics.clone()),
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
         groups_remember: config.memory.groups,
         view: config.view,
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,
+        metrics,
         lease: LEASE,
         clock,
     };
     let shared = Arc::new((agent, aws::queue(&aws, queue_url)));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Error>(batch::handle(&shared.0, &shared.1, event.payload).await) }
+        let invocation = reporter.invocation();
+        async move {
+            let response = batch::handle(&shared.0, &shared.1, event.payload).await;
+            drop(invocation);
+            Ok::<_, Error>(response)
+        }
     }))
     .await
 }

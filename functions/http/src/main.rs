@@ -11,6 +11,7 @@ use annals_shared::config::{
     ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, agent_id, api_keys,
 };
 use annals_shared::ingress::Ingress;
+use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::telemetry;
 use lambda_http::Error;
 
@@ -30,17 +31,19 @@ async fn serve() -> Result<(), Error> {
     let responses = HttpResponses::from_env(env)?;
     let clock = Clock::system();
 
+    let metrics = Metrics::collected();
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone());
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
-    let router = router(Http {
-        ingress: Ingress::new(history, queue, agent_id(env)?),
+    let router = reporter.of_router(router(Http {
+        ingress: Ingress::new(history, queue, agent_id(env)?).with_metrics(metrics),
         keys,
         view: ViewConfig::from_env(env)?,
         groups_remember: MemoryConfig::from_env(env)?.groups,
         system_prompt: env.optional("SYSTEM_PROMPT"),
         new_id: random_id,
         clock,
-    });
+    }));
     match responses {
         HttpResponses::Buffered => lambda_http::run(router).await,
         HttpResponses::Streaming => lambda_http::run_with_streaming_response(router).await,

@@ -10,6 +10,7 @@ use annals_shared::clock::Clock;
 use annals_shared::config::{ConfigError, LarkConfig, StoreConfig, channel_settings};
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::Ingress;
+use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::telemetry;
 use lambda_http::Error;
 
@@ -31,10 +32,12 @@ async fn serve() -> Result<(), Error> {
     let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
         .with_patience(WEBHOOK_PATIENCE);
 
+    let metrics = Metrics::collected();
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone());
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
-    let ingress = Ingress::new(history, queue, settings.agent_id.clone());
-    lambda_http::run(router(Lark {
+    let ingress = Ingress::new(history, queue, settings.agent_id.clone()).with_metrics(metrics);
+    let router = router(Lark {
         ingress,
         deliverer: Deliverer::new(None, Some(client.clone()), None),
         settings,
@@ -42,6 +45,6 @@ async fn serve() -> Result<(), Error> {
         encrypt_key: config.encrypt_key,
         identity: Identity::asked_for(config.app_id, client),
         clock,
-    }))
-    .await
+    });
+    lambda_http::run(reporter.of_router(router)).await
 }

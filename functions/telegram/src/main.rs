@@ -9,6 +9,7 @@ use annals_shared::clock::Clock;
 use annals_shared::config::{ConfigError, StoreConfig, TelegramConfig, channel_settings};
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::Ingress;
+use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::telemetry;
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE, router};
 use lambda_http::Error;
@@ -31,16 +32,18 @@ async fn serve() -> Result<(), Error> {
     let clock = Clock::system();
     let client = Client::new(&config.api_base, config.token, clock.clone())?.with_patience(WEBHOOK_PATIENCE);
 
+    let metrics = Metrics::collected();
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone());
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
-    let ingress = Ingress::new(history, queue, settings.agent_id.clone());
-    lambda_http::run(router(Telegram {
+    let ingress = Ingress::new(history, queue, settings.agent_id.clone()).with_metrics(metrics);
+    let router = router(Telegram {
         ingress,
         deliverer: Deliverer::new(Some(client.clone()), None, None),
         settings,
         secret: config.secret,
         identity: Identity::asked_for(config.bot_id, client),
         clock,
-    }))
-    .await
+    });
+    lambda_http::run(reporter.of_router(router)).await
 }

@@ -18,6 +18,7 @@ use crate::context::{Policy, context};
 use crate::history::turn::{Lease, Superseded};
 use crate::history::{History, HistoryError};
 use crate::memory::owner::only_person;
+use crate::metrics::{Metric, Metrics};
 use crate::model::{Finish, Model, ModelError, Prompt};
 use crate::record::{Kind, Record};
 use crate::sort_key::SortKey;
@@ -39,6 +40,8 @@ pub struct Compaction {
     pub view: ViewConfig,
     /// `AGENT_ID`: who speaks in summaries.
     pub agent_id: String,
+    /// Where compactions are counted.
+    pub metrics: Metrics,
 }
 
 /// A chat is not compacted; its history is as it was.
@@ -75,6 +78,23 @@ impl Compaction {
     /// Compacts the Session of `records`, which were read for a context of the chat of `lease`, in order. `focus` is
     /// what the person who asked wants kept in mind. `None` where there is nothing that may be cut.
     pub async fn run(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        why: Why,
+        focus: Option<&str>,
+    ) -> Result<Option<Compacted>, CompactionError> {
+        let compacted = self.run_uncounted(lease, records, why, focus).await;
+        match &compacted {
+            Ok(Some(_)) => self.metrics.add(Metric::Compactions, 1),
+            // Who took the chat over compacts it.
+            Ok(None) | Err(CompactionError::Superseded(_)) => {}
+            Err(_) => self.metrics.add(Metric::CompactionFailures, 1),
+        }
+        compacted
+    }
+
+    async fn run_uncounted(
         &self,
         lease: &Lease,
         records: &[Record],

@@ -1,7 +1,7 @@
 //! A model behind an API, by way of `genai`.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use genai::adapter::AdapterKind;
 use genai::chat::{
@@ -17,6 +17,7 @@ use super::{
     readable,
 };
 use crate::message::Role;
+use crate::metrics::{Metric, Metrics};
 use crate::tokens;
 
 /// How long one request may take.
@@ -29,6 +30,7 @@ pub struct Hosted {
     /// Made when it is first used, since that reads the system's certificates.
     client: Arc<OnceLock<genai::Client>>,
     target: ServiceTarget,
+    pub(super) metrics: Metrics,
 }
 
 impl Hosted {
@@ -44,6 +46,7 @@ impl Hosted {
                 auth: AuthData::from_single(key),
                 model: ModelIden::new(AdapterKind::OpenAI, name),
             },
+            metrics: Metrics::default(),
         }
     }
 
@@ -96,12 +99,43 @@ impl Hosted {
         options: ChatOptions,
         estimate: u32,
     ) -> Result<Answer, ModelError> {
+        let request_made = Request { metrics: &self.metrics, started: Instant::now(), is_answered: false };
         let response = self
             .client()?
             .exec_chat(self.target.clone(), request, Some(&options))
             .await
             .map_err(|error| failure::of(&error))?;
-        read(response, estimate)
+        let answer = read(response, estimate)?;
+        request_made.answered(&answer);
+        Ok(answer)
+    }
+}
+
+/// A request on its way, which is counted however it ends; also where nobody waits for it any longer.
+struct Request<'a> {
+    metrics: &'a Metrics,
+    /// Of the world's clock, since the model is of the world.
+    started: Instant,
+    is_answered: bool,
+}
+
+impl Request<'_> {
+    fn answered(mut self, answer: &Answer) {
+        self.is_answered = true;
+        let latency = self.started.elapsed().as_millis();
+        self.metrics.add(Metric::ModelLatency, u64::try_from(latency).unwrap_or(u64::MAX));
+        if let Some(usage) = answer.usage {
+            self.metrics.add(Metric::InputTokens, usage.input_tokens.into());
+            self.metrics.add(Metric::OutputTokens, usage.output_tokens.into());
+        }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.metrics.add(Metric::ModelErrors, 1);
+        }
     }
 }
 
