@@ -203,16 +203,18 @@ pub(crate) fn set(variable: &str) -> String {
         .unwrap_or_else(|_| panic!("{variable} is not set: run these tests by `just cloud`"))
 }
 
-/// The recorded webhooks of a platform, by name.
+/// The recorded webhooks of a platform, by name: those of the project, and where a folder beside it keeps more, those.
 pub(crate) fn recorded(platform: &str) -> BTreeMap<String, Value> {
-    let folder = root().join("tests/fixtures").join(platform);
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    files
-        .map(|file| {
+    let mut webhooks = BTreeMap::new();
+    for folder in ["tests/fixtures", "../shared/fixtures"] {
+        let Ok(entries) = std::fs::read_dir(root().join(folder).join(platform)) else { continue };
+        let files = entries.map(|entry| entry.unwrap().path());
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "json")) {
             let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap())
-        })
-        .collect()
+            webhooks.insert(name, serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap());
+        }
+    }
+    webhooks
 }
 
 /// [`wait_until`], for what takes no longer than a cold start or two.
