@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use annals_shared::chat_key::ChatKey;
 use axum::Router;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -35,6 +35,7 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
     let waiting = Arc::new(Mutex::new(calls.iter().map(call).enumerate().collect::<Vec<_>>()));
     waiting.lock().unwrap().reverse();
     let (answered, mut answers) = mpsc::unbounded_channel();
+    let (called, mut calls_made) = mpsc::unbounded_channel();
     // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
     let runtime_api = Router::new()
         .route(
@@ -53,7 +54,12 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
         .route(
             "/2018-06-01/runtime/invocation/{id}/response",
             post(async move |body: String| drop(answered.send(body))),
-        );
+        )
+        // What a function asks of AWS, which here takes nothing.
+        .fallback(async move |headers: HeaderMap| {
+            drop(called.send(headers["x-amzn-trace-id"].to_str().unwrap().to_owned()));
+            (StatusCode::BAD_REQUEST, r#"{"__type": "ValidationException"}"#)
+        });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, runtime_api).await });
@@ -68,8 +74,7 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
             ("AWS_REGION", "eu-central-1"),
             ("AWS_ACCESS_KEY_ID", "test"),
             ("AWS_SECRET_ACCESS_KEY", "test"),
-            // Nobody answers there, so that a message is not stored.
-            ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
+            ("AWS_ENDPOINT_URL", &format!("http://{address}")),
             ("ANNALS_TABLE", "t"),
             ("ANNALS_BUCKET", "b"),
             ("ANNALS_QUEUE_URL", "http://127.0.0.1:9/q.fifo"),
@@ -88,6 +93,7 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
     function.kill().unwrap();
     let written = String::from_utf8(function.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(statuses, [200, 503]);
+    assert_eq!(calls_made.recv().await.unwrap(), "Root=1-1", "a trace goes on in what is called");
 
     let lines: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |message: &str| {
