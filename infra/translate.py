@@ -24,7 +24,7 @@ MODEL = {"Model": "openai:m", "ModelSecret": "annals/model"}
 EVERYTHING = {
     **TELEGRAM, **LARK, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20",
     "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
-    "EndpointUrl": "http://emulator:4566", "Architecture": "x86_64", "SecretsRevision": "2",
+    "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64", "SecretsRevision": "2",
 }  # fmt: skip
 
 ECHO = {"Model": "echo"}

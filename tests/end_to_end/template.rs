@@ -25,7 +25,13 @@ const SECRETS: [(&str, &[&str]); 4] = [
 ];
 
 /// What is read before the settings are, or by the SDK, or by nobody.
-const OF_ALL: [&str; 4] = ["ANNALS_SECRETS", "ANNALS_SECRETS_REVISION", "AWS_ENDPOINT_URL", "RUST_LOG"];
+const OF_ALL: [&str; 5] = [
+    "ANNALS_SECRETS",
+    "ANNALS_SECRETS_REVISION",
+    "AWS_ENDPOINT_URL",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "RUST_LOG",
+];
 
 /// The functions' names.
 fn functions() -> impl Iterator<Item = &'static str> {
