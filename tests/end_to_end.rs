@@ -56,6 +56,8 @@ mod due;
 mod edited_commands;
 #[path = "end_to_end/edits.rs"]
 mod edits;
+#[path = "end_to_end/events.rs"]
+mod events;
 #[path = "end_to_end/fixtures.rs"]
 mod fixtures;
 #[path = "end_to_end/forgetting.rs"]

@@ -39,7 +39,9 @@ impl Emulated {
         ]);
         command.arg(PathBuf::from(set("ANNALS_CLOUD_BUILD")).join(function).join("bootstrap"));
         command.env_clear();
-        for name in ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+        for name in
+            ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "SSL_CERT_FILE"]
+        {
             command.env(name, set(name));
         }
         command.envs(&stack.environments()[function]).env("ANNALS_QUEUE_URL", queue);

@@ -69,7 +69,7 @@ impl Stack {
         let secrets = serde_json::from_str(include_str!("secrets.json")).unwrap();
         let aws = annals_shared::aws::sdk_config().await;
         assert!(
-            aws.endpoint_url().is_some_and(|url| url.starts_with("http://127.0.0.1:")),
+            aws.endpoint_url().is_some_and(|url| url.starts_with("https://127.0.0.1:")),
             "not the real AWS"
         );
         let output = |name: &str| description["outputs"][name].as_str().unwrap().to_owned();
