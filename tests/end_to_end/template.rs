@@ -11,6 +11,7 @@ use annals_shared::config::{
     ViewConfig, agent_id, api_keys, channel_settings,
 };
 use annals_shared::history::due::{DUE_AT, DUE_SHARD, INDEX};
+use annals_shared::metrics::{Metric, NAMESPACE};
 use annals_shared::sort_key::Timestamp;
 use serde_json::{Value, json};
 
@@ -280,6 +281,51 @@ fn each_function_has_its_alarms_and_each_alarm_is_told() {
             assert_eq!(alarm.get("Condition"), resources[function].get("Condition"), "{name}");
         }
     }
+}
+
+/// What is shown or watched under a name that nobody writes would look like peace.
+#[test]
+fn alarms_and_the_dashboard_show_metrics_that_are_written() {
+    let own: BTreeSet<String> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+    let line = metrics::embedded(&Report::default(), "annals-t", Duration::from_hours(168), Timestamp::MIN);
+    let compactors = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
+    let written: BTreeSet<String> =
+        compactors.iter().map(|metric| metric["Name"].as_str().unwrap().to_owned()).chain(own).collect();
+
+    let resources = TEMPLATE["Resources"].as_object().unwrap().values();
+    let alarms = resources.filter(|of| of["Type"] == "AWS::CloudWatch::Alarm").map(|of| &of["Properties"]);
+    let plain = alarms.clone().filter(|of| of["Namespace"] == NAMESPACE).map(|of| &of["MetricName"]);
+    let computed = alarms.flat_map(|of| of["Metrics"].as_array().into_iter().flatten());
+    let computed = computed.map(|of| &of["MetricStat"]["Metric"]);
+    let computed = computed.filter(|of| of["Namespace"] == NAMESPACE).map(|of| &of["MetricName"]);
+    let watched: BTreeSet<String> =
+        plain.chain(computed).map(|name| name.as_str().unwrap().to_owned()).collect();
+    assert!(watched.len() > 3 && watched.is_subset(&written), "{watched:?}");
+
+    let body = properties("Dashboard")["DashboardBody"]["Fn::Sub"][0].as_str().unwrap();
+    // Its placeholders stand in texts.
+    let dashboard: Value = serde_json::from_str(body).unwrap();
+    let mut shown = BTreeSet::new();
+    for metric in dashboard["widgets"].as_array().unwrap().iter().flat_map(|of| {
+        let metrics = of["properties"]["metrics"].as_array().unwrap();
+        assert_eq!(of["properties"]["region"], "${AWS::Region}");
+        let is_own = metrics[0][0] == NAMESPACE;
+        metrics.iter().filter(move |metric| match metric[0].as_str() {
+            Some("." | "...") => is_own,
+            Some(namespace) => namespace == NAMESPACE,
+            None => metric[0]["expression"].as_str().unwrap().contains("{Annals,"),
+        })
+    }) {
+        if let Some(search) = metric[0]["expression"].as_str() {
+            let (_, name) = search.split_once("MetricName=\"").unwrap();
+            shown.insert(name.split('"').next().unwrap().to_owned());
+        } else if metric[0] != "..." {
+            shown.insert(metric[1].as_str().unwrap().to_owned());
+        }
+    }
+    // What each run of the compactor says in seconds is in `GraceUsed` already.
+    let unseen = BTreeSet::from(["OldestOverdue".to_owned()]);
+    assert_eq!(shown, written.difference(&unseen).cloned().collect());
 }
 
 #[test]
