@@ -108,6 +108,8 @@ mod room;
 mod runs;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/settings.rs"]
+mod settings;
 #[path = "end_to_end/setup.rs"]
 mod setup;
 #[path = "end_to_end/silent.rs"]
