@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 use crate::clock::Clock;
 use crate::record::Channel;
 use crate::sort_key::Timestamp;
+use crate::telemetry::Traces;
 
 /// The namespace of all metrics.
 pub const NAMESPACE: &str = "Annals";
@@ -163,7 +164,7 @@ pub fn line(table: &str, channel: Option<Channel>, metrics: Vec<Measured>, now: 
     Value::Object(line)
 }
 
-/// Writes what was counted in an invocation when that ends, however it ends.
+/// Tells of an invocation when that ends: writes what was counted, however it ends, and sends its spans.
 #[derive(Clone)]
 pub struct Reporter {
     /// What is counted.
@@ -172,15 +173,17 @@ pub struct Reporter {
     pub table: String,
     /// The time.
     pub clock: Clock,
+    /// Where spans go.
+    pub traces: Traces,
     /// Takes lines, each ended.
     pub write: fn(&str),
 }
 
 impl Reporter {
     /// One that writes to standard output.
-    pub fn to_stdout(metrics: Metrics, table: String, clock: Clock) -> Self {
+    pub fn to_stdout(metrics: Metrics, table: String, clock: Clock, traces: Traces) -> Self {
         // Not `print!`, which panics where nobody reads: counting must break nothing.
-        Self { metrics, table, clock, write: |lines| drop(stdout().write_all(lines.as_bytes())) }
+        Self { metrics, table, clock, traces, write: |lines| drop(stdout().write_all(lines.as_bytes())) }
     }
 
     /// An invocation, which reports when this is dropped: at its end, its failure or its panic. Where several run at
@@ -196,7 +199,7 @@ impl Reporter {
             let invocation = self.invocation();
             async move {
                 let response = next.run(request).await;
-                drop(invocation);
+                invocation.ended().await;
                 response
             }
         }))
@@ -206,9 +209,18 @@ impl Reporter {
 /// See [`Reporter::invocation`].
 pub struct Invocation(Reporter);
 
+impl Invocation {
+    /// Its regular end. Spans of one that fails or panics are sent with the next.
+    pub async fn ended(self) {
+        let traces = self.0.traces.clone();
+        drop(self);
+        traces.flush().await;
+    }
+}
+
 impl Drop for Invocation {
     fn drop(&mut self) {
-        let Reporter { metrics, table, clock, write } = &self.0;
+        let Reporter { metrics, table, clock, write, .. } = &self.0;
         let lines = metrics.take(table, clock.now());
         if !lines.is_empty() {
             let lines: Vec<String> = lines.iter().map(Value::to_string).collect();

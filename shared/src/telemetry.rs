@@ -10,6 +10,8 @@
 //! What a line has of its invocation and of its chat comes from the spans that it is written in: the Lambda runtime's, a
 //! [request's](of_request) and a [chat's](of_chat); `name` is the innermost span's. So no event names its chat itself.
 
+mod traces;
+
 use std::error::Error;
 use std::io::IsTerminal;
 use std::panic;
@@ -21,6 +23,7 @@ use axum::response::Response;
 use json_subscriber::JsonLayer;
 use tracing::field::{Empty, display};
 use tracing::{Instrument, Span};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::prelude::*;
@@ -28,24 +31,27 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, registry};
 
 use crate::chat_key::ChatKey;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Env, process_env};
+use traces::Spans;
+pub use traces::Traces;
 
-/// Where the Lambda runtime names the request; kept whatever `RUST_LOG` says.
-const INVOCATION: &str = "lambda_runtime::layers::trace=info";
+/// Where the Lambda runtime names the request.
+const INVOCATION_TARGET: &str = "lambda_runtime::layers::trace";
 
-/// JSON lines to standard output, as CloudWatch reads them. `RUST_LOG` chooses what is logged.
-pub fn init_json() {
-    let filter = match INVOCATION.parse() {
-        Ok(invocation) => filter("info").add_directive(invocation),
-        Err(_) => filter("info"),
-    };
+/// JSON lines to standard output, as CloudWatch reads them, and spans to where the answer sends them. `RUST_LOG` chooses
+/// what is logged.
+pub fn init_json() -> Traces {
+    let traces = Traces::of(Env::new(&process_env));
+    let lines = json_lines(std::io::stdout).with_filter(with_invocation(filter("info")));
+    let spans = traces.spans().map(|spans| spans.with_filter(filter_fn(Spans::wants)));
     // A second call (a test's) keeps the first.
-    drop(registry().with(filter).with(json_lines(std::io::stdout)).try_init());
+    drop(registry().with(lines).with(spans).try_init());
     panic::set_hook(Box::new(|panic| {
         let location = panic.location().map(ToString::to_string);
         // Without what it says, which may quote a text.
         tracing::error!(location, "a panic");
     }));
+    traces
 }
 
 /// Lines for people to standard error, with colours where that is a terminal.
@@ -101,8 +107,16 @@ fn chain(error: &dyn Error) -> String {
     causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }
 
+/// `filter`, and the span that names the request, whatever else is left out.
+fn with_invocation(filter: EnvFilter) -> EnvFilter {
+    match format!("{INVOCATION_TARGET}=info").parse() {
+        Ok(invocation) => filter.add_directive(invocation),
+        Err(_) => filter,
+    }
+}
+
 fn filter(default: &str) -> EnvFilter {
-    let set = crate::config::process_env(EnvFilter::DEFAULT_ENV).filter(|value| !value.trim().is_empty());
+    let set = process_env(EnvFilter::DEFAULT_ENV).filter(|value| !value.trim().is_empty());
     set.and_then(|value| EnvFilter::try_new(value).ok()).unwrap_or_else(|| EnvFilter::new(default))
 }
 
@@ -150,8 +164,8 @@ mod tests {
     fn subscribed(level: &str) -> (Written, tracing::subscriber::DefaultGuard) {
         let written = Written::default();
         let writer = written.clone();
-        let filter = EnvFilter::new(level).add_directive(INVOCATION.parse().unwrap());
-        let subscriber = registry().with(filter).with(json_lines(move || writer.clone()));
+        let lines = json_lines(move || writer.clone());
+        let subscriber = registry().with(lines.with_filter(with_invocation(EnvFilter::new(level))));
         (written, tracing::subscriber::set_default(subscriber))
     }
 
@@ -160,7 +174,7 @@ mod tests {
         let (written, _guard) = subscribed("warn");
         let chat = ChatKey::telegram(42, None);
         let invocation = tracing::info_span!(
-            target: "lambda_runtime::layers::trace", "Lambda runtime invoke",
+            target: INVOCATION_TARGET, "Lambda runtime invoke",
             requestId = "r-1", xrayTraceId = "Root=1-2"
         );
         invocation.in_scope(|| {

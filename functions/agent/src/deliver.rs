@@ -19,6 +19,7 @@ const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
 impl Agent {
     /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or has not
     /// taken it for too long, and notes why on the reply.
+    #[tracing::instrument(skip_all)]
     pub(crate) async fn deliver(
         &self,
         work: &Work,

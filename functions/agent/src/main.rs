@@ -14,25 +14,27 @@ use annals_shared::config::{AgentConfig, LarkConfig, StoreConfig, TelegramConfig
 use annals_shared::delivery::Deliverer;
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
-use annals_shared::{telemetry, tls};
+use annals_shared::telemetry::{self, Traces};
+use annals_shared::tls;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
 /// The function's timeout in the template, after which no run of it is alive.
 const LEASE: Duration = Duration::from_mins(5);
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    telemetry::init_json();
-    telemetry::ended(serve().await)
+    let traces = telemetry::init_json();
+    telemetry::ended(serve(traces).await)
 }
 
-async fn serve() -> Result<(), Error> {
+async fn serve(traces: Traces) -> Result<(), Error> {
     // Its first turn asks a model, and sends.
     tls::warm();
     let aws = aws::sdk_config().await;
     let settings = aws::settings(&aws).await?;
     let env = settings.env();
+    let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
@@ -57,7 +59,7 @@ async fn serve() -> Result<(), Error> {
     };
 
     let metrics = Metrics::collected();
-    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone());
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
         model: Model::new(&config.model).with_metrics(metrics.clone()),
@@ -77,7 +79,7 @@ async fn serve() -> Result<(), Error> {
         let invocation = reporter.invocation();
         async move {
             let response = batch::handle(&shared.0, &shared.1, event.payload).await;
-            drop(invocation);
+            invocation.ended().await;
             Ok::<_, Error>(response)
         }
     }))

@@ -12,7 +12,7 @@ use annals_shared::config::{AgentConfig, StoreConfig};
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
 use annals_shared::sort_key::Timestamp;
-use annals_shared::telemetry;
+use annals_shared::telemetry::{self, Traces};
 use annals_shared::upkeep::Upkeep;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -20,23 +20,24 @@ use serde_json::Value;
 /// What is left of the function's time when the last visit has ended, to note it in the index and to report.
 const MARGIN: Duration = Duration::from_secs(15);
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    telemetry::init_json();
-    telemetry::ended(serve().await)
+    let traces = telemetry::init_json();
+    telemetry::ended(serve(traces).await)
 }
 
-async fn serve() -> Result<(), Error> {
+async fn serve(traces: Traces) -> Result<(), Error> {
     let aws = aws::sdk_config().await;
     let settings = aws::settings(&aws).await?;
     let env = settings.env();
+    let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
     let clock = Clock::system();
 
     let table = store.table.clone();
     let metrics = Metrics::collected();
-    let reporter = Reporter::to_stdout(metrics.clone(), table.clone(), clock.clone());
+    let reporter = Reporter::to_stdout(metrics.clone(), table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let model = Model::new(&config.model).with_metrics(metrics.clone());
     let upkeep = Upkeep { metrics, ..Upkeep::new(history.clone(), model, &config) };
@@ -47,7 +48,7 @@ async fn serve() -> Result<(), Error> {
         // Boxed, since a future of this depth is more than the compiler lays out in one piece.
         Box::pin(async move {
             let ended = run(&shared.0, &shared.1, &shared.2, event.context.deadline).await;
-            drop(invocation);
+            invocation.ended().await;
             ended
         })
     }))

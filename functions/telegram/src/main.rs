@@ -10,20 +10,21 @@ use annals_shared::config::{ConfigError, StoreConfig, TelegramConfig, channel_se
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::Ingress;
 use annals_shared::metrics::{Metrics, Reporter};
-use annals_shared::telemetry;
+use annals_shared::telemetry::{self, Traces};
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE, router};
 use lambda_http::Error;
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    telemetry::init_json();
-    telemetry::ended(serve().await)
+    let traces = telemetry::init_json();
+    telemetry::ended(serve(traces).await)
 }
 
-async fn serve() -> Result<(), Error> {
+async fn serve(traces: Traces) -> Result<(), Error> {
     let aws = aws::sdk_config().await;
     let settings = aws::settings(&aws).await?;
     let env = settings.env();
+    let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let settings = channel_settings(env)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
@@ -33,7 +34,7 @@ async fn serve() -> Result<(), Error> {
     let client = Client::new(&config.api_base, config.token, clock.clone())?.with_patience(WEBHOOK_PATIENCE);
 
     let metrics = Metrics::collected();
-    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone());
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
     let ingress = Ingress::new(history, queue, settings.agent_id.clone()).with_metrics(metrics);

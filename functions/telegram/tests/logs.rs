@@ -1,4 +1,4 @@
-//! What the process writes of an invocation: each line names it, and where it is for a chat, that too.
+//! What the process tells of an invocation: each line and each span names it, and where it is for a chat, that too.
 
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,8 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
     let waiting = Arc::new(Mutex::new(calls.iter().map(call).enumerate().collect::<Vec<_>>()));
     waiting.lock().unwrap().reverse();
     let (answered, mut answers) = mpsc::unbounded_channel();
-    let (traced, mut traces) = mpsc::unbounded_channel();
+    let (called, mut calls_made) = mpsc::unbounded_channel();
+    let (noted, mut spans_sent) = mpsc::unbounded_channel();
     // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
     let runtime_api = Router::new()
         .route(
@@ -55,9 +56,10 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
             "/2018-06-01/runtime/invocation/{id}/response",
             post(async move |body: String| drop(answered.send(body))),
         )
+        .route("/v1/traces", post(async move |body: String| drop(noted.send(body))))
         // What a function asks of AWS, which here takes nothing.
         .fallback(async move |headers: HeaderMap| {
-            drop(traced.send(headers["x-amzn-trace-id"].to_str().unwrap().to_owned()));
+            drop(called.send(headers["x-amzn-trace-id"].to_str().unwrap().to_owned()));
             (StatusCode::BAD_REQUEST, r#"{"__type": "ValidationException"}"#)
         });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -81,6 +83,7 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
             ("TELEGRAM_BOT_TOKEN", "77:token"),
             ("TELEGRAM_WEBHOOK_SECRET", "hunter2"),
             ("RUST_LOG", "info"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{address}")),
         ])
         .stdout(Stdio::piped())
         .spawn()
@@ -93,7 +96,7 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
     function.kill().unwrap();
     let written = String::from_utf8(function.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(statuses, [200, 503]);
-    assert_eq!(traces.recv().await.unwrap(), "Root=1-1", "a trace goes on in what is called");
+    assert_eq!(calls_made.recv().await.unwrap(), "Root=1-1", "a trace goes on in what is called");
 
     let lines: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |message: &str| {
@@ -109,6 +112,19 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
     for line in &lines {
         assert!(line["requestId"].is_string(), "{line}");
     }
+
+    // Spans are sent before an invocation ends.
+    let sent = [spans_sent.try_recv().unwrap(), spans_sent.try_recv().unwrap()];
+    let parsed: Value = serde_json::from_str(&sent[1]).unwrap();
+    let spans = parsed["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["append", "request"], "each as it ends");
+    let (append, request) = (&spans[0], &spans[1]);
+    assert_eq!(append["parentSpanId"], request["spanId"]);
+    let session = json!({"key": "session", "value": {"stringValue": failed["session"]}});
+    assert!(spans.iter().all(|span| span["attributes"].as_array().unwrap().contains(&session)), "{parsed}");
+
+    let written = written + &sent.concat();
     for private in ["secret plan", "Ada", "hunter2", "77:token"] {
         assert!(!written.contains(private), "{written}");
     }

@@ -77,6 +77,7 @@ pub struct Compacted {
 impl Compaction {
     /// Compacts the Session of `records`, which were read for a context of the chat of `lease`, in order. `focus` is
     /// what the person who asked wants kept in mind. `None` where there is nothing that may be cut.
+    #[tracing::instrument(name = "compact", skip_all)]
     pub async fn run(
         &self,
         lease: &Lease,

@@ -74,6 +74,7 @@ fn reporter() -> Reporter {
         metrics: Metrics::collected(),
         table: "t".into(),
         clock: Clock::manual(now()),
+        traces: Traces::default(),
         write: |lines| WRITTEN.with_borrow_mut(|written| written.push(lines.to_owned())),
     }
 }

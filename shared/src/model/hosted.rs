@@ -94,6 +94,7 @@ impl Hosted {
         if answer.text.is_empty() { Err(ModelError::Empty) } else { Ok(answer) }
     }
 
+    #[tracing::instrument(name = "model", skip_all)]
     async fn ask(
         &self,
         request: ChatRequest,
