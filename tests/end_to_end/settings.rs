@@ -114,8 +114,8 @@ fn read_by(function: &str) -> BTreeSet<String> {
         "{program} reads settings with what is no row of READERS"
     );
     for method in ["env.required(\"", "env.optional(\""] {
-        let named = main.split(method).skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
-        names.borrow_mut().extend(named.map(str::to_owned));
+        let others = main.split(method).skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+        names.borrow_mut().extend(others.map(str::to_owned));
     }
     names.into_inner()
 }
