@@ -24,8 +24,9 @@ MODEL = {"Model": "openai:m", "ModelSecret": "annals/model"}
 EVERYTHING = {
     **TELEGRAM, **LARK, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20",
     "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
-    "EndpointUrl": "http://emulator:4566", "Architecture": "x86_64", "SecretsRevision": "2",
-}  # fmt: skip
+    "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
+    "SecretsRevision": "2",
+}
 
 ECHO = {"Model": "echo"}
 # Name: parameters, and the functions that they make beside the agent and the compactor.
@@ -49,7 +50,7 @@ REFUSED = {
 PSEUDO = {
     "AWS::AccountId": "123456789012", "AWS::Region": "eu-central-1", "AWS::Partition": "aws",
     "AWS::URLSuffix": "amazonaws.com", "AWS::StackName": "annals", "AWS::StackId": "arn:aws:cloudformation:stack",
-}  # fmt: skip
+}
 NOTHING = object()
 
 

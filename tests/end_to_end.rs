@@ -56,6 +56,8 @@ mod due;
 mod edited_commands;
 #[path = "end_to_end/edits.rs"]
 mod edits;
+#[path = "end_to_end/events.rs"]
+mod events;
 #[path = "end_to_end/fixtures.rs"]
 mod fixtures;
 #[path = "end_to_end/forgetting.rs"]
@@ -106,6 +108,8 @@ mod room;
 mod runs;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/settings.rs"]
+mod settings;
 #[path = "end_to_end/setup.rs"]
 mod setup;
 #[path = "end_to_end/silent.rs"]

@@ -17,7 +17,7 @@ mod signature;
 mod sqs;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use annals_shared::clock::Clock;
@@ -28,6 +28,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
 use self::fault::{Fault, answered};
@@ -49,6 +50,9 @@ const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 /// To what speaks AWS's older protocol: STS, and SDKs before the end of 2023 to SQS.
 const NO_QUERIES: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>InvalidAction</Code><Message>DynamoDB, S3, SQS \
     and Secrets Manager are here; SQS by its JSON protocol</Message></Error></ErrorResponse>";
+
+/// For `sam local --env-vars`, in the data directory.
+pub const SAM_ENV: &str = "sam-env.json";
 
 const TARGET: &str = "x-amz-target";
 
@@ -104,7 +108,9 @@ impl Gateway {
             key,
             clock,
         };
-        Ok(Self { listener, services })
+        let gateway = Self { listener, services };
+        gateway.write_sam_env(&data_dir)?;
+        Ok(gateway)
     }
 
     /// What to set in the environment of a function, or of any process with an SDK.
@@ -129,6 +135,21 @@ impl Gateway {
             ("ANNALS_QUEUE_URL", format!("{url}/{ACCOUNT}/{QUEUE}")),
             ("ANNALS_SECRETS", SECRET.into()),
         ])
+    }
+
+    /// Writes what functions get in `sam local --env-vars`, which evaluates no conditions and knows no names of resources,
+    /// to [`SAM_ENV`]. No secret is in it: credentials `sam` takes from its own environment.
+    fn write_sam_env(&self, data_dir: &Path) -> anyhow::Result<()> {
+        let is_own = |name: &str| name == "AWS_ENDPOINT_URL" || name.starts_with("ANNALS_");
+        let variables: Map<String, Value> = self
+            .variables()?
+            .into_iter()
+            .filter(|(name, _)| is_own(name))
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect();
+        let path = data_dir.join(SAM_ENV);
+        std::fs::write(&path, format!("{:#}\n", json!({ "Parameters": variables })))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Serves until the process ends.

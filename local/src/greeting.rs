@@ -4,6 +4,7 @@ use std::io::{Result, Write};
 
 use annals_shared::model::ModelChoice;
 
+use crate::aws::SAM_ENV;
 use crate::config::{DEV_API_KEY, DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET, LocalConfig};
 
 /// What the greeting depends on.
@@ -49,7 +50,7 @@ impl Greeting {
         let lark = if *lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
         writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
         if let Some(variables) = variables {
-            print_variables(variables, out)?;
+            print_variables(variables, data, out)?;
         }
         writeln!(out, "Try it:\n")?;
         let secret = if *telegram_is_set { "$TELEGRAM_WEBHOOK_SECRET" } else { DEV_TELEGRAM_SECRET };
@@ -83,10 +84,14 @@ impl Greeting {
     }
 }
 
-fn print_variables(variables: &[(&'static str, String)], out: &mut impl Write) -> Result<()> {
+fn print_variables(variables: &[(&'static str, String)], data: &str, out: &mut impl Write) -> Result<()> {
     writeln!(out, "DynamoDB, S3, SQS and Secrets Manager, for what has these variables:\n")?;
     for (name, value) in variables {
         writeln!(out, "export {name}={value}")?;
     }
-    writeln!(out, "\nWhere these are set, every tool of AWS works on this program. The key stays the same.\n")
+    writeln!(
+        out,
+        "\nWhere these are set, every tool of AWS works on this program. The key stays the same. For sam local:\n\
+         --env-vars {data}/{SAM_ENV}\n"
+    )
 }

@@ -160,10 +160,7 @@ impl Program {
                 .layer(middleware::from_fn_with_state(guard, only_local));
         }
 
-        let address = SocketAddr::new(config.host, config.port);
-        let listener = TcpListener::bind(address).await.with_context(|| {
-            format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
-        })?;
+        let listener = bind(SocketAddr::new(config.host, config.port)).await?;
         Ok(Self { listener, router, queue, ready, agent, compactor, stores, gateway: None, _lock: data_lock })
     }
 
@@ -208,6 +205,12 @@ impl Program {
         }
         ended.context("the server has stopped")
     }
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
+    })
 }
 
 /// Lets a handler end what it has begun, also where its caller hangs up: between the append and the queueing of a turn

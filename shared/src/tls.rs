@@ -23,8 +23,8 @@ pub(crate) fn client() -> ClientBuilder {
     }
 }
 
-/// Reads the certificates now, beside what else there is to do: for a function whose first request needs them. At its
-/// start it has a whole processor and waits for others; within a request it has the share that its memory gives.
+/// Reads the certificates now, on another thread: for a function whose first request needs them. At its start it has
+/// whole processors and waits for others; within a request it has the share that its memory gives.
 pub fn warm() {
-    std::thread::spawn(|| LazyLock::force(&TLS));
+    tokio::task::spawn_blocking(|| LazyLock::force(&TLS).is_some());
 }

@@ -218,6 +218,11 @@ async fn nobody_is_let_in_without_the_key_which_outlives_the_program() {
     drop(process);
     let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
     let again = variables(&process);
+    let file = std::fs::read_to_string(dir.path().join("sam-env.json")).unwrap();
+    let for_sam: Value = serde_json::from_str(&file).unwrap();
+    let for_sam = for_sam["Parameters"].as_object().unwrap();
+    assert!(for_sam.iter().all(|(name, value)| again[name] == *value) && for_sam.len() == 5, "{file}");
+    assert!(!file.contains(&again["AWS_SECRET_ACCESS_KEY"]), "{file}");
     assert_eq!(again["AWS_SECRET_ACCESS_KEY"], printed["AWS_SECRET_ACCESS_KEY"]);
     let right = Clients::new(&again, &printed["AWS_SECRET_ACCESS_KEY"]);
     assert!(right.dynamodb.list_tables().send().await.unwrap().table_names().contains(&"annals".to_owned()));

@@ -1,190 +1,16 @@
-//! `infra/template.yaml` sets the variables that the functions read, and no others; and its table, alarms and times are
-//! those that the code goes by.
+//! `infra/template.yaml` has the routes, table, alarms and times that the code goes by.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use annals_compactor::{PATIENCE, Report, metrics};
-use annals_shared::config::{
-    AgentConfig, ConfigError, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig, TelegramConfig,
-    ViewConfig, agent_id, api_keys, channel_settings,
-};
 use annals_shared::history::due::{DUE_AT, DUE_SHARD, INDEX};
+use annals_shared::metrics::{Metric, NAMESPACE};
 use annals_shared::sort_key::Timestamp;
 use serde_json::{Value, json};
 
+use crate::settings::functions;
 use crate::support::template::{TEMPLATE, properties};
-
-/// What stands in a secret, by the parameter that names it.
-const SECRETS: [(&str, &[&str]); 4] = [
-    ("TelegramSecret", &["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]),
-    ("LarkSecret", &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_ENCRYPT_KEY", "LARK_VERIFICATION_TOKEN"]),
-    ("HttpSecret", &["HTTP_API_KEYS"]),
-    ("ModelSecret", &["MODEL_API_KEY"]),
-];
-
-/// What is read before the settings are, or by the SDK, or by nobody.
-const OF_ALL: [&str; 4] = ["ANNALS_SECRETS", "ANNALS_SECRETS_REVISION", "AWS_ENDPOINT_URL", "RUST_LOG"];
-
-/// The functions' names.
-fn functions() -> impl Iterator<Item = &'static str> {
-    let resources = TEMPLATE["Resources"].as_object().unwrap().iter();
-    resources.filter(|(_, of)| of["Type"] == "AWS::Serverless::Function").map(|(name, _)| name.as_str())
-}
-
-/// The names of the environment variables of `function`, those of all functions with them.
-fn variables(function: &str) -> BTreeSet<String> {
-    let of =
-        |function: &'static Value| function["Environment"]["Variables"].as_object().unwrap().keys().cloned();
-    of(properties(function)).chain(of(&TEMPLATE["Globals"]["Function"])).collect()
-}
-
-/// The parameters that name the secrets of `function`.
-fn secrets(function: &str) -> BTreeSet<&'static str> {
-    let named = properties(function)["Environment"]["Variables"]["ANNALS_SECRETS"].to_string();
-    let parameters = SECRETS.map(|(parameter, _)| parameter);
-    parameters
-        .into_iter()
-        .filter(|parameter| named.contains(&json!({"Ref": parameter}).to_string()))
-        .collect()
-}
-
-/// The names that `read` asks for, where everything is set.
-fn read_variables(read: impl Fn(Env<'_>) -> Result<(), ConfigError>, of_others: &[&str]) -> BTreeSet<String> {
-    let names = RefCell::new(BTreeSet::new());
-    let lookup = |name: &str| {
-        names.borrow_mut().insert(name.to_owned());
-        let value = match name {
-            "HTTP_API_KEYS" => "app:s3cret",
-            "MODEL" => "echo",
-            "TELEGRAM_BOT_TOKEN" => "1:x",
-            "ANNALS_TABLE"
-            | "ANNALS_BUCKET"
-            | "ANNALS_QUEUE_URL"
-            | "TELEGRAM_WEBHOOK_SECRET"
-            | "LARK_APP_ID"
-            | "LARK_APP_SECRET"
-            | "LARK_VERIFICATION_TOKEN" => "x",
-            _ => return None,
-        };
-        Some(value.to_owned())
-    };
-    read(Env::new(&lookup)).unwrap();
-    let mut names = names.into_inner();
-    for name in of_others {
-        assert!(names.remove(*name), "{name} is not read at all");
-    }
-    names
-}
-
-/// Each function's settings, as its `main.rs` reads them.
-#[test]
-fn each_function_is_given_what_it_reads() {
-    let door = |env: Env<'_>| -> Result<(), ConfigError> {
-        StoreConfig::from_env(env)?;
-        env.required("ANNALS_QUEUE_URL")?;
-        channel_settings(env).map(drop)
-    };
-    let http = || {
-        read_variables(
-            |env| {
-                StoreConfig::from_env(env)?;
-                env.required("ANNALS_QUEUE_URL")?;
-                api_keys(env)?;
-                agent_id(env)?;
-                env.optional("SYSTEM_PROMPT");
-                HttpResponses::from_env(env)?;
-                MemoryConfig::from_env(env)?;
-                ViewConfig::from_env(env).map(drop)
-            },
-            &[],
-        )
-    };
-    let read = BTreeMap::from([
-        (
-            "Telegram",
-            read_variables(|env| door(env).and_then(|()| TelegramConfig::from_env(env).map(drop)), &[]),
-        ),
-        (
-            "Lark",
-            // What was said in a group is fetched by the agent.
-            read_variables(
-                |env| door(env).and_then(|()| LarkConfig::from_env(env).map(drop)),
-                &["LARK_GROUP_CONTEXT"],
-            ),
-        ),
-        ("Http", http()),
-        ("HttpStreaming", http()),
-        (
-            "Agent",
-            read_variables(
-                |env| {
-                    door(env)?;
-                    AgentConfig::from_env(env, None)?;
-                    TelegramConfig::from_env(env)?;
-                    LarkConfig::from_env(env).map(drop)
-                },
-                &[],
-            ),
-        ),
-        (
-            "Compactor",
-            read_variables(
-                |env| {
-                    StoreConfig::from_env(env)?;
-                    AgentConfig::from_env(env, None).map(drop)
-                },
-                &[],
-            ),
-        ),
-    ]);
-    assert_eq!(
-        functions().collect::<BTreeSet<_>>(),
-        read.keys().copied().collect(),
-        "a row for each function"
-    );
-    let of_all: BTreeSet<String> = TEMPLATE["Globals"]["Function"]["Environment"]["Variables"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .cloned()
-        .collect();
-    for (function, mut read) in read {
-        let secret: BTreeSet<&str> = SECRETS
-            .iter()
-            .filter(|(_, held)| held.iter().any(|name| read.contains(*name)))
-            .map(|(parameter, _)| *parameter)
-            .collect();
-        assert_eq!(secrets(function), secret, "{function}");
-        for name in SECRETS.iter().flat_map(|(_, held)| *held) {
-            read.remove(*name);
-        }
-        read.extend(OF_ALL.map(str::to_owned));
-        let set = variables(function);
-        let missing: Vec<_> = read.difference(&set).collect();
-        assert!(missing.is_empty(), "{function} is not given {missing:?}");
-        let unread: Vec<_> = set.difference(&read).filter(|name| !of_all.contains(*name)).collect();
-        assert!(unread.is_empty(), "{function} does not read {unread:?}");
-    }
-}
-
-#[test]
-fn no_secret_is_in_the_template_or_in_an_environment() {
-    let text = TEMPLATE.to_string();
-    assert!(!text.contains("{{resolve:"), "it would be resolved into the environment");
-    for name in SECRETS.iter().flat_map(|(_, held)| *held) {
-        for function in functions() {
-            assert!(!variables(function).contains(*name), "{function} has {name}");
-        }
-        // A parameter of this name would hold the value.
-        assert!(!text.contains(&format!("\"{name}\":")), "{name}");
-    }
-    // A name, so that a role can say which secret it is; an ARN, or a secret itself, is refused.
-    for (parameter, _) in SECRETS {
-        assert_eq!(TEMPLATE["Parameters"][parameter]["AllowedPattern"], "[A-Za-z0-9/_+=.@-]{0,512}");
-    }
-}
 
 /// API Gateway passes on what the template names, and answers anything else itself.
 #[test]
@@ -274,6 +100,51 @@ fn each_function_has_its_alarms_and_each_alarm_is_told() {
             assert_eq!(alarm.get("Condition"), resources[function].get("Condition"), "{name}");
         }
     }
+}
+
+/// What is shown or watched under a name that nobody writes would look like peace.
+#[test]
+fn alarms_and_the_dashboard_show_metrics_that_are_written() {
+    let own: BTreeSet<String> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+    let line = metrics::embedded(&Report::default(), "annals-t", Duration::from_hours(168), Timestamp::MIN);
+    let compactors = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
+    let written: BTreeSet<String> =
+        compactors.iter().map(|metric| metric["Name"].as_str().unwrap().to_owned()).chain(own).collect();
+
+    let resources = TEMPLATE["Resources"].as_object().unwrap().values();
+    let alarms = resources.filter(|of| of["Type"] == "AWS::CloudWatch::Alarm").map(|of| &of["Properties"]);
+    let plain = alarms.clone().filter(|of| of["Namespace"] == NAMESPACE).map(|of| &of["MetricName"]);
+    let computed = alarms.flat_map(|of| of["Metrics"].as_array().into_iter().flatten());
+    let computed = computed.map(|of| &of["MetricStat"]["Metric"]);
+    let computed = computed.filter(|of| of["Namespace"] == NAMESPACE).map(|of| &of["MetricName"]);
+    let watched: BTreeSet<String> =
+        plain.chain(computed).map(|name| name.as_str().unwrap().to_owned()).collect();
+    assert!(watched.len() > 3 && watched.is_subset(&written), "{watched:?}");
+
+    let body = properties("Dashboard")["DashboardBody"]["Fn::Sub"][0].as_str().unwrap();
+    // Its placeholders stand in texts.
+    let dashboard: Value = serde_json::from_str(body).unwrap();
+    let mut shown = BTreeSet::new();
+    for metric in dashboard["widgets"].as_array().unwrap().iter().flat_map(|of| {
+        let metrics = of["properties"]["metrics"].as_array().unwrap();
+        assert_eq!(of["properties"]["region"], "${AWS::Region}");
+        let is_own = metrics[0][0] == NAMESPACE;
+        metrics.iter().filter(move |metric| match metric[0].as_str() {
+            Some("." | "...") => is_own,
+            Some(namespace) => namespace == NAMESPACE,
+            None => metric[0]["expression"].as_str().unwrap().contains("{Annals,"),
+        })
+    }) {
+        if let Some(search) = metric[0]["expression"].as_str() {
+            let (_, name) = search.split_once("MetricName=\"").unwrap();
+            shown.insert(name.split('"').next().unwrap().to_owned());
+        } else if metric[0] != "..." {
+            shown.insert(metric[1].as_str().unwrap().to_owned());
+        }
+    }
+    // What each run of the compactor says in seconds is in `GraceUsed` already.
+    let unseen = BTreeSet::from(["OldestOverdue".to_owned()]);
+    assert_eq!(shown, written.difference(&unseen).cloned().collect());
 }
 
 #[test]

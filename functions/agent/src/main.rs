@@ -18,7 +18,7 @@ use annals_shared::tls;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let traces = telemetry::init_json();
     telemetry::ended(serve(traces).await)

@@ -20,7 +20,7 @@ use serde_json::Value;
 /// What is left of the function's time when the last visit has ended, to note it in the index and to report.
 const MARGIN: Duration = Duration::from_secs(15);
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let traces = telemetry::init_json();
     telemetry::ended(serve(traces).await)

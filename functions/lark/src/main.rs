@@ -14,7 +14,7 @@ use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::telemetry::{self, Traces};
 use lambda_http::Error;
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let traces = telemetry::init_json();
     telemetry::ended(serve(traces).await)

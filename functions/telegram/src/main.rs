@@ -14,7 +14,7 @@ use annals_shared::telemetry::{self, Traces};
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE, router};
 use lambda_http::Error;
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let traces = telemetry::init_json();
     telemetry::ended(serve(traces).await)
