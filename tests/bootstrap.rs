@@ -1,5 +1,5 @@
 //! Each function's `bootstrap` alone, under AWS's Lambda runtime interface emulator: every shape of event that it takes,
-//! as in infra/events/. They talk to the stores of the stack that `infra/cloud/run` has deployed, with the variables that
+//! and those of infra/events/ as they are. They talk to the stores of the stack that `infra/cloud/run` has deployed, with the variables that
 //! their functions were deployed with, and to a queue of each test's own, which no function reads.
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +15,8 @@ mod compactor;
 mod doors;
 #[path = "bootstrap/emulated.rs"]
 mod emulated;
+#[path = "bootstrap/events.rs"]
+mod events;
 #[path = "cloud/stack.rs"]
 #[allow(dead_code, reason = "shared with the tests of the whole stack, which use the rest")]
 mod stack;

@@ -96,6 +96,13 @@ pub(crate) fn event(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
 }
 
+/// A streamed answer: what comes before the body, and the body.
+pub(crate) fn streamed(answer: &[u8]) -> (Value, String) {
+    let answer = String::from_utf8(answer.to_vec()).unwrap();
+    let (prelude, body) = answer.split_once("\0\0\0\0\0\0\0\0").unwrap_or_else(|| panic!("{answer:?}"));
+    (serde_json::from_str(prelude).unwrap(), body.to_owned())
+}
+
 /// The event of an HTTP API for this request.
 pub(crate) fn request(method: &str, path: &str, key: &str, body: Option<&Value>) -> Value {
     let mut event = event("telegram-message");
