@@ -83,6 +83,7 @@ impl Chat {
             system_prompt: None,
             agent_id: "annals".into(),
             lease: Duration::from_mins(5),
+            quiet: Duration::ZERO,
             clock: clock.clone(),
         };
         let upkeep = Upkeep {

@@ -30,6 +30,8 @@ mod blocked;
 mod bounds;
 #[path = "end_to_end/budgets.rs"]
 mod budgets;
+#[path = "end_to_end/bursts.rs"]
+mod bursts;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compact_command.rs"]
@@ -100,6 +102,8 @@ mod scale;
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]
 mod sixty_days;
+#[path = "end_to_end/stop.rs"]
+mod stop;
 #[path = "end_to_end/stopped.rs"]
 mod stopped;
 mod support;

@@ -120,6 +120,7 @@ impl Program {
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
             lease: LEASE,
+            quiet: config.reply_quiet,
             clock: clock.clone(),
         };
         let telegram = annals_telegram::router(Telegram {

@@ -21,6 +21,7 @@
 //! - `search.rs`: what of the segments fits a question
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
+//! - [`stop`]: how `/stop` takes a chat from its run
 //! - [`due`]: which chats the compactor is to visit
 //! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
 
@@ -34,13 +35,16 @@ mod read;
 mod search;
 mod segment;
 mod shelf;
+pub mod stop;
 pub(crate) mod table;
 pub mod turn;
 mod view;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::try_join_all;
+use tokio::sync::Notify;
 
 use crate::chat_key::ChatKey;
 use crate::clock::Clock;
@@ -127,6 +131,8 @@ pub struct History {
     clock: Clock,
     retention: Retention,
     registry: Registry,
+    /// Woken by each `/stop` of this process.
+    stops: Arc<Notify>,
 }
 
 /// A history could not be read or written. What was stored before stays stored.
@@ -181,6 +187,7 @@ impl History {
             clock,
             retention,
             registry: Registry::default(),
+            stops: Arc::default(),
         }
     }
 

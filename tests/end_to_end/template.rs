@@ -8,7 +8,7 @@ use std::time::Duration;
 use annals_compactor::{PATIENCE, Report, metrics};
 use annals_shared::config::{
     AgentConfig, ConfigError, Env, LarkConfig, MemoryConfig, StoreConfig, TelegramConfig, ViewConfig,
-    agent_id, api_keys, channel_settings,
+    agent_id, api_keys, channel_settings, reply_quiet,
 };
 use annals_shared::history::due::{DUE_AT, DUE_SHARD, INDEX};
 use annals_shared::sort_key::Timestamp;
@@ -112,6 +112,7 @@ fn each_function_is_given_what_it_reads() {
                 |env| {
                     door(env)?;
                     AgentConfig::from_env(env, None)?;
+                    reply_quiet(env)?;
                     TelegramConfig::from_env(env)?;
                     LarkConfig::from_env(env).map(drop)
                 },

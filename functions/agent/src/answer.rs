@@ -66,11 +66,29 @@ impl Agent {
             }
             Err(error) => return Err(error),
         };
+        newest.copy_line_to(&mut message.metadata);
+        match self.put(work, &newest, kind, message).await? {
+            ReplyAppended::Stored(reply) => Ok(reply),
+            ReplyAppended::Present(reply) => {
+                // Another run got there first. Only the one that still has the chat sends the reply.
+                self.history.commit(&work.lease, &work.turn).await??;
+                Ok(reply)
+            }
+        }
+    }
+
+    /// Commits to the turn, and puts its reply or notice.
+    pub(crate) async fn put(
+        &self,
+        work: &mut Work,
+        newest: &Record,
+        kind: Kind,
+        message: UiMessage,
+    ) -> Result<ReplyAppended, TurnError> {
         if !work.is_committed {
             self.history.commit(&work.lease, &work.turn).await??;
             work.is_committed = true;
         }
-        newest.copy_line_to(&mut message.metadata);
         let reply = Reply {
             kind,
             channel: newest.channel,
@@ -82,14 +100,7 @@ impl Agent {
             asked_at: Some(newest.sent_at),
             covers: work.turn.covers.clone(),
         };
-        match self.history.append_reply(&work.lease.chat, reply).await? {
-            ReplyAppended::Stored(reply) => Ok(reply),
-            ReplyAppended::Present(reply) => {
-                // Another run got there first. Only the one that still has the chat sends the reply.
-                self.history.commit(&work.lease, &work.turn).await??;
-                Ok(reply)
-            }
-        }
+        Ok(self.history.append_reply(&work.lease.chat, reply).await?)
     }
 
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is

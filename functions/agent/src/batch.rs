@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::queue::{Sqs, Turn};
-use annals_shared::sort_key::SortKey;
+use annals_shared::sort_key::{SortKey, Timestamp};
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
 
@@ -14,6 +14,7 @@ use crate::{Agent, Delivery};
 #[derive(Debug, Default)]
 struct Group {
     from: Option<SortKey>,
+    at: Option<Timestamp>,
     deliveries: u32,
     messages: Vec<(String, Option<String>)>,
 }
@@ -23,6 +24,7 @@ pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResp
     let (groups, unreadable) = group(event);
     let failed = join_all(groups.into_iter().map(async |(chat, group)| {
         let delivery = Delivery(group.deliveries);
+        agent.settle(group.at).await;
         let Err(error) = agent.run(&chat, group.from.as_ref(), delivery).await else { return Vec::new() };
         tracing::error!(chat = %chat.session_id(), %error, ?delivery, "a turn is not done");
         let pause = error.retry_after(agent.clock.now(), delivery);
@@ -63,6 +65,7 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<String>) {
         };
         let group = groups.entry(turn.chat).or_default();
         group.from = Some(group.from.take().map_or(turn.from.clone(), |from| from.min(turn.from)));
+        group.at = group.at.max(turn.at);
         group.deliveries = group.deliveries.max(deliveries(&message));
         group.messages.push((id, message.receipt_handle));
     }

@@ -2,6 +2,8 @@
 //!
 //! - [`turn`]: one turn of one chat, from claim to finish
 //! - `work.rs`, `pacing.rs`: what a turn covers, and how often it is tried
+//! - `quiet.rs`: what more may come at once is waited for
+//! - `stop.rs`: what a `/stop` has ended
 //! - [`surroundings`]: what was said around a message of a Lark group
 //! - `remember.rs`: memory: what ended is captured, what is known recalled
 //! - `room.rs`: compaction before a turn, and on `/compact`
@@ -14,8 +16,10 @@ mod answer;
 pub mod batch;
 mod deliver;
 mod pacing;
+mod quiet;
 mod remember;
 mod room;
+mod stop;
 pub mod surroundings;
 mod tools;
 pub mod turn;

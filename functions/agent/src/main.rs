@@ -10,7 +10,7 @@ use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, channel_settings, process_env,
+    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, channel_settings, process_env, reply_quiet,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::model::Model;
@@ -59,6 +59,7 @@ async fn main() -> Result<(), Error> {
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,
         lease: LEASE,
+        quiet: reply_quiet(env)?,
         clock,
     };
     let shared = Arc::new((agent, aws::queue(&aws, queue_url)));

@@ -5,7 +5,6 @@
 //! run finishes first: with the same messages covered, so with the same key of the reply, and from the piece on that
 //! was not delivered. Why no message is answered twice in the history is written in `annals_shared::history::turn`.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
@@ -25,9 +24,6 @@ use crate::pacing::Delivery;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
 use crate::work::{Work, covered_by_one_turn, of_turn};
-
-/// How long an album must have been quiet before it is answered: its items are separate webhooks.
-const ALBUM_QUIET: Duration = Duration::from_millis(1500);
 
 /// Answers chats.
 #[derive(Clone)]
@@ -50,6 +46,8 @@ pub struct Agent {
     pub agent_id: String,
     /// How long one run may hold a chat: as long as the process can live at most.
     pub lease: Duration,
+    /// `REPLY_QUIET`: how long a chat whose people write in bursts must have been quiet before it is answered.
+    pub quiet: Duration,
     /// The time.
     pub clock: Clock,
 }
@@ -117,6 +115,8 @@ enum Done {
 enum Found {
     /// A turn to carry out.
     Work(Box<Work>),
+    /// A turn that a `/stop` has ended.
+    Stopped(Box<Work>),
     /// Nothing that waits, and what there is to note all the same.
     Nothing(Ending),
 }
@@ -136,14 +136,21 @@ impl Agent {
                 Claim::Claimed(lease) => lease,
                 Claim::Busy(until) => return Err(TurnError::Busy { until }),
             };
-            // On the heap: it is a long way through.
-            match Box::pin(self.run_claimed(&lease, from, delivery)).await {
+            let done = tokio::select! {
+                // On the heap: it is a long way through.
+                done = Box::pin(self.run_claimed(&lease, from, delivery)) => done,
+                // Dropped where it stands, as in a crash: whoever has the chat now goes on from there.
+                () = self.history.overtaken(&lease) => Err(Superseded.into()),
+            };
+            match done {
                 Ok(Done::All) => return Ok(()),
                 // Another turn may take all the rest of the time that the process has.
                 Ok(Done::Some) if self.clock.now().since(started) > self.lease / 10 => {
                     return Err(TurnError::Unfinished);
                 }
                 Ok(Done::Some) => {}
+                // This process has the queue's turn, so nobody else can carry the command out.
+                Err(TurnError::Superseded(_)) if self.history.head(chat).await?.stopped_to.is_some() => {}
                 Err(error) => {
                     // Without this the redelivery would wait for the lease to run out.
                     if !matches!(error, TurnError::Superseded(_)) {
@@ -163,6 +170,10 @@ impl Agent {
     ) -> Result<Done, TurnError> {
         let mut work = match self.look(lease.clone(), from).await? {
             Found::Work(work) => work,
+            Found::Stopped(work) => {
+                self.end(*work).await?;
+                return Ok(Done::Some);
+            }
             Found::Nothing(ending) if ending == Ending::default() => {
                 self.history.release(lease).await??;
                 return Ok(Done::All);
@@ -178,12 +189,14 @@ impl Agent {
             None => self.answer(&mut work, delivery).await?,
         };
         let reached = self.deliver(&work, &reply, delivery).await?;
-        let ending = Ending { context_from: work.reaches_back_to, reached, ..work.remembered };
+        // Behind a committed turn that the command did not end, more of what it ends may wait.
+        let has_stopped = lease.head.stopped_to.is_some() && lease.head.turn.is_none();
+        let ending = Ending { context_from: work.reaches_back_to, reached, has_stopped, ..work.remembered };
         self.history.finish(lease, &ending).await??;
         Ok(done)
     }
 
-    /// What there is to do: a committed turn first, else what waits.
+    /// What there is to do: what a `/stop` has ended first, then a committed turn, else what waits.
     async fn look(&self, mut lease: Lease, from: Option<&SortKey>) -> Result<Found, TurnError> {
         let committed = lease.head.turn.clone();
         let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
@@ -195,6 +208,9 @@ impl Agent {
         loop {
             let policy = self.policy(0);
             let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
+            if let Some((turn, command)) = self.stopped(&lease, &seen.records) {
+                return Ok(Found::Stopped(Box::new(Work::stopped(lease, seen.records, turn, command))));
+            }
             if let Some(surroundings) = surroundings.take()
                 && surroundings.append(&self.history, &seen).await?
             {
@@ -208,11 +224,12 @@ impl Agent {
                 // A message that waits for nothing may have come with a time before what the next run would read.
                 let known = lease.head.context_from.as_ref();
                 let reaches = context.reaches_back_to.filter(|from| known.is_some_and(|known| from < known));
+                let has_stopped = lease.head.stopped_to.is_some();
                 let remembered = remembered.unwrap_or_default();
-                return Ok(Found::Nothing(Ending { context_from: reaches, ..remembered }));
+                return Ok(Found::Nothing(Ending { context_from: reaches, has_stopped, ..remembered }));
             }
             if committed.is_none()
-                && let Some(pause) = self.album_pause(&records, &context.unanswered)
+                && let Some(pause) = self.pause_for_more(&records, &context.unanswered)
             {
                 self.clock.sleep(pause).await;
                 continue;
@@ -248,21 +265,9 @@ impl Agent {
                 from,
                 remembered: remembered.unwrap_or_default(),
                 memory: memory.flatten(),
+                stopped_by: None,
             })));
         }
-    }
-
-    /// How long to wait for further items of an album, if one is among the unanswered and has only just arrived.
-    fn album_pause(&self, records: &[Record], unanswered: &[SortKey]) -> Option<Duration> {
-        let unanswered: HashSet<&SortKey> = unanswered.iter().collect();
-        let newest = records
-            .iter()
-            .filter(|record| record.album.is_some() && unanswered.contains(&record.key.base()))
-            .map(|record| record.sent_at)
-            .max()?;
-        let quiet_at = newest.plus(ALBUM_QUIET);
-        let now = self.clock.now();
-        (quiet_at > now).then(|| quiet_at.since(now))
     }
 
     /// What makes room in a context.
