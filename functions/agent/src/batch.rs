@@ -8,7 +8,7 @@ use annals_shared::sort_key::{SortKey, Timestamp};
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
 
-use crate::{Agent, Delivery};
+use crate::{Agent, Delivery, TurnError};
 
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
@@ -25,7 +25,14 @@ pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResp
     let failed = join_all(groups.into_iter().map(async |(chat, group)| {
         let delivery = Delivery(group.deliveries);
         agent.settle(group.at).await;
-        let Err(error) = agent.run(&chat, group.from.as_ref(), delivery).await else { return Vec::new() };
+        let run = async {
+            tokio::select! {
+                done = agent.run(&chat, group.from.as_ref(), delivery) => done,
+                // An environment of several invocations outlives the one that times out; no run outlives its lease.
+                () = agent.clock.sleep(agent.lease) => Err(TurnError::OutOfTime),
+            }
+        };
+        let Err(error) = run.await else { return Vec::new() };
         tracing::error!(chat = %chat.session_id(), %error, ?delivery, "a turn is not done");
         let pause = error.retry_after(agent.clock.now(), delivery);
         for receipt in group.messages.iter().filter_map(|(_, receipt)| receipt.as_deref()) {

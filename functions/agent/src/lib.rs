@@ -1,6 +1,7 @@
 //! The agent: answers what is unanswered in a chat.
 //!
 //! - [`turn`]: one turn of one chat, from claim to finish
+//! - [`next`]: what a run does next, pure
 //! - `work.rs`, `pacing.rs`: what a turn covers, and how often it is tried
 //! - `quiet.rs`: what more may come at once is waited for
 //! - `stop.rs`: what a `/stop` has ended
@@ -15,6 +16,7 @@
 mod answer;
 pub mod batch;
 mod deliver;
+pub mod next;
 mod pacing;
 mod quiet;
 mod remember;

@@ -63,7 +63,8 @@ async fn main() -> Result<(), Error> {
         clock,
     };
     let shared = Arc::new((agent, aws::queue(&aws, queue_url)));
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| {
+    // One at a time, unless the environment takes more (`AWS_LAMBDA_MAX_CONCURRENCY`): most of a turn is waiting.
+    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<SqsEvent>| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Error>(batch::handle(&shared.0, &shared.1, event.payload).await) }
     }))

@@ -1,14 +1,12 @@
 //! What a `/stop` has ended: it is covered by a notice, and what is left of its reply is not sent.
 
 use annals_shared::history::ReplyAppended;
-use annals_shared::history::stop::{ends, waiting_before};
-use annals_shared::history::turn::{Ending, Lease, OpenTurn};
+use annals_shared::history::turn::Ending;
 use annals_shared::message::{Role, UiMessage};
-use annals_shared::record::{DeliveryFailure, Kind, Record, STOPPED_BY};
-use annals_shared::sort_key::SortKey;
+use annals_shared::record::{DeliveryFailure, Kind, STOPPED_BY};
 
 use crate::turn::{Agent, TurnError};
-use crate::work::{Work, covered_by_one_turn};
+use crate::work::Work;
 
 /// What stands in the place of the answer.
 const STOPPED_NOTICE: &str = "Stopped before there was an answer.";
@@ -16,19 +14,6 @@ const STOPPED_NOTICE: &str = "Stopped before there was an answer.";
 const STOPPED_DELIVERY: &str = "stopped by /stop while it was being sent";
 
 impl Agent {
-    /// The next turn that the `/stop` in the head ends, and that command: the committed one, or one of what waits from
-    /// before it.
-    pub(crate) fn stopped(&self, lease: &Lease, records: &[Record]) -> Option<(OpenTurn, SortKey)> {
-        let command = lease.head.stopped_to.clone()?;
-        let turn = if let Some(turn) = &lease.head.turn {
-            ends(records, &command, turn).then(|| turn.clone())?
-        } else {
-            let waiting = waiting_before(records, &command, self.clock.now());
-            OpenTurn { covers: covered_by_one_turn(records, waiting), sent: 0 }
-        };
-        (!turn.covers.is_empty()).then_some((turn, command))
-    }
-
     /// Ends a turn that was stopped. A reply that is stored stays, also one that another run puts in these moments; it is
     /// not sent any further. The command stays in the head until a run finds nothing more for it to end.
     pub(crate) async fn end(&self, mut work: Work) -> Result<(), TurnError> {

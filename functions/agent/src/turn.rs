@@ -11,19 +11,19 @@ use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::compaction::run::{Compaction, CompactionError};
 use annals_shared::config::ViewConfig;
-use annals_shared::context::{Context, Policy};
+use annals_shared::context::Policy;
 use annals_shared::delivery::{Deliverer, DeliveryError};
-use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Superseded};
+use annals_shared::history::turn::{Claim, Ending, Lease, Superseded};
 use annals_shared::history::{History, HistoryError, Seen};
 use annals_shared::model::{Model, ModelError};
-use annals_shared::record::Record;
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
 
+use crate::next::{Next, has_stopped, next};
 use crate::pacing::Delivery;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
-use crate::work::{Work, covered_by_one_turn, of_turn};
+use crate::work::{Work, of_turn};
 
 /// Answers chats.
 #[derive(Clone)]
@@ -76,6 +76,9 @@ pub enum TurnError {
     /// Another run took the chat over.
     #[error(transparent)]
     Superseded(#[from] Superseded),
+    /// The run has taken as long as it may have the chat.
+    #[error("the run took longer than its lease")]
+    OutOfTime,
     /// There is more to answer, and too little time left for another turn.
     #[error("more waits than one run has time for")]
     Unfinished,
@@ -189,8 +192,7 @@ impl Agent {
             None => self.answer(&mut work, delivery).await?,
         };
         let reached = self.deliver(&work, &reply, delivery).await?;
-        // Behind a committed turn that the command did not end, more of what it ends may wait.
-        let has_stopped = lease.head.stopped_to.is_some() && lease.head.turn.is_none();
+        let has_stopped = has_stopped(&lease.head);
         let ending = Ending { context_from: work.reaches_back_to, reached, has_stopped, ..work.remembered };
         self.history.finish(lease, &ending).await??;
         Ok(done)
@@ -208,7 +210,8 @@ impl Agent {
         loop {
             let policy = self.policy(0);
             let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
-            if let Some((turn, command)) = self.stopped(&lease, &seen.records) {
+            let next = next(&lease.head, &seen.records, &seen.context, self.clock.now());
+            if let Next::End { turn, command } = next {
                 return Ok(Found::Stopped(Box::new(Work::stopped(lease, seen.records, turn, command))));
             }
             if let Some(surroundings) = surroundings.take()
@@ -220,26 +223,21 @@ impl Agent {
             if remembered.is_none() {
                 remembered = Some(self.remember(&lease, &records).await);
             }
-            if committed.is_none() && context.unanswered.is_empty() && context.to_compact.is_empty() {
+            let Next::Answer { turn, leaves_more, has_reply } = next else {
                 // A message that waits for nothing may have come with a time before what the next run would read.
                 let known = lease.head.context_from.as_ref();
                 let reaches = context.reaches_back_to.filter(|from| known.is_some_and(|known| from < known));
-                let has_stopped = lease.head.stopped_to.is_some();
+                let has_stopped = has_stopped(&lease.head);
                 let remembered = remembered.unwrap_or_default();
                 return Ok(Found::Nothing(Ending { context_from: reaches, has_stopped, ..remembered }));
-            }
+            };
             if committed.is_none()
                 && let Some(pause) = self.pause_for_more(&records, &context.unanswered)
             {
                 self.clock.sleep(pause).await;
                 continue;
             }
-            let (turn, leaves_more) = match &committed {
-                Some(turn) => (turn.clone(), true),
-                None => turn_of(&records, &context),
-            };
-            // A reply that is stored already is only delivered.
-            if !has_reply(&records, &turn) {
+            if !has_reply {
                 // Neither room nor memory is for what another turn answers, maybe on another line of the chat.
                 let own = of_turn(&records, &turn, self.clock.now(), &policy);
                 let asks_model = turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
@@ -285,26 +283,4 @@ impl Agent {
         let prompt = self.system_prompt.as_deref().map_or(0, tokens::of_text);
         self.view.policy(prompt.saturating_add(memory_tokens))
     }
-}
-
-/// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
-/// what is unanswered.
-fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
-    let to_compact = context.to_compact.first();
-    if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
-    {
-        let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
-        return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
-    }
-    // What was said behind a `/compact` is answered behind it.
-    let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
-    let covers = covered_by_one_turn(records, before.cloned().collect());
-    let leaves_more = covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
-    (OpenTurn { covers, sent: 0 }, leaves_more)
-}
-
-/// Whether the reply of `turn` is among `records`.
-fn has_reply(records: &[Record], turn: &OpenTurn) -> bool {
-    let key = turn.covers.last().map(SortKey::reply);
-    records.iter().any(|record| Some(&record.key) == key.as_ref())
 }
