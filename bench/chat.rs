@@ -85,6 +85,7 @@ impl Chat {
             agent_id: "annals".into(),
             metrics: Metrics::default(),
             lease: Duration::from_mins(5),
+            quiet: Duration::ZERO,
             clock: clock.clone(),
         };
         let upkeep = Upkeep {

@@ -34,6 +34,8 @@ mod blocked;
 mod bounds;
 #[path = "end_to_end/budgets.rs"]
 mod budgets;
+#[path = "end_to_end/bursts.rs"]
+mod bursts;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compact_command.rs"]
@@ -116,6 +118,8 @@ mod setup;
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]
 mod sixty_days;
+#[path = "end_to_end/stop.rs"]
+mod stop;
 #[path = "end_to_end/stopped.rs"]
 mod stopped;
 mod support;

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
-    AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, api_keys, channel_settings, retention,
+    AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, api_keys, channel_settings,
+    reply_quiet, retention,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -34,6 +36,8 @@ pub struct LocalConfig {
     pub port: u16,
     /// The agent, with `echo` as the default model.
     pub agent: AgentConfig,
+    /// `REPLY_QUIET`
+    pub reply_quiet: Duration,
     /// How long records stay.
     pub retention: Retention,
     /// `HTTP_API_KEYS`, or the development key.
@@ -86,6 +90,7 @@ impl LocalConfig {
             host,
             port,
             agent: AgentConfig::from_env(env, Some("echo"))?,
+            reply_quiet: reply_quiet(env)?,
             retention: retention(env)?,
             uses_dev_key: api_keys.is_none(),
             api_keys: api_keys.unwrap_or_else(dev_key),

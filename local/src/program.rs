@@ -124,6 +124,7 @@ impl Program {
             agent_id: config.agent.agent_id.clone(),
             metrics: Metrics::default(),
             lease: LEASE,
+            quiet: config.reply_quiet,
             clock: clock.clone(),
         };
         let telegram = annals_telegram::router(Telegram {

@@ -99,6 +99,7 @@ impl LocalQueue {
             };
             let from = batch.iter().map(|entry| &entry.turn.from).min();
             let delivery = Delivery(batch.iter().map(|entry| entry.deliveries).max().unwrap_or(1));
+            agent.settle(batch.iter().filter_map(|entry| entry.turn.at).max()).await;
             let Ok(permit) = runs.acquire().await else { return };
             // On a task of its own, so that a panic is a failure of this turn and not the end of the chat.
             let run = tokio::spawn({
@@ -241,7 +242,7 @@ mod tests {
     }
 
     async fn enqueue(queue: &LocalQueue, chat_id: i64, number: u64) {
-        queue.enqueue(&Turn { chat: chat(chat_id), from: key(number) }, "").await.unwrap();
+        queue.enqueue(&Turn { chat: chat(chat_id), from: key(number), at: None }, "").await.unwrap();
     }
 
     /// The numbers and messages of what waits for a chat, in order.
@@ -333,7 +334,7 @@ mod tests {
                 person: None,
             };
             let base = history.append(&draft).await.unwrap().base;
-            queue.enqueue(&Turn { chat: chat(chat_id), from: base }, "").await.unwrap();
+            queue.enqueue(&Turn { chat: chat(chat_id), from: base, at: None }, "").await.unwrap();
         }
         drop(queue);
 
@@ -349,6 +350,7 @@ mod tests {
             agent_id: "annals".into(),
             metrics: Metrics::default(),
             lease: Duration::from_mins(5),
+            quiet: Duration::ZERO,
             clock,
         };
         let running = tokio::spawn(queue.clone().run(agent, ready));

@@ -15,6 +15,8 @@ pub enum Command {
     Reset,
     /// `/compact [focus]`: summarises all but the most recent messages. The chat's next turn, since it takes the model.
     Compact,
+    /// `/stop`: ends what is being answered. What was said before it is not answered any more.
+    Stop,
     /// `/start`: what Telegram sends when a person opens the bot. Text behind it is a deep link's payload.
     Start,
     /// `/help`: says which commands exist.
@@ -36,6 +38,7 @@ pub enum Command {
 pub const LIST: &[(&str, &str)] = &[
     ("/new [message]", "start a new conversation, with your first message if you like"),
     ("/reset", "start over with nothing of this conversation in view"),
+    ("/stop", "stop answering"),
     ("/compact [what to keep in mind]", "sum up what was said so far"),
     ("/memory", "list what I remember from earlier conversations"),
     ("/forget <number>", "forget one entry of that list"),
@@ -68,6 +71,7 @@ impl Command {
             }
             "reset" => Some(Self::Reset),
             "compact" => Some(Self::Compact),
+            "stop" => Some(Self::Stop),
             "start" => Some(Self::Start),
             "help" => Some(Self::Help),
             "memory" => Some(Self::Memory { up_to: number(head.rest) }),
@@ -87,6 +91,7 @@ impl Command {
         match self {
             Self::New { first_message: Some(_) }
             | Self::Compact
+            | Self::Stop
             | Self::Memory { .. }
             | Self::Forget { .. } => None,
             Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
@@ -158,6 +163,7 @@ mod tests {
         check("/reset", Some(Command::Reset));
         check("/Reset now", Some(Command::Reset));
         check("/compact the budget", Some(Command::Compact));
+        check("/STOP@AnnalsBot now", Some(Command::Stop));
         check("/start ref_42", Some(Command::Start));
         check("/help@ANNALSBOT", Some(Command::Help));
         check("/memory", Some(Command::Memory { up_to: None }));

@@ -18,6 +18,9 @@ use crate::model::{ModelChoice, ModelSettings};
 /// The longest time that a setting may name.
 const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 
+/// The longest quiet time: five of it leave a run the time that it needs to answer.
+const MAX_QUIET: Duration = Duration::from_secs(10);
+
 pub use channels::{LarkConfig, TelegramConfig, channel_settings};
 pub use secrets::Settings;
 
@@ -142,6 +145,18 @@ pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
     ChatKey::direct(&agent_id, "x")
         .map_err(|error| ConfigError::new("AGENT_ID", format!("is unusable: {error}")))?;
     Ok(agent_id)
+}
+
+/// `REPLY_QUIET`: for how long a chat of Telegram or Lark must have been quiet before it is answered; zero does not wait.
+pub fn reply_quiet(env: Env<'_>) -> Result<Duration, ConfigError> {
+    let quiet = env.duration("REPLY_QUIET", Duration::from_secs(1))?;
+    if quiet > MAX_QUIET {
+        return Err(ConfigError::new(
+            "REPLY_QUIET",
+            "is longer than 10s: a run waits that long, up to five times",
+        ));
+    }
+    Ok(quiet)
 }
 
 /// What the agent answers with and from.
@@ -359,6 +374,7 @@ mod tests {
         assert_eq!(view.stale_after, Some(Duration::from_hours(48)));
         assert_eq!((view.window, view.fresh, view.keep_recent), (128_000, false, 30));
         assert_eq!(view.policy(400).token_budget, 102_000);
+        assert_eq!(with(&[], reply_quiet), Ok(Duration::from_secs(1)));
         assert!(!with(&[], MemoryConfig::from_env).unwrap().groups);
         assert!(with(&[], TelegramConfig::from_env).unwrap().is_none());
         assert!(with(&[], api_keys).unwrap().is_none());
@@ -388,6 +404,11 @@ mod tests {
             let error = with(&[(name, value)], ViewConfig::from_env).unwrap_err();
             assert!(error.starts_with(name) && !error.contains("hunter2"), "{error}");
         }
+        for value in ["11s", "hunter2"] {
+            let error = with(&[("REPLY_QUIET", value)], reply_quiet).unwrap_err();
+            assert!(error.starts_with("REPLY_QUIET") && !error.contains(value), "{error}");
+        }
+        assert_eq!(with(&[("REPLY_QUIET", "0")], reply_quiet), Ok(Duration::ZERO));
         for value in [
             "hunter2",
             "a:",

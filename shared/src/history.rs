@@ -22,6 +22,7 @@
 //! - `forget.rs`: deleting a chat whole
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
+//! - [`stop`]: how `/stop` takes a chat from its run
 //! - [`due`]: which chats the compactor is to visit
 //! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
 
@@ -36,13 +37,16 @@ mod read;
 mod search;
 mod segment;
 mod shelf;
+pub mod stop;
 pub(crate) mod table;
 pub mod turn;
 mod view;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::try_join_all;
+use tokio::sync::Notify;
 
 use crate::chat_key::ChatKey;
 use crate::clock::Clock;
@@ -130,6 +134,8 @@ pub struct History {
     clock: Clock,
     retention: Retention,
     registry: Registry,
+    /// Woken by each `/stop` of this process.
+    stops: Arc<Notify>,
 }
 
 /// A history could not be read or written. What was stored before stays stored.
@@ -184,6 +190,7 @@ impl History {
             clock,
             retention,
             registry: Registry::default(),
+            stops: Arc::default(),
         }
     }
 

@@ -1,8 +1,9 @@
 //! What every door does with a parsed message: append it, then queue its turn. Only then may it be acknowledged.
 //!
-//! What `/memory` and `/forget` say is in `recollection.rs`.
+//! What `/memory` and `/forget` say is in `recollection.rs`, what `/stop` does in `stop.rs`.
 
 mod recollection;
+mod stop;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,8 +109,9 @@ impl Ingress {
         let is_late = self.history.clock().now().since(draft.ts) > PROMPT;
         let is_later_form = matches!(appended.outcome, Outcome::Revision(_));
         if draft.asks || (is_late && !is_later_form) {
-            let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone() };
-            self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await?;
+            let is_said = draft.asks && draft.kind == Kind::Normal;
+            let at = (is_said && draft.channel.has_bursts()).then(|| self.history.clock().now());
+            self.enqueue(draft, &appended, at).await?;
         }
         Ok(appended)
     }
@@ -127,7 +129,7 @@ impl Ingress {
 
     /// Carries out a command, at once and beside any run.
     ///
-    /// `/forget` deletes an entry of memory. `/new` and `/reset` append a boundary; the text behind `/new` is the new
+    /// `/stop` takes the chat from its run. `/forget` deletes an entry of memory. `/new` and `/reset` append a boundary; the text behind `/new` is the new
     /// Session's first message. `/compact` is queued as the chat's next turn, which carries it out and answers. Under
     /// the id of a message a command is no command but a later form of that message, as an edit to it is.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
@@ -153,12 +155,11 @@ impl Ingress {
         }
         if command.is_boundary() {
             // The Session that it ends is looked at for what is worth remembering, while nobody waits for an answer.
-            let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone() };
-            self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await?;
+            self.enqueue(draft, &appended, None).await?;
         }
         let told = appended.outcome != Outcome::Stored && self.is_confirmed(draft, &appended.base).await?;
         // What has been told has been done: a repeat does nothing more.
-        let text = if told { None } else { self.answer(command, draft).await? };
+        let text = if told { None } else { self.answer(command, draft, &appended).await? };
         let confirmation = text.map(|text| Confirmation {
             // As a message, since a boundary's own id is none that a platform could quote.
             to: self.history.record_of(draft, draft.key(), 0),
@@ -220,14 +221,30 @@ impl Ingress {
     }
 
     /// Does what a command does beside its record, and answers with what there is to say of it. Safe to repeat.
-    async fn answer(&self, command: &Command, draft: &Draft) -> Result<Option<String>, IngressError> {
+    async fn answer(
+        &self,
+        command: &Command,
+        draft: &Draft,
+        appended: &Appended,
+    ) -> Result<Option<String>, IngressError> {
         match command {
+            Command::Stop => Ok(Some(self.stop(draft, appended).await?)),
             Command::Memory { up_to } => Ok(Some(self.recollect(draft, *up_to).await?)),
             Command::Forget { number } => Ok(Some(self.forget(draft, *number).await?)),
             Command::New { .. } | Command::Reset | Command::Compact | Command::Start | Command::Help => {
                 Ok(command.confirmation())
             }
         }
+    }
+
+    async fn enqueue(
+        &self,
+        draft: &Draft,
+        appended: &Appended,
+        at: Option<Timestamp>,
+    ) -> Result<(), QueueError> {
+        let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone(), at };
+        self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await
     }
 
     /// Whether a message, and no command, is stored under the id of `draft`.

@@ -34,7 +34,7 @@ pub(crate) struct Solo {
 }
 
 /// Turns are run by the test.
-struct NoQueue;
+pub(crate) struct NoQueue;
 
 impl TurnQueue for NoQueue {
     fn enqueue<'a>(&'a self, _: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
@@ -71,7 +71,7 @@ impl Solo {
         Upkeep::new(self.history(), Model::new(&config.model), &config)
     }
 
-    fn draft(&self, minute: i64, text: &str, asks: bool) -> Draft {
+    pub(crate) fn draft(&self, minute: i64, text: &str, asks: bool) -> Draft {
         let (id, ms) = (u64::try_from(minute).unwrap() + 1, minute * 60_000);
         let at = Timestamp::from_millis(START + ms).unwrap();
         self.world.clock.advance(at.since(self.world.clock.now()));

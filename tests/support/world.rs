@@ -145,7 +145,7 @@ pub(crate) fn echo_agent(history: &History) -> Agent {
     let Upkeep { history, model, view, groups_remember, agent_id, metrics } = echo_upkeep(history);
     let clock = history.clock().clone();
     let (deliverer, surroundings) = (Deliverer::default(), None);
-    let (system_prompt, lease) = (None, LEASE);
+    let (system_prompt, lease, quiet) = (None, LEASE, Duration::ZERO);
     Agent {
         history,
         model,
@@ -157,6 +157,7 @@ pub(crate) fn echo_agent(history: &History) -> Agent {
         agent_id,
         metrics,
         lease,
+        quiet,
         clock,
     }
 }

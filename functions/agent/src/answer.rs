@@ -69,23 +69,8 @@ impl Agent {
             }
             Err(error) => return Err(error),
         };
-        if !work.is_committed {
-            self.history.commit(&work.lease, &work.turn).await??;
-            work.is_committed = true;
-        }
         newest.copy_line_to(&mut message.metadata);
-        let reply = Reply {
-            kind,
-            channel: newest.channel,
-            chat_id: newest.chat_id.clone(),
-            agent_id: self.agent_id.clone(),
-            message,
-            behind: newest.key.base(),
-            behind_id: newest.message_id.clone(),
-            asked_at: Some(newest.sent_at),
-            covers: work.turn.covers.clone(),
-        };
-        match self.history.append_reply(&work.lease.chat, reply).await? {
+        match self.put(work, &newest, kind, message).await? {
             ReplyAppended::Stored(reply) => {
                 if is_given_up {
                     self.metrics.add(Metric::TurnsGivenUp, 1);
@@ -98,6 +83,32 @@ impl Agent {
                 Ok(reply)
             }
         }
+    }
+
+    /// Commits to the turn, and puts its reply or notice.
+    pub(crate) async fn put(
+        &self,
+        work: &mut Work,
+        newest: &Record,
+        kind: Kind,
+        message: UiMessage,
+    ) -> Result<ReplyAppended, TurnError> {
+        if !work.is_committed {
+            self.history.commit(&work.lease, &work.turn).await??;
+            work.is_committed = true;
+        }
+        let reply = Reply {
+            kind,
+            channel: newest.channel,
+            chat_id: newest.chat_id.clone(),
+            agent_id: self.agent_id.clone(),
+            message,
+            behind: newest.key.base(),
+            behind_id: newest.message_id.clone(),
+            asked_at: Some(newest.sent_at),
+            covers: work.turn.covers.clone(),
+        };
+        Ok(self.history.append_reply(&work.lease.chat, reply).await?)
     }
 
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is

@@ -12,19 +12,20 @@ use std::time::Duration;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::metrics::Metric;
 use annals_shared::queue::{Sqs, Turn};
-use annals_shared::sort_key::SortKey;
+use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::telemetry;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt;
 use futures::future::join_all;
 use tracing::Instrument;
 
-use crate::{Agent, Delivery};
+use crate::{Agent, Delivery, TurnError};
 
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
 struct Group {
     from: Option<SortKey>,
+    at: Option<Timestamp>,
     deliveries: u32,
     messages: Vec<Message>,
 }
@@ -69,7 +70,14 @@ async fn hand_back(queue: &Sqs, messages: &[Message], pause: Duration) {
 /// The turns of one chat; answers with the ids of those that are not done, which are all or none.
 async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<String> {
     let delivery = Delivery(group.deliveries);
-    let run = agent.run(&chat, group.from.as_ref(), delivery);
+    agent.settle(group.at).await;
+    let run = async {
+        tokio::select! {
+            done = agent.run(&chat, group.from.as_ref(), delivery) => done,
+            // An environment of several invocations outlives the one that times out; no run outlives its lease.
+            () = agent.clock.sleep(agent.lease) => Err(TurnError::OutOfTime),
+        }
+    };
     // A panic is a failure of this chat; those beside it go on.
     let pause = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(Ok(())) => return Vec::new(),
@@ -101,6 +109,7 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
         };
         let group = groups.entry(turn.chat).or_default();
         group.from = Some(group.from.take().map_or(turn.from.clone(), |from| from.min(turn.from)));
+        group.at = group.at.max(turn.at);
         group.deliveries = group.deliveries.max(deliveries(&message));
         group.messages.push((id, message.receipt_handle));
     }

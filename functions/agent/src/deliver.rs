@@ -1,10 +1,11 @@
 //! How a stored reply goes out: what has not been sent of it, through its door, until it is taken or refused for good.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::delivery::{DeliveryError, Parcel, Progress};
-use annals_shared::history::turn::{OpenTurn, Reached};
+use annals_shared::history::turn::{OpenTurn, Reached, Superseded};
 use annals_shared::metrics::Metric;
 use annals_shared::record::{Channel, DeliveryFailure, Record};
 use annals_shared::sort_key::Timestamp;
@@ -37,7 +38,8 @@ impl Agent {
         let text = reply.message.plain_text();
         let mut parcel = Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None };
         let mut sent = work.turn.sent;
-        let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces));
+        let is_superseded = AtomicBool::new(false);
+        let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces, &is_superseded));
         loop {
             let failure = match self.deliverer.deliver(parcel, sent, progress).await {
                 Ok(()) => {
@@ -45,6 +47,8 @@ impl Agent {
                     let was_blocked = work.lease.head.blocked.is_some();
                     return Ok(if was_blocked { Reached::Yes } else { Reached::Unknown });
                 }
+                // Nothing is wrong with the platform: the rest is no longer this run's to send.
+                Err(_) if is_superseded.load(Ordering::Relaxed) => return Err(Superseded.into()),
                 Err(DeliveryError::Moved { to: moved_to }) if parcel.moved_to.is_none() => {
                     let new = ChatKey::telegram(moved_to, None);
                     self.history.rename(&work.lease.chat, &new, self.clock.now()).await?;
@@ -67,11 +71,19 @@ impl Agent {
     }
 
     /// Notes how many pieces of the reply have been sent, so that a crash goes on behind them.
-    async fn note_progress(&self, work: &Work, sent: usize) -> Result<(), DeliveryError> {
+    async fn note_progress(
+        &self,
+        work: &Work,
+        sent: usize,
+        is_superseded: &AtomicBool,
+    ) -> Result<(), DeliveryError> {
         let turn = OpenTurn { sent, ..work.turn.clone() };
         let reason = match self.history.commit(&work.lease, &turn).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(superseded)) => superseded.to_string(),
+            Ok(Err(superseded)) => {
+                is_superseded.store(true, Ordering::Relaxed);
+                superseded.to_string()
+            }
             Err(error) => error.to_string(),
         };
         Err(DeliveryError::Unavailable { reason })

@@ -9,7 +9,9 @@ use annals_shared::aws;
 use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{AgentConfig, LarkConfig, StoreConfig, TelegramConfig, channel_settings};
+use annals_shared::config::{
+    AgentConfig, LarkConfig, StoreConfig, TelegramConfig, channel_settings, reply_quiet,
+};
 use annals_shared::delivery::Deliverer;
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
@@ -67,10 +69,12 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         agent_id: config.agent_id,
         metrics,
         lease: LEASE,
+        quiet: reply_quiet(env)?,
         clock,
     };
     let shared = Arc::new((agent, aws::queue(&aws, queue_url)));
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| {
+    // One at a time, unless the environment takes more (`AWS_LAMBDA_MAX_CONCURRENCY`): most of a turn is waiting.
+    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<SqsEvent>| {
         let shared = Arc::clone(&shared);
         let invocation = reporter.invocation();
         async move {

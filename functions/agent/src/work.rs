@@ -30,9 +30,27 @@ pub(crate) struct Work {
     pub(crate) remembered: Ending,
     /// What memory says, as a section for the system part.
     pub(crate) memory: Option<String>,
+    /// The `/stop` that has ended it.
+    pub(crate) stopped_by: Option<SortKey>,
 }
 
 impl Work {
+    /// A turn that the `/stop` at `command` has ended: nobody is asked for its answer.
+    pub(crate) fn stopped(lease: Lease, records: Vec<Record>, turn: OpenTurn, command: SortKey) -> Self {
+        Self {
+            is_committed: lease.head.turn.is_some(),
+            lease,
+            records,
+            turn,
+            leaves_more: true,
+            reaches_back_to: None,
+            from: None,
+            remembered: Ending::default(),
+            memory: None,
+            stopped_by: Some(command),
+        }
+    }
+
     /// The newest message that the turn covers: what the reply answers and stands behind.
     pub(crate) fn newest_covered(&self) -> Result<&Record, HistoryError> {
         let newest = self.turn.covers.last();
@@ -43,6 +61,13 @@ impl Work {
         });
         found
             .ok_or_else(|| HistoryError::Missing { key: newest.map(ToString::to_string).unwrap_or_default() })
+    }
+
+    /// The id of the `/stop` that has ended it, as far as its record is at hand.
+    pub(crate) fn command_id(&self) -> String {
+        let command = self.stopped_by.as_ref();
+        let record = self.records.iter().find(|record| Some(&record.key) == command);
+        record.map(|record| record.message_id.to_string()).unwrap_or_default()
     }
 
     /// Whether the turn is a `/compact`, and not a message that was made of one by an edit.
