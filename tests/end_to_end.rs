@@ -80,6 +80,8 @@ mod memory_store;
 mod messages;
 #[path = "end_to_end/migrations.rs"]
 mod migrations;
+#[path = "end_to_end/models.rs"]
+mod models;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
 #[path = "end_to_end/recalled.rs"]

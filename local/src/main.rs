@@ -174,7 +174,7 @@ async fn serve(config: LocalConfig, clock: Clock) -> anyhow::Result<()> {
         (config.telegram.is_some(), config.lark.is_some(), config.uses_dev_key);
     let model = match &config.agent.model.choice {
         annals_shared::model::ModelChoice::Echo => "echo (set MODEL for another)".to_owned(),
-        annals_shared::model::ModelChoice::OpenAi(name) => format!("openai:{name}"),
+        choice => choice.to_string(),
     };
     let data = config.data_dir.display().to_string();
     // Of the day, so that the printed line stays the same message also after a restart.

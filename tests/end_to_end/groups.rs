@@ -111,7 +111,7 @@ async fn what_was_not_addressed_is_in_view_of_the_next_answer() {
     let requests = app.model().requests();
     assert_eq!(requests.len(), 1);
     assert_eq!(
-        texts_of(&requests[0], "user"),
+        lines_said(&requests[0]),
         ["Ada: I sow beans", "Weather: It rains", "Ada: @annals_test_bot too early?"]
     );
     assert_eq!(app.history("telegram:chat:-1").await.len(), 4);

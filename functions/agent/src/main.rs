@@ -51,7 +51,7 @@ async fn main() -> Result<(), Error> {
     let aws = aws::sdk_config().await;
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
-        model: Model::new(&config.model)?,
+        model: Model::new(&config.model, &clock, Some(&aws))?,
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
         groups_remember: config.memory.groups,

@@ -29,7 +29,7 @@ async fn main() -> Result<(), Error> {
     let aws = aws::sdk_config().await;
     let table = store.table.clone();
     let history = aws::history(&aws, store, clock.clone());
-    let upkeep = Upkeep::new(history.clone(), Model::new(&config.model)?, &config);
+    let upkeep = Upkeep::new(history.clone(), Model::new(&config.model, &clock, Some(&aws))?, &config);
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
         let shared = Arc::clone(&shared);
