@@ -18,7 +18,7 @@ use aws_config::{Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use model_api::{API_KEY, AWS_KEY_ID, AWS_REGION, AWS_SECRET, ModelApi, texts_of};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// In seconds: until something of an answer comes, and between two pieces of it.
 const FIRST: u64 = 90;

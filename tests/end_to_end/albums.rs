@@ -30,7 +30,7 @@ async fn an_album_gets_one_answer() {
 
     let requests = app.model().requests();
     assert_eq!(requests.len(), 1);
-    assert_eq!(texts_of(&requests[0], "user").concat().matches("[file").count(), 3);
+    assert_eq!(texts_of(&requests[0], "user").concat().matches("[file").count(), 4, "a live photo is two");
     let history = app.history("telegram:chat:42").await;
     let ids: Vec<_> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["10", "11", "12", "12/reply"]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
-use crate::support::model_api::texts_of;
+use crate::support::model_api::lines_said;
 use crate::support::telegram_api::BOT_ID;
 use crate::updates::{Update, channel_post, group, supergroup};
 

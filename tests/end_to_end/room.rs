@@ -221,7 +221,7 @@ async fn what_waits_is_sent_word_for_word() {
     }
     assert!(right_behind_a_summary >= 3, "{right_behind_a_summary}");
     // Also where it takes most of the window, so that all the rest becomes a summary.
-    let long = format!("{}\n{}", text(25), words(500));
+    let long = format!("{}\n{}", text(25), words(380));
     ada_says(&app, 25, &long).await;
     let request = app.model().requests().pop().unwrap();
     assert_eq!(texts_of(&request, "user").last(), Some(&long));

@@ -98,7 +98,7 @@ impl Agent {
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
     /// compacted and the same turn tried again; where that does not do either, more is left out.
     async fn ask_within_window(&self, work: &mut Work, newest: &Record) -> Result<UiMessage, TurnError> {
-        let tools = tools::of(&work.lease.head, &self.model);
+        let tools = tools::of(&work.lease.head, &self.model, self.view.window);
         let beside = tools::beside(work.memory.as_deref(), &tools);
         let (mut policy, mut squeezes) = (self.policy(beside), 0);
         // What waits stays verbatim as long as the whole window can hold it.

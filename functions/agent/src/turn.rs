@@ -230,7 +230,7 @@ impl Agent {
                 if asks_model && memory.is_none() {
                     memory = Some(self.recall(&lease.chat, &own).await);
                 }
-                let tools = tools::of(&lease.head, &self.model);
+                let tools = tools::of(&lease.head, &self.model, self.view.window);
                 let beside = tools::beside(memory.as_ref().and_then(Option::as_deref), &tools);
                 let budget = self.policy(beside).token_budget;
                 if asks_model && self.make_room(&mut lease, &own, budget, &mut passes).await? {
