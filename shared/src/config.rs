@@ -5,6 +5,7 @@
 
 mod channels;
 mod models;
+mod secrets;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::model::ModelSettings;
 const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 
 pub use channels::{LarkConfig, TelegramConfig, channel_settings};
+pub use secrets::Settings;
 
 /// Where settings come from: the process's environment, or a test's table.
 #[derive(Clone, Copy)]
@@ -249,6 +251,23 @@ impl ViewConfig {
     }
 }
 
+/// `HTTP_RESPONSES`: how a function hands an answer over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpResponses {
+    /// Whole, at most 6 MB: behind an HTTP API.
+    Buffered,
+    /// As it is made: behind a function URL whose `InvokeMode` is `RESPONSE_STREAM`, and there alone.
+    Streaming,
+}
+
+impl HttpResponses {
+    /// From the environment.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let choices = [("buffered", Self::Buffered), ("streaming", Self::Streaming)];
+        env.choice("HTTP_RESPONSES", &choices, &Self::Buffered)
+    }
+}
+
 /// A key of the HTTP API.
 #[derive(Clone, Debug)]
 pub struct ApiKey {
@@ -360,6 +379,14 @@ mod tests {
         let groups = |value| with(&[("CAPTURE_GROUP_MEMORY", value)], MemoryConfig::from_env);
         assert!(groups("true").unwrap().groups);
         assert_eq!(groups("yes").unwrap_err(), "CAPTURE_GROUP_MEMORY must be one of: true, false");
+    }
+
+    #[test]
+    fn responses_are_whole_unless_they_are_to_stream() {
+        let responses = |value| with(&[("HTTP_RESPONSES", value)], HttpResponses::from_env);
+        assert_eq!(responses("").unwrap(), HttpResponses::Buffered);
+        assert_eq!(responses("streaming").unwrap(), HttpResponses::Streaming);
+        assert_eq!(responses("stream").unwrap_err(), "HTTP_RESPONSES must be one of: buffered, streaming");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::delivery::{Deliverer, DeliveryError, Parcel};
 use crate::history::{Appended, History, HistoryError, Outcome, Reply};
 use crate::memory::{Memory, MemoryError};
 use crate::message::{Part, Role, UiMessage};
+use crate::metrics::{Metric, Metrics};
 use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use crate::record::{Draft, Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
@@ -26,6 +27,7 @@ pub struct Ingress {
     memory: Memory,
     queue: Arc<dyn TurnQueue>,
     agent_id: String,
+    metrics: Metrics,
 }
 
 /// A message is not, or not known to be, stored with its turn queued: the platform must deliver it again.
@@ -67,9 +69,16 @@ pub struct Confirmation {
 }
 
 impl Ingress {
-    /// An ingress to `history`, the memory beside it and `queue`, for the agent `agent_id`.
+    /// An ingress to `history`, the memory beside it and `queue`, for the agent `agent_id`; nothing is counted.
     pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
-        Self { memory: Memory::beside(&history), history, queue, agent_id }
+        Self { memory: Memory::beside(&history), history, queue, agent_id, metrics: Metrics::default() }
+    }
+
+    /// The same ingress, which counts in `metrics`.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
     }
 
     /// The histories.
@@ -95,13 +104,24 @@ impl Ingress {
     /// names it, and the run reads from there. A later form needs no announcement: it stands beside a message that had
     /// its own.
     pub async fn receive(&self, draft: &Draft) -> Result<Appended, IngressError> {
-        let appended = self.history.append(draft).await?;
+        let appended = self.append(draft).await?;
         let is_late = self.history.clock().now().since(draft.ts) > PROMPT;
         let is_later_form = matches!(appended.outcome, Outcome::Revision(_));
         if draft.asks || (is_late && !is_later_form) {
             let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone() };
             self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await?;
         }
+        Ok(appended)
+    }
+
+    async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
+        let appended = self.history.append(draft).await?;
+        let metric = match appended.outcome {
+            Outcome::Stored => Metric::Messages,
+            Outcome::Duplicate => Metric::Duplicates,
+            Outcome::Revision(_) => Metric::Revisions,
+        };
+        self.metrics.count(metric, draft.channel);
         Ok(appended)
     }
 
@@ -120,7 +140,11 @@ impl Ingress {
         }
         let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
         let own = Draft { kind, asks: false, ..draft.clone() };
-        let appended = self.history.append(&own).await?;
+        let appended = match command {
+            // Its text is the message.
+            Command::New { first_message: Some(_) } => self.history.append(&own).await?,
+            _ => self.append(&own).await?,
+        };
         if let Command::New { first_message: Some(first_message) } = command {
             let parts = vec![Part::text(first_message)];
             let opening = Draft { parts, asks: true, opens_session: true, ..draft.clone() };
@@ -176,7 +200,11 @@ impl Ingress {
         match deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
             Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
             Err(error) => {
-                tracing::warn!(chat = %draft.chat.session_id(), %error, "a confirmation cannot be delivered");
+                tracing::warn!(%error, "a confirmation cannot be delivered");
+                self.metrics.count(Metric::DeliveryFailures, draft.channel);
+            }
+            Ok(()) if deliverer.reaches(draft.channel) => {
+                self.metrics.count(Metric::Deliveries, draft.channel);
             }
             Ok(()) => {}
         }

@@ -34,6 +34,7 @@ use aws_config::SdkConfig;
 use secrecy::SecretString;
 
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 
 pub use answer::{Answer, Delta, Finish, NO_SINK, Reasoning, Sink, Usage};
 pub use hosted::Hosted;
@@ -152,6 +153,15 @@ impl Model {
             ModelChoice::Echo => Ok(Self::Echo),
             _ => Ok(Self::Hosted(Box::new(Hosted::new(settings, clock, aws)?))),
         }
+    }
+
+    /// The same model, which counts its requests in `metrics`; so does its fallback.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        if let Self::Hosted(hosted) = &mut self {
+            hosted.count_in(metrics);
+        }
+        self
     }
 
     /// Whether this only says again what was said, and so can neither summarise nor judge.

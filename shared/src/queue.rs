@@ -13,6 +13,7 @@ use aws_lc_rs::digest;
 use aws_sdk_sqs::error::DisplayErrorContext;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument;
 
 use crate::chat_key::ChatKey;
 use crate::history::Outcome;
@@ -89,7 +90,7 @@ impl TurnQueue for Sqs {
         turn: &'a Turn,
         deduplication_id: &'a str,
     ) -> BoxFuture<'a, Result<(), QueueError>> {
-        Box::pin(async move {
+        let sending = async move {
             let body =
                 serde_json::to_string(turn).map_err(|error| QueueError { reason: error.to_string() })?;
             let sent = self
@@ -102,6 +103,7 @@ impl TurnQueue for Sqs {
                 .send()
                 .await;
             sent.map(drop).map_err(|error| QueueError { reason: DisplayErrorContext(error).to_string() })
-        })
+        };
+        Box::pin(sending.instrument(tracing::info_span!("enqueue")))
     }
 }

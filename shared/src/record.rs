@@ -11,7 +11,7 @@ use crate::message::{Part, Role, UiMessage};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// The door that a message came in by, or that a reply goes out by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Channel {
     /// A Telegram bot.

@@ -4,6 +4,7 @@
 use annals_shared::compaction::run::Compaction;
 use annals_shared::config::{Env, ViewConfig};
 use annals_shared::message::{Role, UiMessage};
+use annals_shared::metrics::Metrics;
 use annals_shared::model::Model;
 use annals_shared::tokens;
 use serde_json::{Value, json};
@@ -240,7 +241,13 @@ async fn a_summary_takes_no_more_than_its_share() {
     let history = app.open_history().await;
     let set = |name: &str| (name == "CONTEXT_WINDOW").then(|| "1000".to_owned());
     let view = ViewConfig::from_env(Env::new(&set)).unwrap();
-    let compaction = Compaction { history, model: Model::Echo, view, agent_id: "annals".into() };
+    let compaction = Compaction {
+        history,
+        model: Model::Echo,
+        view,
+        agent_id: "annals".into(),
+        metrics: Metrics::default(),
+    };
     let most = compaction.rules().summary_tokens;
     assert_eq!(most, 100, "an eighth of the budget");
     for id in 1..12 {

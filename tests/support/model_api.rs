@@ -76,7 +76,12 @@ pub struct ModelApi {
 impl ModelApi {
     /// Starts one on a free port, that answers `You said: <the texts said since its last answer>`.
     pub async fn start() -> Self {
-        let (address, listener) = listen().await;
+        Self::start_at(0).await
+    }
+
+    /// Starts one at this port of `127.0.0.1`.
+    pub async fn start_at(port: u16) -> Self {
+        let (address, listener) = listen(port).await;
         let shared = Arc::new(Shared::default());
         let app = serve::router(shared.clone());
         let server = tokio::spawn(async move {
@@ -382,9 +387,9 @@ fn bad(message: impl Into<String>) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, message)
 }
 
-async fn listen() -> (SocketAddr, TcpListener) {
+async fn listen(port: u16) -> (SocketAddr, TcpListener) {
     let bound = async {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         Ok::<_, std::io::Error>((listener.local_addr()?, listener))
     };
     match bound.await {

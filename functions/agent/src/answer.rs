@@ -5,6 +5,7 @@ use std::time::Duration;
 use annals_shared::compaction::cut::Why;
 use annals_shared::history::{Reply, ReplyAppended};
 use annals_shared::message::{Part, Role, UiMessage};
+use annals_shared::metrics::Metric;
 use annals_shared::model::{Answer, Model, ModelError, NO_SINK, Question, Step, Usage};
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::Timestamp;
@@ -60,10 +61,12 @@ impl Agent {
                 Err(TurnError::Model(ModelError::Unreachable("timed out")))
             }
         };
+        let mut is_given_up = false;
         let (kind, mut message) = match answered {
             Ok(answer) => answer,
             Err(error @ (TurnError::Model(_) | TurnError::Compaction(_))) if delivery.ends_asking() => {
-                tracing::error!(chat = %work.lease.chat.session_id(), %error, "no answer after the last try; the user is told");
+                tracing::error!(%error, "no answer after the last try; the user is told");
+                is_given_up = true;
                 let notice = if is_command { NOT_COMPACTED } else { FAILURE_NOTICE };
                 (Kind::Notice, UiMessage::text("", Role::Assistant, notice))
             }
@@ -86,7 +89,12 @@ impl Agent {
             covers: work.turn.covers.clone(),
         };
         match self.history.append_reply(&work.lease.chat, reply).await? {
-            ReplyAppended::Stored(reply) => Ok(reply),
+            ReplyAppended::Stored(reply) => {
+                if is_given_up {
+                    self.metrics.add(Metric::TurnsGivenUp, 1);
+                }
+                Ok(reply)
+            }
             ReplyAppended::Present(reply) => {
                 // Another run got there first. Only the one that still has the chat sends the reply.
                 self.history.commit(&work.lease, &work.turn).await??;

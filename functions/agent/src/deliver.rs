@@ -5,6 +5,7 @@ use std::time::Duration;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::delivery::{DeliveryError, Parcel, Progress};
 use annals_shared::history::turn::{OpenTurn, Reached};
+use annals_shared::metrics::Metric;
 use annals_shared::record::{Channel, DeliveryFailure, Record};
 use annals_shared::sort_key::Timestamp;
 
@@ -18,6 +19,7 @@ const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
 impl Agent {
     /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or has not
     /// taken it for too long, and notes why on the reply.
+    #[tracing::instrument(skip_all)]
     pub(crate) async fn deliver(
         &self,
         work: &Work,
@@ -38,8 +40,11 @@ impl Agent {
         let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces));
         loop {
             let failure = match self.deliverer.deliver(parcel, sent, progress).await {
-                Ok(()) if work.lease.head.blocked.is_some() => return Ok(Reached::Yes),
-                Ok(()) => return Ok(Reached::Unknown),
+                Ok(()) => {
+                    self.metrics.count(Metric::Deliveries, to.channel);
+                    let was_blocked = work.lease.head.blocked.is_some();
+                    return Ok(if was_blocked { Reached::Yes } else { Reached::Unknown });
+                }
                 Err(DeliveryError::Moved { to: moved_to }) if parcel.moved_to.is_none() => {
                     let new = ChatKey::telegram(moved_to, None);
                     self.history.rename(&work.lease.chat, &new, self.clock.now()).await?;
@@ -52,7 +57,8 @@ impl Agent {
                 }
                 Err(error) => error,
             };
-            tracing::error!(chat = %work.lease.chat.session_id(), error = %failure, "a reply is stored but not delivered");
+            self.metrics.count(Metric::DeliveryFailures, to.channel);
+            tracing::error!(error = %failure, "a reply is stored but not delivered");
             let noted = DeliveryFailure { reason: failure.to_string(), at: self.clock.now() };
             self.history.note_delivery_failure(reply, &noted).await?;
             let blocked = matches!(failure, DeliveryError::Blocked { .. });

@@ -97,7 +97,7 @@ impl Place<'_> {
                 Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_cut_off}))
             }
             Err(error) => {
-                tracing::warn!(chat = %self.chat.session_id(), %error, "an archive cannot be searched");
+                tracing::warn!(%error, "an archive cannot be searched");
                 Err("the archive cannot be searched at the moment".into())
             }
         }

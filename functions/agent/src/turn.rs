@@ -16,6 +16,7 @@ use annals_shared::context::{Context, Policy};
 use annals_shared::delivery::{Deliverer, DeliveryError};
 use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Superseded};
 use annals_shared::history::{History, HistoryError, Seen};
+use annals_shared::metrics::{Metric, Metrics};
 use annals_shared::model::{Model, ModelError};
 use annals_shared::record::Record;
 use annals_shared::sort_key::{SortKey, Timestamp};
@@ -49,6 +50,8 @@ pub struct Agent {
     pub system_prompt: Option<String>,
     /// `AGENT_ID`: who speaks in replies.
     pub agent_id: String,
+    /// Where turns and deliveries are counted.
+    pub metrics: Metrics,
     /// How long one run may hold a chat: as long as the process can live at most.
     pub lease: Duration,
     /// The time.
@@ -131,6 +134,23 @@ impl Agent {
         from: Option<&SortKey>,
         delivery: Delivery,
     ) -> Result<(), TurnError> {
+        let ended = self.run_uncounted(chat, from, delivery).await;
+        // What another run does, or the next one goes on with, is no failure.
+        let goes_on = |error: &TurnError| {
+            matches!(error, TurnError::Busy { .. } | TurnError::Superseded(_) | TurnError::Unfinished)
+        };
+        if ended.as_ref().is_err_and(|error| !goes_on(error)) {
+            self.metrics.add(Metric::TurnFailures, 1);
+        }
+        ended
+    }
+
+    async fn run_uncounted(
+        &self,
+        chat: &ChatKey,
+        from: Option<&SortKey>,
+        delivery: Delivery,
+    ) -> Result<(), TurnError> {
         let started = self.clock.now();
         loop {
             let lease = match self.history.claim(chat, self.lease).await? {
@@ -181,6 +201,7 @@ impl Agent {
         let reached = self.deliver(&work, &reply, delivery).await?;
         let ending = Ending { context_from: work.reaches_back_to, reached, ..work.remembered };
         self.history.finish(lease, &ending).await??;
+        self.metrics.add(Metric::Turns, 1);
         Ok(done)
     }
 
@@ -273,6 +294,7 @@ impl Agent {
             model: self.model.clone(),
             view: self.view,
             agent_id: self.agent_id.clone(),
+            metrics: self.metrics.clone(),
         }
     }
 

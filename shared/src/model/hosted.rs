@@ -3,9 +3,9 @@
 //! Every provider is asked with streaming, so that a dead connection is told from a long thought, and an answer can be
 //! shown while it comes. What breaks off is an error, and nothing of it is kept.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use aws_config::SdkConfig;
 use futures::FutureExt;
@@ -21,6 +21,8 @@ use super::{
     Model, ModelChoice, ModelError, ModelSettings, Prompt, Question, anthropic, bedrock, failure, openai,
 };
 use crate::clock::Clock;
+use crate::metrics::{Metric, Metrics};
+use crate::tls;
 
 /// How long one request may take in all.
 const TOTAL: Duration = Duration::from_mins(2);
@@ -35,7 +37,8 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// A model behind an API. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Hosted {
-    client: reqwest::Client,
+    /// Made when it is first used, since that reads the system's certificates.
+    client: Arc<OnceLock<reqwest::Client>>,
     clock: Clock,
     choice: ModelChoice,
     /// Without a slash at its end.
@@ -44,6 +47,7 @@ pub struct Hosted {
     signer: Option<Signer>,
     marks_cache: bool,
     known: Arc<Known>,
+    metrics: Metrics,
     fallback: Option<Model>,
 }
 
@@ -79,13 +83,7 @@ impl Hosted {
         };
         let fallback = settings.fallback.as_deref().map(|fallback| Model::new(fallback, clock, aws));
         Ok(Self {
-            client: reqwest::Client::builder()
-                .connect_timeout(CONNECT_TIMEOUT)
-                .tcp_keepalive(KEEPALIVE)
-                // No API of a model redirects, and a redirect would carry the key elsewhere.
-                .redirect(reqwest::redirect::Policy::none())
-                .build()
-                .map_err(|_| ModelError::NoClient)?,
+            client: Arc::default(),
             clock: clock.clone(),
             choice: settings.choice.clone(),
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -93,8 +91,28 @@ impl Hosted {
             signer,
             marks_cache: settings.marks_cache,
             known: Arc::default(),
+            metrics: Metrics::default(),
             fallback: fallback.transpose()?,
         })
+    }
+
+    pub(super) fn count_in(&mut self, metrics: Metrics) {
+        self.fallback = self.fallback.take().map(|fallback| fallback.with_metrics(metrics.clone()));
+        self.metrics = metrics;
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, ModelError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = tls::client()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_keepalive(KEEPALIVE)
+            // No API of a model redirects, and a redirect would carry the key elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|_| ModelError::NoClient)?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     pub(super) fn fallback(&self) -> Option<&Model> {
@@ -114,12 +132,14 @@ impl Hosted {
         if answer.text.is_empty() { Err(ModelError::Empty) } else { Ok(answer) }
     }
 
+    #[tracing::instrument(name = "model", skip_all)]
     async fn ask(
         &self,
         conversation: &Conversation<'_>,
         estimate: u32,
         sink: Sink<'_>,
     ) -> Result<Answer, ModelError> {
+        let request_made = Request { metrics: &self.metrics, started: Instant::now(), is_answered: false };
         let mut coming = Coming::new(sink, self.name());
         let asked = self.within(TOTAL, "timed out", self.stream(conversation, &mut coming)).await;
         match asked {
@@ -128,7 +148,11 @@ impl Hosted {
                 coming.void();
                 Err(error)
             }
-            _ => coming.into_answer(estimate),
+            _ => {
+                let answer = coming.into_answer(estimate)?;
+                request_made.answered(&answer);
+                Ok(answer)
+            }
         }
     }
 
@@ -207,7 +231,7 @@ impl Hosted {
             }
         };
         let body = body.to_string();
-        let mut request = self.client.post(&url).header(CONTENT_TYPE, "application/json");
+        let mut request = self.client()?.post(&url).header(CONTENT_TYPE, "application/json");
         match (&self.choice, &self.signer) {
             (ModelChoice::Anthropic(_), _) => {
                 request = request.header("anthropic-version", anthropic::VERSION);
@@ -263,6 +287,34 @@ impl Hosted {
             biased;
             done = what => done,
             () = self.clock.sleep(limit) => Err(ModelError::Unreachable(problem)),
+        }
+    }
+}
+
+/// A request on its way, which is counted however it ends; also where nobody waits for it any longer.
+struct Request<'a> {
+    metrics: &'a Metrics,
+    /// Of the world's clock, since the model is of the world.
+    started: Instant,
+    is_answered: bool,
+}
+
+impl Request<'_> {
+    fn answered(mut self, answer: &Answer) {
+        self.is_answered = true;
+        let latency = self.started.elapsed().as_millis();
+        self.metrics.add(Metric::ModelLatency, u64::try_from(latency).unwrap_or(u64::MAX));
+        if let Some(usage) = answer.usage {
+            self.metrics.add(Metric::InputTokens, usage.input_tokens.into());
+            self.metrics.add(Metric::OutputTokens, usage.output_tokens.into());
+        }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.metrics.add(Metric::ModelErrors, 1);
         }
     }
 }

@@ -6,8 +6,8 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::response::Response;
-use axum::routing::post;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
 use serde_json::Value;
 
 use super::check::{check_body, check_key};
@@ -19,6 +19,8 @@ use super::{anthropic, bad, bedrock, is_for_notes, note};
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(openai))
+        .route("/v1/models", get(models))
+        .route("/anthropic/v1/models", get(models))
         .route("/anthropic/v1/messages", post(anthropic_messages))
         .route("/bedrock/model/{model}/{operation}", post(converse))
         .fallback(no_such_url)
@@ -98,6 +100,19 @@ async fn converse(
         Ok(Asked { body, raw, path: uri.path().to_owned(), streams })
     });
     answer(shared, Shape::Bedrock, checked).await
+}
+
+/// The one model that there is.
+async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let any_key = shared.state().any_key;
+    let checked = check_key(&headers, any_key)
+        .or_else(|refusal| anthropic::check_key(&headers, any_key).map_err(|_| refusal));
+    if let Err(refusal) = checked {
+        shared.state().refusals.push(refusal.message.clone());
+        return refusal.into_response(Shape::OpenAi);
+    }
+    let body = r#"{"object":"list","data":[{"id":"test","object":"model","created":1,"owned_by":"test"}]}"#;
+    ([("content-type", "application/json")], body).into_response()
 }
 
 fn is_among(signed: &[(String, String)]) -> impl Fn(&str, &str) -> bool {
