@@ -94,6 +94,8 @@ mod messages;
 mod metrics;
 #[path = "end_to_end/migrations.rs"]
 mod migrations;
+#[path = "end_to_end/models.rs"]
+mod models;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
 #[path = "end_to_end/recalled.rs"]

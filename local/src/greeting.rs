@@ -25,7 +25,7 @@ impl Greeting {
         Self {
             model: match &config.agent.model.choice {
                 ModelChoice::Echo => "echo (set MODEL for another)".to_owned(),
-                ModelChoice::OpenAi(name) => format!("openai:{name}"),
+                choice => choice.to_string(),
             },
             data: config.data_dir.display().to_string(),
             telegram_is_set: config.telegram.is_some(),

@@ -10,6 +10,7 @@ use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
 use annals_http::{Http, random_id};
 use annals_lark::Lark;
+use annals_shared::aws;
 use annals_shared::channel::lark::client::Client as LarkClient;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
@@ -110,7 +111,9 @@ impl Program {
             Some(outbox.clone()),
         );
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
-        let model = Model::new(&config.agent.model);
+        let settings = &config.agent.model;
+        let aws = if settings.needs_aws() { Some(Box::pin(aws::sdk_config()).await) } else { None };
+        let model = Model::new(settings, &clock, aws.as_ref())?;
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
         let agent = Agent {

@@ -4,6 +4,7 @@
 //! variable and says what to do. An empty variable counts as not set, since deployment templates pass those.
 
 mod channels;
+mod models;
 mod secrets;
 
 use std::time::Duration;
@@ -13,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::chat_key::ChatKey;
 use crate::context::Policy;
 use crate::history::Retention;
-use crate::model::{ModelChoice, ModelSettings};
+use crate::model::ModelSettings;
 
 /// The longest time that a setting may name.
 const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
@@ -164,7 +165,7 @@ pub fn reply_quiet(env: Env<'_>) -> Result<Duration, ConfigError> {
 pub struct AgentConfig {
     /// `AGENT_ID`
     pub agent_id: String,
-    /// `MODEL`, `MODEL_BASE_URL`, `MODEL_API_KEY`
+    /// `MODEL`, `MODEL_BASE_URL`, `MODEL_API_KEY`, `MODEL_PROMPT_CACHE`, and the same of `MODEL_FALLBACK`
     pub model: ModelSettings,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
@@ -179,7 +180,7 @@ impl AgentConfig {
     pub fn from_env(env: Env<'_>, default_model: Option<&str>) -> Result<Self, ConfigError> {
         Ok(Self {
             agent_id: agent_id(env)?,
-            model: model(env, default_model)?,
+            model: models::model(env, default_model)?,
             system_prompt: env.optional("SYSTEM_PROMPT"),
             view: ViewConfig::from_env(env)?,
             memory: MemoryConfig::from_env(env)?,
@@ -200,35 +201,6 @@ impl MemoryConfig {
         let groups = env.choice("CAPTURE_GROUP_MEMORY", &[("true", true), ("false", false)], &false)?;
         Ok(Self { groups })
     }
-}
-
-fn model(env: Env<'_>, default: Option<&str>) -> Result<ModelSettings, ConfigError> {
-    let value = match (env.optional("MODEL"), default) {
-        (Some(value), _) => value,
-        (None, Some(default)) => default.to_owned(),
-        (None, None) => return Err(ConfigError::new("MODEL", "is not set: give echo or openai:<model>")),
-    };
-    let (base_url, api_key) = (env.optional("MODEL_BASE_URL"), env.optional("MODEL_API_KEY"));
-    let choice = match value.split_once(':') {
-        None if value == "echo" => ModelChoice::Echo,
-        Some(("openai", name)) if !name.is_empty() => ModelChoice::OpenAi(name.to_owned()),
-        Some(("anthropic" | "bedrock", _)) => {
-            let problem = "names a provider that this version does not speak to yet: give echo, or openai:<model> with \
-                           the MODEL_BASE_URL of an OpenAI-compatible endpoint";
-            return Err(ConfigError::new("MODEL", problem));
-        }
-        _ => return Err(ConfigError::new("MODEL", "must be echo or openai:<model>")),
-    };
-    if let Some(url) = &base_url
-        && !(url.starts_with("http://") || url.starts_with("https://"))
-    {
-        return Err(ConfigError::new("MODEL_BASE_URL", "must start with http:// or https://"));
-    }
-    if choice != ModelChoice::Echo && base_url.is_none() && api_key.is_none() {
-        let problem = "is not set: a hosted model needs a key, or a MODEL_BASE_URL of one's own";
-        return Err(ConfigError::new("MODEL_API_KEY", problem));
-    }
-    Ok(ModelSettings { choice, base_url, api_key: api_key.map(SecretString::from) })
 }
 
 /// What decides a context.
@@ -436,18 +408,6 @@ mod tests {
         assert_eq!(responses("").unwrap(), HttpResponses::Buffered);
         assert_eq!(responses("streaming").unwrap(), HttpResponses::Streaming);
         assert_eq!(responses("stream").unwrap_err(), "HTTP_RESPONSES must be one of: buffered, streaming");
-    }
-
-    #[test]
-    fn models() {
-        let settings = |pairs: &[(&str, &str)]| with(pairs, |env| model(env, Some("echo")));
-        assert_eq!(settings(&[]).unwrap().choice, ModelChoice::Echo);
-        let hosted =
-            settings(&[("MODEL", "openai:m:7b"), ("MODEL_BASE_URL", "http://127.0.0.1:1/v1")]).unwrap();
-        assert_eq!(hosted.choice, ModelChoice::OpenAi("m:7b".into()));
-        assert!(settings(&[("MODEL", "openai:m")]).unwrap_err().starts_with("MODEL_API_KEY is not set"));
-        assert!(settings(&[("MODEL", "gpt")]).unwrap_err().starts_with("MODEL must be"));
-        assert!(settings(&[("MODEL", "anthropic:x")]).unwrap_err().contains("does not speak to yet"));
     }
 
     #[test]

@@ -36,11 +36,12 @@ impl Two {
             is_for_notes(body).then(|| format!("Goal: {}", letter()))
         });
         let settings = ModelSettings {
-            choice: ModelChoice::OpenAi("test".into()),
             base_url: Some(model.base_url()),
             api_key: Some(API_KEY.to_owned().into()),
+            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
         };
-        let (world, asked, chat) = (World::new().await, Model::new(&settings), chat(0));
+        let (world, chat) = (World::new().await, chat(0));
+        let asked = Model::new(&settings, &world.clock, None).unwrap();
         let history = world.history();
         for id in 1..=8 {
             let ts = i64::try_from(id).unwrap() * 1000;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
-use crate::support::model_api::{is_for_summary, texts_of};
+use crate::support::model_api::{is_for_summary, summary_of, texts_of};
 use crate::updates::{START, group, private};
 
 const CHAT: &str = "http:chat:app:c";
@@ -118,9 +118,10 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
 
     let asked = app.model().requests().pop().unwrap();
     assert_eq!(texts_of(&asked, "system"), ["Be brief."]);
-    let seen = texts_of(&asked, "assistant");
-    assert_eq!(seen[0], "Summary of the conversation so far:\nFacts: the code is 4711.");
-    assert_eq!(seen.iter().filter(|text| text.contains("4711")).count(), 1, "the newest alone: {seen:?}");
+    assert_eq!(summary_of(&asked), "Facts: the code is 4711.");
+    let first = asked["messages"][1]["content"].as_str().unwrap();
+    assert!(first.starts_with("Summary of the conversation so far:\n<summary>\n"), "{first}");
+    assert_eq!(asked.to_string().matches("4711").count(), 1, "the newest alone: {asked}");
     assert!(texts_of(&asked, "user").last().unwrap().starts_with("message 11:"));
     app.finish().await;
 }

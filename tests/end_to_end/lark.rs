@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::app::{Answer, NOW, TestApp};
 use crate::fixtures::payloads;
 use crate::support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent};
-use crate::support::model_api::texts_of;
+use crate::support::model_api::{lines_said, texts_of};
 
 const TOKEN: &str = "lark-verification-token";
 const KEY: &str = "lark-encrypt-key";
@@ -175,7 +175,7 @@ async fn a_group_is_answered_where_the_bot_is_mentioned() {
     it.receive(&mentioning(text("om_3", GROUP, "@_user_1 do you know?", 2))).await;
     it.app.idle().await;
     let request = it.app.model().requests().pop().unwrap();
-    let asked = texts_of(&request, "user");
+    let asked = lines_said(&request);
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert!(asked[2].ends_with("@Annals do you know?"), "{asked:?}");
     assert_eq!(it.sent().len(), 1);
@@ -199,7 +199,7 @@ async fn what_was_said_in_between_is_fetched_once_and_in_order() {
     }
     it.receive(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 20))).await;
     it.app.idle().await;
-    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user");
+    let asked = lines_said(&it.app.model().requests().pop().unwrap());
     assert!(
         asked[0].contains("roses") && asked[1].contains("well") && asked[2].contains("what now?"),
         "{asked:?}"

@@ -17,7 +17,7 @@ const SECRETS: [(&str, &[&str]); 4] = [
     ("TelegramSecret", &["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]),
     ("LarkSecret", &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_ENCRYPT_KEY", "LARK_VERIFICATION_TOKEN"]),
     ("HttpSecret", &["HTTP_API_KEYS"]),
-    ("ModelSecret", &["MODEL_API_KEY"]),
+    ("ModelSecret", &["MODEL_API_KEY", "MODEL_FALLBACK_API_KEY"]),
 ];
 
 /// What each function reads before its settings, by `telemetry` and by the SDK; and what nobody reads.

@@ -61,14 +61,16 @@ impl Solo {
     /// The agent of a process of its own, whose requests to the stores meet `faults`.
     pub(crate) fn agent(&self, faults: Faults) -> Agent {
         let (history, config) = (self.world.history_with(faults, true), self.config());
-        let (model, view, system_prompt) = (Model::new(&config.model), config.view, config.system_prompt);
+        let model = Model::new(&config.model, &self.world.clock, None).unwrap();
+        let (view, system_prompt) = (config.view, config.system_prompt);
         Agent { model, view, system_prompt, ..echo_agent(&history) }
     }
 
     /// What visits the chat when it is due.
     pub(crate) fn upkeep(&self) -> Upkeep {
         let config = self.config();
-        Upkeep::new(self.history(), Model::new(&config.model), &config)
+        let model = Model::new(&config.model, &self.world.clock, None).unwrap();
+        Upkeep::new(self.history(), model, &config)
     }
 
     pub(crate) fn draft(&self, minute: i64, text: &str, asks: bool) -> Draft {

@@ -6,8 +6,9 @@ use annals_shared::compaction::cut::Why;
 use annals_shared::history::{Reply, ReplyAppended};
 use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::metrics::Metric;
-use annals_shared::model::{Answer, Done, ModelError, Question, Step};
+use annals_shared::model::{Answer, Model, ModelError, NO_SINK, Question, Step, Usage};
 use annals_shared::record::{Kind, Record};
+use annals_shared::sort_key::Timestamp;
 use annals_shared::tokens;
 use futures::future::join_all;
 use serde_json::json;
@@ -23,6 +24,8 @@ const MODEL_TRIES: u32 = 3;
 const MODEL_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest pause that a provider's `Retry-After` gets within a run.
 const MODEL_PATIENCE: Duration = Duration::from_secs(8);
+/// How long a run asks the first model in all where there is another to ask behind it, which then has the rest.
+const FIRST_MODEL_DEADLINE: Duration = Duration::from_secs(100);
 /// How long a run may ask the model in all, summaries and tools among it, so that it still ends well within the
 /// function's five minutes.
 const MODEL_DEADLINE: Duration = Duration::from_secs(150);
@@ -114,30 +117,28 @@ impl Agent {
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
     /// compacted and the same turn tried again; where that does not do either, more is left out.
     async fn ask_within_window(&self, work: &mut Work, newest: &Record) -> Result<UiMessage, TurnError> {
-        let memory_tokens = work.memory.as_deref().map_or(0, tokens::of_text);
-        let (mut policy, mut squeezes) = (self.policy(memory_tokens), 0);
-        let parts = [self.system_prompt.as_deref(), work.memory.as_deref()];
-        let system = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-        let system = (!system.is_empty()).then_some(system);
+        let tools = tools::of(&work.lease.head, &self.model, self.view.window);
+        let beside = tools::beside(work.memory.as_deref(), &tools);
+        let (mut policy, mut squeezes) = (self.policy(beside), 0);
         // What waits stays verbatim as long as the whole window can hold it.
-        let mut room = self.view.window.saturating_sub(system.as_deref().map_or(0, tokens::of_text));
+        let prompt_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
+        let mut room = self.view.window.saturating_sub(prompt_tokens).saturating_sub(beside);
+        let mut asking = Asking::new(&self.model, self.clock.now());
         loop {
             let mut seen = work.seen(self.clock.now(), &policy);
-            // A chat that has no segment has nothing to search.
-            let has_segments = work.lease.head.longest_segment.is_some();
-            let tools = if has_segments { vec![tools::search()] } else { Vec::new() };
             let shortened = seen.shorten_unanswered(room);
             let question = Question {
-                system: system.as_deref(),
+                system: self.system_prompt.as_deref(),
                 messages: &seen.messages,
                 unanswered: seen.unanswered.len(),
+                notes: work.memory.as_deref(),
                 group: newest.is_group(),
                 tools: &tools,
-                steps: &[],
+                ..Question::default()
             };
             let place = Place { history: &self.history, chat: &work.lease.chat, line: newest.line() };
             let answered = tokio::select! {
-                answered = self.ask(question, place) => answered,
+                answered = self.ask(question, place, &mut asking) => answered,
                 () = self.keep_typing(work, newest) => Err(ModelError::Empty),
             };
             match answered {
@@ -159,15 +160,24 @@ impl Agent {
     }
 
     /// Asks until there is an answer or the tries are used up, and carries out the calls on the way.
-    async fn ask(&self, question: Question<'_>, place: Place<'_>) -> Result<UiMessage, ModelError> {
+    async fn ask(
+        &self,
+        question: Question<'_>,
+        place: Place<'_>,
+        asking: &mut Asking<'_>,
+    ) -> Result<UiMessage, ModelError> {
         let (mut steps, mut parts): (Vec<Step>, Vec<Part>) = (Vec::new(), Vec::new());
+        let mut usage: Option<Usage> = None;
         loop {
-            // The last round offers nothing, so that it ends in words.
-            let tools = if steps.len() < MAX_ROUNDS { question.tools } else { &[] };
-            let answer = self.ask_repeatedly(Question { tools, steps: &steps, ..question }).await?;
-            if answer.calls.is_empty() || tools.is_empty() {
+            // The last round takes no calls, so that it ends in words.
+            let must_answer = steps.len() >= MAX_ROUNDS;
+            let asked = Question { must_answer, steps: &steps, ..question };
+            let answer = self.ask_repeatedly(asked, asking).await?;
+            usage = [usage, answer.usage].into_iter().flatten().reduce(Usage::plus);
+            if answer.calls.is_empty() || must_answer || question.tools.is_empty() {
                 let is_said = !answer.text.is_empty();
-                return is_said.then(|| message_of(answer, parts)).ok_or(ModelError::Empty);
+                let message = || message_of(answer.text, parts, usage, asking.model.name());
+                return is_said.then(message).ok_or(ModelError::Empty);
             }
             let outputs = answer.calls.iter().enumerate().map(|(number, call)| place.call(number, call));
             let outputs = join_all(outputs).await;
@@ -175,21 +185,48 @@ impl Agent {
                 parts.push(Part::text(answer.text.clone()));
             }
             parts.extend(answer.calls.iter().zip(&outputs).filter_map(|(call, output)| part(call, output)));
-            let done = answer.calls.into_iter().zip(outputs).map(|(call, output)| Done {
-                call,
-                output: output.unwrap_or_else(|error| json!({"error": error})),
-            });
-            steps.push(Step { text: answer.text, reasoning: answer.reasoning, done: done.collect() });
+            let results =
+                outputs.into_iter().map(|output| output.unwrap_or_else(|error| json!({"error": error})));
+            steps.push(Step::new(answer, results));
         }
     }
 
-    async fn ask_repeatedly(&self, question: Question<'_>) -> Result<Answer, ModelError> {
+    /// Asks the model of this run until there is an answer, and where it fails for good, its fallback, which then has
+    /// the rest of the run.
+    async fn ask_repeatedly(
+        &self,
+        question: Question<'_>,
+        asking: &mut Asking<'_>,
+    ) -> Result<Answer, ModelError> {
+        loop {
+            let Some(fallback) = asking.model.fallback() else {
+                return self.try_model(asking.model, question).await;
+            };
+            let left = asking.first_until.since(self.clock.now());
+            let answered = tokio::select! {
+                biased;
+                answered = self.try_model(asking.model, question) => answered,
+                () = self.clock.sleep(left) => Err(ModelError::Unreachable("timed out")),
+            };
+            match answered {
+                Err(error) if error != ModelError::ContextTooLong => {
+                    tracing::warn!(%error, "the model fails; the fallback answers");
+                    asking.model = fallback;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    /// Asks until there is an answer or the tries are used up.
+    async fn try_model(&self, model: &Model, question: Question<'_>) -> Result<Answer, ModelError> {
         let mut backoff = MODEL_BACKOFF;
         let mut tries = 1;
         loop {
-            match self.model.answer(question).await {
+            match model.answer(question, NO_SINK).await {
                 // Asking the same again would only cost.
                 Err(error @ ModelError::ContextTooLong) => return Err(error),
+                Err(error @ ModelError::Refused { .. }) if model.fallback().is_some() => return Err(error),
                 Err(error) if tries < MODEL_TRIES => {
                     tracing::warn!(%error, tries, "the model gave no answer; asking again");
                     let pause = error.retry_after().unwrap_or_default().max(backoff).min(MODEL_PATIENCE);
@@ -218,13 +255,28 @@ fn share(tokens: u32) -> u32 {
     (f64::from(tokens) * SQUEEZE) as u32
 }
 
-/// The reply that `answer` is, behind the calls that led to it.
-fn message_of(answer: Answer, mut parts: Vec<Part>) -> UiMessage {
-    parts.push(Part::text(answer.text));
+/// Who is asked in a run.
+struct Asking<'a> {
+    /// The model, or from some moment on its fallback.
+    model: &'a Model,
+    /// When the first model's time is over, where it has a fallback.
+    first_until: Timestamp,
+}
+
+impl<'a> Asking<'a> {
+    fn new(model: &'a Model, now: Timestamp) -> Self {
+        Self { model, first_until: now.plus(FIRST_MODEL_DEADLINE) }
+    }
+}
+
+/// The reply that says `text`, behind the calls that led to it.
+fn message_of(text: String, mut parts: Vec<Part>, usage: Option<Usage>, model: Option<String>) -> UiMessage {
+    parts.push(Part::text(text));
     let mut message = UiMessage::new("", Role::Assistant, parts);
-    if let Some(usage) = answer.usage
-        && let Ok(usage) = serde_json::to_value(usage)
-    {
+    if let Some(model) = model {
+        message.metadata.insert("model".into(), model.into());
+    }
+    if let Some(usage) = usage.and_then(|usage| serde_json::to_value(usage).ok()) {
         message.metadata.insert("usage".into(), usage);
     }
     message

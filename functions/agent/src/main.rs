@@ -60,7 +60,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
-        model: Model::new(&config.model).with_metrics(metrics.clone()),
+        model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
         groups_remember: config.memory.groups,

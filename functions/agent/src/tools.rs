@@ -3,9 +3,11 @@
 use annals_shared::chat_key::ChatKey;
 use annals_shared::history::History;
 use annals_shared::history::Search;
+use annals_shared::history::turn::Head;
 use annals_shared::message::Part;
-use annals_shared::model::{Tool, ToolCall};
+use annals_shared::model::{Model, Tool, ToolCall};
 use annals_shared::sort_key::Timestamp;
+use annals_shared::tokens;
 use serde_json::{Value, json};
 
 /// The tool's name.
@@ -15,11 +17,33 @@ pub(crate) const SEARCH: &str = "chat_history_search";
 pub(crate) const MAX_ROUNDS: usize = 3;
 /// How many calls of one round are carried out.
 const MAX_CALLS: usize = 4;
+/// What share of the window all tools may take: the rest is for what is said.
+const WINDOW_SHARE: u32 = 4;
 /// The longest question, in characters.
 const MAX_QUERY_CHARS: usize = 500;
 
-/// What a chat with archived messages offers.
-pub(crate) fn search() -> Tool {
+/// What `model`, with a window of so many tokens, is offered in a chat of this head: in the same order in each turn, since
+/// its provider keeps what it has read of a request, and tools come first in it.
+pub(crate) fn of(head: &Head, model: &Model, window: u32) -> Vec<Tool> {
+    // A chat that has no segment has nothing to search.
+    let has_segments = head.longest_segment.is_some();
+    let mut left = window / WINDOW_SHARE;
+    let all = if has_segments && !model.is_echo() { vec![search()] } else { Vec::new() };
+    let fitting = all.into_iter().take_while(|tool| {
+        let fits = tool.tokens() <= left;
+        left = left.saturating_sub(tool.tokens());
+        fits
+    });
+    fitting.collect()
+}
+
+/// The token estimate of what stands beside the prompt and the messages: what memory says, and the tools.
+pub(crate) fn beside(memory: Option<&str>, tools: &[Tool]) -> u32 {
+    let memory = memory.map_or(0, tokens::of_text);
+    tools.iter().map(Tool::tokens).fold(memory, u32::saturating_add)
+}
+
+fn search() -> Tool {
     Tool {
         name: SEARCH.into(),
         description: "Searches the earlier messages of this chat that are no longer in view, by words. Use it when somebody \

@@ -24,6 +24,7 @@ use crate::next::{Next, has_stopped, next};
 use crate::pacing::Delivery;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
+use crate::tools;
 use crate::work::{Work, of_turn};
 
 /// Answers chats.
@@ -265,9 +266,9 @@ impl Agent {
                 if asks_model && memory.is_none() {
                     memory = Some(self.recall(&lease.chat, &own).await);
                 }
-                let memory_tokens =
-                    memory.iter().flatten().map(|memory: &String| tokens::of_text(memory)).sum();
-                let budget = self.policy(memory_tokens).token_budget;
+                let tools = tools::of(&lease.head, &self.model, self.view.window);
+                let beside = tools::beside(memory.as_ref().and_then(Option::as_deref), &tools);
+                let budget = self.policy(beside).token_budget;
                 if asks_model && self.make_room(&mut lease, &own, budget, &mut passes).await? {
                     continue;
                 }
@@ -300,9 +301,9 @@ impl Agent {
         }
     }
 
-    /// The policy of a context beside whose system part stand `memory_tokens` more.
-    pub(crate) fn policy(&self, memory_tokens: u32) -> Policy {
+    /// The policy of a context beside whose prompt stand these tokens more.
+    pub(crate) fn policy(&self, beside: u32) -> Policy {
         let prompt = self.system_prompt.as_deref().map_or(0, tokens::of_text);
-        self.view.policy(prompt.saturating_add(memory_tokens))
+        self.view.policy(prompt.saturating_add(beside))
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Work {
     pub(crate) from: Option<SortKey>,
     /// What there is to note of Sessions that have ended.
     pub(crate) remembered: Ending,
-    /// What memory says, as a section for the system part.
+    /// What memory says, as a section of what the model is sent.
     pub(crate) memory: Option<String>,
     /// The `/stop` that has ended it.
     pub(crate) stopped_by: Option<SortKey>,

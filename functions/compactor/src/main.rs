@@ -39,7 +39,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let metrics = Metrics::collected();
     let reporter = Reporter::to_stdout(metrics.clone(), table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
-    let model = Model::new(&config.model).with_metrics(metrics.clone());
+    let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
     let upkeep = Upkeep { metrics, ..Upkeep::new(history.clone(), model, &config) };
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {

@@ -54,8 +54,12 @@ impl Secrets {
         if let Some(key) = config.lark.as_ref().and_then(|lark| lark.encrypt_key.as_ref()) {
             set("LARK_ENCRYPT_KEY", key.expose_secret());
         }
-        if let Some(key) = &config.agent.model.api_key {
+        let model = &config.agent.model;
+        if let Some(key) = &model.api_key {
             set("MODEL_API_KEY", key.expose_secret());
+        }
+        if let Some(key) = model.fallback.as_ref().and_then(|fallback| fallback.api_key.as_ref()) {
+            set("MODEL_FALLBACK_API_KEY", key.expose_secret());
         }
         Self(Value::Object(values).to_string().into())
     }

@@ -3,13 +3,12 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use annals_shared::clock::Clock;
-use annals_shared::model::ModelChoice;
 use annals_shared::sort_key::Timestamp;
 use aws_config::SdkConfig;
 use reqwest::{Client, Url};
 
 use super::finding::Finding;
-use super::model::OPENAI;
+use super::model::address;
 use super::settings::Found;
 
 /// What a `Date`, which is in whole seconds and was on its way, may differ.
@@ -24,8 +23,7 @@ pub(super) async fn check(found: &Found, aws: Option<&SdkConfig>, clock: &Clock)
     }
     services.extend(found.telegram.iter().map(|telegram| telegram.api_base.clone()));
     services.extend(found.lark.iter().map(|lark| lark.api_base.clone()));
-    let model = found.model.as_ref().filter(|model| model.choice != ModelChoice::Echo);
-    services.extend(model.map(|model| model.base_url.clone().unwrap_or_else(|| OPENAI.into())));
+    services.extend(found.model.as_ref().and_then(address));
     let Ok(client) = Client::builder().timeout(Duration::from_secs(10)).build() else {
         return vec![Finding::fault("clock", "no HTTP client can be made")];
     };

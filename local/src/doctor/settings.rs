@@ -5,7 +5,7 @@ use annals_shared::config::{
     AgentConfig, ConfigError, Env, LarkConfig, MemoryConfig, TelegramConfig, ViewConfig, api_keys,
     channel_settings, retention,
 };
-use annals_shared::model::{ModelChoice, ModelSettings};
+use annals_shared::model::ModelSettings;
 
 use super::STACK;
 use super::finding::Finding;
@@ -54,9 +54,11 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
     }
 
     let findings = if faults.is_empty() {
-        let model = match agent.as_ref().map(|agent| &agent.model.choice) {
-            Some(ModelChoice::Echo) => "MODEL echo".to_owned(),
-            Some(ModelChoice::OpenAi(name)) => format!("MODEL openai:{name}"),
+        let model = match agent.as_ref().map(|agent| &agent.model) {
+            Some(ModelSettings { choice, fallback: Some(fallback), .. }) => {
+                format!("MODEL {choice}, MODEL_FALLBACK {}", fallback.choice)
+            }
+            Some(ModelSettings { choice, .. }) => format!("MODEL {choice}"),
             None => "MODEL not set here".to_owned(),
         };
         let set = |is_set: bool| if is_set { "set up" } else { "not set up" };
