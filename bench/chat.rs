@@ -16,6 +16,7 @@ use annals_shared::delivery::Deliverer;
 use annals_shared::history::due::shard_of;
 use annals_shared::history::turn::{Claim, Ending};
 use annals_shared::history::{Consumed, History, Outcome, Position};
+use annals_shared::live::Live;
 use annals_shared::memory::{EntryKind, Finding, Memory, Owner, Source};
 use annals_shared::message::{Part, Role};
 use annals_shared::metrics::Metrics;
@@ -84,6 +85,7 @@ impl Chat {
             system_prompt: None,
             agent_id: "annals".into(),
             metrics: Metrics::default(),
+            live: Live::default(),
             lease: Duration::from_mins(5),
             quiet: Duration::ZERO,
             clock: clock.clone(),

@@ -36,6 +36,8 @@ mod bounds;
 mod budgets;
 #[path = "end_to_end/bursts.rs"]
 mod bursts;
+#[path = "end_to_end/chat.rs"]
+mod chat;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compact_command.rs"]

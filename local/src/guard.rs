@@ -59,7 +59,7 @@ impl Guard {
             "/telegram" => self.telegram,
             "/lark" => self.lark,
             "/health" => true,
-            _ => self.api && path.starts_with("/v1/"),
+            _ => self.api && (path.starts_with("/v1/") || path.starts_with("/api/chat")),
         }
     }
 }
@@ -89,12 +89,15 @@ mod tests {
         headers.insert(HOST, "localhost:3000".parse().unwrap());
         headers.insert("x-forwarded-for", "203.0.113.7".parse().unwrap());
         let open = |guard: Guard| {
-            ["/telegram", "/v1/chats/a/messages", "/local/outbox", "/health"]
+            ["/telegram", "/v1/chats/a/messages", "/api/chat", "/local/outbox", "/health"]
                 .map(|path| guard.check(&headers, path).is_ok())
         };
-        assert_eq!(open(DEVELOPMENT), [false, false, false, true]);
-        assert_eq!(open(Guard { telegram: true, lark: false, api: false }), [true, false, false, true]);
-        assert_eq!(open(Guard { telegram: true, lark: false, api: true }), [true, true, false, true]);
+        assert_eq!(open(DEVELOPMENT), [false, false, false, false, true]);
+        assert_eq!(
+            open(Guard { telegram: true, lark: false, api: false }),
+            [true, false, false, false, true]
+        );
+        assert_eq!(open(Guard { telegram: true, lark: false, api: true }), [true, true, true, false, true]);
     }
 
     #[track_caller]

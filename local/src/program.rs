@@ -8,6 +8,7 @@ use std::time::Duration;
 use annals_agent::Agent;
 use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
+use annals_http::chat::Web;
 use annals_http::{Http, random_id};
 use annals_lark::Lark;
 use annals_shared::aws;
@@ -17,6 +18,7 @@ use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::Ingress;
+use annals_shared::live::Live;
 use annals_shared::metrics::Metrics;
 use annals_shared::model::Model;
 use annals_shared::problem::Problem;
@@ -116,6 +118,7 @@ impl Program {
         let model = Model::new(settings, &clock, aws.as_ref())?;
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
+        let live = Live::on();
         let agent = Agent {
             history,
             model,
@@ -126,6 +129,7 @@ impl Program {
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
             metrics: Metrics::default(),
+            live: live.clone(),
             lease: LEASE,
             quiet: config.reply_quiet,
             clock: clock.clone(),
@@ -147,8 +151,11 @@ impl Program {
             identity: lark_identity,
             clock: clock.clone(),
         });
+        // A stream is as long as its run, which goes on until it is over.
+        let web = Web { ingress: ingress.clone(), live, run: None, patience: LEASE };
         let http = annals_http::router(Http {
             ingress,
+            web,
             keys: config.api_keys,
             view: config.agent.view,
             groups_remember: config.agent.memory.groups,

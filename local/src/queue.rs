@@ -224,6 +224,7 @@ mod tests {
     use annals_shared::config::{Env, ViewConfig, retention};
     use annals_shared::delivery::Deliverer;
     use annals_shared::history::History;
+    use annals_shared::live::Live;
     use annals_shared::message::{Part, Role};
     use annals_shared::metrics::Metrics;
     use annals_shared::model::Model;
@@ -349,6 +350,7 @@ mod tests {
             system_prompt: None,
             agent_id: "annals".into(),
             metrics: Metrics::default(),
+            live: Live::default(),
             lease: Duration::from_mins(5),
             quiet: Duration::ZERO,
             clock,

@@ -241,6 +241,7 @@ fn reply(turn: Turn, kind: Kind) -> history::Reply {
         behind_id: MessageId::number(turn.place() as u64 + 1),
         asked_at: None,
         covers: bases(turn.covers),
+        revision: 0,
     }
 }
 

@@ -14,16 +14,19 @@
 //! 4. What is unanswered (asks, and no reply or failure notice covers it) stands last, in chat order, also where
 //!    it lies before the Session; an album is unanswered as a whole.
 //! 5. Notices, boundaries and earlier forms are never shown; roles stay as they were said.
-//! 6. What exceeds the token budget is left out from the oldest on, never what is unanswered, and the summary last:
+//! 6. What a message that was said again replaces is not shown, but for what waits; see `replaced.rs`.
+//! 7. What exceeds the token budget is left out from the oldest on, never what is unanswered, and the summary last:
 //!    the last resort, where compaction has failed or could not make room.
 //!
 //! # Layout
 //!
 //! - [`view`]: which messages there are, and which of them the Session has: what [`crate::compaction`] works on too
 //! - `session.rs`: where the Session starts
+//! - `replaced.rs`: what an edit or another try leaves behind
 
 pub mod view;
 
+mod replaced;
 mod session;
 
 use std::time::Duration;

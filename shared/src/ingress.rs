@@ -18,6 +18,8 @@ use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use crate::record::{Draft, Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
 
+pub use stop::STOPPED;
+
 /// How long a message may take from its platform's clock to ours, without being late.
 const PROMPT: Duration = Duration::from_secs(10);
 
@@ -116,6 +118,19 @@ impl Ingress {
         Ok(appended)
     }
 
+    /// Appends a message that was said before once more (see [`History::append_again`]), and queues its turn.
+    pub async fn receive_again(
+        &self,
+        draft: &Draft,
+        replaces: &SortKey,
+        revision: u32,
+    ) -> Result<Appended, IngressError> {
+        let appended = self.history.append_again(draft, replaces, revision).await?;
+        self.metrics.count(Metric::Revisions, draft.channel);
+        self.enqueue(draft, &appended, None).await?;
+        Ok(appended)
+    }
+
     async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
         let appended = self.history.append(draft).await?;
         let metric = match appended.outcome {
@@ -174,6 +189,7 @@ impl Ingress {
                 behind_id: draft.message_id.clone(),
                 asked_at: None,
                 covers: Vec::new(),
+                revision: 0,
             },
             text,
         });

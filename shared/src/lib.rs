@@ -18,6 +18,7 @@
 //!
 //! - [`history`]: records in DynamoDB, large bodies and archived segments in S3
 //! - [`memory`]: what is kept of Sessions: small Markdown entries, in DynamoDB
+//! - [`live`]: what a run says while it makes a reply
 //! - [`queue`]: turns in SQS, or in the local program's own queue
 //! - [`model`]: language models
 //! - [`channel`]: one module per platform: wire types, verify, parse, send
@@ -44,6 +45,7 @@ pub mod delivery;
 pub mod forgetting;
 pub mod history;
 pub mod ingress;
+pub mod live;
 pub mod memory;
 pub mod message;
 pub mod metrics;

@@ -135,6 +135,11 @@ impl Part {
         Self(map)
     }
 
+    /// `{"type": "step-start"}`
+    pub fn step_start() -> Self {
+        Self(Map::from_iter([("type".into(), "step-start".into())]))
+    }
+
     /// `{"type": "file", "mediaType": …, "filename"?: …, "url": …, "providerMetadata"?: {<provider>: …}}`
     pub fn file(media_type: &str, filename: Option<&str>, url: String, provider: (&str, &Value)) -> Self {
         let mut map = Map::new();

@@ -6,7 +6,7 @@
 //!
 //! A turn carries no message: what is unanswered is derived from the history, so a turn delivered twice, late or
 //! after another did its work does nothing. `from` only says how far back to look, for messages with an old time, and `at` when
-//! the message came, where more may follow at once.
+//! the message came, where more may follow at once. `"net": true` says that its door carries it out itself.
 
 use std::time::Duration;
 
@@ -87,6 +87,20 @@ impl Sqs {
             .await;
         sent.map(drop).map_err(|error| QueueError { reason: DisplayErrorContext(error).to_string() })
     }
+
+    async fn send(&self, sent: Sent<'_>, deduplication_id: &str) -> Result<(), QueueError> {
+        let body = serde_json::to_string(&sent).map_err(|error| QueueError { reason: error.to_string() })?;
+        let sent = self
+            .client
+            .send_message()
+            .queue_url(&self.url)
+            .message_group_id(sent.turn.chat.session_id().as_str())
+            .message_deduplication_id(deduplication_id)
+            .message_body(body)
+            .send()
+            .await;
+        sent.map(drop).map_err(|error| QueueError { reason: DisplayErrorContext(error).to_string() })
+    }
 }
 
 impl TurnQueue for Sqs {
@@ -95,20 +109,43 @@ impl TurnQueue for Sqs {
         turn: &'a Turn,
         deduplication_id: &'a str,
     ) -> BoxFuture<'a, Result<(), QueueError>> {
-        let sending = async move {
-            let body =
-                serde_json::to_string(turn).map_err(|error| QueueError { reason: error.to_string() })?;
-            let sent = self
-                .client
-                .send_message()
-                .queue_url(&self.url)
-                .message_group_id(turn.chat.session_id().as_str())
-                .message_deduplication_id(deduplication_id)
-                .message_body(body)
-                .send()
-                .await;
-            sent.map(drop).map_err(|error| QueueError { reason: DisplayErrorContext(error).to_string() })
-        };
+        let sending = self.send(Sent { turn, net: false }, deduplication_id);
         Box::pin(sending.instrument(tracing::info_span!("enqueue")))
     }
+}
+
+/// The same queue, for a door that carries its turns out itself: what it queues is there in case that it does not, and is
+/// looked at a little later (see `annals_agent::batch`).
+#[derive(Clone, Debug)]
+pub struct SafetyNet(pub Sqs);
+
+impl TurnQueue for SafetyNet {
+    fn enqueue<'a>(
+        &'a self,
+        turn: &'a Turn,
+        deduplication_id: &'a str,
+    ) -> BoxFuture<'a, Result<(), QueueError>> {
+        let sending = self.0.send(Sent { turn, net: true }, deduplication_id);
+        Box::pin(sending.instrument(tracing::info_span!("enqueue")))
+    }
+}
+
+/// A turn as it is sent.
+#[derive(Serialize)]
+struct Sent<'a> {
+    #[serde(flatten)]
+    turn: &'a Turn,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    net: bool,
+}
+
+/// A turn as it is received.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Received {
+    /// The turn.
+    #[serde(flatten)]
+    pub turn: Turn,
+    /// Whether whoever queued it set out to carry it out too: [`SafetyNet`].
+    #[serde(default)]
+    pub net: bool,
 }

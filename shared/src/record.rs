@@ -22,7 +22,7 @@ pub enum Channel {
     Discord,
     /// The HTTP API.
     Http,
-    /// `useChat` of the AI SDK. Not in the code yet.
+    /// `useChat` of the AI SDK.
     Web,
     /// `cargo run -- chat`. Not in the code yet.
     Terminal,
@@ -38,6 +38,9 @@ impl Channel {
 
 /// What a notice that covers what nobody answers any more has in its metadata: the id of the `/stop`.
 pub const STOPPED_BY: &str = "stoppedBy";
+
+/// What a message that was said again has in its metadata: the key from where on it replaces what was said.
+pub const REPLACES_FROM: &str = "replacesFrom";
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -262,6 +265,15 @@ impl Record {
         self.message.metadata.get(STOPPED_BY)?.as_str()
     }
 
+    /// From where on this message, an edit or another try, stands for what was said up to it; see
+    /// [`crate::history::History::append_again`].
+    pub fn replaces_from(&self) -> Option<SortKey> {
+        if self.role() != Role::User {
+            return None;
+        }
+        self.message.metadata.get(REPLACES_FROM)?.as_str()?.parse().ok()
+    }
+
     /// Puts a reply on this message's line.
     pub fn copy_line_to(&self, metadata: &mut Map<String, Value>) {
         if let Some(line) = self.line() {
@@ -292,7 +304,8 @@ impl Record {
             "userId": self.user_id,
             "actorKey": actor.ok(),
             "messageId": self.message_id,
-            "kind": self.kind,
+            // One that has a place of its own, as what was said again and its reply, is a later form all the same.
+            "kind": if self.revision > 0 && self.kind == Kind::Normal { Kind::Revision } else { self.kind },
         });
         if let Value::Object(own) = own {
             message.metadata.extend(own);

@@ -215,5 +215,21 @@ fn the_function_url_streams_what_the_api_answers() {
         let page: Value =
             url(Method::GET, path).bearer_auth("app-secret").send().await.unwrap().json().await.unwrap();
         assert_eq!(page["messages"].as_array().unwrap().len(), 2, "{page}");
+
+        // It answers what is said at /api/chat itself; at the HTTP API the agent does, and the stream comes whole.
+        let said = |id: &str| json!({"id": id, "message": {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}});
+        for (room, request) in
+            [("streamed", url(Method::POST, "/api/chat")), ("whole", stack.api(Method::POST, "/api/chat"))]
+        {
+            let answer = request.bearer_auth("app-secret").json(&said(room)).send().await.unwrap();
+            assert_eq!(answer.status(), 200, "{room}");
+            assert_eq!(answer.headers()["content-type"], "text/event-stream");
+            let stream = answer.text().await.unwrap();
+            assert!(stream.contains(r#"{"type":"start","messageId":"m1/reply"}"#), "{room}: {stream}");
+            assert!(
+                stream.contains(r#""type":"finish""#) && stream.ends_with("data: [DONE]\n\n"),
+                "{room}: {stream}"
+            );
+        }
     });
 }

@@ -143,6 +143,7 @@ fn reply(number: u64, covers: &[SortKey]) -> Reply {
         behind_id: MessageId::number(number),
         asked_at: None,
         covers: covers.to_vec(),
+        revision: 0,
     }
 }
 

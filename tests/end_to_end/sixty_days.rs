@@ -116,6 +116,7 @@ impl Life {
         let keys = |name: &str| (name == "HTTP_API_KEYS").then(|| "ops:ops-secret:admin".to_owned());
         let http = annals_http::router(Http {
             ingress: ingress.clone(),
+            web: annals_http::chat::Web::buffered(ingress.clone()),
             keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
             view,
             groups_remember: false,

@@ -358,5 +358,6 @@ fn reply(base: &SortKey, text: &str) -> Reply {
         behind_id: MessageId::number(2),
         asked_at: None,
         covers: vec![base.clone()],
+        revision: 0,
     }
 }

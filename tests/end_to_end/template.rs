@@ -205,6 +205,8 @@ fn a_function_lives_as_long_as_its_code_counts_on() {
     let lease = 60 * number(AGENT, "const LEASE: Duration = Duration::from_mins(");
     assert_eq!(properties("Agent")["Timeout"], json!({"Fn::FindInMap": ["Agent", "Secs", "Timeout"]}));
     assert_eq!(secs["Timeout"], lease, "after it no run is alive");
+    // It has runs too.
+    assert_eq!(properties("HttpStreaming")["Timeout"], properties("Agent")["Timeout"]);
     assert_eq!(
         properties("Queue")["VisibilityTimeout"],
         json!({"Fn::FindInMap": ["Agent", "Secs", "Visibility"]})

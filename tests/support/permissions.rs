@@ -29,7 +29,7 @@ const CALLS: [(&str, &str, &str, &str); 18] = [
     ("history::bodies", "Bodies::get", "s3:GetObject", "Bucket.Arn/bodies/*"),
     ("history::bodies", "Bodies::delete_all", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
     ("history::bodies", "Bodies::delete_all", "s3:ListBucket", "Bucket.Arn"),
-    ("queue", "Sqs::enqueue", "sqs:SendMessage", "Queue.Arn"),
+    ("queue", "Sqs::send", "sqs:SendMessage", "Queue.Arn"),
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
     ("config::secrets", "fetch", "secretsmanager:GetSecretValue", "secrets"),
 ];

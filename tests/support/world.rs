@@ -11,6 +11,7 @@ use annals_shared::config::{AgentConfig, Env};
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::turn::{Claim, Lease};
 use annals_shared::history::{Archived, History, Retention, SegmentInfo, ToArchive};
+use annals_shared::live::Live;
 use annals_shared::message::{Part, Role};
 use annals_shared::model::Model;
 use annals_shared::record::{Channel, Draft, Kind, Record};
@@ -156,6 +157,7 @@ pub(crate) fn echo_agent(history: &History) -> Agent {
         system_prompt,
         agent_id,
         metrics,
+        live: Live::default(),
         lease,
         quiet,
         clock,

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use annals_shared::compaction::cut::Why;
 use annals_shared::history::{Reply, ReplyAppended};
+use annals_shared::live::Feed;
 use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::metrics::Metric;
-use annals_shared::model::{Answer, Model, ModelError, NO_SINK, Question, Step, Usage};
-use annals_shared::record::{Kind, Record};
+use annals_shared::model::{Answer, Model, ModelError, Question, Step, Usage};
+use annals_shared::record::{Channel, Kind, Record};
 use annals_shared::sort_key::Timestamp;
 use annals_shared::tokens;
 use futures::future::join_all;
@@ -73,6 +74,9 @@ impl Agent {
             Err(error) => return Err(error),
         };
         newest.copy_line_to(&mut message.metadata);
+        if kind == Kind::Normal && newest.channel == Channel::Web {
+            begin_with_step(&mut message);
+        }
         match self.put(work, &newest, kind, message).await? {
             ReplyAppended::Stored(reply) => {
                 if is_given_up {
@@ -110,6 +114,7 @@ impl Agent {
             behind_id: newest.message_id.clone(),
             asked_at: Some(newest.sent_at),
             covers: work.turn.covers.clone(),
+            revision: newest.replaces_from().map_or(0, |_| newest.revision),
         };
         Ok(self.history.append_reply(&work.lease.chat, reply).await?)
     }
@@ -123,7 +128,7 @@ impl Agent {
         // What waits stays verbatim as long as the whole window can hold it.
         let prompt_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
         let mut room = self.view.window.saturating_sub(prompt_tokens).saturating_sub(beside);
-        let mut asking = Asking::new(&self.model, self.clock.now());
+        let mut asking = Asking::new(&self.model, self.clock.now(), work.feed.clone());
         loop {
             let mut seen = work.seen(self.clock.now(), &policy);
             let shortened = seen.shorten_unanswered(room);
@@ -200,12 +205,12 @@ impl Agent {
     ) -> Result<Answer, ModelError> {
         loop {
             let Some(fallback) = asking.model.fallback() else {
-                return self.try_model(asking.model, question).await;
+                return self.try_model(asking.model, question, &asking.feed).await;
             };
             let left = asking.first_until.since(self.clock.now());
             let answered = tokio::select! {
                 biased;
-                answered = self.try_model(asking.model, question) => answered,
+                answered = self.try_model(asking.model, question, &asking.feed) => answered,
                 () = self.clock.sleep(left) => Err(ModelError::Unreachable("timed out")),
             };
             match answered {
@@ -219,11 +224,16 @@ impl Agent {
     }
 
     /// Asks until there is an answer or the tries are used up.
-    async fn try_model(&self, model: &Model, question: Question<'_>) -> Result<Answer, ModelError> {
+    async fn try_model(
+        &self,
+        model: &Model,
+        question: Question<'_>,
+        feed: &Feed,
+    ) -> Result<Answer, ModelError> {
         let mut backoff = MODEL_BACKOFF;
         let mut tries = 1;
         loop {
-            match model.answer(question, NO_SINK).await {
+            match model.answer(question, &|delta| feed.hear(delta)).await {
                 // Asking the same again would only cost.
                 Err(error @ ModelError::ContextTooLong) => return Err(error),
                 Err(error @ ModelError::Refused { .. }) if model.fallback().is_some() => return Err(error),
@@ -250,6 +260,14 @@ impl Agent {
     }
 }
 
+/// Has `message` say where its first step starts, as whoever follows its stream has been told.
+fn begin_with_step(message: &mut UiMessage) {
+    let start = Part::step_start();
+    if message.parts.first() != Some(&start) {
+        message.parts.insert(0, start);
+    }
+}
+
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32 is one")]
 fn share(tokens: u32) -> u32 {
     (f64::from(tokens) * SQUEEZE) as u32
@@ -261,11 +279,13 @@ struct Asking<'a> {
     model: &'a Model,
     /// When the first model's time is over, where it has a fallback.
     first_until: Timestamp,
+    /// Where the answer is heard.
+    feed: Feed,
 }
 
 impl<'a> Asking<'a> {
-    fn new(model: &'a Model, now: Timestamp) -> Self {
-        Self { model, first_until: now.plus(FIRST_MODEL_DEADLINE) }
+    fn new(model: &'a Model, now: Timestamp, feed: Feed) -> Self {
+        Self { model, first_until: now.plus(FIRST_MODEL_DEADLINE), feed }
     }
 }
 

@@ -4,14 +4,18 @@
 //! failed. What is no turn at all fails alone, also before turns of its group. Those are done all the same, since a turn
 //! carries no message and names no other; to hand them back as well would let people wait for, and count against the
 //! tries of, what nobody can read.
+//!
+//! A turn that its door carries out itself is there in case that it does not ([`Received::net`]). It is put back unread the
+//! first time, since its door has only just begun; then it costs a look at what waits, and a run where anything does.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
+use annals_shared::history::HistoryError;
 use annals_shared::metrics::Metric;
-use annals_shared::queue::{Sqs, Turn};
+use annals_shared::queue::{Received, Sqs};
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::telemetry;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
@@ -27,8 +31,14 @@ struct Group {
     from: Option<SortKey>,
     at: Option<Timestamp>,
     deliveries: u32,
+    /// Whether one of them is nobody's who carries it out itself.
+    is_to_run: bool,
     messages: Vec<Message>,
 }
+
+/// How long a door that carries its turns out itself is left alone: most answers are there by then. Its chat's other turns
+/// wait as long.
+const NET_PAUSE: Duration = Duration::from_secs(20);
 
 /// The id and the receipt handle of a message.
 type Message = (String, Option<String>);
@@ -70,6 +80,17 @@ async fn hand_back(queue: &Sqs, messages: &[Message], pause: Duration) {
 /// The turns of one chat; answers with the ids of those that are not done, which are all or none.
 async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<String> {
     let delivery = Delivery(group.deliveries);
+    if !group.is_to_run {
+        if group.deliveries <= 1 {
+            hand_back(queue, &group.messages, NET_PAUSE).await;
+            return group.messages.into_iter().map(|(id, _)| id).collect();
+        }
+        match is_done(agent, &chat, group.from.as_ref()).await {
+            Ok(true) => return Vec::new(),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "a turn is run without a look at whether it is done"),
+        }
+    }
     agent.settle(group.at).await;
     let run = async {
         tokio::select! {
@@ -95,6 +116,16 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
     group.messages.into_iter().map(|(id, _)| id).collect()
 }
 
+/// Whether nothing waits in `chat`, seen from `from`, and no run has left anything open. Two reads.
+async fn is_done(agent: &Agent, chat: &ChatKey, from: Option<&SortKey>) -> Result<bool, HistoryError> {
+    let head = agent.history.head(chat).await?;
+    if head.turn.is_some() || head.stopped_to.is_some() {
+        return Ok(false);
+    }
+    let seen = agent.history.context(chat, &head, from, &agent.policy(0)).await?.context;
+    Ok(seen.unanswered.is_empty() && seen.to_compact.is_empty())
+}
+
 /// The turns by chat, and the messages that are none.
 fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
     let mut groups: BTreeMap<ChatKey, Group> = BTreeMap::new();
@@ -102,7 +133,7 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
     for message in event.records {
         let id = message.message_id.clone().unwrap_or_default();
         let body = message.body.as_deref().unwrap_or_default();
-        let Ok(turn) = serde_json::from_str::<Turn>(body) else {
+        let Ok(Received { turn, net }) = serde_json::from_str(body) else {
             tracing::error!(message_id = id, "a queue message is no turn");
             unreadable.push((id, message.receipt_handle));
             continue;
@@ -110,6 +141,7 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
         let group = groups.entry(turn.chat).or_default();
         group.from = Some(group.from.take().map_or(turn.from.clone(), |from| from.min(turn.from)));
         group.at = group.at.max(turn.at);
+        group.is_to_run |= !net;
         group.deliveries = group.deliveries.max(deliveries(&message));
         group.messages.push((id, message.receipt_handle));
     }
@@ -161,6 +193,24 @@ mod tests {
         assert_eq!(own.messages, ["a", "c", "d"].map(receipt), "each is handed back, and made visible again");
         let other = &groups[&OTHER.parse().unwrap()];
         assert_eq!((other.deliveries, &other.messages[..]), (1, &[receipt("b")][..]));
+        assert!(own.is_to_run && other.is_to_run);
+    }
+
+    #[test]
+    fn what_its_door_carries_out_is_left_to_it_unless_there_is_more() {
+        let net = |chat: &str, from: u64| {
+            let mut turn: Value = serde_json::from_str(&turn(chat, from)).unwrap();
+            turn["net"] = true.into();
+            turn.to_string()
+        };
+        let (groups, unreadable) = group(event(&[
+            message("a", &net(OWN, 7), "1"),
+            message("b", &net(OTHER, 1), "1"),
+            message("c", &turn(OTHER, 2), "1"),
+        ]));
+        assert!(unreadable.is_empty());
+        assert!(!groups[&OWN.parse().unwrap()].is_to_run);
+        assert!(groups[&OTHER.parse().unwrap()].is_to_run);
     }
 
     #[test]

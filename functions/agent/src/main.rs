@@ -13,6 +13,7 @@ use annals_shared::config::{
     AgentConfig, LarkConfig, StoreConfig, TelegramConfig, channel_settings, reply_quiet,
 };
 use annals_shared::delivery::Deliverer;
+use annals_shared::live::Live;
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
 use annals_shared::telemetry::{self, Traces};
@@ -68,6 +69,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,
         metrics,
+        live: Live::default(),
         lease: LEASE,
         quiet: reply_quiet(env)?,
         clock,

@@ -18,16 +18,18 @@ impl Agent {
     /// not sent any further. The command stays in the head until a run finds nothing more for it to end.
     pub(crate) async fn end(&self, mut work: Work) -> Result<(), TurnError> {
         let newest = work.newest_covered()?.clone();
+        let feed = self.live.begin(&work.lease.chat, work.begun()?);
         let mut stored = work.stored_reply().cloned();
         if stored.is_none() {
             let mut message = UiMessage::text("", Role::Assistant, STOPPED_NOTICE);
             newest.copy_line_to(&mut message.metadata);
             message.metadata.insert(STOPPED_BY.into(), work.command_id().into());
-            if let ReplyAppended::Present(reply) = self.put(&mut work, &newest, Kind::Notice, message).await?
-            {
-                stored = Some(reply);
+            match self.put(&mut work, &newest, Kind::Notice, message).await? {
+                ReplyAppended::Stored(notice) => feed.stored(&notice),
+                ReplyAppended::Present(reply) => stored = Some(reply),
             }
         }
+        stored.iter().for_each(|reply| feed.stored(reply));
         if let Some(reply) = stored.filter(|reply| reply.stopped_by().is_none())
             && self.deliverer.reaches(newest.channel)
         {

@@ -15,6 +15,7 @@ use annals_shared::context::Policy;
 use annals_shared::delivery::{Deliverer, DeliveryError};
 use annals_shared::history::turn::{Claim, Ending, Lease, Superseded};
 use annals_shared::history::{History, HistoryError, Seen};
+use annals_shared::live::{Feed, Live};
 use annals_shared::metrics::{Metric, Metrics};
 use annals_shared::model::{Model, ModelError};
 use annals_shared::sort_key::{SortKey, Timestamp};
@@ -48,6 +49,8 @@ pub struct Agent {
     pub agent_id: String,
     /// Where turns and deliveries are counted.
     pub metrics: Metrics,
+    /// Where runs are heard, by whoever listens in this process.
+    pub live: Live,
     /// How long one run may hold a chat: as long as the process can live at most.
     pub lease: Duration,
     /// `REPLY_QUIET`: how long a chat whose people write in bursts must have been quiet before it is answered.
@@ -208,10 +211,12 @@ impl Agent {
             }
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
+        work.feed = self.live.begin(&lease.chat, work.begun()?);
         let reply = match work.stored_reply() {
             Some(reply) => reply.clone(),
             None => self.answer(&mut work, delivery).await?,
         };
+        work.feed.stored(&reply);
         let reached = self.deliver(&work, &reply, delivery).await?;
         let has_stopped = has_stopped(&lease.head);
         let ending = Ending { context_from: work.reaches_back_to, reached, has_stopped, ..work.remembered };
@@ -286,6 +291,7 @@ impl Agent {
                 remembered: remembered.unwrap_or_default(),
                 memory: memory.flatten(),
                 stopped_by: None,
+                feed: Feed::default(),
             })));
         }
     }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use annals_shared::context::{Context, Policy, context};
 use annals_shared::history::HistoryError;
 use annals_shared::history::turn::{Ending, Lease, OpenTurn};
+use annals_shared::live::{Begun, Feed};
 use annals_shared::message::Role;
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
@@ -32,6 +33,8 @@ pub(crate) struct Work {
     pub(crate) memory: Option<String>,
     /// The `/stop` that has ended it.
     pub(crate) stopped_by: Option<SortKey>,
+    /// Where it is heard.
+    pub(crate) feed: Feed,
 }
 
 impl Work {
@@ -48,7 +51,18 @@ impl Work {
             remembered: Ending::default(),
             memory: None,
             stopped_by: Some(command),
+            feed: Feed::default(),
         }
+    }
+
+    /// The turn as whoever listens is told of it.
+    pub(crate) fn begun(&self) -> Result<Begun, HistoryError> {
+        let newest = self.newest_covered()?;
+        Ok(Begun {
+            covers: self.turn.covers.clone(),
+            reply: newest.key.base().reply(),
+            message_id: newest.message_id.derived("reply").to_string(),
+        })
     }
 
     /// The newest message that the turn covers: what the reply answers and stands behind.

@@ -1,8 +1,9 @@
-//! The HTTP API: `/v1/…` and `/health`.
+//! The HTTP API: `/v1/…`, `/api/chat…` and `/health`.
 //!
 //! # Layout
 //!
 //! - [`auth`]: API keys, and which chats a caller may name
+//! - [`chat`]: what `useChat` of the AI SDK speaks
 //! - `post.rs`: messages in, and waiting for their reply
 //! - `get.rs`: histories and contexts out
 //! - `segments.rs`: what was archived
@@ -10,6 +11,7 @@
 //! - `memory.rs`: what is remembered of people and groups: seen, corrected, deleted
 
 pub mod auth;
+pub mod chat;
 mod forget;
 mod get;
 mod memory;
@@ -40,6 +42,8 @@ pub struct Http {
     pub ingress: Ingress,
     /// Who may call.
     pub keys: Vec<ApiKey>,
+    /// What `/api/chat` has beside that.
+    pub web: chat::Web,
     /// What decides a context.
     pub view: ViewConfig,
     /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
@@ -65,6 +69,9 @@ pub fn router(http: Http) -> Router {
         .route("/v1/chats/{chat_id}/segments/{segment_id}", route(get(segments::one)))
         .route("/v1/chats/{chat_id}/reset", route(post(post::reset)))
         .route("/v1/chats/{chat_id}/compact", route(post(post::compact)))
+        .route("/api/chat", route(post(chat::say)))
+        .route("/api/chat/{id}/stream", route(get(chat::resume)))
+        .route("/api/chat/{id}/stop", route(post(chat::stop)))
         .route("/v1/memory", route(get(memory::list)))
         .route("/v1/memory/{id}", route(put(memory::correct).delete(memory::delete)))
         .fallback(async || Problem::not_found())

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use annals_http::chat::Web;
 use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
@@ -36,8 +37,10 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
+    let ingress = Ingress::new(history, queue, agent_id(env)?).with_metrics(metrics);
     let router = reporter.of_router(router(Http {
-        ingress: Ingress::new(history, queue, agent_id(env)?).with_metrics(metrics),
+        web: Web::buffered(ingress.clone()),
+        ingress,
         keys,
         view: ViewConfig::from_env(env)?,
         groups_remember: MemoryConfig::from_env(env)?.groups,

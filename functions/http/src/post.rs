@@ -37,8 +37,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(800);
 /// `{userId, text or parts, messageId?, ts?}`; of a command `{userId?, focus?}`
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Body {
-    user_id: Option<Value>,
+pub(crate) struct Body {
+    pub(crate) user_id: Option<Value>,
     text: Option<Value>,
     parts: Option<Value>,
     message_id: Option<Value>,
@@ -126,7 +126,7 @@ pub(crate) async fn compact(
     http.receive(&caller, chat, &command_of(&caller, body.user_id, text)?, wait).await
 }
 
-fn optional_body(body: Result<Bytes, BytesRejection>) -> Result<Body, Problem> {
+pub(crate) fn optional_body(body: Result<Bytes, BytesRejection>) -> Result<Body, Problem> {
     let body = body_bytes(body)?;
     if body.is_empty() { Ok(Body::default()) } else { parse_body(&body) }
 }
@@ -296,7 +296,7 @@ fn wait_time(wait: Result<Query<Wait>, QueryRejection>) -> Result<Option<Duratio
     Ok(Some(Duration::from_secs_f64(secs.min(MAX_WAIT.as_secs_f64()))))
 }
 
-fn user_id(value: Option<Value>) -> Result<String, Problem> {
+pub(crate) fn user_id(value: Option<Value>) -> Result<String, Problem> {
     match value {
         Some(Value::String(id)) if id.len() > MAX_USER_ID_BYTES => {
             Err(bad_user(format!("{} bytes are more than {MAX_USER_ID_BYTES}", id.len())))
@@ -322,7 +322,7 @@ fn message_id(value: Value) -> Result<MessageId, Problem> {
     }
 }
 
-fn bad_message_id(detail: String) -> Problem {
+pub(crate) fn bad_message_id(detail: String) -> Problem {
     Problem::bad_request("bad-message-id", "The messageId is unusable", detail)
 }
 

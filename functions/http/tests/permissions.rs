@@ -10,5 +10,4 @@ mod template;
 #[cfg_attr(not(debug_assertions), ignore = "an optimised program lacks the symbols")]
 fn it_may_do_what_it_does_and_no_more() {
     permissions::check("Http", env!("CARGO_BIN_EXE_http"));
-    permissions::check("HttpStreaming", env!("CARGO_BIN_EXE_http"));
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Policy;
+use super::replaced::without_replaced;
 use super::session::Session;
 use crate::message::{Role, UiMessage};
 use crate::record::{Kind, Record, Source};
@@ -52,6 +53,7 @@ impl<'a> View<'a> {
         let covered: HashSet<&SortKey> = records.iter().flat_map(|record| &record.covers).collect();
         let newest = newest_forms(records);
         let messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
+        let messages = without_replaced(messages, records);
         let line = line_in_view(&messages);
         let waits = messages.iter().any(|message| message.unanswered);
         let (messages, others): (Vec<_>, Vec<_>) =
@@ -180,6 +182,11 @@ impl Message<'_> {
     /// What summaries count it by: its base, or for a reply its whole key.
     pub fn key(&self) -> &SortKey {
         if self.first.key.is_reply() { &self.first.key } else { &self.base }
+    }
+
+    /// Whether it waits for its answer.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.unanswered
     }
 
     /// Its newest form.

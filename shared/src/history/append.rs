@@ -10,7 +10,7 @@ use super::table::{Span, string};
 use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
-use crate::record::{Channel, Draft, Kind, Record, Source};
+use crate::record::{Channel, Draft, Kind, REPLACES_FROM, Record, Source};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 use crate::tokens;
 
@@ -58,6 +58,8 @@ pub struct Reply {
     pub asked_at: Option<Timestamp>,
     /// The bases of the messages it answers.
     pub covers: Vec<SortKey>,
+    /// Which form of the reply to that message it is: above 0 where that was said again.
+    pub revision: u32,
 }
 
 /// What the place of a reply holds now.
@@ -125,6 +127,30 @@ impl History {
         Err(HistoryError::Contended { key: base })
     }
 
+    /// Appends a message that was said before once more, as its `revision`th form at a time of its own: an edit, or another
+    /// try. From `replaces` on, what was said up to it leaves the context. One put; one place takes one.
+    pub async fn append_again(
+        &self,
+        draft: &Draft,
+        replaces: &SortKey,
+        revision: u32,
+    ) -> Result<Appended, HistoryError> {
+        let base = draft.key().base();
+        let mut record = Record { revision, ..self.record_of(draft, base.clone(), 0) };
+        record.message.metadata.insert(REPLACES_FROM.into(), replaces.as_str().into());
+        let outcome = match self.put(&record).await? {
+            Written::Done(_) => Outcome::Revision(revision),
+            Written::Refused(_) => Outcome::Duplicate,
+        };
+        Ok(Appended { base, outcome })
+    }
+
+    /// The time that [`History::first_time`] has fixed for the message `id`, if its record is still there. One read.
+    pub async fn time_of(&self, chat: &ChatKey, id: &MessageId) -> Result<Option<Timestamp>, HistoryError> {
+        let marker = self.table.get(&partition(chat), &format!("!id#{id}")).await?;
+        Ok(marker.and_then(|marker| item::integer(&marker, "ts")).and_then(Timestamp::from_millis))
+    }
+
     /// Fixes the time of a message whose door gives none, or not always the same: the first time that comes with
     /// this id, for as long as its record stays. Costs one write.
     pub async fn first_time(
@@ -160,6 +186,7 @@ impl History {
             chat_id: reply.chat_id,
             user_id: reply.agent_id,
             covers: reply.covers,
+            revision: reply.revision,
             ..self.agents_record(chat, key, message_id, (reply.kind, reply.channel), reply.message)
         };
         // The message's own entry comes due D/2 behind it or later; see `due`.

@@ -7,7 +7,7 @@ use crate::history::stop::has_something_to_end;
 use crate::record::Draft;
 
 /// What the person is told where something was being answered, or waited for it.
-const STOPPED: &str = "Stopped.";
+pub const STOPPED: &str = "Stopped.";
 /// And where nothing was.
 const NOTHING_RUNS: &str = "Nothing is being answered at the moment.";
 

@@ -1,0 +1,179 @@
+//! What `useChat` of the AI SDK speaks: `POST /api/chat`, `GET /api/chat/{id}/stream`, `POST /api/chat/{id}/stop`.
+//!
+//! A room is a chat like any other. What is said is appended and its turn queued before the answer begins; the answer then
+//! follows the reply while it is made. An edit, and another try, are the message said again: a later form of it at a time of
+//! its own, which replaces what was said from its first place on (see `annals_shared::context`). So the history keeps every
+//! form, and no reply is ever overwritten.
+//!
+//! # Layout
+//!
+//! - `body.rs`: what a client sends
+//! - `past.rs`: how what it takes for the past is beside the history
+//! - `ask.rs`: what a request asks, done
+//! - `follow.rs`: the reply on its way; `chunks.rs`: the UI message stream
+
+mod ask;
+mod body;
+mod chunks;
+mod follow;
+mod past;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_shared::chat_key::{ActorKey, ChatKey, Place};
+use annals_shared::command::Command;
+use annals_shared::ingress::{Ingress, STOPPED};
+use annals_shared::live::Live;
+use annals_shared::message::Part;
+use annals_shared::problem::Problem;
+use annals_shared::record::Draft;
+use annals_shared::sort_key::{MessageId, SortKey};
+use annals_shared::telemetry;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::future::BoxFuture;
+use serde::Serialize;
+
+use crate::auth::{Caller, MAX_CHAT_ID_BYTES};
+use crate::post::{bad_user, body_bytes, optional_body, path, user_id};
+use crate::{Failure, Http};
+use ask::Asked;
+use body::Body;
+use chunks::Teller;
+use follow::{Awaited, Follower};
+
+/// Runs the turn of the message at this key, which is queued, in this process; done once that run is over.
+pub type Run = Arc<dyn Fn(ChatKey, SortKey) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What `/api/chat` has beside the other routes.
+#[derive(Clone)]
+pub struct Web {
+    /// Appends and enqueues what is said there.
+    pub ingress: Ingress,
+    /// Where runs of this process are heard.
+    pub live: Live,
+    /// What runs a turn at once, where nobody else in this process does.
+    pub run: Option<Run>,
+    /// How long a stream waits for its reply.
+    pub patience: Duration,
+}
+
+impl Web {
+    /// One whose replies are made elsewhere and come whole, within what an HTTP API waits.
+    pub fn buffered(ingress: Ingress) -> Self {
+        Self { ingress, live: Live::default(), run: None, patience: Duration::from_secs(25) }
+    }
+}
+
+/// What every stream carries: `useChat` does not ask for it, other clients of the AI SDK do.
+const PROTOCOL: (HeaderName, &str) = (HeaderName::from_static("x-vercel-ai-ui-message-stream"), "v1");
+/// How the past that a client has sent is beside the history: `same` or `differs`.
+const PAST: HeaderName = HeaderName::from_static("x-annals-history");
+
+/// `POST /api/chat`: says something, says it again in other words, tries again, or answers what a reply asks.
+pub(crate) async fn say(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Failure> {
+    let body = Body::parse(&body_bytes(body)?)?;
+    let chat = room(&caller, &body.id)?;
+    telemetry::about(&chat);
+    let user = body.user_id.clone().unwrap_or_else(|| caller.name.clone());
+    ActorKey::new(chat.clone(), &user).map_err(|error| bad_user(error.to_string()))?;
+    // Before the append, so that nothing of its reply is missed.
+    let listener = http.web.live.listen(&chat);
+    let Asked { awaited, teller, may_be_there, past } =
+        Box::pin(http.ask(&caller, &chat, &user, body)).await?;
+    let run = match (&http.web.run, &awaited) {
+        (Some(run), Awaited::Answer(base, _)) => Some(tokio::spawn(run(chat.clone(), base.clone()))),
+        _ => None,
+    };
+    let follower = Follower { http: Arc::clone(&http), chat, awaited, listener, teller, may_be_there, run };
+    let mut response = streamed(follower);
+    response.headers_mut().insert(PAST, past.as_str().parse().map_err(|_| Problem::unavailable())?);
+    Ok(response)
+}
+
+/// `GET /api/chat/{id}/stream`: the reply that is being made, from its beginning; 204 where none is.
+pub(crate) async fn resume(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, Failure> {
+    let chat = room(&caller, &path(id)?)?;
+    telemetry::about(&chat);
+    let listener = http.web.live.listen(&chat);
+    let Some(awaited) = http.awaited(&chat).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let teller = Teller::new("", &[]);
+    let may_be_there = true;
+    Ok(streamed(Follower { http, chat, awaited, listener, teller, may_be_there, run: None }))
+}
+
+/// `{chatKey, messageId, stopped}`
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_field_names, reason = "the names are the route's")]
+pub(crate) struct Stopped {
+    chat_key: ChatKey,
+    message_id: MessageId,
+    /// Whether anything was being answered, or waited for it.
+    stopped: bool,
+}
+
+/// `POST /api/chat/{id}/stop`: what `/stop` does; the body may name who asks as `userId`.
+pub(crate) async fn stop(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    id: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Stopped>, Failure> {
+    let chat = room(&caller, &path(id)?)?;
+    telemetry::about(&chat);
+    let given = optional_body(body)?.user_id;
+    let user = given.map(|id| user_id(Some(id))).transpose()?.unwrap_or_else(|| caller.name.clone());
+    ActorKey::new(chat.clone(), &user).map_err(|error| bad_user(error.to_string()))?;
+    let message_id = http.new_message_id()?;
+    let (_, seen) = http.seen(&chat).await?;
+    let draft = http.draft(&caller, &chat, &user, message_id.clone(), vec![Part::text("/stop")]);
+    let draft = Draft { ts: http.behind(&seen), ..draft };
+    let commanded = http.web.ingress.command(&Command::Stop, &draft).await?;
+    let mut stopped = false;
+    if let Some(confirmation) = commanded.confirmation {
+        stopped = confirmation.text == STOPPED;
+        http.web.ingress.confirmed(&draft, confirmation).await?;
+    }
+    Ok(Json(Stopped { chat_key: chat, message_id, stopped }))
+}
+
+/// The room that `id` names in this caller's mouth: one of its key's, or for an admin's key any, by its whole ChatKey.
+fn room(caller: &Caller, id: &str) -> Result<ChatKey, Problem> {
+    if caller.admin
+        && let Ok(chat) = id.parse::<ChatKey>()
+        && matches!(chat.place(), Place::WebRoom { .. })
+    {
+        return Ok(chat);
+    }
+    let bad = |detail: String| Problem::bad_request("bad-chat-id", "The chat id is unusable", detail);
+    if id.len() > MAX_CHAT_ID_BYTES {
+        return Err(bad(format!("{} bytes are more than {MAX_CHAT_ID_BYTES}", id.len())));
+    }
+    let place = Place::WebRoom { key_name: caller.name.clone(), room_id: id.to_owned() };
+    ChatKey::new(place).map_err(|error| bad(error.to_string()))
+}
+
+fn streamed(follower: Follower) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache"),
+        PROTOCOL,
+        // A proxy that holds back what it has would hold back the tokens.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, follower.into_body()).into_response()
+}

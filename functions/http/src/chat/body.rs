@@ -1,0 +1,142 @@
+//! What `useChat` sends: the body of `POST /api/chat`.
+//!
+//! ```json
+//! {"id": "room-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}],
+//!  "trigger": "submit-message", "messageId": "m1", "userId": "ada"}
+//! ```
+//!
+//! `messageId` comes with an edit (the message's own), with `regenerate-message` (the reply's or the message's; none means
+//! the last), and behind an approval (the reply's). In place of `messages`, an app may send the last alone as `message`.
+//! Source: `HttpChatTransport` and `AbstractChat` in `packages/ai/src/ui`.
+
+use annals_shared::message::{Role, UiMessage};
+use annals_shared::problem::Problem;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::post::user_id;
+
+/// A request's body, checked.
+#[derive(Debug)]
+pub(crate) struct Body {
+    /// The room.
+    pub(crate) id: String,
+    /// Who speaks, where it says so.
+    pub(crate) user_id: Option<String>,
+    /// What the client takes the conversation to be before `last`.
+    pub(crate) past: Vec<UiMessage>,
+    /// What is to be answered, or the reply that goes on.
+    pub(crate) last: UiMessage,
+    /// Whether the last reply, or the one named, is to be made anew.
+    pub(crate) regenerates: bool,
+    /// See above.
+    pub(crate) message_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    id: Option<Value>,
+    user_id: Option<Value>,
+    messages: Option<Vec<UiMessage>>,
+    message: Option<UiMessage>,
+    trigger: Option<String>,
+    message_id: Option<String>,
+}
+
+impl Body {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Problem> {
+        // Where, but not what: the error's own text may quote a message.
+        let wire: Wire = serde_json::from_slice(body).map_err(|error| {
+            let detail = format!(
+                "the body must be what useChat sends, {{id, messages, trigger?, messageId?}}; line {}, column {}",
+                error.line(),
+                error.column()
+            );
+            Problem::bad_request("bad-body", "The body is no chat request", detail)
+        })?;
+        let Some(Value::String(id)) = wire.id else {
+            return Err(bad("give the conversation's id as \"id\""));
+        };
+        let regenerates = match wire.trigger.as_deref() {
+            None | Some("submit-message") => false,
+            Some("regenerate-message") => true,
+            Some(_) => return Err(bad("the trigger is neither submit-message nor regenerate-message")),
+        };
+        let mut past = match (wire.messages, wire.message) {
+            (Some(messages), None) => messages,
+            (None, Some(message)) => vec![message],
+            _ => {
+                return Err(bad("give the conversation as \"messages\", or its last message as \"message\""));
+            }
+        };
+        let last = past.pop().ok_or_else(|| bad("there are no messages"))?;
+        if last.role == Role::System {
+            return Err(bad("the last message is a system message"));
+        }
+        if last.role == Role::User && !regenerates && last.parts.is_empty() {
+            return Err(bad("the last message has no parts"));
+        }
+        Ok(Self {
+            id,
+            user_id: wire.user_id.map(|id| user_id(Some(id))).transpose()?,
+            past,
+            last,
+            regenerates,
+            message_id: wire.message_id,
+        })
+    }
+}
+
+/// 400: it is JSON of that shape, but cannot be meant.
+pub(crate) fn bad(detail: &str) -> Problem {
+    Problem::bad_request("bad-chat", "The chat request is unusable", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(body: &Value) -> Result<Body, String> {
+        Body::parse(body.to_string().as_bytes()).map_err(|problem| problem.detail)
+    }
+
+    #[test]
+    fn what_use_chat_sends_is_read() {
+        let said =
+            json!({"id": "m2", "role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": null});
+        let reply = json!({"id": "m1/reply", "role": "assistant", "parts": []});
+        let body = json!({"id": "r", "messages": [reply, said], "trigger": "submit-message", "extra": 1});
+        let body = parse(&body).unwrap();
+        assert_eq!((body.id.as_str(), body.past.len(), body.last.id.as_str()), ("r", 1, "m2"));
+        assert!(!body.regenerates && body.message_id.is_none() && body.user_id.is_none());
+        let body = json!({"id": "r", "message": said, "trigger": "regenerate-message", "messageId": "m1/reply", "userId": "ada"});
+        let body = parse(&body).unwrap();
+        assert!(body.regenerates && body.past.is_empty());
+        assert_eq!((body.message_id.as_deref(), body.user_id.as_deref()), (Some("m1/reply"), Some("ada")));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_and_says_nothing_of_what_was_said() {
+        let said = json!({"id": "m", "role": "user", "parts": [{"type": "text", "text": "secret"}]});
+        for bad in [
+            json!({"messages": [said]}),
+            json!({"id": 7, "messages": [said]}),
+            json!({"id": "r"}),
+            json!({"id": "r", "messages": []}),
+            json!({"id": "r", "messages": [said], "message": said}),
+            json!({"id": "r", "messages": [said], "trigger": "resume-stream"}),
+            json!({"id": "r", "messages": [{"id": "m", "role": "system", "parts": []}]}),
+            json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": []}]}),
+            json!({"id": "r", "messages": [{"id": "m", "role": "secret", "parts": []}]}),
+            json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": ["secret"]}]}),
+            json!({"id": "r", "messages": [said], "userId": ""}),
+            json!("secret"),
+        ] {
+            let detail = parse(&bad).unwrap_err();
+            assert!(!detail.contains("secret"), "{bad}: {detail}");
+        }
+    }
+}

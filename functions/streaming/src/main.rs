@@ -1,0 +1,94 @@
+//! The Lambda function behind a function URL that streams: wires the API and the agent to their table, bucket, queue and
+//! model.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_agent::{Agent, LEASE};
+use annals_http::chat::Web;
+use annals_http::{Http, random_id, router};
+use annals_shared::aws;
+use annals_shared::clock::Clock;
+use annals_shared::config::{AgentConfig, ConfigError, StoreConfig, api_keys};
+use annals_shared::delivery::Deliverer;
+use annals_shared::ingress::Ingress;
+use annals_shared::live::Live;
+use annals_shared::metrics::{Metrics, Reporter};
+use annals_shared::model::Model;
+use annals_shared::queue::SafetyNet;
+use annals_shared::telemetry::{self, Traces};
+use annals_shared::tls;
+use lambda_http::Error;
+
+/// How long a stream waits for its reply: it ends itself, and is not cut off.
+const PATIENCE: Duration = LEASE.saturating_sub(Duration::from_secs(15));
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let traces = telemetry::init_json();
+    telemetry::ended(serve(traces).await)
+}
+
+async fn serve(traces: Traces) -> Result<(), Error> {
+    // Most requests ask no model, but for those that do, people wait.
+    tls::warm();
+    let aws = aws::sdk_config().await;
+    let settings = aws::settings(&aws).await?;
+    let env = settings.env();
+    let traces = traces.authorized(env)?;
+    let store = StoreConfig::from_env(env)?;
+    let config = AgentConfig::from_env(env, None)?;
+    let keys = api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
+    let queue_url = env.required("ANNALS_QUEUE_URL")?;
+    let clock = Clock::system();
+
+    let metrics = Metrics::collected();
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
+    let history = aws::history(&aws, store, clock.clone());
+    let queue = aws::queue(&aws, queue_url);
+    let ingress =
+        |queue| Ingress::new(history.clone(), queue, config.agent_id.clone()).with_metrics(metrics.clone());
+    let live = Live::on();
+    let agent = Arc::new(Agent {
+        history: history.clone(),
+        model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
+        // Its rooms' people fetch their replies.
+        deliverer: Deliverer::default(),
+        surroundings: None,
+        groups_remember: config.memory.groups,
+        view: config.view,
+        system_prompt: config.system_prompt.clone(),
+        agent_id: config.agent_id.clone(),
+        metrics: metrics.clone(),
+        live: live.clone(),
+        lease: LEASE,
+        quiet: Duration::ZERO,
+        clock: clock.clone(),
+    });
+    let runs = reporter.clone();
+    let web = Web {
+        ingress: ingress(Arc::new(SafetyNet(queue.clone()))),
+        live,
+        run: Some(Arc::new(move |chat, from| {
+            // What a run counts is told at its end, which is behind that of its request's head.
+            let (agent, invocation) = (Arc::clone(&agent), runs.invocation());
+            Box::pin(async move {
+                annals_streaming::run(&agent, &chat, &from).await;
+                invocation.ended().await;
+            })
+        })),
+        patience: PATIENCE,
+    };
+    let router = reporter.of_router(router(Http {
+        ingress: ingress(Arc::new(queue)),
+        web,
+        keys,
+        view: config.view,
+        groups_remember: config.memory.groups,
+        system_prompt: config.system_prompt,
+        new_id: random_id,
+        clock,
+    }));
+    lambda_http::run_with_streaming_response(router).await
+}

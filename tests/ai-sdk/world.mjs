@@ -1,0 +1,102 @@
+// What the program is run with: a model and an MCP server, both on loopback ports, that do what the last message says.
+import { spawn } from 'node:child_process';
+import { createServer } from 'node:http';
+import { createInterface } from 'node:readline';
+
+const listen = handler =>
+  new Promise(resolve => {
+    const server = createServer(async (request, response) => {
+      let body = '';
+      for await (const piece of request) body += piece;
+      await handler(request, response, body === '' ? undefined : JSON.parse(body));
+    });
+    server.listen(0, '127.0.0.1', () => resolve(server));
+  });
+const address = server => `http://127.0.0.1:${server.address().port}`;
+
+/** Chat completions, streamed: a word at a time. */
+export class Model {
+  /** What is asked: the texts of each request. */
+  asked = [];
+  /** Called between two words of an answer: what it returns is waited for. */
+  pause = async () => {};
+  #answers = 0;
+
+  static async start() {
+    const model = new Model();
+    model.server = await listen((_, response, body) => model.#answer(response, body));
+    model.url = `${address(model.server)}/v1`;
+    return model;
+  }
+
+  async #answer(response, { messages, tools }) {
+    this.asked.push(messages.filter(message => message.role !== 'system').map(text));
+    const chunk = (delta, finish_reason = null) =>
+      response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] })}\n\n`);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    const last = messages.at(-1);
+    const said = text(messages.findLast(message => message.role === 'user'));
+    const wanted = /^(look|refund)/.exec(said)?.[0];
+    const tool = tools?.find(tool => tool.function.name === { look: 'shop_lookup', refund: 'shop_refund' }[wanted]);
+    if (last.role === 'user' && /think/.test(said)) chunk({ reasoning_content: 'Beans, ' }), chunk({ reasoning_content: 'I think.' });
+    if (last.role === 'user' && tool !== undefined) {
+      chunk({ content: 'Let me see.' });
+      const call = { name: tool.function.name, arguments: JSON.stringify({ order: 'A1' }) };
+      chunk({ tool_calls: [{ index: 0, id: `call_${++this.#answers}`, type: 'function', function: call }] });
+      chunk({}, 'tool_calls');
+    } else {
+      const answer = last.role === 'tool' ? `It said: ${text(last)}` : `Answer ${++this.#answers} to: ${said}`;
+      for (const word of answer.split(/(?<= )/)) {
+        chunk({ content: word });
+        await this.pause();
+      }
+      chunk({}, 'stop');
+    }
+    response.end('data: [DONE]\n\n');
+  }
+}
+
+const text = message =>
+  typeof message.content === 'string' ? message.content : (message.content ?? []).map(part => part.text ?? '').join('');
+
+/** A shop: `lookup` reads, `refund` must be allowed. */
+export async function shop() {
+  const schema = { type: 'object', properties: { order: { type: 'string' } }, required: ['order'] };
+  const tools = [
+    { name: 'lookup', description: 'Looks an order up.', inputSchema: schema, annotations: { readOnlyHint: true } },
+    { name: 'refund', description: 'Pays an order back.', inputSchema: schema },
+  ];
+  const refunds = [];
+  const server = await listen((request, response, message) => {
+    if (request.method !== 'POST') return response.writeHead(405).end();
+    if (message.id === undefined) return response.writeHead(202).end();
+    const { name, arguments: input } = message.params ?? {};
+    if (message.method === 'tools/call' && name === 'refund') refunds.push(input);
+    const result = {
+      initialize: () => ({ protocolVersion: message.params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'shop', version: '1' } }),
+      'tools/list': () => ({ tools }),
+      'tools/call': () => ({ content: [{ type: 'text', text: `${name} of ${input.order} done` }] }),
+      ping: () => ({}),
+    }[message.method];
+    response.writeHead(200, { 'content-type': 'application/json' });
+    const error = { code: -32601, message: 'no such method' };
+    response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, ...(result ? { result: result() } : { error }) }));
+  });
+  const settings = { mcpServers: { shop: { url: address(server), approval: 'destructive' } } };
+  return { server, refunds, settings: JSON.stringify(settings) };
+}
+
+/** The program, with the development key. */
+export async function program(binary, folder, settings) {
+  const env = { ...process.env, ANNALS_DATA_DIR: folder, ANNALS_PORT: '0', RUST_LOG: 'warn', ...settings };
+  const child = spawn(binary, [], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise((_, reject) => child.once('exit', code => reject(new Error(`the program ended with ${code}`))));
+  ended.catch(() => {});
+  const greeted = new Promise(resolve =>
+    createInterface({ input: child.stdout }).on('line', line => {
+      const at = /Annals answers at (\S+)/.exec(line);
+      if (at) resolve(at[1]);
+    }),
+  );
+  return { base: await Promise.race([greeted, ended]), end: () => child.kill('SIGKILL') };
+}
