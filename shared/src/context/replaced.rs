@@ -21,9 +21,9 @@ impl Replaced<'_> {
     }
 }
 
-/// `messages` without those that others among `records` replace. What waits stays, since nobody has answered it, but for
-/// the earlier forms of what was said again.
-pub(super) fn without_replaced<'a>(mut messages: Vec<Message<'a>>, records: &[Record]) -> Vec<Message<'a>> {
+/// Marks those of `messages` that others among `records` replace. What waits is not, since nobody has answered it, but for
+/// the earlier forms of what was said again. They are still of their Session, which has not ended with them.
+pub(super) fn mark_replaced(messages: &mut [Message<'_>], records: &[Record]) {
     let mut replaced: Vec<Replaced<'_>> = Vec::new();
     for record in records.iter().rev() {
         if let Some(from) = record.replaces_from()
@@ -32,11 +32,13 @@ pub(super) fn without_replaced<'a>(mut messages: Vec<Message<'a>>, records: &[Re
             replaced.push(Replaced { from, by: record });
         }
     }
-    messages.retain(|message| {
-        !replaced.iter().any(|stretch| {
+    for message in messages {
+        let is_replaced = replaced.iter().any(|stretch| {
             let is_same = message.first.message_id == stretch.by.message_id;
             stretch.has(&message.base) && (is_same || !message.is_unanswered())
-        })
-    });
-    messages
+        });
+        if is_replaced {
+            message.replace();
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Policy;
-use super::replaced::without_replaced;
+use super::replaced::mark_replaced;
 use super::session::Session;
 use crate::message::{Role, UiMessage};
 use crate::record::{Kind, Record, Source};
@@ -52,8 +52,8 @@ impl<'a> View<'a> {
     pub fn of(records: &'a [Record], now: Timestamp, policy: &Policy) -> Self {
         let covered: HashSet<&SortKey> = records.iter().flat_map(|record| &record.covers).collect();
         let newest = newest_forms(records);
-        let messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
-        let messages = without_replaced(messages, records);
+        let mut messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
+        mark_replaced(&mut messages, records);
         let line = line_in_view(&messages);
         let waits = messages.iter().any(|message| message.unanswered);
         let (messages, others): (Vec<_>, Vec<_>) =
@@ -77,7 +77,7 @@ impl<'a> View<'a> {
         let shows_earlier = !policy.fresh || unanswered.is_empty();
         let earlier: Vec<Message<'_>> = answered
             .into_iter()
-            .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled())
+            .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled() && !m.is_replaced)
             .filter(|m| !is_counted(m.key()))
             .collect();
         let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
@@ -162,6 +162,7 @@ pub struct Message<'a> {
     pub first: &'a Record,
     newest: Form<'a>,
     unanswered: bool,
+    is_replaced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -187,6 +188,11 @@ impl Message<'_> {
     /// Whether it waits for its answer.
     pub(super) fn is_unanswered(&self) -> bool {
         self.unanswered
+    }
+
+    /// Another message stands for it.
+    pub(super) fn replace(&mut self) {
+        (self.is_replaced, self.unanswered) = (true, false);
     }
 
     /// Its newest form.
@@ -244,7 +250,7 @@ fn messages<'a>(
             let newest = if first.key.is_reply() { own } else { newest.get(&base).copied().unwrap_or(own) };
             let waits = newest.asks && !has_lapsed(newest.record, now);
             let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
-            Message { base, first, newest, unanswered }
+            Message { base, first, newest, unanswered, is_replaced: false }
         })
         .collect()
 }
