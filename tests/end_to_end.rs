@@ -76,6 +76,8 @@ mod lines;
 mod memory;
 #[path = "end_to_end/memory_store.rs"]
 mod memory_store;
+#[path = "end_to_end/memory_tools.rs"]
+mod memory_tools;
 #[path = "end_to_end/messages.rs"]
 mod messages;
 #[path = "end_to_end/migrations.rs"]

@@ -6,6 +6,7 @@
 //! Two kinds of request leave here. [`Model::answer`] is one step of a turn: `SYSTEM_PROMPT`, the context, the tools.
 //! [`Model::complete`] is housekeeping, a summary or a capture: instructions and a text, neither prompt nor tools.
 
+pub mod exchange;
 mod failure;
 mod hosted;
 mod readable;
@@ -294,6 +295,11 @@ impl Step {
 }
 
 impl Done {
+    /// The token estimate of the result as it is sent.
+    pub fn tokens(&self) -> u32 {
+        tokens::of_text(&self.sent())
+    }
+
     /// The result as it is sent.
     fn sent(&self) -> String {
         match &self.output {

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use annals_shared::compaction::cut::Why;
 use annals_shared::history::{Reply, ReplyAppended};
-use annals_shared::message::{Part, Role, UiMessage};
-use annals_shared::model::{Answer, Done, ModelError, Question, Step};
+use annals_shared::message::{Role, UiMessage};
+use annals_shared::model::{Answer, ModelError, Question};
 use annals_shared::record::{Kind, Record};
 use annals_shared::tokens;
-use futures::future::join_all;
-use serde_json::json;
 
 use crate::pacing::Delivery;
-use crate::tools::{self, MAX_ROUNDS, Place, part};
+use crate::rounds::Rounds;
+use crate::tools::{self, Toolbox};
 use crate::turn::{Agent, TurnError};
 use crate::work::Work;
 
@@ -95,34 +94,37 @@ impl Agent {
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
     /// compacted and the same turn tried again; where that does not do either, more is left out.
     async fn ask_within_window(&self, work: &mut Work, newest: &Record) -> Result<UiMessage, TurnError> {
-        let memory_tokens = work.memory.as_deref().map_or(0, tokens::of_text);
-        let (mut policy, mut squeezes) = (self.policy(memory_tokens), 0);
-        let parts = [self.system_prompt.as_deref(), work.memory.as_deref()];
+        let section = work.memory.as_ref().and_then(|memory| memory.section.clone());
+        let mut policy = self.policy(section.as_deref().map_or(0, tokens::of_text));
+        let mut offered = tools::fitting(&work.tools, policy.token_budget);
+        policy.token_budget = self.budget(section.as_deref(), &work.tools);
+        let mut squeezes = 0;
+        let parts = [self.system_prompt.as_deref(), section.as_deref()];
         let system = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         let system = (!system.is_empty()).then_some(system);
         // What waits stays verbatim as long as the whole window can hold it.
-        let mut room = self.view.window.saturating_sub(system.as_deref().map_or(0, tokens::of_text));
+        let beside = system.as_deref().map_or(0, tokens::of_text).saturating_add(tools::tokens(&offered));
+        let mut room = self.view.window.saturating_sub(beside);
+        let mut rounds = Rounds::new(self.clock.now());
         loop {
             let mut seen = work.seen(self.clock.now(), &policy);
-            // A chat that has no segment has nothing to search.
-            let has_segments = work.lease.head.longest_segment.is_some();
-            let tools = if has_segments { vec![tools::search()] } else { Vec::new() };
+            let toolbox = Toolbox::new(self, work, newest.line(), &offered);
             let shortened = seen.shorten_unanswered(room);
             let question = Question {
                 system: system.as_deref(),
                 messages: &seen.messages,
                 unanswered: seen.unanswered.len(),
                 group: newest.is_group(),
-                tools: &tools,
+                tools: toolbox.offered(),
                 steps: &[],
             };
-            let place = Place { history: &self.history, chat: &work.lease.chat, line: newest.line() };
             let answered = tokio::select! {
-                answered = self.ask(question, place) => answered,
+                answered = self.ask(question, &toolbox, &mut rounds) => answered,
                 () = self.keep_typing(work, newest) => Err(ModelError::Empty),
             };
             match answered {
-                Ok(mut message) => {
+                Ok(()) => {
+                    let mut message = rounds.into_message();
                     Self::note_what_was_left_out(&mut message, &seen, &shortened);
                     return Ok(message);
                 }
@@ -130,7 +132,12 @@ impl Agent {
                 Err(error) => return Err(error.into()),
             }
             squeezes += 1;
+            // What was called is done, and is not called again: its results give way first.
+            if rounds.has_begun() && rounds.squeeze() {
+                continue;
+            }
             policy.token_budget = share(policy.token_budget.min(seen.tokens));
+            offered = tools::fitting(&offered, policy.token_budget);
             room = policy.token_budget;
             let why = Why::Room { budget: policy.token_budget };
             if self.compact_or_go_on(&mut work.lease, &work.records, why).await? {
@@ -139,32 +146,8 @@ impl Agent {
         }
     }
 
-    /// Asks until there is an answer or the tries are used up, and carries out the calls on the way.
-    async fn ask(&self, question: Question<'_>, place: Place<'_>) -> Result<UiMessage, ModelError> {
-        let (mut steps, mut parts): (Vec<Step>, Vec<Part>) = (Vec::new(), Vec::new());
-        loop {
-            // The last round offers nothing, so that it ends in words.
-            let tools = if steps.len() < MAX_ROUNDS { question.tools } else { &[] };
-            let answer = self.ask_repeatedly(Question { tools, steps: &steps, ..question }).await?;
-            if answer.calls.is_empty() || tools.is_empty() {
-                let is_said = !answer.text.is_empty();
-                return is_said.then(|| message_of(answer, parts)).ok_or(ModelError::Empty);
-            }
-            let outputs = answer.calls.iter().enumerate().map(|(number, call)| place.call(number, call));
-            let outputs = join_all(outputs).await;
-            if !answer.text.trim().is_empty() {
-                parts.push(Part::text(answer.text.clone()));
-            }
-            parts.extend(answer.calls.iter().zip(&outputs).filter_map(|(call, output)| part(call, output)));
-            let done = answer.calls.into_iter().zip(outputs).map(|(call, output)| Done {
-                call,
-                output: output.unwrap_or_else(|error| json!({"error": error})),
-            });
-            steps.push(Step { text: answer.text, reasoning: answer.reasoning, done: done.collect() });
-        }
-    }
-
-    async fn ask_repeatedly(&self, question: Question<'_>) -> Result<Answer, ModelError> {
+    /// Asks once, or again where the model gives no answer, as often as one run does.
+    pub(crate) async fn ask_repeatedly(&self, question: Question<'_>) -> Result<Answer, ModelError> {
         let mut backoff = MODEL_BACKOFF;
         let mut tries = 1;
         loop {
@@ -197,16 +180,4 @@ impl Agent {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32 is one")]
 fn share(tokens: u32) -> u32 {
     (f64::from(tokens) * SQUEEZE) as u32
-}
-
-/// The reply that `answer` is, behind the calls that led to it.
-fn message_of(answer: Answer, mut parts: Vec<Part>) -> UiMessage {
-    parts.push(Part::text(answer.text));
-    let mut message = UiMessage::new("", Role::Assistant, parts);
-    if let Some(usage) = answer.usage
-        && let Ok(usage) = serde_json::to_value(usage)
-    {
-        message.metadata.insert("usage".into(), usage);
-    }
-    message
 }

@@ -6,7 +6,7 @@
 //! - `remember.rs`: memory: what ended is captured, what is known recalled
 //! - `room.rs`: compaction before a turn, and on `/compact`
 //! - `answer.rs`: asking the model, within its window, and what is left out where compaction does not do
-//! - `tools.rs`: what the model may call
+//! - `rounds.rs`: the model and its calls, within bounds; `tools.rs`: what it may call
 //! - `deliver.rs`: the stored reply on its way out
 //! - [`batch`]: a batch of the queue: chats side by side, what failed handed back
 
@@ -16,6 +16,7 @@ mod deliver;
 mod pacing;
 mod remember;
 mod room;
+mod rounds;
 pub mod surroundings;
 mod tools;
 pub mod turn;

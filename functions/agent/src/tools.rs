@@ -1,42 +1,39 @@
-//! The tools that a turn has: `chat_history_search`, where the chat has archived messages.
+//! What a model may call in a turn: [`Toolbox`].
+//!
+//! - `history.rs`: `chat_history_search`, where the chat has archived messages
+//! - `memory.rs`: `memory_search`, `memory_save`, `memory_forget`, where the turn has a memory
+//! - `schema.rs`: whether an input is what the tool wants
+//! - `result.rs`: what comes of a call, and how much of it is passed on
+//!
+//! *Invariant:* whatever a call meets, an error, a timeout, an unknown name, is a result that the model is given, and no
+//! failure of the turn.
+
+mod history;
+mod memory;
+pub(crate) mod result;
+mod schema;
+
+use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
 use annals_shared::history::History;
-use annals_shared::history::Search;
-use annals_shared::message::Part;
+use annals_shared::history::turn::Lease;
+use annals_shared::memory::sessions::Recalled;
+use annals_shared::memory::{Memory, Source};
 use annals_shared::model::{Tool, ToolCall};
-use annals_shared::sort_key::Timestamp;
-use serde_json::{Value, json};
+use annals_shared::sort_key::SortKey;
 
-/// The tool's name.
-pub(crate) const SEARCH: &str = "chat_history_search";
+use self::memory::Notes;
+use self::result::Output;
+use crate::turn::Agent;
+use crate::work::Work;
 
-/// How many rounds of calls one turn takes; then the model must say what it has.
-pub(crate) const MAX_ROUNDS: usize = 3;
-/// How many calls of one round are carried out.
-const MAX_CALLS: usize = 4;
-/// The longest question, in characters.
-const MAX_QUERY_CHARS: usize = 500;
-
-/// What a chat with archived messages offers.
-pub(crate) fn search() -> Tool {
-    Tool {
-        name: SEARCH.into(),
-        description: "Searches the earlier messages of this chat that are no longer in view, by words. Use it when somebody \
-                      refers to something said before that neither the messages nor the summary hold: an exact wording, a \
-                      number, a name, a date. Search for the words that the message itself will have held."
-            .into(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {"query": {"type": "string", "description": "the words to look for"}},
-            "required": ["query"],
-            "additionalProperties": false,
-        }),
-    }
-}
+/// What part of the budget of a context its tools may take, as one in this many.
+const TOOLS_SHARE: u32 = 4;
 
 /// Where a call is carried out.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) history: &'a History,
     pub(crate) chat: &'a ChatKey,
@@ -44,57 +41,110 @@ pub(crate) struct Place<'a> {
     pub(crate) line: Option<&'a str>,
 }
 
-/// What came of a call: its result for the model, or why there is none.
-pub(crate) type Output = Result<Value, String>;
+/// What one turn may call.
+pub(crate) struct Toolbox<'a> {
+    place: Place<'a>,
+    clock: &'a Clock,
+    notes: Option<Notes>,
+    offered: Vec<Tool>,
+}
 
-impl Place<'_> {
-    /// Carries out the `number`th call of its round, from 0.
-    pub(crate) async fn call(self, number: usize, call: &ToolCall) -> Output {
-        if number >= MAX_CALLS {
-            return Err(format!("only {MAX_CALLS} calls are carried out at once"));
+/// Tools that are offered together or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Kit {
+    tools: Vec<Tool>,
+    /// Whether they are offered however small the window is.
+    is_vital: bool,
+}
+
+impl Kit {
+    fn tokens(&self) -> u32 {
+        self.tools.iter().map(Tool::tokens).fold(0, u32::saturating_add)
+    }
+}
+
+/// What a turn could offer, in a fixed order, so that what a provider has cached of a request fits the next one.
+pub(crate) fn available(lease: &Lease, memory: Option<&Recalled>) -> Vec<Kit> {
+    // A chat that has no segment has nothing to search; what a compaction took out of view must stay to be found.
+    let search = lease.head.longest_segment.map(|_| Kit { tools: vec![history::tool()], is_vital: true });
+    let notes = memory.map(|memory| Kit { tools: memory::tools(&memory.owner), is_vital: false });
+    search.into_iter().chain(notes).collect()
+}
+
+/// Those of `kits` that a turn offers whose request may take `budget` tokens: they take a part of it at most, and where
+/// that is small the later ones give way.
+pub(crate) fn fitting(kits: &[Kit], budget: u32) -> Vec<Kit> {
+    let mut left = budget / TOOLS_SHARE;
+    let fits = |kit: &&Kit| {
+        let takes = kit.tokens();
+        let fits = kit.is_vital || takes <= left;
+        left = left.saturating_sub(if fits { takes } else { 0 });
+        fits
+    };
+    kits.iter().filter(fits).cloned().collect()
+}
+
+/// What `kits` take in a request, but for what is there however small it is.
+pub(crate) fn tokens(kits: &[Kit]) -> u32 {
+    kits.iter().filter(|kit| !kit.is_vital).map(Kit::tokens).fold(0, u32::saturating_add)
+}
+
+impl<'a> Toolbox<'a> {
+    /// The tools of the turn that `work` is, of which `kits` are offered.
+    pub(crate) fn new(agent: &'a Agent, work: &'a Work, line: Option<&'a str>, kits: &[Kit]) -> Self {
+        let place = Place { history: &agent.history, chat: &work.lease.chat, line };
+        let notes = work.memory.as_ref().zip(source_of(work)).map(|(recalled, source)| {
+            Notes::new(Memory::beside(&agent.history), recalled.owner.clone(), source)
+        });
+        let offered = kits.iter().flat_map(|kit| kit.tools.clone()).collect();
+        Self { place, clock: &agent.clock, notes, offered }
+    }
+
+    /// What the model is offered.
+    pub(crate) fn offered(&self) -> &[Tool] {
+        &self.offered
+    }
+
+    /// Carries out a call, within `left`.
+    pub(crate) async fn call(&self, call: &ToolCall, left: Duration) -> Output {
+        self.check(call)?;
+        tokio::select! {
+            output = self.carry_out(call) => output,
+            () = self.clock.sleep(left) => {
+                Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
+            }
         }
-        if call.name != SEARCH {
+    }
+
+    /// Why a call cannot be carried out as it is.
+    fn check(&self, call: &ToolCall) -> Result<(), String> {
+        let Some(tool) = self.offered.iter().find(|tool| tool.name == call.name) else {
             return Err(format!("there is no tool {:?}", call.name));
+        };
+        schema::problem(&tool.input_schema, &call.input).map_or(Ok(()), Err)
+    }
+
+    async fn carry_out(&self, call: &ToolCall) -> Output {
+        if call.name == history::SEARCH {
+            return history::search(&self.place, &call.input).await;
         }
-        let query = call.input.get("query").and_then(Value::as_str).map(str::trim).unwrap_or_default();
-        if query.is_empty() {
-            return Err("\"query\" must hold the words to look for".into());
+        if let Some(notes) = &self.notes
+            && let Some(output) = notes.call(&call.name, &call.input).await
+        {
+            return output;
         }
-        let query: String = query.chars().take(MAX_QUERY_CHARS).collect();
-        match self.history.search_segments(self.chat, &Search::new(&query, self.line)).await {
-            Ok(found) => {
-                let hits: Vec<Value> = found
-                    .hits
-                    .iter()
-                    .map(|hit| {
-                        json!({"at": at(hit.ts), "id": hit.message_id, "who": hit.who, "text": hit.excerpt})
-                    })
-                    .collect();
-                Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_cut_off}))
-            }
-            Err(error) => {
-                tracing::warn!(chat = %self.chat.session_id(), %error, "an archive cannot be searched");
-                Err("the archive cannot be searched at the moment".into())
-            }
-        }
+        Err(format!("there is no tool {:?}", call.name))
     }
 }
 
-/// A call with its result as a part of the reply, in the AI SDK's states.
-pub(crate) fn part(call: &ToolCall, output: &Output) -> Option<Part> {
-    let mut part = json!({
-        "type": format!("tool-{}", call.name), "toolCallId": call.id, "state": "output-available", "input": call.input,
-    });
-    match output {
-        Ok(output) => part["output"] = output.clone(),
-        Err(error) => {
-            part["state"] = "output-error".into();
-            part["errorText"] = error.as_str().into();
-        }
-    }
-    Part::new(part).ok()
-}
-
-fn at(ts: Timestamp) -> String {
-    ts.rfc3339()
+/// Where an entry that the turn saves comes from: what it answers.
+fn source_of(work: &Work) -> Option<Source> {
+    let (from, to) = (work.turn.covers.first()?, work.turn.covers.last()?);
+    let id = |base: &SortKey| {
+        let record = work.records.iter().find(|record| record.key.base() == *base);
+        record.map(|record| record.message_id.clone())
+    };
+    let chat = work.lease.chat.clone();
+    let session = Source::session_id(&chat, from.ts());
+    Some(Source { session, chat, from_id: id(from)?, to_id: id(to)?, from: from.clone(), to: to.clone() })
 }

@@ -16,6 +16,7 @@ use annals_shared::context::{Context, Policy};
 use annals_shared::delivery::{Deliverer, DeliveryError};
 use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Superseded};
 use annals_shared::history::{History, HistoryError, Seen};
+use annals_shared::memory::sessions::Recalled;
 use annals_shared::model::{Model, ModelError};
 use annals_shared::record::Record;
 use annals_shared::sort_key::{SortKey, Timestamp};
@@ -24,6 +25,7 @@ use annals_shared::tokens;
 use crate::pacing::Delivery;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
+use crate::tools::{self, Kit};
 use crate::work::{Work, covered_by_one_turn, of_turn};
 
 /// How long an album must have been quiet before it is answered: its items are separate webhooks.
@@ -192,6 +194,7 @@ impl Agent {
         let mut passes = Passes::default();
         let mut remembered = None;
         let mut memory = None;
+        let mut available = Vec::new();
         loop {
             let policy = self.policy(0);
             let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
@@ -229,9 +232,14 @@ impl Agent {
                 if asks_model && memory.is_none() {
                     memory = Some(self.recall(&lease.chat, &own).await);
                 }
-                let memory_tokens =
-                    memory.iter().flatten().map(|memory: &String| tokens::of_text(memory)).sum();
-                let budget = self.policy(memory_tokens).token_budget;
+                let known = memory.as_ref().and_then(Option::as_ref);
+                let section = known.and_then(|known: &Recalled| known.section.as_deref());
+                available = if asks_model && !self.model.is_echo() {
+                    tools::available(&lease, known)
+                } else {
+                    Vec::new()
+                };
+                let budget = self.budget(section, &available);
                 if asks_model && self.make_room(&mut lease, &own, budget, &mut passes).await? {
                     continue;
                 }
@@ -248,6 +256,7 @@ impl Agent {
                 from,
                 remembered: remembered.unwrap_or_default(),
                 memory: memory.flatten(),
+                tools: available,
             })));
         }
     }
@@ -273,6 +282,12 @@ impl Agent {
             view: self.view,
             agent_id: self.agent_id.clone(),
         }
+    }
+
+    /// How many tokens the messages may take beside what memory says, in the system part, and what is offered of `tools`.
+    pub(crate) fn budget(&self, memory: Option<&str>, tools: &[Kit]) -> u32 {
+        let budget = self.policy(memory.map_or(0, tokens::of_text)).token_budget;
+        budget.saturating_sub(tools::tokens(&tools::fitting(tools, budget)))
     }
 
     /// The policy of a context beside whose system part stand `memory_tokens` more.

@@ -5,9 +5,12 @@ use std::collections::HashSet;
 use annals_shared::context::{Context, Policy, context};
 use annals_shared::history::HistoryError;
 use annals_shared::history::turn::{Ending, Lease, OpenTurn};
+use annals_shared::memory::sessions::Recalled;
 use annals_shared::message::Role;
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
+
+use crate::tools::Kit;
 
 /// The most messages that one turn covers, and the most bytes of their keys: a head and a reply must hold them.
 const MAX_COVERED: usize = 100;
@@ -28,8 +31,10 @@ pub(crate) struct Work {
     pub(crate) from: Option<SortKey>,
     /// What there is to note of Sessions that have ended.
     pub(crate) remembered: Ending,
-    /// What memory says, as a section for the system part.
-    pub(crate) memory: Option<String>,
+    /// Whose memory the turn has, and what it says.
+    pub(crate) memory: Option<Recalled>,
+    /// What the turn could offer the model to call.
+    pub(crate) tools: Vec<Kit>,
 }
 
 impl Work {

@@ -11,11 +11,13 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget, WebConfig};
 use secrecy::ExposeSecret;
 
+use super::exchange::{self, Piece};
 use super::{
     Answer, Finish, ModelError, ModelSettings, Prompt, Question, Step, Tool, ToolCall, Usage, failure,
     readable,
 };
 use crate::message::Role;
+use crate::record::Kind;
 use crate::tokens;
 
 /// How long one request may take.
@@ -54,18 +56,8 @@ impl Hosted {
         if let Some(system) = question.system {
             request = request.with_system(system);
         }
-        for message in question.messages {
-            let text = readable::text(message, question.group);
-            match message.role {
-                Role::User => request = request.append_message(ChatMessage::user(text)),
-                Role::Assistant if !text.is_empty() => {
-                    request = request.append_message(ChatMessage::assistant(text));
-                }
-                Role::Assistant | Role::System => {}
-            }
-        }
-        for step in question.steps {
-            request = request.append_messages(step_messages(step));
+        for said in conversation(&question) {
+            request = request.append_messages(said);
         }
         if !question.tools.is_empty() {
             request = request.with_tools(question.tools.iter().map(tool));
@@ -135,6 +127,50 @@ fn read(response: ChatResponse, estimate: u32) -> Result<Answer, ModelError> {
         return Err(ModelError::Empty);
     }
     Ok(Answer { text, calls, reasoning, finish, usage })
+}
+
+/// The context, and what was called in this turn so far. Calls are sent as calls where tools are offered; elsewhere
+/// providers take none, so that they stand there in words.
+fn conversation(question: &Question<'_>) -> Vec<Vec<ChatMessage>> {
+    enum Said {
+        Words(ChatMessage),
+        Step(Step),
+    }
+    let mut said: Vec<Said> = Vec::new();
+    for message in question.messages {
+        let is_summary =
+            message.metadata.get("kind").and_then(serde_json::Value::as_str) == Some(Kind::Summary.as_str());
+        match message.role {
+            Role::User => {
+                said.push(Said::Words(ChatMessage::user(readable::text(message, question.group))));
+            }
+            Role::Assistant if is_summary => {
+                said.push(Said::Words(ChatMessage::assistant(readable::text(message, question.group))));
+            }
+            Role::Assistant => said.extend(exchange::pieces(message).into_iter().map(|piece| match piece {
+                Piece::Text(text) => Said::Words(ChatMessage::assistant(text)),
+                // What was thought in earlier turns is over.
+                Piece::Step(step) => Said::Step(Step { reasoning: None, ..step }),
+            })),
+            Role::System => {}
+        }
+    }
+    said.extend(question.steps.iter().cloned().map(Said::Step));
+    exchange::with_own_ids(said.iter_mut().filter_map(|said| match said {
+        Said::Words(_) => None,
+        Said::Step(step) => Some(step),
+    }));
+    let offers = !question.tools.is_empty();
+    said.into_iter()
+        .map(|said| match said {
+            Said::Words(message) => vec![message],
+            Said::Step(step) if offers => step_messages(&step),
+            Said::Step(step) => {
+                let (said, results) = exchange::in_words(&step);
+                vec![ChatMessage::assistant(said), ChatMessage::user(results)]
+            }
+        })
+        .collect()
 }
 
 /// What the model said with its calls, then the results.

@@ -21,7 +21,8 @@ pub(super) fn text(message: &UiMessage, group: bool) -> String {
     }
 }
 
-fn line(part: PartView<'_>) -> Option<String> {
+/// One part in words; `None` where it says nothing.
+pub(super) fn line(part: PartView<'_>) -> Option<String> {
     match part {
         PartView::Text(text) => Some(text.to_owned()),
         PartView::File { media_type, filename: Some(name), .. } => {
