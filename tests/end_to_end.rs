@@ -82,6 +82,8 @@ mod memory_tools;
 mod messages;
 #[path = "end_to_end/migrations.rs"]
 mod migrations;
+#[path = "end_to_end/outside_tools.rs"]
+mod outside_tools;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
 #[path = "end_to_end/recalled.rs"]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::Agent;
+use annals_agent::mcp::Servers;
 use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
 use annals_http::{Http, random_id};
@@ -13,6 +14,7 @@ use annals_lark::Lark;
 use annals_shared::channel::lark::client::Client as LarkClient;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
+use annals_shared::config::ToolsSetting;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::Ingress;
@@ -110,11 +112,13 @@ impl Program {
         let model = Model::new(&config.agent.model)?;
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
+        let servers = servers(config.tools, clock.clone())?;
         let agent = Agent {
             history,
             model,
             deliverer,
             surroundings,
+            servers,
             groups_remember: config.agent.memory.groups,
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),
@@ -194,6 +198,19 @@ impl Program {
 /// nobody else would go on. A Lambda function has no callers that can hang up.
 async fn to_the_end(request: Request, next: Next) -> Response {
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::unavailable().into_response())
+}
+
+/// The servers of `TOOLS`.
+fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<Arc<Servers>>> {
+    match tools {
+        None => Ok(None),
+        Some(ToolsSetting::Given(tools)) => Ok(Some(Arc::new(Servers::new(tools, clock)?))),
+        Some(ToolsSetting::Stored { .. }) => {
+            anyhow::bail!(
+                "TOOLS names an object of S3, which only a deployed agent reads: give the document itself"
+            )
+        }
+    }
 }
 
 /// The histories of a data directory, for commands that only read.

@@ -4,6 +4,7 @@
 //! variable and says what to do. An empty variable counts as not set, since deployment templates pass those.
 
 mod channels;
+pub mod tools;
 
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use crate::model::{ModelChoice, ModelSettings};
 
 /// The longest time that a setting may name.
 const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
+
+pub use tools::{ToolsConfig, ToolsSetting, admins};
 
 pub use channels::{LarkConfig, TelegramConfig, channel_settings};
 

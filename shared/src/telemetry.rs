@@ -7,15 +7,17 @@ use tracing_subscriber::EnvFilter;
 
 /// JSON lines to standard output, as CloudWatch reads them. `RUST_LOG` chooses what is logged.
 pub fn init_json() {
-    let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter("info"));
+    // rmcp quotes what servers say.
+    let subscriber =
+        tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter("info,rmcp=off"));
     // A second call (a test's) keeps the first.
     drop(subscriber.with_current_span(false).with_target(false).try_init());
 }
 
 /// Lines for people to standard error, with colours where that is a terminal.
 pub fn init_terminal() {
-    // The embedded DynamoDB engine warns of each failed condition, which is how a duplicate is found.
-    let filter = filter("warn,annals=info,dynoxide=error");
+    // rmcp quotes what servers say. The embedded DynamoDB engine warns of each failed condition, which is how a duplicate is found.
+    let filter = filter("warn,annals=info,dynoxide=error,rmcp=off");
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
     drop(subscriber.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init());
 }

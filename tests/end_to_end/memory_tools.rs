@@ -65,6 +65,7 @@ async fn what_a_person_asks_to_keep_is_found_corrected_and_forgotten() {
     assert_eq!(told[3], ("output-error".into(), json!("there is no note number 7")));
     assert_eq!(told[4].1["alreadyKept"]["number"], 2);
     assert_eq!(texts(&app, &ada).await, [(2, "The boat leaves at 8.".to_owned())]);
+    app.export(chat, "memory-tools").await;
     let listed = app.get("/v1/memory?userId=telegram-42").await;
     let source = &listed["memories"][0]["source"];
     assert_eq!((&source["fromId"], &source["chatKey"]), (&json!("1"), &json!(chat)));

@@ -112,6 +112,7 @@ async fn a_model_that_calls_for_ever_is_asked_without_tools_behind_eight_rounds(
     assert_eq!(queries, (0..8).map(|n| format!("gate {n}")).collect::<Vec<_>>());
     let ids: HashSet<&str> = parts.iter().filter_map(|part| part["toolCallId"].as_str()).collect();
     assert_eq!(ids.len(), 8);
+    app.export(CHAT, "eight-rounds").await;
     assert!(parts.last().unwrap()["text"].as_str().unwrap().starts_with("You said: "), "it ends in words");
     app.finish().await;
 }
@@ -135,6 +136,7 @@ async fn of_ten_calls_at_once_eight_are_carried_out_and_two_are_told_so() {
     assert_eq!(results[8..], [refused, refused]);
     let history = app.history(CHAT).await;
     let (done, failed) = ("output-available", "output-error");
+    app.export(CHAT, "ten-calls").await;
     let states = states(history.last().unwrap());
     assert_eq!(states[..9], ["step-start", done, done, done, done, done, done, done, done]);
     assert_eq!(states[9..], [failed, failed, "step-start", "text"]);

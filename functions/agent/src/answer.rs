@@ -99,7 +99,10 @@ impl Agent {
         let mut offered = tools::fitting(&work.tools, policy.token_budget);
         policy.token_budget = self.budget(section.as_deref(), &work.tools);
         let mut squeezes = 0;
-        let parts = [self.system_prompt.as_deref(), section.as_deref()];
+        let silent = &work.outside.silent;
+        let silent = (!silent.is_empty())
+            .then(|| format!("At the moment the tools of {} cannot be reached.", silent.join(", ")));
+        let parts = [self.system_prompt.as_deref(), section.as_deref(), silent.as_deref()];
         let system = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         let system = (!system.is_empty()).then_some(system);
         // What waits stays verbatim as long as the whole window can hold it.

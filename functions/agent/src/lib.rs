@@ -7,12 +7,14 @@
 //! - `room.rs`: compaction before a turn, and on `/compact`
 //! - `answer.rs`: asking the model, within its window, and what is left out where compaction does not do
 //! - `rounds.rs`: the model and its calls, within bounds; `tools.rs`: what it may call
+//! - [`mcp`]: outside tools
 //! - `deliver.rs`: the stored reply on its way out
 //! - [`batch`]: a batch of the queue: chats side by side, what failed handed back
 
 mod answer;
 pub mod batch;
 mod deliver;
+pub mod mcp;
 mod pacing;
 mod remember;
 mod room;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_agent::mcp::Servers;
 use annals_agent::surroundings::Surroundings;
 use annals_agent::{Agent, batch};
 use annals_shared::aws;
@@ -10,7 +11,8 @@ use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, channel_settings, process_env,
+    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting, channel_settings,
+    process_env,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::model::Model;
@@ -49,11 +51,20 @@ async fn main() -> Result<(), Error> {
     };
 
     let aws = aws::sdk_config().await;
+    let tools = match ToolsSetting::from_env(env)? {
+        None => None,
+        Some(ToolsSetting::Given(tools)) => Some(tools),
+        Some(ToolsSetting::Stored { bucket, key }) => {
+            Some(ToolsConfig::parse(&aws::text(&aws, &bucket, &key).await?, env)?)
+        }
+    };
+    let servers = tools.map(|tools| Servers::new(tools, clock.clone())).transpose()?.map(Arc::new);
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
         model: Model::new(&config.model)?,
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
+        servers,
         groups_remember: config.memory.groups,
         view: config.view,
         system_prompt: config.system_prompt,

@@ -2,6 +2,7 @@
 //!
 //! - `history.rs`: `chat_history_search`, where the chat has archived messages
 //! - `memory.rs`: `memory_search`, `memory_save`, `memory_forget`, where the turn has a memory
+//! - `mcp.rs`, beside this: those of outside servers
 //! - `schema.rs`: whether an input is what the tool wants
 //! - `result.rs`: what comes of a call, and how much of it is passed on
 //!
@@ -26,11 +27,18 @@ use annals_shared::sort_key::SortKey;
 
 use self::memory::Notes;
 use self::result::Output;
+use crate::mcp::{External, Session};
 use crate::turn::Agent;
 use crate::work::Work;
 
 /// What part of the budget of a context its tools may take, as one in this many.
 const TOOLS_SHARE: u32 = 4;
+
+/// The most that a turn offers, near enough: what providers take.
+const MAX_TOOLS: usize = 120;
+
+/// The names of the agent's own tools.
+pub(crate) const OWN: [&str; 4] = [history::SEARCH, memory::SEARCH, memory::SAVE, memory::FORGET];
 
 /// Where a call is carried out.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +54,8 @@ pub(crate) struct Toolbox<'a> {
     place: Place<'a>,
     clock: &'a Clock,
     notes: Option<Notes>,
+    outside: &'a [External],
+    session: Option<Session<'a>>,
     offered: Vec<Tool>,
 }
 
@@ -64,11 +74,12 @@ impl Kit {
 }
 
 /// What a turn could offer, in a fixed order, so that what a provider has cached of a request fits the next one.
-pub(crate) fn available(lease: &Lease, memory: Option<&Recalled>) -> Vec<Kit> {
+pub(crate) fn available(lease: &Lease, memory: Option<&Recalled>, outside: &[External]) -> Vec<Kit> {
     // A chat that has no segment has nothing to search; what a compaction took out of view must stay to be found.
     let search = lease.head.longest_segment.map(|_| Kit { tools: vec![history::tool()], is_vital: true });
     let notes = memory.map(|memory| Kit { tools: memory::tools(&memory.owner), is_vital: false });
-    search.into_iter().chain(notes).collect()
+    let outside = outside.iter().map(|external| Kit { tools: vec![external.tool.clone()], is_vital: false });
+    search.into_iter().chain(notes).chain(outside).take(MAX_TOOLS).collect()
 }
 
 /// Those of `kits` that a turn offers whose request may take `budget` tokens: they take a part of it at most, and where
@@ -97,7 +108,8 @@ impl<'a> Toolbox<'a> {
             Notes::new(Memory::beside(&agent.history), recalled.owner.clone(), source)
         });
         let offered = kits.iter().flat_map(|kit| kit.tools.clone()).collect();
-        Self { place, clock: &agent.clock, notes, offered }
+        let session = agent.servers.as_deref().map(Session::new);
+        Self { place, clock: &agent.clock, notes, outside: &work.outside.tools, session, offered }
     }
 
     /// What the model is offered.
@@ -133,7 +145,17 @@ impl<'a> Toolbox<'a> {
         {
             return output;
         }
-        Err(format!("there is no tool {:?}", call.name))
+        match (self.outside(&call.name), &self.session) {
+            (Some(external), _) if external.asks => {
+                Err("this call must be allowed by somebody first, which cannot be asked for here".into())
+            }
+            (Some(external), Some(session)) => session.call(external, &call.input).await,
+            _ => Err(format!("there is no tool {:?}", call.name)),
+        }
+    }
+
+    fn outside(&self, name: &str) -> Option<&External> {
+        self.outside.iter().find(|external| external.tool.name == name)
     }
 }
 

@@ -6,6 +6,7 @@
 //! was not delivered. Why no message is answered twice in the history is written in `annals_shared::history::turn`.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
@@ -22,6 +23,7 @@ use annals_shared::record::Record;
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
 
+use crate::mcp::{Offer, Servers};
 use crate::pacing::Delivery;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
@@ -46,6 +48,8 @@ pub struct Agent {
     pub view: ViewConfig,
     /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
     pub groups_remember: bool,
+    /// The servers of `TOOLS`.
+    pub servers: Option<Arc<Servers>>,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// `AGENT_ID`: who speaks in replies.
@@ -194,7 +198,7 @@ impl Agent {
         let mut passes = Passes::default();
         let mut remembered = None;
         let mut memory = None;
-        let mut available = Vec::new();
+        let (mut available, mut outside) = (Vec::new(), None);
         loop {
             let policy = self.policy(0);
             let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
@@ -234,11 +238,14 @@ impl Agent {
                 }
                 let known = memory.as_ref().and_then(Option::as_ref);
                 let section = known.and_then(|known: &Recalled| known.section.as_deref());
-                available = if asks_model && !self.model.is_echo() {
-                    tools::available(&lease, known)
-                } else {
-                    Vec::new()
-                };
+                // `echo` calls nothing.
+                if asks_model && !self.model.is_echo() {
+                    let offer = match &outside {
+                        Some(offer) => offer,
+                        None => outside.insert(self.offer().await),
+                    };
+                    available = tools::available(&lease, known, &offer.tools);
+                }
                 let budget = self.budget(section, &available);
                 if asks_model && self.make_room(&mut lease, &own, budget, &mut passes).await? {
                     continue;
@@ -256,6 +263,7 @@ impl Agent {
                 from,
                 remembered: remembered.unwrap_or_default(),
                 memory: memory.flatten(),
+                outside: outside.unwrap_or_default(),
                 tools: available,
             })));
         }
@@ -281,6 +289,14 @@ impl Agent {
             model: self.model.clone(),
             view: self.view,
             agent_id: self.agent_id.clone(),
+        }
+    }
+
+    /// What outside servers have to offer.
+    async fn offer(&self) -> Offer {
+        match &self.servers {
+            Some(servers) => servers.offer().await,
+            None => Offer::default(),
         }
     }
 

@@ -10,6 +10,7 @@ use annals_shared::message::Role;
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
 
+use crate::mcp::Offer;
 use crate::tools::Kit;
 
 /// The most messages that one turn covers, and the most bytes of their keys: a head and a reply must hold them.
@@ -33,6 +34,8 @@ pub(crate) struct Work {
     pub(crate) remembered: Ending,
     /// Whose memory the turn has, and what it says.
     pub(crate) memory: Option<Recalled>,
+    /// What outside servers have to offer.
+    pub(crate) outside: Offer,
     /// What the turn could offer the model to call.
     pub(crate) tools: Vec<Kit>,
 }
