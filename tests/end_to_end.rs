@@ -10,6 +10,8 @@
 mod albums;
 #[path = "end_to_end/app.rs"]
 mod app;
+#[path = "end_to_end/approvals.rs"]
+mod approvals;
 #[path = "end_to_end/archive.rs"]
 mod archive;
 #[path = "end_to_end/archive_first.rs"]

@@ -17,7 +17,7 @@ use annals_shared::clock::Clock;
 use annals_shared::config::ToolsSetting;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::model::Model;
 use annals_shared::problem::Problem;
 use annals_shared::upkeep::Upkeep;
@@ -108,7 +108,9 @@ impl Program {
             lark_client.map(|client| client.with_patience(annals_lark::WEBHOOK_PATIENCE)),
             Some(outbox.clone()),
         );
-        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
+        let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
+        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
+            .with_approvers(approvers);
         let model = Model::new(&config.agent.model)?;
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);

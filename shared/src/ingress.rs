@@ -1,7 +1,8 @@
 //! What every door does with a parsed message: append it, then queue its turn. Only then may it be acknowledged.
 //!
-//! What `/memory` and `/forget` say is in `recollection.rs`.
+//! What `/memory` and `/forget` say is in `recollection.rs`, who may allow a call in `approving.rs`.
 
+mod approving;
 mod recollection;
 
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use crate::record::{Draft, Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
 
+pub use approving::{Approvers, Told};
+
 /// How long a message may take from its platform's clock to ours, without being late.
 const PROMPT: Duration = Duration::from_secs(10);
 
@@ -26,6 +29,7 @@ pub struct Ingress {
     memory: Memory,
     queue: Arc<dyn TurnQueue>,
     agent_id: String,
+    approvers: Approvers,
 }
 
 /// A message is not, or not known to be, stored with its turn queued: the platform must deliver it again.
@@ -69,7 +73,7 @@ pub struct Confirmation {
 impl Ingress {
     /// An ingress to `history`, the memory beside it and `queue`, for the agent `agent_id`.
     pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
-        Self { memory: Memory::beside(&history), history, queue, agent_id }
+        Self { memory: Memory::beside(&history), history, queue, agent_id, approvers: Approvers::default() }
     }
 
     /// The histories.
@@ -172,6 +176,7 @@ impl Ingress {
             text: &confirmation.text,
             ts: now,
             moved_to: None,
+            buttons: &[],
         };
         match deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
             Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
@@ -196,6 +201,10 @@ impl Ingress {
         match command {
             Command::Memory { up_to } => Ok(Some(self.recollect(draft, *up_to).await?)),
             Command::Forget { number } => Ok(Some(self.forget(draft, *number).await?)),
+            Command::Approve { which } => Ok(Some(self.approve(draft, which, true, None).await?)),
+            Command::Deny { which, reason } => {
+                Ok(Some(self.approve(draft, which, false, reason.as_deref()).await?))
+            }
             Command::New { .. } | Command::Reset | Command::Compact | Command::Start | Command::Help => {
                 Ok(command.confirmation())
             }

@@ -9,6 +9,7 @@
 //! - [`message`]: the AI SDK's `UIMessage`, kept without loss
 //! - [`record`]: what a history is made of
 //! - [`mod@context`]: what the model sees, a pure function of records and time
+//! - [`approval`]: calls that somebody must allow first
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
 //! - [`refusal`]: whether a model declined
@@ -30,6 +31,7 @@
 //! - [`upkeep`]: what is done for a chat that is due
 //! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`], [`aws`] (a deployed function's clients)
 
+pub mod approval;
 pub mod aws;
 pub mod channel;
 pub mod chat_key;

@@ -23,7 +23,7 @@ const MODEL_BACKOFF: Duration = Duration::from_millis(500);
 const MODEL_PATIENCE: Duration = Duration::from_secs(8);
 /// How long a run may ask the model in all, summaries and tools among it, so that it still ends well within the
 /// function's five minutes.
-const MODEL_DEADLINE: Duration = Duration::from_secs(150);
+pub(crate) const MODEL_DEADLINE: Duration = Duration::from_secs(150);
 /// How often the typing indicator is shown again: Telegram's lasts five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// What the user is told when no answer can be made.
@@ -47,7 +47,9 @@ impl Agent {
                 let text = self.compact_as_asked(&mut work.lease, &newest).await?;
                 Ok((Kind::Notice, UiMessage::text("", Role::Assistant, text)))
             } else {
-                Ok((Kind::Normal, self.ask_within_window(work, &newest).await?))
+                let (chat, key) = (&work.lease.chat, newest.key.base().reply());
+                let rounds = Rounds::new(self.clock.now(), chat, &key);
+                Ok((Kind::Normal, self.ask_within_window(work, &newest, rounds).await?))
             }
         };
         let answered = tokio::select! {
@@ -93,7 +95,12 @@ impl Agent {
 
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
     /// compacted and the same turn tried again; where that does not do either, more is left out.
-    async fn ask_within_window(&self, work: &mut Work, newest: &Record) -> Result<UiMessage, TurnError> {
+    pub(crate) async fn ask_within_window(
+        &self,
+        work: &mut Work,
+        newest: &Record,
+        mut rounds: Rounds,
+    ) -> Result<UiMessage, TurnError> {
         let section = work.memory.as_ref().and_then(|memory| memory.section.clone());
         let mut policy = self.policy(section.as_deref().map_or(0, tokens::of_text));
         let mut offered = tools::fitting(&work.tools, policy.token_budget);
@@ -108,9 +115,8 @@ impl Agent {
         // What waits stays verbatim as long as the whole window can hold it.
         let beside = system.as_deref().map_or(0, tokens::of_text).saturating_add(tools::tokens(&offered));
         let mut room = self.view.window.saturating_sub(beside);
-        let mut rounds = Rounds::new(self.clock.now());
         loop {
-            let mut seen = work.seen(self.clock.now(), &policy);
+            let mut seen = work.seen(work.as_of(self.clock.now()), &policy);
             let toolbox = Toolbox::new(self, work, newest.line(), &offered);
             let shortened = seen.shorten_unanswered(room);
             let question = Question {
@@ -142,6 +148,10 @@ impl Agent {
             policy.token_budget = share(policy.token_budget.min(seen.tokens));
             offered = tools::fitting(&offered, policy.token_budget);
             room = policy.token_budget;
+            if work.resumption.is_some() {
+                // What it was asked with is not compacted for it, but for the next turn.
+                continue;
+            }
             let why = Why::Room { budget: policy.token_budget };
             if self.compact_or_go_on(&mut work.lease, &work.records, why).await? {
                 work.records = self.reread(&work.lease, work.from.as_ref()).await?;
@@ -170,7 +180,7 @@ impl Agent {
     }
 
     /// Shows the typing indicator for as long as it is polled, where the platform takes anything for the chat.
-    async fn keep_typing(&self, work: &Work, to: &Record) {
+    pub(crate) async fn keep_typing(&self, work: &Work, to: &Record) {
         loop {
             if self.blocked(work, to).is_none() {
                 self.deliverer.show_typing(to).await;

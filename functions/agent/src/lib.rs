@@ -8,6 +8,7 @@
 //! - `answer.rs`: asking the model, within its window, and what is left out where compaction does not do
 //! - `rounds.rs`: the model and its calls, within bounds; `tools.rs`: what it may call
 //! - [`mcp`]: outside tools
+//! - `resume.rs`: a reply that goes on behind an approval
 //! - `deliver.rs`: the stored reply on its way out
 //! - [`batch`]: a batch of the queue: chats side by side, what failed handed back
 
@@ -17,6 +18,7 @@ mod deliver;
 pub mod mcp;
 mod pacing;
 mod remember;
+mod resume;
 mod room;
 mod rounds;
 pub mod surroundings;

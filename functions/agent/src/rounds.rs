@@ -4,10 +4,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use annals_shared::approval;
+use annals_shared::chat_key::ChatKey;
 use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::model::exchange;
 use annals_shared::model::{Answer, Done, ModelError, Question, Step, ToolCall, Usage};
-use annals_shared::sort_key::Timestamp;
+use annals_shared::sort_key::{SortKey, Timestamp};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -51,12 +53,31 @@ pub(crate) struct Rounds {
     started: Timestamp,
     /// The ids of all calls of the reply: what joins a call to its result is unique in a message.
     ids: HashSet<String>,
+    /// Where the reply is, or will be.
+    chat: ChatKey,
+    key: SortKey,
 }
 
 impl Rounds {
-    /// A reply that has not begun.
-    pub(crate) fn new(now: Timestamp) -> Self {
-        Self { parts: Vec::new(), steps: Vec::new(), made: 0, usage: None, started: now, ids: HashSet::new() }
+    /// A reply that has not begun, and will stand at `key`.
+    pub(crate) fn new(now: Timestamp, chat: &ChatKey, key: &SortKey) -> Self {
+        Self {
+            parts: Vec::new(),
+            steps: Vec::new(),
+            made: 0,
+            usage: None,
+            started: now,
+            ids: HashSet::new(),
+            chat: chat.clone(),
+            key: key.clone(),
+        }
+    }
+
+    /// The reply that is `message` so far, and goes on behind its last calls.
+    pub(crate) fn resumed(message: &UiMessage, now: Timestamp, chat: &ChatKey, key: &SortKey) -> Self {
+        let steps: Vec<Step> = exchange::steps(message);
+        let ids = steps.iter().flat_map(|step| &step.done).map(|done| done.call.id.clone()).collect();
+        Self { parts: message.parts.clone(), steps, ids, ..Self::new(now, chat, key) }
     }
 
     /// Whether anything was called.
@@ -80,10 +101,13 @@ impl Rounds {
 
     /// The reply.
     pub(crate) fn into_message(self) -> UiMessage {
-        let steps = self.parts.iter().filter(|part| part.kind() == "step-start").count();
+        let is_start = |part: &Part| part.kind() == "step-start";
+        let mut parts = self.parts;
         // Of one step alone there is no need to say where it starts.
-        let parts = self.parts.into_iter().filter(|part| steps > 1 || part.kind() != "step-start");
-        let mut message = UiMessage::new("", Role::Assistant, parts.collect());
+        if parts.first().is_some_and(is_start) && parts.iter().filter(|part| is_start(part)).count() == 1 {
+            parts.remove(0);
+        }
+        let mut message = UiMessage::new("", Role::Assistant, parts);
         if let Some(usage) = self.usage.and_then(|usage| serde_json::to_value(usage).ok()) {
             message.metadata.insert("usage".into(), usage);
         }
@@ -163,15 +187,25 @@ impl Agent {
         let limit = share.clamp(LEAST_RESULT_TOKENS, BOUNDS.result_tokens);
         let outputs = calls.iter().enumerate().map(async |(number, call)| {
             if number >= BOUNDS.calls {
-                return Err(format!("only {} calls are carried out at once", BOUNDS.calls));
+                return Some(Err(format!("only {} calls are carried out at once", BOUNDS.calls)));
             }
-            toolbox.call(call, left).await
+            // What somebody must allow has nothing yet.
+            if toolbox.asks(call) { None } else { Some(toolbox.call(call, left).await) }
         });
         let outputs = join_all(outputs).await;
+        let waits = outputs.iter().any(Option::is_none);
         rounds.begin_step(&answer);
-        let parts = calls.iter().zip(outputs).map(|(call, output)| part(call, output, limit)).collect();
+        let parts = calls.iter().zip(outputs).map(|(call, output)| match output {
+            Some(output) => part(call, output, limit),
+            None => {
+                let id = approval::id(&rounds.chat, &rounds.key, &call.id);
+                let approval = json!({"approval": {"id": id}});
+                Part::tool(&call.name, &call.id, approval::REQUESTED, &call.input, approval)
+            }
+        });
+        let parts = parts.collect();
         rounds.end_step(answer, parts);
-        Ok(true)
+        Ok(!waits)
     }
 }
 

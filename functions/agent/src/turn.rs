@@ -25,6 +25,7 @@ use annals_shared::tokens;
 
 use crate::mcp::{Offer, Servers};
 use crate::pacing::Delivery;
+use crate::resume;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
 use crate::tools::{self, Kit};
@@ -180,6 +181,7 @@ impl Agent {
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
         let reply = match work.stored_reply() {
+            _ if work.resumption.is_some() => self.resume(&mut work, delivery).await?,
             Some(reply) => reply.clone(),
             None => self.answer(&mut work, delivery).await?,
         };
@@ -210,6 +212,17 @@ impl Agent {
             let Seen { records, context } = seen;
             if remembered.is_none() {
                 remembered = Some(self.remember(&lease, &records).await);
+            }
+            let resumed = match &committed {
+                Some(turn) => turn.resumes.is_some().then(|| turn.clone()),
+                // What was asked first goes on first.
+                None => context.to_resume.first().and_then(|key| resume::turn_of(&records, key)),
+            };
+            if let Some(turn) = resumed {
+                let remembered = remembered.unwrap_or_default();
+                let found = self.look_at_resumed(lease, turn, remembered.clone()).await?;
+                // Where it is gone, so is what it asked.
+                return Ok(found.map_or(Found::Nothing(remembered), |work| Found::Work(Box::new(work))));
             }
             if committed.is_none() && context.unanswered.is_empty() && context.to_compact.is_empty() {
                 // A message that waits for nothing may have come with a time before what the next run would read.
@@ -265,6 +278,7 @@ impl Agent {
                 memory: memory.flatten(),
                 outside: outside.unwrap_or_default(),
                 tools: available,
+                resumption: None,
             })));
         }
     }
@@ -293,7 +307,7 @@ impl Agent {
     }
 
     /// What outside servers have to offer.
-    async fn offer(&self) -> Offer {
+    pub(crate) async fn offer(&self) -> Offer {
         match &self.servers {
             Some(servers) => servers.offer().await,
             None => Offer::default(),
@@ -320,13 +334,13 @@ fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
     if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
     {
         let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
-        return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
+        return (OpenTurn::new(vec![command.clone()]), leaves_more || context.others_wait);
     }
     // What was said behind a `/compact` is answered behind it.
     let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
     let covers = covered_by_one_turn(records, before.cloned().collect());
     let leaves_more = covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
-    (OpenTurn { covers, sent: 0 }, leaves_more)
+    (OpenTurn::new(covers), leaves_more)
 }
 
 /// Whether the reply of `turn` is among `records`.

@@ -36,11 +36,29 @@ pub(crate) struct Work {
     pub(crate) memory: Option<Recalled>,
     /// What outside servers have to offer.
     pub(crate) outside: Offer,
+    /// Where a reply goes on: what is stored of it.
+    pub(crate) resumption: Option<Resumption>,
     /// What the turn could offer the model to call.
     pub(crate) tools: Vec<Kit>,
 }
 
+/// A reply that goes on, as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Resumption {
+    /// Its first form.
+    pub(crate) reply: Record,
+    /// Its message, with all that hangs on that: later forms of the reply and answers to what it asks.
+    pub(crate) forms: Vec<Record>,
+    /// How many parts of it people have seen.
+    pub(crate) shown_parts: usize,
+}
+
 impl Work {
+    /// The time by which its Session is told: now, or for a reply that goes on, when that was made.
+    pub(crate) fn as_of(&self, now: Timestamp) -> Timestamp {
+        self.resumption.as_ref().map_or(now, |resumption| resumption.reply.sent_at)
+    }
+
     /// The newest message that the turn covers: what the reply answers and stands behind.
     pub(crate) fn newest_covered(&self) -> Result<&Record, HistoryError> {
         let newest = self.turn.covers.last();

@@ -6,9 +6,9 @@ use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    ConfigError, Env, MemoryConfig, StoreConfig, ViewConfig, agent_id, api_keys, process_env,
+    ConfigError, Env, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, api_keys, process_env,
 };
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::telemetry;
 use lambda_http::Error;
 
@@ -25,7 +25,8 @@ async fn main() -> Result<(), Error> {
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
     lambda_http::run(router(Http {
-        ingress: Ingress::new(history, queue, agent_id(env)?),
+        ingress: Ingress::new(history, queue, agent_id(env)?)
+            .with_approvers(Approvers { admins: admins(env)?.into(), platforms: None }),
         keys,
         view: ViewConfig::from_env(env)?,
         groups_remember: MemoryConfig::from_env(env)?.groups,

@@ -6,9 +6,11 @@ use annals_lark::{Identity, Lark, WEBHOOK_PATIENCE, router};
 use annals_shared::aws;
 use annals_shared::channel::lark::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, Env, LarkConfig, StoreConfig, channel_settings, process_env};
+use annals_shared::config::{
+    ConfigError, Env, LarkConfig, StoreConfig, admins, channel_settings, process_env,
+};
 use annals_shared::delivery::Deliverer;
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::telemetry;
 use lambda_http::Error;
 
@@ -27,10 +29,12 @@ async fn main() -> Result<(), Error> {
     let aws = aws::sdk_config().await;
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
-    let ingress = Ingress::new(history, queue, settings.agent_id.clone());
+    let deliverer = Deliverer::new(None, Some(client.clone()), None);
+    let approvers = Approvers { admins: admins(env)?.into(), platforms: Some(deliverer.clone()) };
+    let ingress = Ingress::new(history, queue, settings.agent_id.clone()).with_approvers(approvers);
     lambda_http::run(router(Lark {
         ingress,
-        deliverer: Deliverer::new(None, Some(client.clone()), None),
+        deliverer,
         settings,
         verification_token: config.verification_token,
         encrypt_key: config.encrypt_key,

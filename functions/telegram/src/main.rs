@@ -5,9 +5,11 @@ use std::sync::Arc;
 use annals_shared::aws;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, Env, StoreConfig, TelegramConfig, channel_settings, process_env};
+use annals_shared::config::{
+    ConfigError, Env, StoreConfig, TelegramConfig, admins, channel_settings, process_env,
+};
 use annals_shared::delivery::Deliverer;
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::telemetry;
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE, router};
 use lambda_http::Error;
@@ -27,10 +29,12 @@ async fn main() -> Result<(), Error> {
     let aws = aws::sdk_config().await;
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
-    let ingress = Ingress::new(history, queue, settings.agent_id.clone());
+    let deliverer = Deliverer::new(Some(client.clone()), None, None);
+    let approvers = Approvers { admins: admins(env)?.into(), platforms: Some(deliverer.clone()) };
+    let ingress = Ingress::new(history, queue, settings.agent_id.clone()).with_approvers(approvers);
     lambda_http::run(router(Telegram {
         ingress,
-        deliverer: Deliverer::new(Some(client.clone()), None, None),
+        deliverer,
         settings,
         secret: config.secret,
         identity: Identity::asked_for(config.bot_id, client),

@@ -60,6 +60,15 @@ pub(super) fn pieces(message: &UiMessage) -> Vec<Piece> {
     pieces
 }
 
+/// The steps of an assistant's `message` that hold calls, for a turn that goes on behind them.
+pub fn steps(message: &UiMessage) -> Vec<Step> {
+    let steps = pieces(message).into_iter().filter_map(|piece| match piece {
+        Piece::Step(step) => Some(step),
+        Piece::Text(_) => None,
+    });
+    steps.collect()
+}
+
 /// Gives each of `steps` call ids that no earlier call has: providers join calls to results by them, and some refuse one
 /// that comes twice in a conversation, though models number their calls anew in every answer.
 pub(super) fn with_own_ids<'a>(steps: impl Iterator<Item = &'a mut Step>) {

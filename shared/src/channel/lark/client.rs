@@ -242,6 +242,34 @@ impl Client {
         Ok(sent)
     }
 
+    /// Sends a card behind the chunks of the reply that is recorded at `key`, as its message at `index`.
+    pub async fn send_card(
+        &self,
+        address: &Address,
+        card: &Value,
+        key: &str,
+        index: usize,
+    ) -> Result<String, SendError> {
+        let target = Target::of(address).behind_the_first();
+        self.post(&target, &Content::Prepared(card.clone()), &uuid(key, index), &mut self.effort()).await
+    }
+
+    /// Whether `open_id` owns or manages the group `chat_id`.
+    pub async fn is_manager(&self, chat_id: &str, open_id: &str) -> Result<bool, SendError> {
+        #[derive(Deserialize)]
+        struct Group {
+            owner_id: Option<String>,
+            #[serde(default, deserialize_with = "null_as_empty")]
+            user_manager_id_list: Vec<Value>,
+        }
+        let mut url = self.wire.url(&["im", "v1", "chats", chat_id]);
+        url.query_pairs_mut().append_pair("user_id_type", "open_id");
+        let group: Data<Group> =
+            self.call("im/v1/chats/:chat_id", &self.wire.http.get(url), &mut self.effort()).await?;
+        let mut managers = group.data.user_manager_id_list.iter().filter_map(Value::as_str);
+        Ok(group.data.owner_id.as_deref() == Some(open_id) || managers.any(|id| id == open_id))
+    }
+
     async fn post(
         &self,
         target: &Target<'_>,

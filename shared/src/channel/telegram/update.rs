@@ -16,6 +16,8 @@ pub(super) enum UpdateKind {
     Message(Flavour),
     /// A later form of a message.
     Edit(Flavour),
+    /// Somebody pressed a button under a message.
+    Press,
     /// The bot's own place in a chat changed.
     MyMembership,
     /// A known kind that holds no message of a chat.
@@ -51,8 +53,8 @@ impl UpdateKind {
             "edited_business_message" => Self::Edit(Flavour::Business),
             "guest_message" => Self::Message(Flavour::Guest),
             "my_chat_member" => Self::MyMembership,
+            "callback_query" => Self::Press,
             "business_connection"
-            | "callback_query"
             | "chat_boost"
             | "chat_join_request"
             | "chat_member"
