@@ -109,18 +109,17 @@ impl Program {
             Some(outbox.clone()),
         );
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
-        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
-            .with_approvers(approvers);
+        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
+        let ingress = ingress.with_approvers(approvers);
         let model = Model::new(&config.agent.model)?;
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
-        let servers = servers(config.tools, clock.clone())?;
         let agent = Agent {
             history,
             model,
             deliverer,
             surroundings,
-            servers,
+            servers: servers(config.tools, clock.clone())?,
             groups_remember: config.agent.memory.groups,
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),

@@ -147,6 +147,13 @@ pub fn answered(message: &UiMessage, verdicts: &[Verdict]) -> UiMessage {
     UiMessage { parts: parts.collect(), ..message.clone() }
 }
 
+/// Whether `message` asks for anything, and `verdicts` answer all of it.
+pub fn is_answered(message: &UiMessage, verdicts: &[Verdict]) -> bool {
+    let requests = requests(message);
+    let mut open = requests.iter().filter(|request| request.is_open).peekable();
+    open.peek().is_some() && open.all(|request| verdicts.iter().any(|verdict| verdict.id == request.id))
+}
+
 /// `message` with what each call that was allowed has come to, by `outcomes` in their order.
 #[must_use]
 pub fn carried_out(message: &UiMessage, outcomes: Vec<Result<Value, String>>) -> UiMessage {

@@ -39,7 +39,14 @@ async function check(ai, messages) {
   const contents = sent.filter(message => Array.isArray(message.content)).flatMap(message => message.content);
   const of = type => contents.filter(part => part.type === type);
   const open = ['approval-requested', 'approval-responded'];
-  assert.equal(of('tool-call').length, calls.length, 'each call is sent');
+  // A request that was overtaken by what a user said since is left out from 7 on; it is still stored, and open.
+  const lastUser = messages.findLastIndex(message => message.role === 'user');
+  const overtaken = messages
+    .slice(0, Math.max(lastUser, 0))
+    .flatMap(message => message.parts)
+    .filter(part => part.state === 'approval-requested').length;
+  const isEach = (sent, all, what) => assert(sent === all || sent === all - overtaken, `${what}: ${sent} of ${all}`);
+  isEach(of('tool-call').length, calls.length, 'each call is sent');
   const results = of('tool-result').map(part => part.toolCallId);
   const closed = calls.filter(part => !open.includes(part.state)).map(part => part.toolCallId);
   // What was denied has its result in some versions, and elsewhere the word that denies it.
@@ -49,7 +56,7 @@ async function check(ai, messages) {
     closed.filter(id => !denied.includes(id)).sort(),
     'each call that is over is sent with its result',
   );
-  assert.equal(
+  isEach(
     of('tool-approval-request').length,
     calls.filter(part => part.approval !== undefined).length,
     'each request for an approval is sent',

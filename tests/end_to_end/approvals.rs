@@ -61,7 +61,8 @@ async fn forms(app: &TestApp, chat: &str) -> Vec<String> {
 #[tokio::test]
 async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_later() {
     let shop = McpServer::start().await;
-    let mut app = with_shop(&shop, &marked()).start().await;
+    // Telegram takes one answer to a press, and no buttons that are there already.
+    let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"})), refund("A1")]);
     ada_says(&app, 1, "Pay A1 back.").await;
     assert_eq!(
@@ -206,7 +207,8 @@ async fn what_is_said_meanwhile_is_answered_and_the_request_stays_open() {
     let request = app.model().requests().pop().unwrap();
     let waits = texts_of(&request, "tool").concat();
     assert!(waits.starts_with("not carried out: somebody has to allow this call first"), "{waits}");
-    assert_eq!(last_sent(&app).text, "You said: What time is it?");
+    // The stand-in says again all that was said since its last words.
+    assert_eq!(last_sent(&app).text, "You said: Pay A1 back.\nWhat time is it?");
     app.export(CHAT, "meanwhile").await;
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     app.idle().await;
@@ -215,9 +217,9 @@ async fn what_is_said_meanwhile_is_answered_and_the_request_stays_open() {
         lines,
         [
             "1 user: Pay A1 back.",
-            "1/reply assistant: You said: Pay A1 back.",
+            "1/reply assistant revision: You said: Pay A1 back.",
             "2 user: What time is it?",
-            "2/reply assistant: You said: What time is it?",
+            "2/reply assistant: You said: Pay A1 back.\nWhat time is it?",
         ],
         "it goes on in its own place"
     );

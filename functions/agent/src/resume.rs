@@ -95,12 +95,8 @@ impl Agent {
         };
         let mut form = approval::newest_form(&forms, &reply.key).unwrap_or(&reply).clone();
         let verdicts: Vec<Verdict> = forms.iter().filter_map(Verdict::of).collect();
-        let requests = approval::requests(&form.message);
-        let mut open = requests.iter().filter(|request| request.is_open).peekable();
         let mut is_own = false;
-        if open.peek().is_some()
-            && open.all(|request| verdicts.iter().any(|verdict| verdict.id == request.id))
-        {
+        if approval::is_answered(&form.message, &verdicts) {
             let message = approval::answered(&form.message, &verdicts);
             form = self.put_form(work, &reply, &form, message).await?;
             is_own = true;

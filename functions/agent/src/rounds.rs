@@ -195,13 +195,13 @@ impl Agent {
         let outputs = join_all(outputs).await;
         let waits = outputs.iter().any(Option::is_none);
         rounds.begin_step(&answer);
-        let parts = calls.iter().zip(outputs).map(|(call, output)| match output {
-            Some(output) => part(call, output, limit),
-            None => {
-                let id = approval::id(&rounds.chat, &rounds.key, &call.id);
-                let approval = json!({"approval": {"id": id}});
-                Part::tool(&call.name, &call.id, approval::REQUESTED, &call.input, approval)
+        let parts = calls.iter().zip(outputs).map(|(call, output)| {
+            if let Some(output) = output {
+                return part(call, output, limit);
             }
+            let id = approval::id(&rounds.chat, &rounds.key, &call.id);
+            let approval = json!({"approval": {"id": id}});
+            Part::tool(&call.name, &call.id, approval::REQUESTED, &call.input, approval)
         });
         let parts = parts.collect();
         rounds.end_step(answer, parts);

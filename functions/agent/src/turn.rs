@@ -181,7 +181,7 @@ impl Agent {
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
         let reply = match work.stored_reply() {
-            _ if work.resumption.is_some() => self.resume(&mut work, delivery).await?,
+            _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery)).await?,
             Some(reply) => reply.clone(),
             None => self.answer(&mut work, delivery).await?,
         };

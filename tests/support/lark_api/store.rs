@@ -336,7 +336,17 @@ fn check_card(card: &Value) -> Result<(), Refusal> {
     }
     let elements = card["body"]["elements"].as_array().cloned().unwrap_or_default();
     let text: String = elements.iter().filter_map(|element| element["content"].as_str()).collect();
-    if elements.iter().any(|element| element["tag"] != "markdown") || text.trim().is_empty() {
+    // A button of 2.0 stands among the elements (2.0 has no `action`), and calls back by its behaviours alone.
+    let is_button = |element: &Value| {
+        element["tag"] == "button"
+            && element["text"]["tag"] == "plain_text"
+            && element["text"]["content"].as_str().is_some_and(|text| !text.is_empty())
+            && element["value"].is_null()
+            && element["behaviors"][0]["type"] == "callback"
+            && element["behaviors"][0]["value"].is_object()
+    };
+    let is_known = |element: &Value| element["tag"] == "markdown" || is_button(element);
+    if !elements.iter().all(is_known) || text.trim().is_empty() {
         return card_error("ErrCode: 200621; ErrMsg: unknown element; ErrorValue: x");
     }
     if text

@@ -54,8 +54,6 @@ pub enum Content {
     Text(String),
     /// `msg_type: interactive`: a card of this Markdown.
     Card(String),
-    /// `msg_type: interactive`: this card.
-    Prepared(serde_json::Value),
 }
 
 /// A model's Markdown as the messages that show it. No text gives no message.
@@ -113,7 +111,7 @@ impl Content {
     pub fn msg_type(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",
-            Self::Card(_) | Self::Prepared(_) => "interactive",
+            Self::Card(_) => "interactive",
         }
     }
 
@@ -121,7 +119,6 @@ impl Content {
     pub fn to_json(&self) -> String {
         match self {
             Self::Text(text) => json!({ "text": text }),
-            Self::Prepared(card) => card.clone(),
             Self::Card(markdown) => json!({
                 "schema": "2.0",
                 "body": {"elements": [{"tag": "markdown", "content": markdown}]},

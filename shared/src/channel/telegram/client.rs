@@ -60,8 +60,11 @@ pub struct Client {
     token: SecretString,
     clock: Clock,
     patience: Duration,
-    administrators: Arc<Mutex<HashMap<String, (Timestamp, Vec<String>)>>>,
+    administrators: Arc<Mutex<Administrators>>,
 }
+
+/// Of each group: when Telegram was asked, and whom it named.
+type Administrators = HashMap<String, (Timestamp, Vec<String>)>;
 
 /// How long a group's administrators are gone by, and of how many groups.
 const ADMINISTRATORS_FRESH: Duration = Duration::from_mins(5);

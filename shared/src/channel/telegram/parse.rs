@@ -215,7 +215,7 @@ impl Parser<'_> {
     /// A press on a button of ours. The message under which it is may be out of Telegram's reach by now; then it says no
     /// more than where it is.
     fn press(&self, value: &Value) -> Result<Incoming, Refusal> {
-        const NOT_OURS: Refusal = Refusal::Ignored("a button that is none of ours");
+        const NOT_OURS: Refusal = Refusal::Ignored("holds no message of a chat");
         let press = View::of(value).ok_or(NOT_OURS)?;
         let button = press.text("data").and_then(Button::parse).ok_or(NOT_OURS)?;
         let (Some(callback_id), Some(from), Some(message)) =
