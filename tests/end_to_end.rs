@@ -18,6 +18,8 @@ mod archive_first;
 mod archived_reads;
 #[path = "end_to_end/at_once.rs"]
 mod at_once;
+#[path = "end_to_end/aws.rs"]
+mod aws;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
 #[path = "end_to_end/batches.rs"]
@@ -46,14 +48,20 @@ mod crash;
 mod crash_compacting;
 #[path = "end_to_end/delivery.rs"]
 mod delivery;
+#[path = "end_to_end/doctor.rs"]
+mod doctor;
 #[path = "end_to_end/due.rs"]
 mod due;
 #[path = "end_to_end/edited_commands.rs"]
 mod edited_commands;
 #[path = "end_to_end/edits.rs"]
 mod edits;
+#[path = "end_to_end/events.rs"]
+mod events;
 #[path = "end_to_end/fixtures.rs"]
 mod fixtures;
+#[path = "end_to_end/forgetting.rs"]
+mod forgetting;
 #[path = "end_to_end/groups.rs"]
 mod groups;
 #[path = "end_to_end/http_access.rs"]
@@ -100,6 +108,10 @@ mod room;
 mod runs;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/settings.rs"]
+mod settings;
+#[path = "end_to_end/setup.rs"]
+mod setup;
 #[path = "end_to_end/silent.rs"]
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]

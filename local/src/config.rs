@@ -15,6 +15,11 @@ pub const DEV_API_KEY: &str = "dev";
 /// What `/telegram` wants in its secret header where Telegram is not set up.
 pub const DEV_TELEGRAM_SECRET: &str = "dev-telegram-secret";
 
+/// The token of a function that is run beside the program where Telegram is not set up; Telegram takes it for no bot.
+pub const DEV_TELEGRAM_TOKEN: &str = "1:development";
+/// The same for Lark: the app's id and secret.
+pub const DEV_LARK_APP: (&str, &str) = ("cli_development", "development");
+
 /// What `/lark` wants in each event where Lark is not set up.
 pub const DEV_LARK_TOKEN: &str = "dev-lark-token";
 

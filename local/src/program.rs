@@ -29,6 +29,7 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
 
+use crate::aws::{Gateway, Plan};
 use crate::config::LocalConfig;
 use crate::guard::{Guard, only_local};
 use crate::outbox::FileOutbox;
@@ -57,6 +58,7 @@ pub struct Program {
     agent: Agent,
     compactor: Compactor,
     stores: Stores,
+    gateway: Option<Gateway>,
     _lock: DataLock,
 }
 
@@ -158,11 +160,20 @@ impl Program {
                 .layer(middleware::from_fn_with_state(guard, only_local));
         }
 
-        let address = SocketAddr::new(config.host, config.port);
-        let listener = TcpListener::bind(address).await.with_context(|| {
-            format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
-        })?;
-        Ok(Self { listener, router, queue, ready, agent, compactor, stores, _lock: data_lock })
+        let listener = bind(SocketAddr::new(config.host, config.port)).await?;
+        Ok(Self { listener, router, queue, ready, agent, compactor, stores, gateway: None, _lock: data_lock })
+    }
+
+    /// The same, with AWS's services too.
+    pub async fn with_aws(mut self, plan: Plan) -> anyhow::Result<Self> {
+        let clock = self.agent.clock.clone();
+        self.gateway = Some(Gateway::bind(plan, &self.stores, self.queue.clone(), clock).await?);
+        Ok(self)
+    }
+
+    /// AWS's services, if there are.
+    pub fn gateway(&self) -> Option<&Gateway> {
+        self.gateway.as_ref()
     }
 
     /// Where the program answers.
@@ -175,6 +186,7 @@ impl Program {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
         let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
+        let gateway = self.gateway.map(|gateway| tokio::spawn(gateway.serve()));
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let served = axum::serve(self.listener, self.router).with_graceful_shutdown(async move {
             shutdown.await;
@@ -188,8 +200,17 @@ impl Program {
         };
         turns.abort();
         upkeep.abort();
+        if let Some(gateway) = gateway {
+            gateway.abort();
+        }
         ended.context("the server has stopped")
     }
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
+    })
 }
 
 /// Lets a handler end what it has begun, also where its caller hangs up: between the append and the queueing of a turn

@@ -42,6 +42,14 @@ pub const LIST: &[(&str, &str)] = &[
     ("/help", "show this list"),
 ];
 
+/// Each command's bare name and what it does, as a platform's menu shows them.
+pub fn menu() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LIST.iter().map(|(usage, meaning)| {
+        let name = usage.split_whitespace().next().unwrap_or_default();
+        (name.trim_start_matches('/'), *meaning)
+    })
+}
+
 impl Command {
     /// The command that `text` is: `/name`, or `/name@bot` where `bot` is `me`, in any case, at the very start and
     /// set off by white space from what follows it.

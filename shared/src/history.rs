@@ -1,5 +1,5 @@
 //! One durable history per chat: append-only records in DynamoDB, large bodies and archived segments in S3.
-//! Nothing here deletes; the table's TTL does, behind the archive.
+//! Records leave the table by its TTL alone, behind the archive; what deletes is `forget.rs`, where somebody asks for it.
 //!
 //! A chat is a partition. Its records have sort keys that start with a digit ([`SortKey`]); beside them stand items
 //! that never look like messages, because `!` sorts below every digit and no read of records reaches them:
@@ -19,6 +19,7 @@
 //! - `read.rs`: a range, a page, the whole; `merged.rs`: table and segments as one list
 //! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: where segments are
 //! - `search.rs`: what of the segments fits a question
+//! - `forget.rs`: deleting a chat whole
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
 //! - [`due`]: which chats the compactor is to visit
@@ -28,6 +29,7 @@ mod append;
 mod archive;
 mod bodies;
 pub mod due;
+mod forget;
 pub(crate) mod item;
 mod merged;
 mod read;
@@ -51,6 +53,7 @@ use crate::sort_key::{SortKey, Timestamp};
 pub use append::{Appended, Outcome, Reply, ReplyAppended};
 pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, ToArchive};
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
+pub use forget::Erased;
 pub use item::ItemError;
 pub use read::{Cursor, CursorError, MAX_PAGE, Page, Position};
 pub use search::{Found, Hit, Search};

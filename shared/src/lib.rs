@@ -28,6 +28,7 @@
 //! - [`ingress`]: append, then enqueue; commands
 //! - [`compaction`]: which messages a summary stands for (pure), and the steps by which it comes about
 //! - [`upkeep`]: what is done for a chat that is due
+//! - [`forgetting`]: deleting everything of a chat
 //! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`] (logs), [`metrics`], [`aws`] (a deployed
 //!   function's clients), [`tls`]
 
@@ -40,6 +41,7 @@ pub mod compaction;
 pub mod config;
 pub mod context;
 pub mod delivery;
+pub mod forgetting;
 pub mod history;
 pub mod ingress;
 pub mod memory;

@@ -225,8 +225,11 @@ impl Upkeep {
         let stale_at = |last: Timestamp| Some(last.plus(policy.stale_after?).plus(Duration::from_secs(1)));
         let grows_stale = view.last_interaction.and_then(stale_at);
         let horizon = self.history.retention().horizon(now);
+        let renewed = self.history.retention().expires_at(now);
         // What would leave sooner has just had its date moved on, to the full time from now.
-        let dates = view.earlier_records().filter_map(|record| record.expires_at);
+        let dates = view
+            .earlier_records()
+            .filter_map(|record| if record.expires_at? < horizon.soon { renewed } else { record.expires_at });
         let left = dates.filter_map(|at| u64::try_from(at - horizon.soon).ok()).min();
         let expires = left.map(|secs| now.plus(Duration::from_secs(secs)));
         let waits = (!view.unanswered.is_empty()).then(|| now.plus(self.due_after() / 2));

@@ -44,7 +44,6 @@ async fn where_the_model_summarises_nothing_what_is_shown_stays_and_nothing_else
 }
 
 #[tokio::test]
-#[ignore = "a visit that has kept something asks for no other, so the session leaves the view with its records"]
 async fn a_session_that_never_grows_stale_is_seen_after_a_hundred_days() {
     let mut life = Life::new(&[("SESSION_STALE_AFTER", "0")]).await;
     for number in 0..3 {

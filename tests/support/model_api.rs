@@ -26,7 +26,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -57,10 +57,16 @@ pub struct ModelApi {
 impl ModelApi {
     /// Starts one on a free port, that answers `You said: <the texts said since its last answer>`.
     pub async fn start() -> Self {
-        let (address, listener) = listen().await;
+        Self::start_at(0).await
+    }
+
+    /// Starts one at this port of `127.0.0.1`.
+    pub async fn start_at(port: u16) -> Self {
+        let (address, listener) = listen(port).await;
         let shared = Arc::new(Shared::default());
         let app = Router::new()
             .route("/v1/chat/completions", post(chat_completions))
+            .route("/v1/models", get(models))
             .fallback(no_such_url)
             .method_not_allowed_fallback(no_such_url)
             .with_state(shared.clone());
@@ -399,9 +405,9 @@ impl Drop for Running {
     }
 }
 
-async fn listen() -> (SocketAddr, TcpListener) {
+async fn listen(port: u16) -> (SocketAddr, TcpListener) {
     let bound = async {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         Ok::<_, std::io::Error>((listener.local_addr()?, listener))
     };
     match bound.await {
@@ -457,6 +463,17 @@ async fn chat_completions(State(shared): State<Arc<Shared>>, headers: HeaderMap,
         Err(refusal) => refusal.into_response(),
         Ok(said) => Completion::new(id, &body, said, factor).into_response(),
     }
+}
+
+/// The one model that there is.
+async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let checked = check_key(&headers, shared.state().any_key);
+    if let Err(refusal) = checked {
+        shared.state().refusals.push(refusal.message.clone());
+        return refusal.into_response();
+    }
+    let body = r#"{"object":"list","data":[{"id":"test","object":"model","created":1,"owned_by":"test"}]}"#;
+    ([("content-type", "application/json")], body).into_response()
 }
 
 async fn no_such_url(State(shared): State<Arc<Shared>>, method: Method, uri: Uri) -> Response {

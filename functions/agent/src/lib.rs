@@ -23,3 +23,8 @@ mod work;
 
 pub use pacing::Delivery;
 pub use turn::{Agent, TurnError};
+
+use std::time::Duration;
+
+/// The function's timeout in the template, after which no run of it is alive.
+pub const LEASE: Duration = Duration::from_mins(5);

@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use annals_agent::surroundings::Surroundings;
-use annals_agent::{Agent, batch};
+use annals_agent::{Agent, LEASE, batch};
 use annals_shared::aws;
 use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
@@ -18,9 +17,6 @@ use annals_shared::telemetry::{self, Traces};
 use annals_shared::tls;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-
-/// The function's timeout in the template, after which no run of it is alive.
-const LEASE: Duration = Duration::from_mins(5);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {

@@ -145,8 +145,7 @@ pub struct Superseded;
 impl History {
     /// Claims `chat` for one run of at most `duration`, also where upkeep has it: people do not wait for that. One write.
     pub async fn claim(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
-        let expression =
-            "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until REMOVE housekeeping";
+        let expression = "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until REMOVE housekeeping, expiresAt";
         let condition = "attribute_not_exists(leaseUntil) OR leaseUntil < :now OR housekeeping = :true";
         self.claim_by(chat, duration, expression, condition).await
     }
@@ -380,7 +379,7 @@ impl History {
         self.update_head(lease, &format!("{set}REMOVE archiving"), values).await
     }
 
-    async fn update_head(
+    pub(super) async fn update_head(
         &self,
         lease: &Lease,
         expression: &str,

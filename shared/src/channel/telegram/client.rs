@@ -23,6 +23,7 @@
 //! Source: <https://core.telegram.org/bots/api#making-requests>.
 
 mod answer;
+mod setup;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use self::answer::Answer;
+pub use self::setup::{Webhook, WebhookInfo};
 use super::address::Address;
 use super::markdown::{self, Styled};
 use super::split::{LIMIT, split};
@@ -68,6 +70,9 @@ pub struct Me {
     /// The bot's name, without `@`.
     #[serde(default)]
     pub username: String,
+    /// Whether it is sent all messages of groups, and not only those that address it: its privacy is off.
+    #[serde(default)]
+    pub can_read_all_group_messages: bool,
 }
 
 /// Why a client cannot be made.

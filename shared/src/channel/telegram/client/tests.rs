@@ -60,7 +60,8 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[tokio::test]
 async fn the_bot_knows_itself() {
     let (_api, client, _) = start().await;
-    assert_eq!(client.get_me().await.unwrap(), Me { id: BOT_ID, username: BOT_USERNAME.into() });
+    let me = Me { id: BOT_ID, username: BOT_USERNAME.into(), can_read_all_group_messages: false };
+    assert_eq!(client.get_me().await.unwrap(), me);
     assert!(TelegramApi::token().starts_with(&format!("{BOT_ID}:")));
 }
 
