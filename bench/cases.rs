@@ -32,6 +32,7 @@ pub(crate) enum First {
     LarkChallenge,
     HttpMessage,
     Turn,
+    NothingDue,
     Schedule,
 }
 
@@ -89,6 +90,7 @@ impl World {
                 &["telegram", "lark", "model"],
                 &[telegram, hosted],
             ),
+            case("compactor", "the schedule, no chat due", First::NothingDue, &[], &[echo]),
             case("compactor", "the schedule, one chat due", First::Schedule, &[], &[echo]),
         ]
     }
@@ -172,6 +174,7 @@ impl World {
                 batch["Records"][0]["body"] = turn.to_string().into();
                 batch
             }
+            First::NothingDue => json!({}),
             First::Schedule => {
                 let chat = due_chat(round);
                 let clock = Clock::manual(Clock::system().now().minus(SILENCE));
@@ -206,6 +209,7 @@ impl World {
                     let chat = chat_number(number);
                     assert!(self.telegram.sent().iter().any(|sent| sent.chat_id == chat), "nothing was sent");
                 }
+                First::NothingDue => assert!(answer.is_null(), "{answer}"),
                 First::Schedule => {
                     let segments = history.segments(&due_chat(number)).await.unwrap();
                     assert_eq!(segments.iter().map(|segment| segment.count).sum::<u32>(), 3);
