@@ -33,6 +33,10 @@ ai-sdk:
 infra:
     infra/validate.sh
 
+# The functions built, deployed to an AWS emulated here, and driven through it: `just cloud a_poisoned_message`
+cloud *args:
+    infra/cloud/run {{ args }}
+
 # Everything that must pass
 ci:
     .ci/run

@@ -18,6 +18,7 @@ use annals_shared::history::turn::{Claim, Ending};
 use annals_shared::history::{Consumed, History, Outcome, Position};
 use annals_shared::memory::{EntryKind, Finding, Memory, Owner, Source};
 use annals_shared::message::{Part, Role};
+use annals_shared::metrics::Metrics;
 use annals_shared::model::Model;
 use annals_shared::record::{Channel, Draft, Kind};
 use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
@@ -83,7 +84,9 @@ impl Chat {
             groups_remember: false,
             system_prompt: None,
             agent_id: "annals".into(),
+            metrics: Metrics::default(),
             lease: Duration::from_mins(5),
+            quiet: Duration::ZERO,
             clock: clock.clone(),
         };
         let upkeep = Upkeep {
@@ -92,6 +95,7 @@ impl Chat {
             view,
             groups_remember: false,
             agent_id: "annals".into(),
+            metrics: Metrics::default(),
         };
         let compactor = Compactor::new(history.clone(), upkeep);
         Self { next_sweep: clock.now(), history, agent, compactor, stores, clock, said: 0, _dir: dir }
@@ -271,6 +275,7 @@ impl Chat {
             model: Model::Echo,
             view: self.agent.view,
             agent_id: "annals".into(),
+            metrics: Metrics::default(),
         };
         self.take();
         loop {

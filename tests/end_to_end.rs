@@ -20,8 +20,12 @@ mod archive_first;
 mod archived_reads;
 #[path = "end_to_end/at_once.rs"]
 mod at_once;
+#[path = "end_to_end/aws.rs"]
+mod aws;
 #[path = "end_to_end/backlog.rs"]
 mod backlog;
+#[path = "end_to_end/batches.rs"]
+mod batches;
 #[path = "../bench/chat.rs"]
 mod bench;
 #[path = "end_to_end/binary.rs"]
@@ -32,6 +36,8 @@ mod blocked;
 mod bounds;
 #[path = "end_to_end/budgets.rs"]
 mod budgets;
+#[path = "end_to_end/bursts.rs"]
+mod bursts;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compact_command.rs"]
@@ -46,14 +52,20 @@ mod crash;
 mod crash_compacting;
 #[path = "end_to_end/delivery.rs"]
 mod delivery;
+#[path = "end_to_end/doctor.rs"]
+mod doctor;
 #[path = "end_to_end/due.rs"]
 mod due;
 #[path = "end_to_end/edited_commands.rs"]
 mod edited_commands;
 #[path = "end_to_end/edits.rs"]
 mod edits;
+#[path = "end_to_end/events.rs"]
+mod events;
 #[path = "end_to_end/fixtures.rs"]
 mod fixtures;
+#[path = "end_to_end/forgetting.rs"]
+mod forgetting;
 #[path = "end_to_end/groups.rs"]
 mod groups;
 #[path = "end_to_end/http_access.rs"]
@@ -82,8 +94,12 @@ mod memory_store;
 mod memory_tools;
 #[path = "end_to_end/messages.rs"]
 mod messages;
+#[path = "end_to_end/metrics.rs"]
+mod metrics;
 #[path = "end_to_end/migrations.rs"]
 mod migrations;
+#[path = "end_to_end/models.rs"]
+mod models;
 #[path = "end_to_end/outside_tools.rs"]
 mod outside_tools;
 #[path = "end_to_end/random_histories.rs"]
@@ -102,10 +118,16 @@ mod room;
 mod runs;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/settings.rs"]
+mod settings;
+#[path = "end_to_end/setup.rs"]
+mod setup;
 #[path = "end_to_end/silent.rs"]
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]
 mod sixty_days;
+#[path = "end_to_end/stop.rs"]
+mod stop;
 #[path = "end_to_end/stopped.rs"]
 mod stopped;
 mod support;

@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
     AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, ToolsSetting, admins, api_keys,
-    channel_settings, retention,
+    channel_settings, reply_quiet, retention,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -15,6 +16,11 @@ use secrecy::SecretString;
 pub const DEV_API_KEY: &str = "dev";
 /// What `/telegram` wants in its secret header where Telegram is not set up.
 pub const DEV_TELEGRAM_SECRET: &str = "dev-telegram-secret";
+
+/// The token of a function that is run beside the program where Telegram is not set up; Telegram takes it for no bot.
+pub const DEV_TELEGRAM_TOKEN: &str = "1:development";
+/// The same for Lark: the app's id and secret.
+pub const DEV_LARK_APP: (&str, &str) = ("cli_development", "development");
 
 /// What `/lark` wants in each event where Lark is not set up.
 pub const DEV_LARK_TOKEN: &str = "dev-lark-token";
@@ -30,6 +36,8 @@ pub struct LocalConfig {
     pub port: u16,
     /// The agent, with `echo` as the default model.
     pub agent: AgentConfig,
+    /// `REPLY_QUIET`
+    pub reply_quiet: Duration,
     /// How long records stay.
     pub retention: Retention,
     /// `HTTP_API_KEYS`, or the development key.
@@ -86,6 +94,7 @@ impl LocalConfig {
             host,
             port,
             agent: AgentConfig::from_env(env, Some("echo"))?,
+            reply_quiet: reply_quiet(env)?,
             retention: retention(env)?,
             uses_dev_key: api_keys.is_none(),
             api_keys: api_keys.unwrap_or_else(dev_key),

@@ -9,16 +9,25 @@
 //! - [`outbox`]: replies of channels that are not set up
 //! - [`upkeep`]: the compactor's schedule, and the expiry of records
 //! - [`program`]: wires them to the handlers and serves
+//! - [`greeting`]: what is printed at the start
 //! - [`guard`]: keeps web pages out
-//! - [`replay`], [`show`], [`memory`]: the other commands
+//! - [`aws`]: stores, queue and secrets as AWS's services, for functions in containers
+//! - [`doctor`]: says what is wrong, and what to do
+//! - [`setup`]: has platforms send to Annals
+//! - [`replay`], [`show`], [`memory`]: the other commands; [`said`]: errors for people
 
+pub mod aws;
 pub mod config;
+pub mod doctor;
+pub mod greeting;
 pub mod guard;
 pub mod memory;
 pub mod outbox;
 pub mod program;
 pub mod queue;
 pub mod replay;
+pub mod said;
+pub mod setup;
 pub mod show;
 pub mod stores;
 pub mod upkeep;

@@ -1,14 +1,18 @@
 //! `cargo run`: Annals on this machine.
 
-use std::io::Write;
-use std::net::SocketAddr;
+use std::io::IsTerminal;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use annals_local::config::{DEV_API_KEY, DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET, LocalConfig, data_dir};
+use annals_local::aws;
+use annals_local::config::{LocalConfig, data_dir};
+use annals_local::doctor::doctor;
+use annals_local::greeting::Greeting;
 use annals_local::memory;
 use annals_local::program::{Program, open_history};
 use annals_local::replay::{Target, replay};
+use annals_local::setup::{self, LarkSetup, TelegramSetup};
 use annals_local::show::{self, Format};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
@@ -29,6 +33,28 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Serve every route, and the stores, the queue and the secrets as AWS's services, for functions in containers
+    ///
+    /// DynamoDB, S3, sending to SQS and reading from Secrets Manager, at one address. Each call must be signed with a
+    /// key of the data directory, which is printed.
+    Aws {
+        /// An address of this machine. Docker's bridge, for containers on Linux: 172.17.0.1
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+        host: IpAddr,
+        /// 0 picks a free one and prints it
+        #[arg(long, default_value_t = aws::PORT)]
+        port: u16,
+    },
+    /// Check settings, stores, queue, webhooks, model and clock, and say what to do about what is wrong
+    ///
+    /// In AWS where the stack's names are set (`ANNALS_TABLE`, `ANNALS_BUCKET`, `ANNALS_QUEUE_URL`), with the credentials of
+    /// the environment, and `ANNALS_SECRETS` for the secrets; else on this machine.
+    Doctor,
+    /// Have a platform send its webhooks to Annals
+    Setup {
+        #[command(subcommand)]
+        platform: Platform,
+    },
     /// Post recorded webhook bodies (files, or folders of .json files) to the running program
     Replay {
         #[arg(required = true)]
@@ -61,6 +87,40 @@ enum Command {
     Memory {
         #[command(subcommand)]
         command: MemoryCommand,
+    },
+}
+
+#[derive(Subcommand)]
+enum Platform {
+    /// Set the webhook and the menu of the bot of `TELEGRAM_BOT_TOKEN`
+    Telegram {
+        /// Where updates are to go: https://…/telegram
+        #[arg(long)]
+        url: String,
+        /// Read the token from this secret in Secrets Manager, and store the webhook secret there if it has none
+        #[arg(long, value_name = "NAME")]
+        secret: Option<String>,
+        /// How many updates Telegram may deliver at once
+        #[arg(long, value_name = "NUMBER", default_value_t = 40, value_parser = clap::value_parser!(u8).range(1..=100))]
+        max_connections: u8,
+        /// Set the webhook although what answers at the address does not take the secret
+        #[arg(long)]
+        anyway: bool,
+    },
+    /// Check the app of `LARK_APP_ID`, and print what is to be done in Lark's console
+    Lark {
+        /// Where events are to go: https://…/lark
+        #[arg(long)]
+        url: String,
+        /// Read the app's settings from this secret in Secrets Manager
+        #[arg(long, value_name = "NAME")]
+        secret: Option<String>,
+    },
+    /// Not in this version
+    Discord {
+        /// Where interactions would go
+        #[arg(long)]
+        url: Option<String>,
     },
 }
 
@@ -114,7 +174,32 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let env = Env::new(&process_env);
     let clock = Clock::system();
     match arguments.command {
-        None => serve(LocalConfig::from_env(env)?, clock).await,
+        None => serve(LocalConfig::from_env(env)?, None, clock).await,
+        Some(Command::Aws { host, port }) => {
+            if host.is_unspecified() {
+                eprintln!(
+                    "annals: {host} is every network of this machine, and calls are signed but not encrypted: what \
+                     Secrets Manager answers can be read on the way. Containers on Linux need Docker's bridge alone, \
+                     --host 172.17.0.1"
+                );
+            }
+            serve(LocalConfig::from_env(env)?, Some(SocketAddr::new(host, port)), clock).await
+        }
+        Some(Command::Doctor) => {
+            let out = std::io::stdout();
+            let colours = out.is_terminal() && env.optional("NO_COLOR").is_none();
+            doctor(clock, colours, &mut out.lock()).await
+        }
+        Some(Command::Setup { platform }) => {
+            let out = &mut std::io::stdout();
+            match platform {
+                Platform::Telegram { url, secret, max_connections, anyway } => {
+                    setup::telegram(env, &TelegramSetup { url, secret, max_connections, anyway }, out).await
+                }
+                Platform::Lark { url, secret } => setup::lark(env, &LarkSetup { url, secret }, out).await,
+                Platform::Discord { .. } => setup::discord(),
+            }
+        }
         Some(Command::Replay { paths }) => {
             let config = LocalConfig::from_env(env)?;
             let base = format!("http://{}", SocketAddr::new(config.host, config.port));
@@ -169,57 +254,18 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
 }
 
-async fn serve(config: LocalConfig, clock: Clock) -> anyhow::Result<()> {
-    let (telegram_is_set, lark_is_set, uses_dev_key) =
-        (config.telegram.is_some(), config.lark.is_some(), config.uses_dev_key);
-    let model = match &config.agent.model.choice {
-        annals_shared::model::ModelChoice::Echo => "echo (set MODEL for another)".to_owned(),
-        annals_shared::model::ModelChoice::OpenAi(name) => format!("openai:{name}"),
-    };
-    let data = config.data_dir.display().to_string();
+async fn serve(config: LocalConfig, aws: Option<SocketAddr>, clock: Clock) -> anyhow::Result<()> {
     // Of the day, so that the printed line stays the same message also after a restart.
     let today = clock.now().as_millis() / 86_400_000 * 86_400;
-    let program = Program::start(config, clock).await?;
+    let greeting = Greeting::of(&config, today);
+    let plan = aws.map(|address| aws::Plan::new(address, &config));
+    let mut program = Program::start(config, clock).await?;
+    if let Some(plan) = plan {
+        program = program.with_aws(plan).await?;
+    }
     let base = format!("http://{}", program.address()?);
-    let greet = || -> std::io::Result<()> {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "Annals answers at {base}\n")?;
-        writeln!(out, "  model    {model}\n  data     {data}")?;
-        let telegram =
-            if telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };
-        let lark = if lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
-        writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
-        writeln!(out, "Try it:\n")?;
-        let secret = if telegram_is_set { "$TELEGRAM_WEBHOOK_SECRET" } else { DEV_TELEGRAM_SECRET };
-        writeln!(
-            out,
-            "curl -X POST {base}/telegram -H \"X-Telegram-Bot-Api-Secret-Token: {secret}\" -H 'Content-Type: application/json' \
-             -d '{{\"update_id\":1,\"message\":{{\"message_id\":1,\"date\":{today},\"chat\":{{\"id\":42,\"type\":\"private\",\
-             \"first_name\":\"Ada\"}},\"from\":{{\"id\":42,\"is_bot\":false,\"first_name\":\"Ada\"}},\"text\":\"hello\"}}}}'\n"
-        )?;
-        if lark_is_set {
-            writeln!(out, "Lark signs its own calls to {base}/lark.\n")?;
-        } else {
-            let content = r#"{\"text\":\"hello\"}"#;
-            writeln!(
-                out,
-                "curl -X POST {base}/lark -H 'Content-Type: application/json' -d '{{\"schema\":\"2.0\",\"header\":\
-                 {{\"event_id\":\"hello-1\",\"event_type\":\"im.message.receive_v1\",\"token\":\"{DEV_LARK_TOKEN}\"}},\
-                 \"event\":{{\"sender\":{{\"sender_id\":{{\"open_id\":\"ou_ada\"}},\"sender_type\":\"user\"}},\
-                 \"message\":{{\"message_id\":\"om_hello\",\"chat_id\":\"oc_hello\",\"chat_type\":\"p2p\",\
-                 \"message_type\":\"text\",\"create_time\":\"{today}000\",\"content\":\"{content}\"}}}}}}'\n"
-            )?;
-        }
-        let key = if uses_dev_key { DEV_API_KEY } else { "<the secret of one of HTTP_API_KEYS>" };
-        writeln!(
-            out,
-            "curl -X POST '{base}/v1/chats/hello/messages?wait=20' -H 'Authorization: Bearer {key}' \
-             -H 'Content-Type: application/json' -d '{{\"userId\":\"ada\",\"messageId\":\"hello-1\",\"text\":\"hello\"}}'\n"
-        )?;
-        writeln!(out, "See what is stored:  cargo run -- history telegram:chat:42\nStop with Ctrl-C.")?;
-        out.flush()
-    };
-    match greet() {
+    let variables = program.gateway().map(aws::Gateway::variables).transpose()?;
+    match greeting.print(&base, variables.as_deref(), &mut std::io::stdout().lock()) {
         // Nobody reads it: the program is there all the same.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         greeted => greeted?,

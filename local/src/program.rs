@@ -11,6 +11,7 @@ use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
 use annals_http::{Http, random_id};
 use annals_lark::Lark;
+use annals_shared::aws;
 use annals_shared::channel::lark::client::Client as LarkClient;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
@@ -18,7 +19,8 @@ use annals_shared::config::ToolsSetting;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::{Approvers, Ingress};
-use annals_shared::model::Model;
+use annals_shared::metrics::Metrics;
+use annals_shared::model::{Model, ModelSettings};
 use annals_shared::problem::Problem;
 use annals_shared::upkeep::Upkeep;
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE};
@@ -30,6 +32,7 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
 
+use crate::aws::{Gateway, Plan};
 use crate::config::LocalConfig;
 use crate::guard::{Guard, only_local};
 use crate::outbox::FileOutbox;
@@ -58,6 +61,7 @@ pub struct Program {
     agent: Agent,
     compactor: Compactor,
     stores: Stores,
+    gateway: Option<Gateway>,
     _lock: DataLock,
 }
 
@@ -111,7 +115,7 @@ impl Program {
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
         let ingress = ingress.with_approvers(approvers);
-        let model = Model::new(&config.agent.model)?;
+        let model = model(&config.agent.model, &clock).await?;
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
         let agent = Agent {
@@ -124,7 +128,9 @@ impl Program {
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
+            metrics: Metrics::default(),
             lease: LEASE,
+            quiet: config.reply_quiet,
             clock: clock.clone(),
         };
         let telegram = annals_telegram::router(Telegram {
@@ -161,11 +167,20 @@ impl Program {
                 .layer(middleware::from_fn_with_state(guard, only_local));
         }
 
-        let address = SocketAddr::new(config.host, config.port);
-        let listener = TcpListener::bind(address).await.with_context(|| {
-            format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
-        })?;
-        Ok(Self { listener, router, queue, ready, agent, compactor, stores, _lock: data_lock })
+        let listener = bind(SocketAddr::new(config.host, config.port)).await?;
+        Ok(Self { listener, router, queue, ready, agent, compactor, stores, gateway: None, _lock: data_lock })
+    }
+
+    /// The same, with AWS's services too.
+    pub async fn with_aws(mut self, plan: Plan) -> anyhow::Result<Self> {
+        let clock = self.agent.clock.clone();
+        self.gateway = Some(Gateway::bind(plan, &self.stores, self.queue.clone(), clock).await?);
+        Ok(self)
+    }
+
+    /// AWS's services, if there are.
+    pub fn gateway(&self) -> Option<&Gateway> {
+        self.gateway.as_ref()
     }
 
     /// Where the program answers.
@@ -178,6 +193,7 @@ impl Program {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
         let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
+        let gateway = self.gateway.map(|gateway| tokio::spawn(gateway.serve()));
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let served = axum::serve(self.listener, self.router).with_graceful_shutdown(async move {
             shutdown.await;
@@ -191,8 +207,17 @@ impl Program {
         };
         turns.abort();
         upkeep.abort();
+        if let Some(gateway) = gateway {
+            gateway.abort();
+        }
         ended.context("the server has stopped")
     }
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
+    })
 }
 
 /// Lets a handler end what it has begun, also where its caller hangs up: between the append and the queueing of a turn
@@ -201,11 +226,17 @@ async fn to_the_end(request: Request, next: Next) -> Response {
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::unavailable().into_response())
 }
 
+/// The model, which may be one that is asked as whom this machine is signed in to AWS.
+async fn model(settings: &ModelSettings, clock: &Clock) -> anyhow::Result<Model> {
+    let aws = if settings.needs_aws() { Some(Box::pin(aws::sdk_config()).await) } else { None };
+    Ok(Model::new(settings, clock, aws.as_ref())?)
+}
+
 /// The servers of `TOOLS`.
 fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<Arc<Servers>>> {
     match tools {
         None => Ok(None),
-        Some(ToolsSetting::Given(tools)) => Ok(Some(Arc::new(Servers::new(tools, clock)?))),
+        Some(ToolsSetting::Given(tools)) => Ok(Some(Arc::new(Servers::new(tools, clock)))),
         Some(ToolsSetting::Stored { .. }) => {
             anyhow::bail!(
                 "TOOLS names an object of S3, which only a deployed agent reads: give the document itself"

@@ -12,12 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use annals_agent::{Agent, Delivery};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use annals_shared::telemetry;
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, mpsc};
+use tracing::Instrument;
 
 use crate::stores::QUEUE_TABLE;
 
@@ -75,7 +77,8 @@ impl LocalQueue {
         let runs = Arc::new(Semaphore::new(MAX_RUNS));
         while let Some(chat) = ready.recv().await {
             let (queue, agent, runs) = (self.clone(), agent.clone(), Arc::clone(&runs));
-            tokio::spawn(async move { queue.work_on(&chat, &agent, &runs).await });
+            let span = telemetry::of_chat(&chat);
+            tokio::spawn(async move { queue.work_on(&chat, &agent, &runs).await }.instrument(span));
         }
     }
 
@@ -96,11 +99,12 @@ impl LocalQueue {
             };
             let from = batch.iter().map(|entry| &entry.turn.from).min();
             let delivery = Delivery(batch.iter().map(|entry| entry.deliveries).max().unwrap_or(1));
+            agent.settle(batch.iter().filter_map(|entry| entry.turn.at).max()).await;
             let Ok(permit) = runs.acquire().await else { return };
             // On a task of its own, so that a panic is a failure of this turn and not the end of the chat.
             let run = tokio::spawn({
                 let (agent, chat, from) = (agent.clone(), chat.clone(), from.cloned());
-                async move { agent.run(&chat, from.as_ref(), delivery).await }
+                async move { agent.run(&chat, from.as_ref(), delivery).await }.in_current_span()
             });
             let run = run.await;
             // A chat that waits for its next try keeps no other from running.
@@ -118,7 +122,7 @@ impl LocalQueue {
                     ("the run panicked".to_owned(), delivery.pause())
                 }
             };
-            tracing::error!(chat = %chat.session_id(), error, ?delivery, "a turn is not done; it is tried again");
+            tracing::error!(error, ?delivery, "a turn is not done; it is tried again");
             agent.clock.sleep(pause).await;
         }
     }
@@ -221,6 +225,7 @@ mod tests {
     use annals_shared::delivery::Deliverer;
     use annals_shared::history::History;
     use annals_shared::message::{Part, Role};
+    use annals_shared::metrics::Metrics;
     use annals_shared::model::Model;
     use annals_shared::record::{Channel, Draft, Kind};
     use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
@@ -237,7 +242,7 @@ mod tests {
     }
 
     async fn enqueue(queue: &LocalQueue, chat_id: i64, number: u64) {
-        queue.enqueue(&Turn { chat: chat(chat_id), from: key(number) }, "").await.unwrap();
+        queue.enqueue(&Turn { chat: chat(chat_id), from: key(number), at: None }, "").await.unwrap();
     }
 
     /// The numbers and messages of what waits for a chat, in order.
@@ -329,7 +334,7 @@ mod tests {
                 person: None,
             };
             let base = history.append(&draft).await.unwrap().base;
-            queue.enqueue(&Turn { chat: chat(chat_id), from: base }, "").await.unwrap();
+            queue.enqueue(&Turn { chat: chat(chat_id), from: base, at: None }, "").await.unwrap();
         }
         drop(queue);
 
@@ -344,7 +349,9 @@ mod tests {
             view: ViewConfig::from_env(env).unwrap(),
             system_prompt: None,
             agent_id: "annals".into(),
+            metrics: Metrics::default(),
             lease: Duration::from_mins(5),
+            quiet: Duration::ZERO,
             clock,
         };
         let running = tokio::spawn(queue.clone().run(agent, ready));

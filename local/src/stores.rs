@@ -7,11 +7,11 @@
 //! ```
 
 mod due_index;
+pub mod folder;
 
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::Arc;
 
 use annals_shared::history::due;
 use anyhow::{Context, bail};
@@ -20,13 +20,9 @@ use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, TableDescription,
 };
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use s3s::auth::SimpleAuth;
-use s3s::service::S3ServiceBuilder;
 use tokio::net::TcpListener;
-use tokio::sync::RwLock;
+
+use self::folder::Folder;
 
 /// The table's name.
 pub const TABLE: &str = "annals";
@@ -35,15 +31,20 @@ pub const QUEUE_TABLE: &str = "annals-queue";
 /// The bucket's name.
 pub const BUCKET: &str = "annals";
 
-const REGION: &str = "us-east-1";
+/// The region that everything is in, as far as signatures go.
+pub const REGION: &str = "us-east-1";
 
 /// The two stores, served until the process ends.
 #[derive(Clone, Debug)]
 pub struct Stores {
     /// A client of the DynamoDB engine.
     pub dynamodb: aws_sdk_dynamodb::Client,
+    /// Where the DynamoDB engine answers, to anyone: `http://127.…:<port>`.
+    pub dynamodb_url: String,
     /// A client of the S3 service.
     pub s3: aws_sdk_s3::Client,
+    /// What the S3 service serves.
+    pub folder: Folder,
 }
 
 /// The right to write in a data directory, for as long as it lives.
@@ -76,8 +77,10 @@ impl Stores {
         let path = database.to_str().context("the data directory's path is no UTF-8")?;
         let engine = dynoxide::Database::new(path)
             .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
-        let stores =
-            Self { dynamodb: serve_dynamodb(engine).await?, s3: serve_s3(&data_dir.join("s3")).await? };
+        let (dynamodb, dynamodb_url) = serve_dynamodb(engine).await?;
+        let folder = Folder::new(&data_dir.join("s3"));
+        let s3 = serve_s3(&folder).await?;
+        let stores = Self { dynamodb, dynamodb_url, s3, folder };
         stores.make_table(TABLE, true).await?;
         stores.make_table(QUEUE_TABLE, false).await?;
         Ok(stores)
@@ -122,7 +125,7 @@ impl Stores {
     }
 }
 
-async fn serve_dynamodb(engine: dynoxide::Database) -> anyhow::Result<aws_sdk_dynamodb::Client> {
+async fn serve_dynamodb(engine: dynoxide::Database) -> anyhow::Result<(aws_sdk_dynamodb::Client, String)> {
     let listener = loopback_listener().await?;
     let endpoint = format!("http://{}", listener.local_addr()?);
     tokio::spawn(async move {
@@ -138,58 +141,18 @@ async fn serve_dynamodb(engine: dynoxide::Database) -> anyhow::Result<aws_sdk_dy
         .credentials_provider(aws_sdk_dynamodb::config::Credentials::new(
             "local", "local", None, None, "annals",
         ))
-        .endpoint_url(endpoint)
+        .endpoint_url(&endpoint)
         .build();
-    Ok(aws_sdk_dynamodb::Client::from_conf(config))
+    Ok((aws_sdk_dynamodb::Client::from_conf(config), endpoint))
 }
 
-async fn serve_s3(root: &Path) -> anyhow::Result<aws_sdk_s3::Client> {
+async fn serve_s3(folder: &Folder) -> anyhow::Result<aws_sdk_s3::Client> {
     // Made anew at each start, so that nobody else on this machine can sign a request.
     let secret = random_hex::<32>()?;
-    let files = s3s_fs::FileSystem::new(root)
-        .map_err(|error| anyhow::anyhow!("cannot open the bucket's folder {}: {error:?}", root.display()))?;
-    let service = {
-        let mut builder = S3ServiceBuilder::new(files);
-        builder.set_auth(SimpleAuth::from_single("local", secret.as_str()));
-        builder.build()
-    };
+    let door = folder.door("local", &secret)?;
     let listener = loopback_listener().await?;
     let endpoint = format!("http://{}", listener.local_addr()?);
-    // The folder service checks and then writes, and readers may see half a write: one writer at a time.
-    let lock = Arc::new(RwLock::new(()));
-    tokio::spawn(async move {
-        loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::error!(%error, "the S3 service takes no connection");
-                    continue;
-                }
-            };
-            // An answer's body follows its head in a write of its own, which would wait for the client's delayed ACK.
-            drop(stream.set_nodelay(true));
-            let (service, lock) = (service.clone(), Arc::clone(&lock));
-            let serve = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                let (service, lock) = (service.clone(), Arc::clone(&lock));
-                async move {
-                    if matches!(*request.method(), hyper::Method::GET | hyper::Method::HEAD) {
-                        let _reader = lock.read().await;
-                        hyper::service::Service::call(&service, request).await
-                    } else {
-                        let _writer = lock.write().await;
-                        hyper::service::Service::call(&service, request).await
-                    }
-                }
-            });
-            tokio::spawn(async move {
-                if let Err(error) =
-                    Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), serve).await
-                {
-                    tracing::debug!(error, "a connection to the S3 service broke off");
-                }
-            });
-        }
-    });
+    door.serve(listener);
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
         .region(aws_sdk_s3::config::Region::new(REGION))
@@ -211,7 +174,8 @@ async fn loopback_listener() -> anyhow::Result<TcpListener> {
     }
 }
 
-fn random_hex<const N: usize>() -> anyhow::Result<String> {
+/// `N` random bytes, in hex.
+pub(crate) fn random_hex<const N: usize>() -> anyhow::Result<String> {
     let mut bytes = [0_u8; N];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system has no random numbers"))?;
     Ok(hex::encode(bytes))

@@ -13,6 +13,9 @@
 //! `#4reply-revision-00000n`. The first of them has the answers in it (`approval-responded`, `output-denied`) and is put
 //! before any call is made. One place takes one form; so a call is made by the run whose put was taken, and by no other. A
 //! run that finds that form and no result behind it knows that a run died, and not whether the call was made: it says so.
+//!
+//! `/stop` denies all that waits: its answers carry `stoppedBy`, the command's id, and so does the last form of a reply that it
+//! ends, which does not go on.
 
 use std::collections::HashMap;
 
@@ -21,7 +24,8 @@ use serde_json::{Map, Value, json};
 
 use crate::chat_key::ChatKey;
 use crate::message::{Part, PartView, UiMessage};
-use crate::record::{Kind, Record};
+use crate::model::exchange::UNKNOWN;
+use crate::record::{Kind, Record, STOPPED_BY};
 use crate::sort_key::SortKey;
 
 /// How much of an input people are shown, in characters.
@@ -31,6 +35,8 @@ const MAX_SHOWN_CHARS: usize = 1_200;
 pub const REQUESTED: &str = "approval-requested";
 /// The state of a call that is allowed and not carried out yet.
 pub const RESPONDED: &str = "approval-responded";
+/// Why a call is denied that waited when somebody said `/stop`.
+pub const STOPPED: &str = "stopped by /stop";
 
 /// A call that somebody was asked to allow.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,15 +177,48 @@ pub fn carried_out(message: &UiMessage, outcomes: Vec<Result<Value, String>>) ->
     UiMessage { parts: parts.collect(), ..message.clone() }
 }
 
+/// `message` as the `/stop` of this id leaves it: what nobody has allowed is denied, of what was about to be called nobody
+/// knows what came. `None` where it is over already.
+pub fn stopped(message: &UiMessage, command: &str) -> Option<UiMessage> {
+    let is_open = requests(message).iter().any(|request| request.is_open);
+    if !is_open && !is_unfinished(message) {
+        return None;
+    }
+    let parts = message.parts.iter().map(|part| match state_of(part) {
+        Some(REQUESTED) => {
+            let id = approval_of(part).and_then(|approval| approval.get("id")).cloned().unwrap_or_default();
+            let approval = json!({"id": id, "approved": false, "reason": STOPPED});
+            changed(part, "output-denied", &json!({ "approval": approval }))
+        }
+        Some(RESPONDED) => changed(part, "output-error", &json!({ "errorText": UNKNOWN })),
+        _ => part.clone(),
+    });
+    let mut stopped = UiMessage { parts: parts.collect(), ..message.clone() };
+    stopped.metadata.insert(STOPPED_BY.into(), command.into());
+    Some(stopped)
+}
+
+/// What the reply at `reply` among `records` ends as, where a `/stop` has answered what it asks.
+pub fn stopped_by_answer(records: &[Record], reply: &SortKey) -> Option<UiMessage> {
+    let form = newest_form(records, reply)?;
+    let open: Vec<String> = requests(&form.message).into_iter().filter(|r| r.is_open).map(|r| r.id).collect();
+    let command = records.iter().find_map(|record| {
+        Verdict::of(record).filter(|verdict| open.contains(&verdict.id)).and(record.stopped_by())
+    });
+    stopped(&form.message, command?)
+}
+
 /// The parts of `message` that are calls which were allowed and have no result.
 pub fn allowed(message: &UiMessage) -> impl Iterator<Item = &Part> {
     message.parts.iter().filter(|part| state_of(part) == Some(RESPONDED))
 }
 
-/// Whether `message` breaks off: nobody is asked, and nothing is said behind its last call.
+/// Whether `message` breaks off: nobody is asked, nothing is said behind its last call, and no `/stop` has ended it.
 pub fn is_unfinished(message: &UiMessage) -> bool {
     let is_call = |part: &Part| matches!(part.view(), PartView::Tool { .. });
-    message.parts.last().is_some_and(is_call) && !requests(message).iter().any(|request| request.is_open)
+    message.parts.last().is_some_and(is_call)
+        && !message.metadata.contains_key(STOPPED_BY)
+        && !requests(message).iter().any(|request| request.is_open)
 }
 
 /// The newest form of the reply at `reply` among `records`.

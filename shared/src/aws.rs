@@ -1,21 +1,43 @@
 //! AWS clients of a deployed function, made once at its start.
 
+use std::sync::Once;
+
 use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_dynamodb::config::ConfigBag;
 use aws_sdk_s3::error::DisplayErrorContext;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::{Builder, Connector};
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::runtime_components::{RuntimeComponents, RuntimeComponentsBuilder};
 
 use crate::clock::Clock;
-use crate::config::{ConfigError, StoreConfig};
+use crate::config::{ConfigError, Settings, StoreConfig, process_env};
 use crate::history::History;
 use crate::queue::Sqs;
 
 /// What the SDK takes from a function's environment: region, credentials, `AWS_ENDPOINT_URL`.
 pub async fn sdk_config() -> SdkConfig {
-    aws_config::load_defaults(BehaviorVersion::latest()).await
+    let http = OneClient { http: https(), checked: Once::new() };
+    aws_config::defaults(BehaviorVersion::latest()).http_client(http).load().await
+}
+
+/// The settings of the process: its environment, and the secrets that it names.
+pub async fn settings(aws: &SdkConfig) -> Result<Settings, ConfigError> {
+    Settings::read(process_env, aws).await
 }
 
 /// The histories in a deployed table and bucket.
 pub fn history(aws: &SdkConfig, store: StoreConfig, clock: Clock) -> History {
-    let (dynamodb, s3) = (aws_sdk_dynamodb::Client::new(aws), aws_sdk_s3::Client::new(aws));
+    let dynamodb = aws_sdk_dynamodb::Client::new(aws);
+    // An endpoint of one's own, an emulator's, has no name for each bucket.
+    let path_style = aws.endpoint_url().is_some();
+    let s3 = aws_sdk_s3::config::Builder::from(aws).force_path_style(path_style).build();
+    let s3 = aws_sdk_s3::Client::from_conf(s3);
     History::new(dynamodb, store.table, s3, store.bucket, clock, store.retention)
 }
 
@@ -32,4 +54,46 @@ pub async fn text(aws: &SdkConfig, bucket: &str, key: &str) -> Result<String, Co
     let object = object.map_err(|error| failed(format!("cannot be read: {}", DisplayErrorContext(error))))?;
     let bytes = object.body.collect().await.map_err(|_| failed("cannot be read whole".into()))?;
     String::from_utf8(bytes.to_vec()).map_err(|_| failed("is no text".into()))
+}
+
+/// The HTTP client of the SDK, for all its clients. Left to themselves each makes its own, and parses the system's
+/// certificates twice: when it is made, to see that it can, and for its first request.
+#[derive(Debug)]
+struct OneClient {
+    http: SharedHttpClient,
+    checked: Once,
+}
+
+impl HttpClient for OneClient {
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        self.http.http_connector(settings, components)
+    }
+
+    /// Once, so that the certificates are still read at the start, where a function has a whole processor.
+    fn validate_base_client_config(
+        &self,
+        components: &RuntimeComponentsBuilder,
+        config: &ConfigBag,
+    ) -> Result<(), BoxError> {
+        let mut checked = Ok(());
+        self.checked.call_once(|| checked = self.http.validate_base_client_config(components, config));
+        checked
+    }
+}
+
+/// As the SDK makes it where none is given.
+fn https() -> SharedHttpClient {
+    Builder::new().build_with_connector_fn(|settings, components| {
+        let mut connector = Connector::builder().tls_provider(Provider::rustls(CryptoMode::AwsLc));
+        connector.set_connector_settings(settings.cloned());
+        connector.set_proxy_config(Some(ProxyConfig::from_env()));
+        if let Some(components) = components {
+            connector.set_sleep_impl(components.sleep_impl());
+        }
+        connector.build()
+    })
 }

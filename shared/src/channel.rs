@@ -1,6 +1,7 @@
-//! One module per platform. Each has the same parts: wire types, verify, parse, send. What they share: [`settings`], and
-//! a lenient look at JSON (`view`).
+//! One module per platform. Each has the same parts: wire types, verify, parse, send. What they share: [`settings`], an
+//! HTTP client that is made when it is needed (`connection`), and a lenient look at JSON (`view`).
 
+pub(crate) mod connection;
 pub mod lark;
 pub mod settings;
 pub mod telegram;

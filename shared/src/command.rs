@@ -15,6 +15,8 @@ pub enum Command {
     Reset,
     /// `/compact [focus]`: summarises all but the most recent messages. The chat's next turn, since it takes the model.
     Compact,
+    /// `/stop`: ends what is being answered. What was said before it is not answered any more.
+    Stop,
     /// `/start`: what Telegram sends when a person opens the bot. Text behind it is a deep link's payload.
     Start,
     /// `/help`: says which commands exist.
@@ -79,6 +81,7 @@ impl Which {
 pub const LIST: &[(&str, &str)] = &[
     ("/new [message]", "start a new conversation, with your first message if you like"),
     ("/reset", "start over with nothing of this conversation in view"),
+    ("/stop", "stop answering"),
     ("/compact [what to keep in mind]", "sum up what was said so far"),
     ("/memory", "list what I remember from earlier conversations"),
     ("/forget <number>", "forget one entry of that list"),
@@ -86,6 +89,14 @@ pub const LIST: &[(&str, &str)] = &[
     ("/deny [number] [reason]", "do not allow it"),
     ("/help", "show this list"),
 ];
+
+/// Each command's bare name and what it does, as a platform's menu shows them.
+pub fn menu() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LIST.iter().map(|(usage, meaning)| {
+        let name = usage.split_whitespace().next().unwrap_or_default();
+        (name.trim_start_matches('/'), *meaning)
+    })
+}
 
 impl Command {
     /// The command that `text` is: `/name`, or `/name@bot` where `bot` is `me`, in any case, at the very start and
@@ -105,6 +116,7 @@ impl Command {
             }
             "reset" => Some(Self::Reset),
             "compact" => Some(Self::Compact),
+            "stop" => Some(Self::Stop),
             "start" => Some(Self::Start),
             "help" => Some(Self::Help),
             "memory" => Some(Self::Memory { up_to: number(head.rest) }),
@@ -129,6 +141,7 @@ impl Command {
         match self {
             Self::New { first_message: Some(_) }
             | Self::Compact
+            | Self::Stop
             | Self::Memory { .. }
             | Self::Forget { .. }
             | Self::Approve { .. }
@@ -202,6 +215,7 @@ mod tests {
         check("/reset", Some(Command::Reset));
         check("/Reset now", Some(Command::Reset));
         check("/compact the budget", Some(Command::Compact));
+        check("/STOP@AnnalsBot now", Some(Command::Stop));
         check("/start ref_42", Some(Command::Start));
         check("/help@ANNALSBOT", Some(Command::Help));
         check("/memory", Some(Command::Memory { up_to: None }));

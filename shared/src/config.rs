@@ -4,6 +4,8 @@
 //! variable and says what to do. An empty variable counts as not set, since deployment templates pass those.
 
 mod channels;
+mod models;
+mod secrets;
 pub mod tools;
 
 use std::time::Duration;
@@ -13,14 +15,17 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::chat_key::ChatKey;
 use crate::context::Policy;
 use crate::history::Retention;
-use crate::model::{ModelChoice, ModelSettings};
+use crate::model::ModelSettings;
 
 /// The longest time that a setting may name.
 const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 
-pub use tools::{ToolsConfig, ToolsSetting, admins};
+/// The longest quiet time: five of it leave a run the time that it needs to answer.
+const MAX_QUIET: Duration = Duration::from_secs(10);
 
 pub use channels::{LarkConfig, TelegramConfig, channel_settings};
+pub use secrets::Settings;
+pub use tools::{ToolsConfig, ToolsSetting, admins};
 
 /// Where settings come from: the process's environment, or a test's table.
 #[derive(Clone, Copy)]
@@ -145,12 +150,24 @@ pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
     Ok(agent_id)
 }
 
+/// `REPLY_QUIET`: for how long a chat of Telegram or Lark must have been quiet before it is answered; zero does not wait.
+pub fn reply_quiet(env: Env<'_>) -> Result<Duration, ConfigError> {
+    let quiet = env.duration("REPLY_QUIET", Duration::from_secs(1))?;
+    if quiet > MAX_QUIET {
+        return Err(ConfigError::new(
+            "REPLY_QUIET",
+            "is longer than 10s: a run waits that long, up to five times",
+        ));
+    }
+    Ok(quiet)
+}
+
 /// What the agent answers with and from.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
     /// `AGENT_ID`
     pub agent_id: String,
-    /// `MODEL`, `MODEL_BASE_URL`, `MODEL_API_KEY`
+    /// `MODEL`, `MODEL_BASE_URL`, `MODEL_API_KEY`, `MODEL_PROMPT_CACHE`, and the same of `MODEL_FALLBACK`
     pub model: ModelSettings,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
@@ -165,7 +182,7 @@ impl AgentConfig {
     pub fn from_env(env: Env<'_>, default_model: Option<&str>) -> Result<Self, ConfigError> {
         Ok(Self {
             agent_id: agent_id(env)?,
-            model: model(env, default_model)?,
+            model: models::model(env, default_model)?,
             system_prompt: env.optional("SYSTEM_PROMPT"),
             view: ViewConfig::from_env(env)?,
             memory: MemoryConfig::from_env(env)?,
@@ -186,35 +203,6 @@ impl MemoryConfig {
         let groups = env.choice("CAPTURE_GROUP_MEMORY", &[("true", true), ("false", false)], &false)?;
         Ok(Self { groups })
     }
-}
-
-fn model(env: Env<'_>, default: Option<&str>) -> Result<ModelSettings, ConfigError> {
-    let value = match (env.optional("MODEL"), default) {
-        (Some(value), _) => value,
-        (None, Some(default)) => default.to_owned(),
-        (None, None) => return Err(ConfigError::new("MODEL", "is not set: give echo or openai:<model>")),
-    };
-    let (base_url, api_key) = (env.optional("MODEL_BASE_URL"), env.optional("MODEL_API_KEY"));
-    let choice = match value.split_once(':') {
-        None if value == "echo" => ModelChoice::Echo,
-        Some(("openai", name)) if !name.is_empty() => ModelChoice::OpenAi(name.to_owned()),
-        Some(("anthropic" | "bedrock", _)) => {
-            let problem = "names a provider that this version does not speak to yet: give echo, or openai:<model> with \
-                           the MODEL_BASE_URL of an OpenAI-compatible endpoint";
-            return Err(ConfigError::new("MODEL", problem));
-        }
-        _ => return Err(ConfigError::new("MODEL", "must be echo or openai:<model>")),
-    };
-    if let Some(url) = &base_url
-        && !(url.starts_with("http://") || url.starts_with("https://"))
-    {
-        return Err(ConfigError::new("MODEL_BASE_URL", "must start with http:// or https://"));
-    }
-    if choice != ModelChoice::Echo && base_url.is_none() && api_key.is_none() {
-        let problem = "is not set: a hosted model needs a key, or a MODEL_BASE_URL of one's own";
-        return Err(ConfigError::new("MODEL_API_KEY", problem));
-    }
-    Ok(ModelSettings { choice, base_url, api_key: api_key.map(SecretString::from) })
 }
 
 /// What decides a context.
@@ -277,6 +265,23 @@ impl ViewConfig {
             fresh: self.fresh,
             token_budget: budget.saturating_sub(system_tokens),
         }
+    }
+}
+
+/// `HTTP_RESPONSES`: how a function hands an answer over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpResponses {
+    /// Whole, at most 6 MB: behind an HTTP API.
+    Buffered,
+    /// As it is made: behind a function URL whose `InvokeMode` is `RESPONSE_STREAM`, and there alone.
+    Streaming,
+}
+
+impl HttpResponses {
+    /// From the environment.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let choices = [("buffered", Self::Buffered), ("streaming", Self::Streaming)];
+        env.choice("HTTP_RESPONSES", &choices, &Self::Buffered)
     }
 }
 
@@ -343,6 +348,7 @@ mod tests {
         assert_eq!(view.stale_after, Some(Duration::from_hours(48)));
         assert_eq!((view.window, view.fresh, view.keep_recent), (128_000, false, 30));
         assert_eq!(view.policy(400).token_budget, 102_000);
+        assert_eq!(with(&[], reply_quiet), Ok(Duration::from_secs(1)));
         assert!(!with(&[], MemoryConfig::from_env).unwrap().groups);
         assert!(with(&[], TelegramConfig::from_env).unwrap().is_none());
         assert!(with(&[], api_keys).unwrap().is_none());
@@ -372,6 +378,11 @@ mod tests {
             let error = with(&[(name, value)], ViewConfig::from_env).unwrap_err();
             assert!(error.starts_with(name) && !error.contains("hunter2"), "{error}");
         }
+        for value in ["11s", "hunter2"] {
+            let error = with(&[("REPLY_QUIET", value)], reply_quiet).unwrap_err();
+            assert!(error.starts_with("REPLY_QUIET") && !error.contains(value), "{error}");
+        }
+        assert_eq!(with(&[("REPLY_QUIET", "0")], reply_quiet), Ok(Duration::ZERO));
         for value in [
             "hunter2",
             "a:",
@@ -394,15 +405,11 @@ mod tests {
     }
 
     #[test]
-    fn models() {
-        let settings = |pairs: &[(&str, &str)]| with(pairs, |env| model(env, Some("echo")));
-        assert_eq!(settings(&[]).unwrap().choice, ModelChoice::Echo);
-        let hosted =
-            settings(&[("MODEL", "openai:m:7b"), ("MODEL_BASE_URL", "http://127.0.0.1:1/v1")]).unwrap();
-        assert_eq!(hosted.choice, ModelChoice::OpenAi("m:7b".into()));
-        assert!(settings(&[("MODEL", "openai:m")]).unwrap_err().starts_with("MODEL_API_KEY is not set"));
-        assert!(settings(&[("MODEL", "gpt")]).unwrap_err().starts_with("MODEL must be"));
-        assert!(settings(&[("MODEL", "anthropic:x")]).unwrap_err().contains("does not speak to yet"));
+    fn responses_are_whole_unless_they_are_to_stream() {
+        let responses = |value| with(&[("HTTP_RESPONSES", value)], HttpResponses::from_env);
+        assert_eq!(responses("").unwrap(), HttpResponses::Buffered);
+        assert_eq!(responses("streaming").unwrap(), HttpResponses::Streaming);
+        assert_eq!(responses("stream").unwrap_err(), "HTTP_RESPONSES must be one of: buffered, streaming");
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Deliverer {
             (&self.telegram, to.channel, Address::of(to))
             && let Err(error) = client.send_typing(&address).await
         {
-            tracing::debug!(chat = %to.chat.session_id(), %error, "typing indicator not shown");
+            tracing::debug!(%error, "typing indicator not shown");
         }
     }
 }

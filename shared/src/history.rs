@@ -1,5 +1,5 @@
 //! One durable history per chat: append-only records in DynamoDB, large bodies and archived segments in S3.
-//! Nothing here deletes; the table's TTL does, behind the archive.
+//! Records leave the table by its TTL alone, behind the archive; what deletes is `forget.rs`, where somebody asks for it.
 //!
 //! A chat is a partition. Its records have sort keys that start with a digit ([`SortKey`]); beside them stand items
 //! that never look like messages, because `!` sorts below every digit and no read of records reaches them:
@@ -19,8 +19,10 @@
 //! - `read.rs`: a range, a page, the whole; `merged.rs`: table and segments as one list
 //! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: where segments are
 //! - `search.rs`: what of the segments fits a question
+//! - `forget.rs`: deleting a chat whole
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
+//! - [`stop`]: how `/stop` takes a chat from its run
 //! - [`due`]: which chats the compactor is to visit
 //! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
 
@@ -28,19 +30,23 @@ mod append;
 mod archive;
 mod bodies;
 pub mod due;
+mod forget;
 pub(crate) mod item;
 mod merged;
 mod read;
 mod search;
 mod segment;
 mod shelf;
+pub mod stop;
 pub(crate) mod table;
 pub mod turn;
 mod view;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::try_join_all;
+use tokio::sync::Notify;
 
 use crate::chat_key::ChatKey;
 use crate::clock::Clock;
@@ -51,6 +57,7 @@ use crate::sort_key::{SortKey, Timestamp};
 pub use append::{Appended, Outcome, Reply, ReplyAppended};
 pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, ToArchive};
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
+pub use forget::Erased;
 pub use item::ItemError;
 pub use read::{Cursor, CursorError, MAX_PAGE, Page, Position};
 pub use search::{Found, Hit, Search};
@@ -127,6 +134,8 @@ pub struct History {
     clock: Clock,
     retention: Retention,
     registry: Registry,
+    /// Woken by each `/stop` of this process.
+    stops: Arc<Notify>,
 }
 
 /// A history could not be read or written. What was stored before stays stored.
@@ -181,6 +190,7 @@ impl History {
             clock,
             retention,
             registry: Registry::default(),
+            stops: Arc::default(),
         }
     }
 
@@ -222,7 +232,7 @@ impl History {
                     Ok(message) => record.message = message,
                     // What is lost for good must not take the rest of its chat with it.
                     Err(error @ (BodyError::Missing { .. } | BodyError::Unreadable { .. })) => {
-                        tracing::error!(chat = %record.chat.session_id(), %error, "a message has lost its body");
+                        tracing::error!(%error, "a message has lost its body");
                         record.message.parts = vec![Part::text("[the content of this message is lost]")];
                     }
                     Err(error) => return Err(error.into()),

@@ -1,9 +1,11 @@
 //! What every door does with a parsed message: append it, then queue its turn. Only then may it be acknowledged.
 //!
-//! What `/memory` and `/forget` say is in `recollection.rs`, who may allow a call in `approving.rs`.
+//! What `/memory` and `/forget` say is in `recollection.rs`, what `/stop` does in `stop.rs`, who may allow a call in
+//! `approving.rs`.
 
 mod approving;
 mod recollection;
+mod stop;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use crate::delivery::{Deliverer, DeliveryError, Parcel};
 use crate::history::{Appended, History, HistoryError, Outcome, Reply};
 use crate::memory::{Memory, MemoryError};
 use crate::message::{Part, Role, UiMessage};
+use crate::metrics::{Metric, Metrics};
 use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use crate::record::{Draft, Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
@@ -30,6 +33,7 @@ pub struct Ingress {
     queue: Arc<dyn TurnQueue>,
     agent_id: String,
     approvers: Approvers,
+    metrics: Metrics,
 }
 
 /// A message is not, or not known to be, stored with its turn queued: the platform must deliver it again.
@@ -71,9 +75,18 @@ pub struct Confirmation {
 }
 
 impl Ingress {
-    /// An ingress to `history`, the memory beside it and `queue`, for the agent `agent_id`.
+    /// An ingress to `history`, the memory beside it and `queue`, for the agent `agent_id`; nothing is counted.
     pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
-        Self { memory: Memory::beside(&history), history, queue, agent_id, approvers: Approvers::default() }
+        let approvers = Approvers::default();
+        let metrics = Metrics::default();
+        Self { memory: Memory::beside(&history), history, queue, agent_id, approvers, metrics }
+    }
+
+    /// The same ingress, which counts in `metrics`.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
     }
 
     /// The histories.
@@ -99,19 +112,31 @@ impl Ingress {
     /// names it, and the run reads from there. A later form needs no announcement: it stands beside a message that had
     /// its own.
     pub async fn receive(&self, draft: &Draft) -> Result<Appended, IngressError> {
-        let appended = self.history.append(draft).await?;
+        let appended = self.append(draft).await?;
         let is_late = self.history.clock().now().since(draft.ts) > PROMPT;
         let is_later_form = matches!(appended.outcome, Outcome::Revision(_));
         if draft.asks || (is_late && !is_later_form) {
-            let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone() };
-            self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await?;
+            let is_said = draft.asks && draft.kind == Kind::Normal;
+            let at = (is_said && draft.channel.has_bursts()).then(|| self.history.clock().now());
+            self.enqueue(draft, &appended, at).await?;
         }
+        Ok(appended)
+    }
+
+    async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
+        let appended = self.history.append(draft).await?;
+        let metric = match appended.outcome {
+            Outcome::Stored => Metric::Messages,
+            Outcome::Duplicate => Metric::Duplicates,
+            Outcome::Revision(_) => Metric::Revisions,
+        };
+        self.metrics.count(metric, draft.channel);
         Ok(appended)
     }
 
     /// Carries out a command, at once and beside any run.
     ///
-    /// `/forget` deletes an entry of memory. `/new` and `/reset` append a boundary; the text behind `/new` is the new
+    /// `/stop` takes the chat from its run. `/forget` deletes an entry of memory. `/new` and `/reset` append a boundary; the text behind `/new` is the new
     /// Session's first message. `/compact` is queued as the chat's next turn, which carries it out and answers. Under
     /// the id of a message a command is no command but a later form of that message, as an edit to it is.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
@@ -124,7 +149,11 @@ impl Ingress {
         }
         let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
         let own = Draft { kind, asks: false, ..draft.clone() };
-        let appended = self.history.append(&own).await?;
+        let appended = match command {
+            // Its text is the message.
+            Command::New { first_message: Some(_) } => self.history.append(&own).await?,
+            _ => self.append(&own).await?,
+        };
         if let Command::New { first_message: Some(first_message) } = command {
             let parts = vec![Part::text(first_message)];
             let opening = Draft { parts, asks: true, opens_session: true, ..draft.clone() };
@@ -133,12 +162,12 @@ impl Ingress {
         }
         if command.is_boundary() {
             // The Session that it ends is looked at for what is worth remembering, while nobody waits for an answer.
-            let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone() };
-            self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await?;
+            self.enqueue(draft, &appended, None).await?;
         }
         let told = appended.outcome != Outcome::Stored && self.is_confirmed(draft, &appended.base).await?;
         // What has been told has been done: a repeat does nothing more.
-        let text = if told { None } else { self.answer(command, draft).await? };
+        // On the heap: some go a long way.
+        let text = if told { None } else { Box::pin(self.answer(command, draft, &appended)).await? };
         let confirmation = text.map(|text| Confirmation {
             // As a message, since a boundary's own id is none that a platform could quote.
             to: self.history.record_of(draft, draft.key(), 0),
@@ -181,7 +210,11 @@ impl Ingress {
         match deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
             Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
             Err(error) => {
-                tracing::warn!(chat = %draft.chat.session_id(), %error, "a confirmation cannot be delivered");
+                tracing::warn!(%error, "a confirmation cannot be delivered");
+                self.metrics.count(Metric::DeliveryFailures, draft.channel);
+            }
+            Ok(()) if deliverer.reaches(draft.channel) => {
+                self.metrics.count(Metric::Deliveries, draft.channel);
             }
             Ok(()) => {}
         }
@@ -197,8 +230,14 @@ impl Ingress {
     }
 
     /// Does what a command does beside its record, and answers with what there is to say of it. Safe to repeat.
-    async fn answer(&self, command: &Command, draft: &Draft) -> Result<Option<String>, IngressError> {
+    async fn answer(
+        &self,
+        command: &Command,
+        draft: &Draft,
+        appended: &Appended,
+    ) -> Result<Option<String>, IngressError> {
         match command {
+            Command::Stop => Ok(Some(self.stop(draft, appended).await?)),
             Command::Memory { up_to } => Ok(Some(self.recollect(draft, *up_to).await?)),
             Command::Forget { number } => Ok(Some(self.forget(draft, *number).await?)),
             Command::Approve { which } => Ok(Some(self.approve(draft, which, true, None).await?)),
@@ -209,6 +248,16 @@ impl Ingress {
                 Ok(command.confirmation())
             }
         }
+    }
+
+    async fn enqueue(
+        &self,
+        draft: &Draft,
+        appended: &Appended,
+        at: Option<Timestamp>,
+    ) -> Result<(), QueueError> {
+        let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone(), at };
+        self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await
     }
 
     /// Whether a message, and no command, is stored under the id of `draft`.

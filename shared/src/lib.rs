@@ -29,7 +29,9 @@
 //! - [`ingress`]: append, then enqueue; commands
 //! - [`compaction`]: which messages a summary stands for (pure), and the steps by which it comes about
 //! - [`upkeep`]: what is done for a chat that is due
-//! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`], [`aws`] (a deployed function's clients)
+//! - [`forgetting`]: deleting everything of a chat
+//! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`] (logs), [`metrics`], [`aws`] (a deployed
+//!   function's clients), [`tls`]
 
 pub mod approval;
 pub mod aws;
@@ -41,10 +43,12 @@ pub mod compaction;
 pub mod config;
 pub mod context;
 pub mod delivery;
+pub mod forgetting;
 pub mod history;
 pub mod ingress;
 pub mod memory;
 pub mod message;
+pub mod metrics;
 pub mod model;
 pub mod problem;
 pub mod queue;
@@ -53,6 +57,7 @@ pub mod record;
 pub mod refusal;
 pub mod sort_key;
 pub mod telemetry;
+pub mod tls;
 pub mod tokens;
 #[cfg(test)]
 pub(crate) mod told;

@@ -1,28 +1,46 @@
 //! Language models: what is asked, what is answered, and which failures are worth another try.
 //!
-//! `echo` answers with what was said and needs nothing. `openai:<model>` speaks chat completions to any compatible
-//! endpoint, through the `genai` crate, which speaks other providers' protocols too.
+//! `echo` answers with what was said and needs nothing. The others are asked over HTTP, always with streaming:
+//! `openai:<model>` speaks chat completions to any compatible endpoint, `anthropic:<model>` the Messages API,
+//! `bedrock:<model>` Amazon Bedrock's `ConverseStream`, as the role that the process has.
 //!
 //! Two kinds of request leave here. [`Model::answer`] is one step of a turn: `SYSTEM_PROMPT`, the context, the tools.
 //! [`Model::complete`] is housekeeping, a summary or a capture: instructions and a text, neither prompt nor tools.
+//!
+//! # Layout
+//!
+//! - `question.rs`, `answer.rs`: what goes in and comes out, the same for all
+//! - `conversation.rs`: a question by turns, as the strictest provider wants it; [`exchange`]: what was called in earlier
+//!   turns; `readable.rs`: a message as text
+//! - `hosted.rs`: the way there and back, with its limits of time; `frames.rs`: a stream in pieces
+//! - `openai.rs`, `anthropic.rs`, `bedrock.rs`: each provider's wire format; `signing.rs`: AWS signatures
+//! - `failure.rs`: what a refusal means
 
+mod answer;
+mod anthropic;
+mod bedrock;
+mod conversation;
 pub mod exchange;
 mod failure;
+mod frames;
 mod hosted;
+mod openai;
+mod question;
 mod readable;
+mod signing;
 
+use std::fmt;
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use secrecy::SecretString;
-use serde_json::Value;
 
-use crate::message::UiMessage;
-use crate::tokens;
+use crate::clock::Clock;
+use crate::metrics::Metrics;
 
-/// Tokens that the instructions of a request beside the conversation take, and some room.
-const INSTRUCTION_TOKENS: u32 = 600;
-
+pub use answer::{Answer, Delta, Finish, NO_SINK, Reasoning, Sink, Usage};
 pub use hosted::Hosted;
+pub use question::{Done, Image, ImageAt, Prompt, Question, Step, Tool, ToolCall};
 
 /// What a summary starts with where a model is sent one, so that it is not taken for something said.
 pub const SUMMARY_HEADING: &str = "Summary of the conversation so far:";
@@ -45,6 +63,10 @@ pub struct ModelSettings {
     pub base_url: Option<String>,
     /// `MODEL_API_KEY`
     pub api_key: Option<SecretString>,
+    /// Whether the provider is told what of a request to keep, where it waits to be told.
+    pub marks_cache: bool,
+    /// `MODEL_FALLBACK` and what belongs to it: who is asked where this one fails for good.
+    pub fallback: Option<Box<ModelSettings>>,
 }
 
 /// The value of `MODEL`.
@@ -54,134 +76,44 @@ pub enum ModelChoice {
     Echo,
     /// `openai:<model>`
     OpenAi(String),
+    /// `anthropic:<model>`
+    Anthropic(String),
+    /// `bedrock:<model>`: a model id, or the id or ARN of an inference profile.
+    Bedrock(String),
 }
 
-/// A question: instructions and a context, the unanswered last, and what tools have brought to light since.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// `SYSTEM_PROMPT`, verbatim, and what stands with it.
-    pub system: Option<&'a str>,
-    /// What the model sees.
-    pub messages: &'a [UiMessage],
-    /// How many of them, at the end, are unanswered.
-    pub unanswered: usize,
-    /// Whether several people speak, so that the model must be told who.
-    pub group: bool,
-    /// What the model may call; where there is nothing, no tools are mentioned.
-    pub tools: &'a [Tool],
-    /// What it has called in this turn so far, in order.
-    pub steps: &'a [Step],
-}
-
-/// Something that a model may call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
-    /// Letters, digits, `_` and `-`, at most 64: what every provider takes.
-    pub name: String,
-    /// When and how to use it, for the model.
-    pub description: String,
-    /// The JSON Schema of its input, an object's.
-    pub input_schema: Value,
-}
-
-/// A model's wish to have a tool called.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolCall {
-    /// Joins it to its result; the provider's.
-    pub id: String,
-    /// The tool; not checked, a model may name one that there is not.
-    pub name: String,
-    /// The arguments; not checked against the schema.
-    pub input: Value,
-}
-
-/// One answer of a turn that held calls, with their results: a call is never sent without one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// [`Answer::text`]
-    pub text: String,
-    /// [`Answer::reasoning`]
-    pub reasoning: Option<String>,
-    /// All of [`Answer::calls`], in order.
-    pub done: Vec<Done>,
-}
-
-/// A call with its result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Done {
-    /// What was called.
-    pub call: ToolCall,
-    /// What came of it, also where it failed; a string is sent as it is, anything else as JSON.
-    pub output: Value,
-}
-
-/// A request beside the conversation: for a summary, or for what is worth remembering.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prompt {
-    /// What is to be done, as the system part. Never `SYSTEM_PROMPT`.
-    pub instructions: String,
-    /// What it is to be done with, as the user's one message.
-    pub text: String,
-    /// How long the answer may get. A model that reasons may use it up in thought and then says nothing.
-    pub max_tokens: u32,
-}
-
-impl Prompt {
-    /// How many tokens of messages one may hold beside its instructions, where a conversation may take `budget`.
-    pub fn source_budget(budget: u32) -> u32 {
-        budget.saturating_sub(INSTRUCTION_TOKENS).max(budget / 2)
+impl fmt::Display for ModelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Echo => write!(f, "echo"),
+            Self::OpenAi(name) => write!(f, "openai:{name}"),
+            Self::Anthropic(name) => write!(f, "anthropic:{name}"),
+            Self::Bedrock(name) => write!(f, "bedrock:{name}"),
+        }
     }
 }
 
-/// What a model said.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// The text; empty only where there are calls.
-    pub text: String,
-    /// What it wants called before it goes on.
-    pub calls: Vec<ToolCall>,
-    /// What it thought, where the provider shows it. Some (Kimi, DeepSeek) want it back with the calls' results.
-    pub reasoning: Option<String>,
-    /// Why it stopped.
-    pub finish: Finish,
-    /// What it took, where the provider says so.
-    pub usage: Option<Usage>,
-}
+impl ModelSettings {
+    /// This model where its provider is, without a key.
+    pub fn new(choice: ModelChoice) -> Self {
+        let marks_cache = matches!(choice, ModelChoice::Anthropic(_));
+        Self { choice, base_url: None, api_key: None, marks_cache, fallback: None }
+    }
 
-/// Why a model stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
-    /// It had said everything.
-    Stop,
-    /// It reached the limit of the request or of its window: the text is cut off.
-    Length,
-    /// Something was held back, the rest or all of it.
-    ContentFilter,
-    /// It wants tools called.
-    ToolCalls,
-    /// Anything else, and where the provider does not say.
-    Other,
-}
-
-/// Tokens, as the provider counts them and as we did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Usage {
-    /// Tokens read.
-    pub input_tokens: u32,
-    /// Tokens written.
-    pub output_tokens: u32,
-    /// What we took the tokens read to be, uncorrected; for [`tokens::correction`].
-    pub estimated_input_tokens: u32,
+    /// Whether this or its fallback is asked as the role that the process has in AWS.
+    pub fn needs_aws(&self) -> bool {
+        let is_signed = matches!(self.choice, ModelChoice::Bedrock(_)) && self.api_key.is_none();
+        is_signed || self.fallback.as_ref().is_some_and(|fallback| fallback.needs_aws())
+    }
 }
 
 /// A model gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// The endpoint could not be reached, or broke off.
-    #[error("the model's endpoint could not be reached ({0}); check MODEL_BASE_URL")]
+    #[error("the model's endpoint gave no answer ({0}); check MODEL_BASE_URL")]
     Unreachable(&'static str),
-    /// The endpoint is busy or failing: 408, 409, 429 and 5xx.
+    /// The endpoint is busy or failing: 408, 409, 424, 425, 429 and 5xx, Anthropic's 529 among them.
     #[error("the model's endpoint answered {status}")]
     Busy {
         /// The HTTP status.
@@ -194,15 +126,19 @@ pub enum ModelError {
     ContextTooLong,
     /// The endpoint refuses this request: other 4xx.
     #[error(
-        "the model's endpoint refused the request with {status}; check MODEL, MODEL_BASE_URL and MODEL_API_KEY"
+        "the model's endpoint refused the request with {status}; check MODEL, MODEL_BASE_URL and MODEL_API_KEY, \
+         or what the role may do in Bedrock"
     )]
     Refused {
         /// The HTTP status.
         status: u16,
     },
     /// The endpoint's answer is not what its protocol says.
-    #[error("the model's endpoint gave an answer that is no chat completion")]
+    #[error("the model's endpoint gave an answer that is none of its protocol")]
     Unreadable,
+    /// A model of Bedrock, and no region or no credentials.
+    #[error("bedrock needs AWS credentials and a region: set AWS_REGION and sign in, or set MODEL_API_KEY")]
+    NoAws,
     /// No TLS client could be set up: the system has no usable certificates.
     #[error("no TLS client could be set up for the model's endpoint")]
     NoClient,
@@ -212,12 +148,22 @@ pub enum ModelError {
 }
 
 impl Model {
-    /// The model that `settings` choose.
-    pub fn new(settings: &ModelSettings) -> Result<Self, ModelError> {
+    /// The model that `settings` choose. `aws` is what a model of Bedrock is signed for with; see
+    /// [`ModelSettings::needs_aws`].
+    pub fn new(settings: &ModelSettings, clock: &Clock, aws: Option<&SdkConfig>) -> Result<Self, ModelError> {
         match &settings.choice {
             ModelChoice::Echo => Ok(Self::Echo),
-            ModelChoice::OpenAi(name) => Ok(Self::Hosted(Box::new(Hosted::new(name, settings)?))),
+            _ => Ok(Self::Hosted(Box::new(Hosted::new(settings, clock, aws)?))),
         }
+    }
+
+    /// The same model, which counts its requests in `metrics`; so does its fallback.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        if let Self::Hosted(hosted) = &mut self {
+            hosted.count_in(metrics);
+        }
+        self
     }
 
     /// Whether this only says again what was said, and so can neither summarise nor judge.
@@ -225,20 +171,44 @@ impl Model {
         matches!(self, Self::Echo)
     }
 
-    /// Asks once.
-    pub async fn answer(&self, question: Question<'_>) -> Result<Answer, ModelError> {
+    /// Who is asked where this one fails for good.
+    pub fn fallback(&self) -> Option<&Self> {
         match self {
-            Self::Echo => Ok(echo(question.said())),
-            Self::Hosted(hosted) => hosted.answer(question).await,
+            Self::Echo => None,
+            Self::Hosted(hosted) => hosted.fallback(),
         }
     }
 
-    /// Asks once for something beside the conversation. The answer holds text. `echo` gives the text back; whoever
-    /// wants better of it asks [`Model::is_echo`] first.
-    pub async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
+    /// `openai:<model>` and the like; none for `echo`, which is no model.
+    pub fn name(&self) -> Option<String> {
         match self {
-            Self::Echo => Ok(echo(prompt.text.clone())),
+            Self::Echo => None,
+            Self::Hosted(hosted) => Some(hosted.name()),
+        }
+    }
+
+    /// Asks this model once. What comes of the answer goes to `sink` while it comes; where that ends in an error, the
+    /// sink is told that it is void.
+    pub async fn answer(&self, question: Question<'_>, sink: Sink<'_>) -> Result<Answer, ModelError> {
+        match self {
+            Self::Echo => Ok(echo(question.said(), sink)),
+            Self::Hosted(hosted) => hosted.answer(&question, sink).await,
+        }
+    }
+
+    /// Asks once for something beside the conversation, and where that fails, the fallback. The answer holds text.
+    /// `echo` gives the text back; whoever wants better of it asks [`Model::is_echo`] first.
+    pub async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
+        let answered = match self {
+            Self::Echo => Ok(echo(prompt.text.clone(), NO_SINK)),
             Self::Hosted(hosted) => hosted.complete(prompt).await,
+        };
+        match (answered, self.fallback()) {
+            (Err(error), Some(fallback)) if error != ModelError::ContextTooLong => {
+                tracing::warn!(%error, "the model fails; asking the fallback");
+                Box::pin(fallback.complete(prompt)).await
+            }
+            (answered, _) => answered,
         }
     }
 }
@@ -254,61 +224,15 @@ impl ModelError {
 }
 
 impl Question<'_> {
-    /// The token estimate of all that is sent, tools and steps among it.
-    pub fn tokens(&self) -> u32 {
-        let tools = self.tools.iter().map(Tool::tokens);
-        let steps = self.steps.iter().map(Step::tokens);
-        tools.chain(steps).fold(tokens::of_request(self.system, self.messages), u32::saturating_add)
-    }
-
     /// What is unanswered, a line each.
     fn said(&self) -> String {
-        let skip = self.messages.len().saturating_sub(self.unanswered.max(1));
-        let said: Vec<String> =
-            self.messages.iter().skip(skip).map(|message| readable::text(message, false)).collect();
+        let unanswered = &self.messages[self.first_unanswered()..];
+        let said: Vec<String> = unanswered.iter().map(|message| readable::text(message, false)).collect();
         said.join("\n")
     }
 }
 
-impl Tool {
-    /// The token estimate of the tool as a model is told of it.
-    pub fn tokens(&self) -> u32 {
-        [&self.name, &self.description]
-            .into_iter()
-            .map(|text| tokens::of_text(text))
-            .fold(tokens::of_json(Some(&self.input_schema)), u32::saturating_add)
-    }
-}
-
-impl Step {
-    /// The token estimate of the step as a model is sent it: a message of calls, and one for each result.
-    pub fn tokens(&self) -> u32 {
-        let said = tokens::of_request(Some(&self.text), &[]);
-        let reasoning = self.reasoning.as_deref().map_or(0, tokens::of_text);
-        let done = self.done.iter().map(|done| {
-            tokens::of_text(&done.call.name)
-                .saturating_add(tokens::of_json(Some(&done.call.input)))
-                .saturating_add(tokens::of_request(Some(&done.sent()), &[]))
-        });
-        done.fold(said.saturating_add(reasoning), u32::saturating_add)
-    }
-}
-
-impl Done {
-    /// The token estimate of the result as it is sent.
-    pub fn tokens(&self) -> u32 {
-        tokens::of_text(&self.sent())
-    }
-
-    /// The result as it is sent.
-    fn sent(&self) -> String {
-        match &self.output {
-            Value::String(text) => text.clone(),
-            output => output.to_string(),
-        }
-    }
-}
-
-fn echo(text: String) -> Answer {
+fn echo(text: String, sink: Sink<'_>) -> Answer {
+    text.split_inclusive(char::is_whitespace).for_each(|word| sink(Delta::Text(word)));
     Answer { text, calls: Vec::new(), reasoning: None, finish: Finish::Stop, usage: None }
 }

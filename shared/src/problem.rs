@@ -75,6 +75,27 @@ impl Problem {
         }
     }
 
+    /// 409: a run has the chat.
+    pub fn busy() -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            kind: "busy",
+            title: "The chat is being answered",
+            detail: "a run has this chat at the moment; ask again in a while".into(),
+        }
+    }
+
+    /// 503: a chat could not be forgotten, or only in part.
+    pub fn not_forgotten() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "not-forgotten",
+            title: "The chat is not forgotten whole",
+            detail: "a store did not answer; send the same request again, which goes on with what is left"
+                .into(),
+        }
+    }
+
     /// 503: a history could not be read.
     pub fn unreadable() -> Self {
         Self {

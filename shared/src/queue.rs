@@ -1,11 +1,12 @@
 //! Turns on their way from a door to the agent: in SQS, or in the local program's own queue.
 //!
 //! ```json
-//! {"chat": "telegram:chat:42", "from": "1763765920000#00000000000000000007"}
+//! {"chat": "telegram:chat:42", "from": "1763765920000#00000000000000000007", "at": 1763765921000}
 //! ```
 //!
 //! A turn carries no message: what is unanswered is derived from the history, so a turn delivered twice, late or
-//! after another did its work does nothing. `from` only says how far back to look, for messages with an old time.
+//! after another did its work does nothing. `from` only says how far back to look, for messages with an old time, and `at` when
+//! the message came, where more may follow at once.
 
 use std::time::Duration;
 
@@ -13,10 +14,11 @@ use aws_lc_rs::digest;
 use aws_sdk_sqs::error::DisplayErrorContext;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument;
 
 use crate::chat_key::ChatKey;
 use crate::history::Outcome;
-use crate::sort_key::SortKey;
+use crate::sort_key::{SortKey, Timestamp};
 
 /// "Look at this chat."
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,6 +27,10 @@ pub struct Turn {
     pub chat: ChatKey,
     /// The base of the message that asks or came late, or of the boundary.
     pub from: SortKey,
+    /// When the message that asks came, where its channel's people write in bursts: their chat is answered once it has
+    /// been quiet for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
 }
 
 /// The queue did not take a turn.
@@ -89,7 +95,7 @@ impl TurnQueue for Sqs {
         turn: &'a Turn,
         deduplication_id: &'a str,
     ) -> BoxFuture<'a, Result<(), QueueError>> {
-        Box::pin(async move {
+        let sending = async move {
             let body =
                 serde_json::to_string(turn).map_err(|error| QueueError { reason: error.to_string() })?;
             let sent = self
@@ -102,6 +108,7 @@ impl TurnQueue for Sqs {
                 .send()
                 .await;
             sent.map(drop).map_err(|error| QueueError { reason: DisplayErrorContext(error).to_string() })
-        })
+        };
+        Box::pin(sending.instrument(tracing::info_span!("enqueue")))
     }
 }

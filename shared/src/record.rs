@@ -11,7 +11,7 @@ use crate::message::{Part, Role, UiMessage};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// The door that a message came in by, or that a reply goes out by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Channel {
     /// A Telegram bot.
@@ -27,6 +27,17 @@ pub enum Channel {
     /// `cargo run -- chat`. Not in the code yet.
     Terminal,
 }
+
+impl Channel {
+    /// Whether its people send what they have to say in several messages, one close behind the other: of the doors where
+    /// programs write, each message is one.
+    pub fn has_bursts(self) -> bool {
+        matches!(self, Self::Telegram | Self::Lark)
+    }
+}
+
+/// What a notice that covers what nobody answers any more has in its metadata: the id of the `/stop`.
+pub const STOPPED_BY: &str = "stoppedBy";
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -244,6 +255,11 @@ impl Record {
     /// said to the bot itself. Telegram numbers a person's chat with a business and with the bot alike.
     pub fn line(&self) -> Option<&str> {
         self.message.metadata.get("telegram")?.get("businessConnectionId")?.as_str()
+    }
+
+    /// The id of the `/stop` that this notice covers its messages for.
+    pub fn stopped_by(&self) -> Option<&str> {
+        self.message.metadata.get(STOPPED_BY)?.as_str()
     }
 
     /// Puts a reply on this message's line.

@@ -1,28 +1,238 @@
-//! Logs: structured, one line each, naming chats by their [session id](crate::chat_key::SessionId) and never
-//! carrying a text or a secret.
+//! Logs: structured, one line each, naming the invocation by its request id and chats by their
+//! [session id](crate::chat_key::SessionId), and never carrying a text or a secret.
+//!
+//! ```json
+//! {"timestamp": "2026-11-22T06:31:40.120Z", "level": "INFO", "message": "message", "outcome": "Stored", "asks": true,
+//!  "requestId": "6bc28136-xmpl-4365-b021-0ce6b2e64ab0", "xrayTraceId": "Root=1-5e22…",
+//!  "session": "telegram-14b939505d456e7b24cefa3a", "name": "request"}
+//! ```
+//!
+//! What a line has of its invocation and of its chat comes from the spans that it is written in: the Lambda runtime's, a
+//! [request's](of_request) and a [chat's](of_chat); `name` is the innermost span's. So no event names its chat itself.
 
+mod traces;
+
+use std::error::Error;
 use std::io::IsTerminal;
+use std::panic;
+use std::process::ExitCode;
 
-use tracing_subscriber::EnvFilter;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use json_subscriber::JsonLayer;
+use tracing::field::{Empty, display};
+use tracing::{Instrument, Span};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::time::SystemTime;
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, registry};
 
-/// JSON lines to standard output, as CloudWatch reads them. `RUST_LOG` chooses what is logged.
-pub fn init_json() {
-    // rmcp quotes what servers say.
-    let subscriber =
-        tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter("info,rmcp=off"));
+use crate::chat_key::ChatKey;
+use crate::config::{ConfigError, Env, process_env};
+use traces::Spans;
+pub use traces::Traces;
+
+/// Where the Lambda runtime names the request.
+const INVOCATION_TARGET: &str = "lambda_runtime::layers::trace";
+
+/// JSON lines to standard output, as CloudWatch reads them, and spans to where the answer sends them. `RUST_LOG` chooses
+/// what is logged.
+pub fn init_json() -> Traces {
+    let traces = Traces::of(Env::new(&process_env));
+    let lines = json_lines(std::io::stdout).with_filter(with_invocation(filter("info")));
+    let spans = traces.spans().map(|spans| spans.with_filter(filter_fn(Spans::wants)));
     // A second call (a test's) keeps the first.
-    drop(subscriber.with_current_span(false).with_target(false).try_init());
+    drop(registry().with(lines).with(spans).try_init());
+    panic::set_hook(Box::new(|panic| {
+        let location = panic.location().map(ToString::to_string);
+        // Without what it says, which may quote a text.
+        tracing::error!(location, "a panic");
+    }));
+    traces
 }
 
 /// Lines for people to standard error, with colours where that is a terminal.
 pub fn init_terminal() {
-    // rmcp quotes what servers say. The embedded DynamoDB engine warns of each failed condition, which is how a duplicate is found.
-    let filter = filter("warn,annals=info,dynoxide=error,rmcp=off");
+    // The embedded DynamoDB engine warns of each failed condition, which is how a duplicate is found.
+    let filter = filter("warn,annals=info,dynoxide=error");
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
     drop(subscriber.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init());
 }
 
+/// The span of what is done for `chat`. (An error's level, so that no filter leaves it out.)
+pub fn of_chat(chat: &ChatKey) -> Span {
+    tracing::error_span!("chat", session = %chat.session_id())
+}
+
+/// A layer of a router: the span of a request, which learns by [`about`] which chat it is for.
+pub async fn of_request(request: Request, next: Next) -> Response {
+    let span = tracing::error_span!("request", session = Empty);
+    next.run(request).instrument(span).await
+}
+
+/// Says that the request is for `chat`: from here on its lines name it.
+pub fn about(chat: &ChatKey) {
+    Span::current().record("session", display(chat.session_id()));
+}
+
+/// How a function's process ends: what kept it from starting, or from going on, is one line.
+pub fn ended(result: Result<(), Box<dyn Error + Send + Sync>>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    if let Some(ConfigError { variable, problem }) = error.downcast_ref() {
+        tracing::error!(variable, problem, "the function does not start: {variable} {problem}");
+    } else {
+        tracing::error!(error = %chain(&*error), "the function has stopped");
+    }
+    ExitCode::FAILURE
+}
+
+/// An event's and its spans' fields side by side.
+fn json_lines<S, W>(writer: W) -> JsonLayer<S, W>
+where
+    S: tracing::Subscriber + for<'span> LookupSpan<'span>,
+    W: for<'writer> MakeWriter<'writer> + 'static,
+{
+    let mut lines = JsonLayer::new(writer);
+    lines.with_timer("timestamp", SystemTime).with_level("level");
+    lines.with_flattened_event().with_top_level_flattened_span_list();
+    lines
+}
+
+/// An error and what it came from.
+fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
+}
+
+/// `filter`, and the span that names the request, whatever else is left out.
+fn with_invocation(filter: EnvFilter) -> EnvFilter {
+    match format!("{INVOCATION_TARGET}=info").parse() {
+        Ok(invocation) => filter.add_directive(invocation),
+        Err(_) => filter,
+    }
+}
+
 fn filter(default: &str) -> EnvFilter {
-    let set = crate::config::process_env(EnvFilter::DEFAULT_ENV).filter(|value| !value.trim().is_empty());
-    set.and_then(|value| EnvFilter::try_new(value).ok()).unwrap_or_else(|| EnvFilter::new(default))
+    let set = process_env(EnvFilter::DEFAULT_ENV).filter(|value| !value.trim().is_empty());
+    let set = set.filter(|value| EnvFilter::try_new(value).is_ok());
+    without_servers(set.as_deref().unwrap_or(default))
+}
+
+/// `directives`, which leave out `rmcp` where they do not name it: it quotes what servers say.
+fn without_servers(directives: &str) -> EnvFilter {
+    let filter = EnvFilter::new(directives);
+    match "rmcp=off".parse() {
+        Ok(silence) if !directives.contains("rmcp") => filter.add_directive(silence),
+        _ => filter,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use axum::Router;
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use serde_json::Value;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Written {
+        /// Each line, without its time, which must be there.
+        fn lines(&self) -> Vec<Value> {
+            let written = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+            let line = |line: &str| {
+                let mut line: Value = serde_json::from_str(line).unwrap();
+                let time = line.as_object_mut().unwrap().remove("timestamp");
+                assert!(time.is_some_and(|time| time.is_string()));
+                line
+            };
+            written.lines().map(line).collect()
+        }
+    }
+
+    /// What is written meanwhile, of the level and above.
+    fn subscribed(level: &str) -> (Written, tracing::subscriber::DefaultGuard) {
+        let written = Written::default();
+        let writer = written.clone();
+        let lines = json_lines(move || writer.clone());
+        let subscriber = registry().with(lines.with_filter(with_invocation(without_servers(level))));
+        (written, tracing::subscriber::set_default(subscriber))
+    }
+
+    #[test]
+    fn a_line_names_its_invocation_and_its_chat_beside_what_it_says() {
+        let (written, _guard) = subscribed("warn");
+        let chat = ChatKey::telegram(42, None);
+        let invocation = tracing::info_span!(
+            target: INVOCATION_TARGET, "Lambda runtime invoke",
+            requestId = "r-1", xrayTraceId = "Root=1-2"
+        );
+        invocation.in_scope(|| {
+            of_chat(&chat).in_scope(|| {
+                tracing::warn!(tries = 2, error = %"\"quoted\"\nline", "no answer");
+                tracing::info!("not of this level");
+            });
+            tracing::error!("of no chat");
+        });
+        let session = chat.session_id().to_string();
+        let expected = serde_json::json!([
+            {"level": "WARN", "name": "chat", "message": "no answer", "tries": 2, "error": "\"quoted\"\nline",
+             "requestId": "r-1", "xrayTraceId": "Root=1-2", "session": session},
+            {"level": "ERROR", "name": "Lambda runtime invoke", "message": "of no chat", "requestId": "r-1", "xrayTraceId": "Root=1-2"},
+        ]);
+        assert_eq!(Value::from(written.lines()), expected);
+    }
+
+    #[test]
+    fn what_servers_of_tools_say_is_logged_where_that_is_asked_for_alone() {
+        for (level, lines) in [("info", 1), ("debug", 1), ("info,rmcp=warn", 2)] {
+            let (written, _guard) = subscribed(level);
+            tracing::warn!(target: "rmcp::service", "quoted");
+            tracing::warn!("own");
+            assert_eq!(written.lines().len(), lines, "{level}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_names_the_chat_that_it_is_found_to_be_for() {
+        let (written, _guard) = subscribed("info");
+        let chat = ChatKey::telegram(42, None);
+        let handler = {
+            let chat = chat.clone();
+            async move || {
+                tracing::info!("before");
+                about(&chat);
+                tracing::info!("behind");
+            }
+        };
+        let router = Router::new().route("/", get(handler)).layer(from_fn(of_request));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        // On this thread, as whoever is subscribed.
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        reqwest::get(format!("http://{address}/")).await.unwrap();
+        let lines = written.lines();
+        assert_eq!((lines.len(), lines[0].get("session")), (2, None));
+        assert_eq!(lines[1]["session"], chat.session_id().to_string());
+    }
 }

@@ -14,6 +14,7 @@ use crate::context::view::View;
 use crate::history::turn::{Claim, Lease, Superseded};
 use crate::history::{Archived, History, HistoryError, Remaining, Seen, ToArchive};
 use crate::memory::sessions::{RememberError, Remembering};
+use crate::metrics::Metrics;
 use crate::model::{Model, ModelError};
 use crate::record::{Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
@@ -40,6 +41,8 @@ pub struct Upkeep {
     pub groups_remember: bool,
     /// `AGENT_ID`: who speaks in summaries.
     pub agent_id: String,
+    /// Where compactions are counted.
+    pub metrics: Metrics,
 }
 
 /// What a visit did.
@@ -83,7 +86,7 @@ pub enum UpkeepError {
 }
 
 impl Upkeep {
-    /// Upkeep of `history` with `model`, as `config` says.
+    /// Upkeep of `history` with `model`, as `config` says; nothing is counted.
     pub fn new(history: History, model: Model, config: &AgentConfig) -> Self {
         Self {
             history,
@@ -91,6 +94,7 @@ impl Upkeep {
             view: config.view,
             groups_remember: config.memory.groups,
             agent_id: config.agent_id.clone(),
+            metrics: Metrics::default(),
         }
     }
 
@@ -100,7 +104,8 @@ impl Upkeep {
             Claim::Claimed(lease) => *lease,
             Claim::Busy(until) => return Err(UpkeepError::Busy { until }),
         };
-        let visited = self.work(&lease).await;
+        // On the heap: it is a long way through.
+        let visited = Box::pin(self.work(&lease)).await;
         if visited.is_err() {
             // Without this the next visit would wait for the lease to run out.
             drop(self.history.release(&lease).await);
@@ -185,6 +190,7 @@ impl Upkeep {
             model: self.model.clone(),
             view: self.view,
             agent_id: self.agent_id.clone(),
+            metrics: self.metrics.clone(),
         };
         let mut lease = lease.clone();
         let mut summaries = 0;
@@ -207,7 +213,7 @@ impl Upkeep {
                 Err(CompactionError::History(error)) => return Err(error.into()),
                 Err(error) => {
                     tracing::warn!(
-                        chat = %lease.chat.session_id(), %error, "a live session is not summarised; its records stay longer"
+                        %error, "a live session is not summarised; its records stay longer"
                     );
                     compaction.keep(&records, before).await?;
                     break;

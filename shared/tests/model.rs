@@ -4,25 +4,27 @@
 #[path = "../../tests/support/model_api.rs"]
 mod model_api;
 
+use annals_shared::clock::Clock;
 use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::model::{
-    Answer, Done, Finish, Model, ModelChoice, ModelError, ModelSettings, Prompt, Question, Step, Tool, Usage,
+    Answer, Finish, Model, ModelChoice, ModelError, ModelSettings, NO_SINK, Prompt, Question, Step, Tool,
+    Usage,
 };
 use annals_shared::tokens;
 use model_api::{API_KEY, ModelApi, texts_of};
 use serde_json::{Value, json};
 
 fn model(api: &ModelApi, name: &str) -> Model {
-    Model::new(&ModelSettings {
-        choice: ModelChoice::OpenAi(name.to_owned()),
+    let settings = ModelSettings {
         base_url: Some(api.base_url()),
         api_key: Some(API_KEY.into()),
-    })
-    .unwrap()
+        ..ModelSettings::new(ModelChoice::OpenAi(name.to_owned()))
+    };
+    Model::new(&settings, &Clock::system(), None).unwrap()
 }
 
 fn question<'a>(messages: &'a [UiMessage], tools: &'a [Tool], steps: &'a [Step]) -> Question<'a> {
-    Question { system: Some("Be kind."), messages, unanswered: 1, group: false, tools, steps }
+    Question { system: Some("Be kind."), messages, unanswered: 1, tools, steps, ..Question::default() }
 }
 
 fn user(text: &str) -> UiMessage {
@@ -42,9 +44,7 @@ fn add() -> Tool {
 }
 
 fn step_of(answer: Answer, outputs: &[Value]) -> Step {
-    let done =
-        answer.calls.into_iter().zip(outputs).map(|(call, output)| Done { call, output: output.clone() });
-    Step { text: answer.text, reasoning: answer.reasoning, done: done.collect() }
+    Step::new(answer, outputs.iter().cloned())
 }
 
 #[tokio::test]
@@ -56,16 +56,16 @@ async fn calls_go_back_with_their_results() {
     api.answer_with("Found both.");
     let (messages, tools) = ([user("look it up")], [search(), add()]);
 
-    let first = model.answer(question(&messages, &tools, &[])).await.unwrap();
+    let first = model.answer(question(&messages, &tools, &[]), NO_SINK).await.unwrap();
     assert_eq!((first.finish, first.text.as_str()), (Finish::ToolCalls, ""));
     assert_eq!(first.calls[0].input, json!({"query": "山"}));
     let mut steps = vec![step_of(first, &[json!("a hill"), json!({"sum": 3})])];
     // As Kimi and DeepSeek give it, and want it back.
     steps[0].reasoning = Some("A hill, or a river?".into());
-    let second = model.answer(question(&messages, &tools, &steps)).await.unwrap();
+    let second = model.answer(question(&messages, &tools, &steps), NO_SINK).await.unwrap();
     assert_eq!(second.calls.len(), 1);
     steps.push(step_of(second, &[json!({"error": "no such place"})]));
-    let last = model.answer(question(&messages, &tools, &steps)).await.unwrap();
+    let last = model.answer(question(&messages, &tools, &steps), NO_SINK).await.unwrap();
 
     assert_eq!((last.text.as_str(), last.finish), ("Found both.", Finish::Stop));
     assert!(last.calls.is_empty());
@@ -91,7 +91,7 @@ async fn calls_go_back_with_their_results() {
 #[tokio::test]
 async fn without_tools_none_are_mentioned() {
     let api = ModelApi::start().await;
-    let answer = model(&api, "test").answer(question(&[user("hello")], &[], &[])).await.unwrap();
+    let answer = model(&api, "test").answer(question(&[user("hello")], &[], &[]), NO_SINK).await.unwrap();
     assert_eq!((answer.text.as_str(), answer.finish), ("You said: hello", Finish::Stop));
     let request = &api.requests()[0];
     for absent in ["tools", "tool_choice", "max_tokens", "max_completion_tokens", "reasoning_effort"] {
@@ -129,7 +129,7 @@ async fn what_is_held_back_says_so() {
     assert_eq!(model.complete(&prompt).await.unwrap().finish, Finish::ContentFilter);
     api.answer_with("  ");
     assert_eq!(model.complete(&prompt).await, Err(ModelError::Empty));
-    assert_eq!(model.answer(question(&[user("hello")], &[], &[])).await, Err(ModelError::Empty));
+    assert_eq!(model.answer(question(&[user("hello")], &[], &[]), NO_SINK).await, Err(ModelError::Empty));
 }
 
 #[tokio::test]
@@ -138,14 +138,14 @@ async fn a_request_that_is_too_long_is_told_from_a_bad_one() {
     let model = model(&api, "test");
     api.limit_context(100);
     let long = [user(&"河".repeat(200))];
-    assert_eq!(model.answer(question(&long, &[], &[])).await, Err(ModelError::ContextTooLong));
-    assert!(model.answer(question(&[user("短")], &[], &[])).await.is_ok());
+    assert_eq!(model.answer(question(&long, &[], &[]), NO_SINK).await, Err(ModelError::ContextTooLong));
+    assert!(model.answer(question(&[user("短")], &[], &[]), NO_SINK).await.is_ok());
     assert_eq!(api.too_long(), 1);
     api.fail(1, 400);
-    let refused = model.answer(question(&[user("短")], &[], &[])).await;
+    let refused = model.answer(question(&[user("短")], &[], &[]), NO_SINK).await;
     assert_eq!(refused, Err(ModelError::Refused { status: 400 }));
     api.fail(1, 429);
-    let Err(busy) = model.answer(question(&[user("短")], &[], &[])).await else { panic!("busy") };
+    let Err(busy) = model.answer(question(&[user("短")], &[], &[]), NO_SINK).await else { panic!("busy") };
     assert_eq!(busy.retry_after().map(|pause| pause.as_secs()), Some(1));
 }
 
@@ -157,12 +157,17 @@ async fn usage_says_what_was_estimated_for_that_request() {
     let (messages, tools) = ([user(&"河".repeat(500))], [search()]);
     let question = question(&messages, &tools, &[]);
     let Usage { input_tokens, estimated_input_tokens, .. } =
-        model.answer(question).await.unwrap().usage.unwrap();
+        model.answer(question, NO_SINK).await.unwrap().usage.unwrap();
     assert_eq!(estimated_input_tokens, question.tokens());
     assert!(question.tokens() > tokens::of_request(question.system, question.messages));
     let correction = tokens::correction(input_tokens, estimated_input_tokens);
     assert!((1.8..=2.0).contains(&correction), "{correction}");
-    let shown = serde_json::to_value(Usage { input_tokens: 3, output_tokens: 2, estimated_input_tokens: 1 });
+    let shown = serde_json::to_value(Usage {
+        input_tokens: 3,
+        output_tokens: 2,
+        cached_input_tokens: None,
+        estimated_input_tokens: 1,
+    });
     assert_eq!(shown.unwrap(), json!({"inputTokens": 3, "outputTokens": 2, "estimatedInputTokens": 1}));
 }
 
@@ -170,7 +175,7 @@ async fn usage_says_what_was_estimated_for_that_request() {
 async fn names_that_end_like_an_effort_arrive_whole() {
     let api = ModelApi::start().await;
     for name in ["qwen-max", "deepseek-r1-zero", "mistral-medium", "test"] {
-        model(&api, name).answer(question(&[user("hello")], &[], &[])).await.unwrap();
+        model(&api, name).answer(question(&[user("hello")], &[], &[]), NO_SINK).await.unwrap();
         let request = api.requests().pop().unwrap();
         assert_eq!(request["model"], name);
         assert!(request.get("reasoning_effort").is_none());
@@ -187,74 +192,21 @@ async fn a_summary_says_what_it_is_and_earlier_tools_are_readable() {
     });
     let earlier = UiMessage::new("2", Role::Assistant, vec![Part::new(part).unwrap(), Part::text("A hill.")]);
     let messages = [summary, earlier, user("and now?")];
-    model(&api, "test").answer(question(&messages, &[], &[])).await.unwrap();
-    assert_eq!(
-        texts_of(&api.requests()[0], "assistant"),
-        ["Summary of the conversation so far:\nAda moves to Lyon.", "[search: [\"a hill\"]]\nA hill."]
-    );
+    model(&api, "test").answer(question(&messages, &[], &[]), NO_SINK).await.unwrap();
+    let request = &api.requests()[0];
+    assert_eq!(texts_of(request, "assistant"), ["[search: [\"a hill\"]]\nA hill."]);
+    let told = "Summary of the conversation so far:\n<summary>\nAda moves to Lyon.\n</summary>\n";
+    assert_eq!(request["messages"][1]["content"], told);
+    assert_eq!(texts_of(request, "user"), ["and now?"]);
 }
 
 #[tokio::test]
 async fn echo_knows_what_it_is() {
-    let echo =
-        Model::new(&ModelSettings { choice: ModelChoice::Echo, base_url: None, api_key: None }).unwrap();
+    let echo = Model::new(&ModelSettings::new(ModelChoice::Echo), &Clock::system(), None).unwrap();
     assert!(echo.is_echo());
-    assert_eq!(echo.answer(question(&[user("a"), user("b")], &[], &[])).await.unwrap().text, "b");
+    assert_eq!(echo.answer(question(&[user("a"), user("b")], &[], &[]), NO_SINK).await.unwrap().text, "b");
     let prompt = Prompt { instructions: "Summarise.".into(), text: "said".into(), max_tokens: 10 };
     assert_eq!(echo.complete(&prompt).await.unwrap().text, "said");
     let api = ModelApi::start().await;
     assert!(!model(&api, "test").is_echo());
-}
-
-#[tokio::test]
-async fn the_emulator_refuses_what_real_ones_refuse() {
-    let api = ModelApi::start().await;
-    let hello = json!({"role": "user", "content": "hello"});
-    let call = json!({"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}});
-    let calls = json!({"role": "assistant", "content": null, "tool_calls": [call]});
-    let result = json!({"role": "tool", "tool_call_id": "c1", "content": "a hill"});
-    let tool = |function: Value| json!([{"type": "function", "function": function}]);
-    let ask = async |parts: Value| {
-        let mut body = json!({"model": "test", "messages": [hello]});
-        body.as_object_mut().unwrap().extend(parts.as_object().unwrap().clone());
-        let request = reqwest::Client::new().post(format!("{}/chat/completions", api.base_url()));
-        request.bearer_auth(API_KEY).json(&body).send().await.unwrap().status().as_u16()
-    };
-    let good = [
-        json!({"max_tokens": 1}),
-        json!({"max_completion_tokens": 1}),
-        json!({"messages": [hello, calls, result]}),
-        json!({"tools": tool(json!({"name": "search"})), "tool_choice": "auto"}),
-    ];
-    for parts in good {
-        assert_eq!(ask(parts.clone()).await, 200, "{parts}");
-    }
-    let mut other = result.clone();
-    other["tool_call_id"] = "c2".into();
-    let mut broken = calls.clone();
-    broken["tool_calls"][0]["function"]["arguments"] = "{".into();
-    let search = json!({"type": "function", "function": {"name": "search"}});
-    let bad = [
-        json!({"max_tokens": 0}),
-        json!({"max_tokens": "10"}),
-        json!({"max_tokens": 1, "max_completion_tokens": 1}),
-        json!({"messages": [hello, result]}),
-        json!({"messages": [hello, calls]}),
-        json!({"messages": [hello, calls, hello]}),
-        json!({"messages": [hello, calls, other]}),
-        json!({"messages": [hello, calls, result, result]}),
-        json!({"messages": [hello, broken, result]}),
-        json!({"messages": [hello, {"role": "assistant", "content": "hi", "tool_calls": []}]}),
-        json!({"messages": [hello, {"role": "assistant", "content": null}]}),
-        json!({"tools": []}),
-        json!({"tools": tool(json!({"description": "no name"}))}),
-        json!({"tools": tool(json!({"name": "two words"}))}),
-        json!({"tools": tool(json!({"name": "search", "parameters": {"type": "string"}}))}),
-        json!({"tools": [search, search]}),
-        json!({"tool_choice": "auto"}),
-    ];
-    for parts in &bad {
-        assert_eq!(ask(parts.clone()).await, 400, "{parts}");
-    }
-    assert_eq!(api.refusals().len(), bad.len());
 }

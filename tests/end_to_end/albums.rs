@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::app::TestApp;
+use crate::support::model_api::texts_of;
 use crate::updates::{Update, private};
 
 fn items() -> [Update; 3] {
@@ -29,7 +30,7 @@ async fn an_album_gets_one_answer() {
 
     let requests = app.model().requests();
     assert_eq!(requests.len(), 1);
-    assert_eq!(requests[0]["messages"].as_array().unwrap().len(), 3);
+    assert_eq!(texts_of(&requests[0], "user").concat().matches("[file").count(), 4, "a live photo is two");
     let history = app.history("telegram:chat:42").await;
     let ids: Vec<_> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["10", "11", "12", "12/reply"]);

@@ -68,7 +68,8 @@ pub(crate) struct Builder {
     settings: BTreeMap<String, String>,
     clock: Clock,
     telegram: bool,
-    model: bool,
+    /// What `MODEL` is; none is `echo`.
+    model: Option<&'static str>,
     refusals_are_fine: bool,
 }
 
@@ -80,8 +81,13 @@ impl Builder {
     }
 
     /// With a model of its own, that answers `You said: …`.
-    pub(crate) fn model(mut self) -> Self {
-        self.model = true;
+    pub(crate) fn model(self) -> Self {
+        self.model_of("openai:test")
+    }
+
+    /// The same as another provider's.
+    pub(crate) fn model_of(mut self, model: &'static str) -> Self {
+        self.model = Some(model);
         self
     }
 
@@ -112,17 +118,28 @@ impl Builder {
         set("ANNALS_DATA_DIR", data.path().to_str().unwrap());
         set("ANNALS_PORT", "0");
         set("HTTP_API_KEYS", API_KEYS);
+        set("REPLY_QUIET", "0");
         let telegram = if telegram { Some(TelegramApi::start().await) } else { None };
         if let Some(telegram) = &telegram {
             set("TELEGRAM_BOT_TOKEN", telegram_api::TOKEN);
             set("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET);
             set("TELEGRAM_API_BASE", telegram.base_url());
         }
-        let model = if model { Some(ModelApi::start().await) } else { None };
+        let (name, model) = match model {
+            Some(name) => (name, Some(ModelApi::start().await)),
+            None => ("", None),
+        };
         if let Some(model) = &model {
-            set("MODEL", "openai:test");
-            set("MODEL_BASE_URL", &model.base_url());
+            set("MODEL", name);
             set("MODEL_API_KEY", model_api::API_KEY);
+            set(
+                "MODEL_BASE_URL",
+                &match name.split_once(':') {
+                    Some(("anthropic", _)) => model.anthropic_url(),
+                    Some(("bedrock", _)) => model.bedrock_url(),
+                    _ => model.base_url(),
+                },
+            );
         }
         let mut app = TestApp {
             data,
@@ -148,7 +165,7 @@ impl TestApp {
             settings: BTreeMap::new(),
             clock: Clock::manual(start),
             telegram: false,
-            model: false,
+            model: None,
             refusals_are_fine: false,
         }
     }
@@ -351,14 +368,7 @@ impl TestApp {
     }
 
     async fn passing<T>(&self, step: Duration, what: impl Future<Output = T>) -> T {
-        let time = wait_until("time ends", async || {
-            self.clock.advance(step);
-            false
-        });
-        tokio::select! {
-            result = what => result,
-            () = time => unreachable!("time has no end"),
-        }
+        passing(&self.clock, step, what).await
     }
 }
 
@@ -404,6 +414,18 @@ pub(crate) async fn wait_until(what: &str, condition: impl AsyncFn() -> bool) {
         tokio::time::sleep(POLL_PAUSE).await;
     }
     panic!("in vain waited until {what}");
+}
+
+/// Waits for `what` while `clock` goes on by `step` in each moment.
+pub(crate) async fn passing<T>(clock: &Clock, step: Duration, what: impl Future<Output = T>) -> T {
+    let time = wait_until("time ends", async || {
+        clock.advance(step);
+        false
+    });
+    tokio::select! {
+        result = what => result,
+        () = time => unreachable!("time has no end"),
+    }
 }
 
 /// Lets the program do what it would do by now: long enough that what it does too early is seen.

@@ -228,6 +228,132 @@ async fn what_is_said_meanwhile_is_answered_and_the_request_stays_open() {
     app.finish().await;
 }
 
+/// The whole Session is over by then, and others have been talking since.
+#[tokio::test]
+async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same() {
+    let shop = McpServer::start().await;
+    let mut app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[refund("A1")]);
+    ada_says(&app, 1, "Pay A1 back.").await;
+    let asked = last_sent(&app);
+    for (id, hours) in [(2, 50), (3, 70)] {
+        app.clock().advance(Duration::from_hours(hours));
+        ada_says(&app, id, "Good morning.").await;
+        app.restart().await;
+    }
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    app.idle().await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+    let request = app.model().requests().pop().unwrap();
+    let said = texts_of(&request, "user");
+    assert_eq!((said.len(), said[0].as_str()), (1, "Pay A1 back."), "it goes on with what it saw then");
+    assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Approved: shop_refund.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_is_denied_by_a_button_too() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[refund("A1")]);
+    ada_says(&app, 1, "Pay A1 back.").await;
+    let asked = last_sent(&app);
+    assert_eq!(press(&app, &asked, (0, 1), 42, "c1").await, 200);
+    app.idle().await;
+    assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Denied: shop_refund.");
+    assert_eq!(shop.carried_out(), []);
+    assert_eq!(forms(&app, CHAT).await[1..], ["1/reply@1 output-denied", "1/reply@2 output-denied"]);
+    assert_eq!(last_sent(&app).text, "You said: Pay A1 back.");
+    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
+    let shop = McpServer::start().await;
+    // Telegram takes no buttons that are there already.
+    let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    app.model().answer_tools(&[refund("A1"), refund("A2")]);
+    ada_says(&app, 1, "Pay both back.").await;
+    let (asked, before) = (last_sent(&app), app.model().count());
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    let command = private(42, 2, "/stop").command();
+    app.receive(&command).await;
+    app.idle().await;
+    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!(
+        (app.model().count(), shop.carried_out().len()),
+        (before, 0),
+        "nothing is called, nobody asked"
+    );
+    assert_eq!(
+        forms(&app, CHAT).await,
+        ["1/reply approval-requested approval-requested", "1/reply@1 output-denied output-denied"]
+    );
+    let ended = app.history(CHAT).await.into_iter().find(|message| message["id"] == "1/reply@1").unwrap();
+    assert_eq!(ended["metadata"]["stoppedBy"], "2");
+    assert_eq!(ended["parts"][1]["approval"]["reason"], "stopped by /stop");
+    app.export(CHAT, "stopped").await;
+
+    app.restart().await;
+    app.receive(&command).await;
+    for (column, id) in [(0, "c2"), (1, "c3")] {
+        assert_eq!(press(&app, &asked, (1, column), 42, id).await, 200);
+        app.idle().await;
+    }
+    let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();
+    assert_eq!(told, ["Approved: shop_refund.", "Denied already: shop_refund.", "Denied: shop_refund."]);
+    assert_eq!((last_sent(&app).text.as_str(), app.model().count()), ("Stopped.", before), "and no more");
+    ada_says(&app, 3, "Well?").await;
+    let request = app.model().requests().pop().unwrap();
+    let results = texts_of(&request, "tool");
+    assert!(results.iter().all(|result| result.ends_with("stopped by /stop")), "{results:?}");
+    assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    ada_says(&app, 1, "Go.").await;
+    let (asked, before) = (last_sent(&app), app.model().count());
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.receive(private(42, 2, "/stop").command()).await;
+    app.idle().await;
+    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!((app.model().count(), shop.carried_out().len()), (before, 1));
+    let forms = forms(&app, CHAT).await;
+    assert_eq!(
+        forms,
+        ["1/reply approval-requested", "1/reply@1 approval-responded", "1/reply@2 output-error"]
+    );
+    ada_says(&app, 3, "Well?").await;
+    let told = texts_of(&app.model().requests().pop().unwrap(), "tool").concat();
+    assert!(told.contains("the outcome of this call is not known"), "{told}");
+    app.export(CHAT, "stopped-call").await;
+    app.finish().await;
+}
+
+/// One that needs nobody's word.
+#[tokio::test]
+async fn a_stop_ends_a_run_that_waits_for_a_tool() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({})).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    app.receive(private(42, 1, "Go.")).await;
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.receive(private(42, 2, "/stop").command()).await;
+    app.idle().await;
+    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!(app.model().count(), 1);
+    let lines = app.lines(CHAT).await;
+    assert_eq!(lines[1], "1/notice assistant notice: Stopped before there was an answer.");
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn over_http_a_request_is_answered_by_words() {
     let shop = McpServer::start().await;

@@ -8,6 +8,7 @@ use annals_shared::compaction::cut::Why;
 use annals_shared::compaction::run::{Compacted, Compaction};
 use annals_shared::history::History;
 use annals_shared::history::turn::Lease;
+use annals_shared::metrics::Metrics;
 use annals_shared::model::{Model, ModelChoice, ModelSettings};
 use annals_shared::record::{Kind, Record};
 
@@ -35,11 +36,12 @@ impl Two {
             is_for_notes(body).then(|| format!("Goal: {}", letter()))
         });
         let settings = ModelSettings {
-            choice: ModelChoice::OpenAi("test".into()),
             base_url: Some(model.base_url()),
             api_key: Some(API_KEY.to_owned().into()),
+            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
         };
-        let (world, asked, chat) = (World::new().await, Model::new(&settings).unwrap(), chat(0));
+        let (world, chat) = (World::new().await, chat(0));
+        let asked = Model::new(&settings, &world.clock, None).unwrap();
         let history = world.history();
         for id in 1..=8 {
             let ts = i64::try_from(id).unwrap() * 1000;
@@ -59,8 +61,13 @@ impl Two {
     fn start(&self, faults: Faults) -> tokio::task::JoinHandle<Compacted> {
         let history = self.world.history_with(faults, true);
         let view = echo_upkeep(&history).view;
-        let compaction =
-            Compaction { history, model: self.asked.clone(), view, agent_id: "annals".to_owned() };
+        let compaction = Compaction {
+            history,
+            model: self.asked.clone(),
+            view,
+            agent_id: "annals".to_owned(),
+            metrics: Metrics::default(),
+        };
         let (lease, records) = (self.lease.clone(), self.records.clone());
         tokio::spawn(async move {
             compaction.run(&lease, &records, Why::Asked, None).await.unwrap().expect("there is a plan")

@@ -1,23 +1,28 @@
 //! Bounds of time: a model that does not answer holds up a turn for so long and no longer, whatever it was asked for.
 
+use std::time::Duration;
+
 use annals_agent::{Delivery, TurnError};
 use annals_shared::memory::{Memory, Owner};
 use annals_shared::model::ModelError;
 use annals_shared::record::{Kind, Record};
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, a_while};
+use crate::app::{TestApp, a_while, passing};
 use crate::remembering::notes_of_tea;
 use crate::support::faults::Faults;
-use crate::support::model_api::{is_for_summary, texts_of};
+use crate::support::model_api::{API_KEY, ModelApi, is_for_summary, notes_of};
 use crate::support::solo::Solo;
 use crate::turns::assert_answered_once;
 use crate::updates::private;
 
-/// In seconds: how long a capture, the room for a turn, and all asking for its answer may take.
+/// In seconds: how long a capture, the room for a turn, and all asking for its answer may take; of that, one request that
+/// gets no answer at all, and a model that has a fallback.
 const CAPTURE: u64 = 30;
 const ROOM: u64 = 60;
 const ASKING: u64 = 150;
+const FIRST_PIECE: u64 = 90;
+const FIRST_MODEL: u64 = 100;
 
 /// In minutes: longer than a Session lasts.
 const NEXT_SESSION: i64 = 49 * 60;
@@ -37,6 +42,21 @@ async fn says_much(solo: &Solo, minute: i64, messages: i64) {
     for n in 0..messages {
         solo.hear(minute + n, &long(n), false).await;
     }
+}
+
+/// Lets all but the last second pass that a run may ask for its answer, its `count`th request being the first. Within
+/// that it gives up this one, and makes another.
+async fn almost_all_asking_passes(solo: &Solo, count: usize) {
+    solo.model.wait_for(count).await;
+    let started = solo.world.clock.now();
+    solo.advance(FIRST_PIECE - 1);
+    a_while().await;
+    assert_eq!((solo.model.count(), solo.model.running()), (count, 1), "the answer may still come");
+    passing(&solo.world.clock, Duration::from_millis(250), solo.model.wait_for(count + 1)).await;
+    let passed = solo.world.clock.now().since(started);
+    assert!(passed < Duration::from_secs(FIRST_PIECE + 5), "{passed:?}");
+    solo.world.clock.advance(Duration::from_secs(ASKING - 1).saturating_sub(passed));
+    a_while().await;
 }
 
 async fn timed_out(solo: &Solo, run: tokio::task::JoinHandle<Result<(), TurnError>>) {
@@ -69,7 +89,7 @@ async fn a_capture_is_given_up_and_the_answer_asked_for() {
     solo.advance(1);
     solo.ended(run).await.unwrap();
     assert_eq!(solo.model.count(), 2);
-    assert_eq!(texts_of(&solo.model.requests()[1], "system"), [""; 0], "nothing was captured");
+    assert_eq!(notes_of(&solo.model.requests()[1]), "", "nothing was captured");
     assert_answered_once(&solo.records().await);
     assert_eq!(memories().await, [""; 0]);
 
@@ -78,7 +98,7 @@ async fn a_capture_is_given_up_and_the_answer_asked_for() {
     assert_eq!(memories().await, ["I only drink green tea"], "upkeep makes up for it");
     let again = solo.hear(NEXT_SESSION + 1, "And now?", true).await;
     solo.run(&again).await;
-    assert!(texts_of(&solo.model.requests()[2], "system").concat().contains("green tea"));
+    assert!(notes_of(&solo.model.requests()[2]).contains("green tea"));
 }
 
 #[tokio::test]
@@ -115,7 +135,7 @@ async fn several_compactions_share_their_time() {
     let clock = solo.world.clock.clone();
     solo.model.answer_by(move |body| {
         if is_for_summary(body) {
-            clock.advance(std::time::Duration::from_secs(25));
+            clock.advance(Duration::from_secs(25));
         }
         None
     });
@@ -133,13 +153,11 @@ async fn asking_is_given_up_and_the_chat_is_free_for_the_redelivery() {
     solo.model.hang_answers();
     let asked = solo.hear(0, "hello", true).await;
     let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
-    solo.model.wait_for(1).await;
-    solo.advance(ASKING - 1);
-    a_while().await;
+    almost_all_asking_passes(&solo, 1).await;
     assert!(!run.is_finished(), "the answer may still come");
     solo.advance(1);
     timed_out(&solo, run).await;
-    assert_eq!((solo.model.count(), solo.records().await.len()), (1, 1));
+    assert_eq!((solo.model.count(), solo.records().await.len()), (2, 1));
     solo.model.resume();
     solo.start(solo.agent(Faults::default()), &asked, Delivery(2)).await.unwrap().unwrap();
     assert_answered_once(&solo.records().await);
@@ -151,13 +169,13 @@ async fn a_turn_whose_answer_does_not_come_is_delivered_again() {
     app.model().hang_answers();
     app.receive(private(42, 1, "hello")).await;
     app.model().wait_for(1).await;
-    app.clock().advance(std::time::Duration::from_secs(ASKING - 1));
-    a_while().await;
-    assert_eq!((app.model().count(), app.model().running()), (1, 1));
-    app.as_time_passes(app.model().wait_for(2)).await;
+    let started = app.clock().now();
+    // Two tries of a run, and the first of the next.
+    app.as_time_passes(app.model().wait_for(3)).await;
+    assert!(app.clock().now().since(started).as_secs() >= ASKING);
     app.model().resume();
     app.idle().await;
-    assert_eq!(app.model().count(), 2);
+    assert_eq!(app.model().count(), 3);
     assert_answered_once(&app.records("telegram:chat:42").await);
     assert_eq!(app.telegram_api().sent().len(), 1);
     app.finish().await;
@@ -173,12 +191,13 @@ async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
     for (delivery, requests) in [(1, 1), (3, 2)] {
         let run = solo.start(solo.agent(Faults::default()), &command, Delivery(delivery));
         solo.model.wait_for_notes(requests).await;
-        solo.advance(ASKING - 1);
+        solo.advance(FIRST_PIECE - 1);
         a_while().await;
         assert!(!run.is_finished(), "the summary may still come");
         solo.advance(1);
         if delivery == 1 {
-            timed_out(&solo, run).await;
+            let error = solo.ended(run).await.unwrap_err();
+            assert!(matches!(error, TurnError::Compaction(_)), "{error}");
             assert_eq!(solo.records().await.len(), 11, "nothing is said yet");
         } else {
             solo.ended(run).await.unwrap();
@@ -193,6 +212,42 @@ async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
     assert_eq!(solo.summaries().await, []);
     assert_eq!(solo.whole_context().await.messages, before.messages);
     assert_eq!(solo.model.count(), 0);
+}
+
+/// A model with a fallback has its time, and the fallback the rest.
+#[tokio::test]
+async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
+    let spare = ModelApi::start().await;
+    let base_url = spare.base_url();
+    let settings = [
+        ("MODEL_FALLBACK", "openai:spare"),
+        ("MODEL_FALLBACK_BASE_URL", &base_url),
+        ("MODEL_FALLBACK_API_KEY", API_KEY),
+    ];
+    let solo = Solo::new(&settings).await;
+    solo.model.hang_answers();
+    let asked = solo.hear(0, "hello", true).await;
+    let started = solo.world.clock.now();
+    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
+    solo.model.wait_for(1).await;
+    passing(&solo.world.clock, Duration::from_millis(250), spare.wait_for(1)).await;
+    let passed = solo.world.clock.now().since(started).as_secs();
+    assert!((FIRST_MODEL..FIRST_MODEL + 5).contains(&passed), "{passed}");
+    solo.ended(run).await.unwrap();
+    assert_eq!(solo.model.count(), 2, "it had two tries");
+    let records = solo.records().await;
+    assert_answered_once(&records);
+    assert_eq!(records[1].message.metadata["model"], "openai:spare");
+
+    // Where neither answers, the run ends when it would with one.
+    spare.hang();
+    let asked = solo.hear(10, "and now?", true).await;
+    let started = solo.world.clock.now();
+    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
+    let ended = passing(&solo.world.clock, Duration::from_millis(250), solo.ended(run)).await;
+    assert!(matches!(ended, Err(TurnError::Model(ModelError::Unreachable("timed out")))), "{ended:?}");
+    let passed = solo.world.clock.now().since(started).as_secs();
+    assert!((ASKING..ASKING + 5).contains(&passed), "{passed}");
 }
 
 /// A function lives for five minutes, and its turn is not to be cut off in the middle.
@@ -211,8 +266,8 @@ async fn where_everything_hangs_a_run_ends_within_four_minutes() {
     solo.model.wait_for_notes(2).await;
     assert!(is_for_summary(&solo.model.requests_for_notes()[1]));
     solo.advance(ROOM);
-    solo.model.wait_for(2).await;
-    solo.advance(ASKING);
+    almost_all_asking_passes(&solo, 2).await;
+    solo.advance(1);
     timed_out(&solo, run).await;
     assert_eq!(solo.world.clock.now().since(started).as_secs(), 240);
     // The last delivery as well, and it tells.
@@ -223,8 +278,8 @@ async fn where_everything_hangs_a_run_ends_within_four_minutes() {
         solo.model.wait_for_notes(notes).await;
         solo.advance(seconds);
     }
-    solo.model.wait_for(3).await;
-    solo.advance(ASKING);
+    almost_all_asking_passes(&solo, 4).await;
+    solo.advance(1);
     solo.ended(run).await.unwrap();
     assert_eq!(solo.world.clock.now().since(started).as_secs(), 480);
     let records = solo.records().await;

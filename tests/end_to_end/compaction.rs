@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
-use crate::support::model_api::{is_for_summary, texts_of};
+use crate::support::model_api::{is_for_summary, summary_of, texts_of};
 use crate::updates::{START, group, private};
 
 const CHAT: &str = "http:chat:app:c";
@@ -118,9 +118,10 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
 
     let asked = app.model().requests().pop().unwrap();
     assert_eq!(texts_of(&asked, "system"), ["Be brief."]);
-    let seen = texts_of(&asked, "assistant");
-    assert_eq!(seen[0], "Summary of the conversation so far:\nFacts: the code is 4711.");
-    assert_eq!(seen.iter().filter(|text| text.contains("4711")).count(), 1, "the newest alone: {seen:?}");
+    assert_eq!(summary_of(&asked), "Facts: the code is 4711.");
+    let first = asked["messages"][1]["content"].as_str().unwrap();
+    assert!(first.starts_with("Summary of the conversation so far:\n<summary>\n"), "{first}");
+    assert_eq!(asked.to_string().matches("4711").count(), 1, "the newest alone: {asked}");
     assert!(texts_of(&asked, "user").last().unwrap().starts_with("message 11:"));
     app.finish().await;
 }
@@ -186,7 +187,8 @@ async fn where_no_summary_comes_about_the_turn_runs_and_nothing_has_changed() {
 
 #[tokio::test]
 async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
-    let app = small().telegram().model().start().await;
+    // What may be called takes a quarter of the window at most.
+    let app = small().set("CONTEXT_WINDOW", "600").telegram().model().start().await;
     app.receive(private(42, 1, "The gate code is 80-41-XQ, keep it.")).await;
     app.idle().await;
     let offers = |request: &Value| request["tools"].to_string().contains("chat_history_search");
@@ -200,8 +202,7 @@ async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
     app.receive(private(42, 9, "What was the gate code?")).await;
     app.idle().await;
     let asked = app.model().requests().pop().unwrap();
-    // Its window is so small that no second search is offered, and so the result stands in words.
-    let found = texts_of(&asked, "user").concat();
+    let found = texts_of(&asked, "tool").concat();
     assert!(found.contains("80-41-XQ") && found.contains("Ada"), "{found}");
     let history = app.history(ADA).await;
     let part = &history.last().unwrap()["parts"][1];
@@ -321,7 +322,8 @@ async fn a_window_that_is_smaller_than_it_is_said_to_be_sees_summaries_too() {
     for n in 0..30 {
         say(&app, n).await;
     }
-    app.model().limit_context(1000);
+    // Tools take some 500 of that.
+    app.model().limit_context(1500);
     for n in 30..33 {
         say(&app, n).await;
     }

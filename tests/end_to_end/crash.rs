@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,24 +19,35 @@ pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 pub(crate) struct Process {
     child: Child,
     pub(crate) base: String,
+    /// What it printed when it started, by lines.
+    pub(crate) printed: Vec<String>,
 }
 
 impl Process {
-    pub(crate) fn start(data_dir: &std::path::Path, settings: &[(&str, String)]) -> Self {
+    pub(crate) fn start(data_dir: &Path, settings: &[(&str, String)]) -> Self {
+        Self::start_with(data_dir, settings, &[])
+    }
+
+    /// With these arguments.
+    pub(crate) fn start_with(data_dir: &Path, settings: &[(&str, String)], arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
             .env_clear()
             .env("ANNALS_DATA_DIR", data_dir)
             .env("ANNALS_PORT", "0")
             .env("RUST_LOG", "off")
             .envs(settings.iter().map(|(name, value)| (*name, value)))
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let first = lines.next().expect("the program prints where it answers").unwrap();
-        let base = first.strip_prefix("Annals answers at ").expect("an address").to_owned();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut printed: Vec<String> = Vec::new();
+        while printed.last().is_none_or(|line| !line.starts_with("Stop with")) {
+            printed.push(lines.next().expect("the program prints where it answers"));
+        }
+        let base = printed[0].strip_prefix("Annals answers at ").expect("an address").to_owned();
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, base }
+        Self { child, base, printed }
     }
 
     /// SIGKILL, as `kill -9`: nothing in the program gets to run.

@@ -91,18 +91,25 @@ async fn a_throttled_reply_waits_as_long_as_telegram_says() {
     app.finish().await;
 }
 
+/// The model has its time before hours pass in moments.
+async fn is_answered(app: &TestApp, records: usize) {
+    wait_until("the reply is stored", async || app.records(CHAT).await.len() == records).await;
+}
+
 #[tokio::test]
 async fn a_reply_outlasts_an_outage_of_telegrams() {
     let app = app().await;
     // Three tries in each delivery of the queue: this is an outage of ten minutes.
     app.telegram_api().fail(25, 502);
     app.receive(private(42, 7, "hello")).await;
+    is_answered(&app, 2).await;
     app.idle_as_hours_pass().await;
     assert_eq!((app.telegram_api().sent().len(), app.model().count()), (1, 1));
     assert_eq!(failures(&app, CHAT).await, [Value::Null]);
 
     app.telegram_api().fail(45, 502);
     app.receive(private(42, 8, "again")).await;
+    is_answered(&app, 4).await;
     app.idle_as_hours_pass().await;
     assert_eq!(app.telegram_api().sent().len(), 1, "given up in the end");
     assert!(failures(&app, CHAT).await[1].is_string());

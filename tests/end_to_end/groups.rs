@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
-use crate::support::model_api::texts_of;
+use crate::support::model_api::lines_said;
 use crate::support::telegram_api::BOT_ID;
 use crate::updates::{Update, channel_post, group, supergroup};
 
@@ -111,7 +111,7 @@ async fn what_was_not_addressed_is_in_view_of_the_next_answer() {
     let requests = app.model().requests();
     assert_eq!(requests.len(), 1);
     assert_eq!(
-        texts_of(&requests[0], "user"),
+        lines_said(&requests[0]),
         ["Ada: I sow beans", "Weather: It rains", "Ada: @annals_test_bot too early?"]
     );
     assert_eq!(app.history("telegram:chat:-1").await.len(), 4);

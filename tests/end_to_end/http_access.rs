@@ -32,6 +32,7 @@ async fn every_route_but_health_wants_a_known_key() {
         (Method::POST, "/v1/messages"),
         (Method::GET, "/v1/chats/c1/context"),
         (Method::POST, "/v1/chats/c1/reset"),
+        (Method::DELETE, "/v1/chats/c1"),
     ] {
         for header in [
             "",
@@ -234,7 +235,7 @@ async fn what_is_no_route_is_a_problem_too() {
     for (method, path, status, kind) in [
         (Method::GET, "/", 404, "not-found"),
         (Method::GET, "/v1", 404, "not-found"),
-        (Method::GET, "/v1/chats/c1", 404, "not-found"),
+        (Method::GET, "/v1/chats/c1", 405, "method-not-allowed"),
         (Method::GET, "/v1/chats//messages", 400, "bad-chat-id"),
         (Method::POST, "/v1/chats/a/b/messages", 404, "not-found"),
         (Method::DELETE, PATH, 405, "method-not-allowed"),

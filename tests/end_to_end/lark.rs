@@ -11,7 +11,7 @@ use crate::app::{Answer, NOW, TestApp};
 use crate::fixtures::payloads;
 use crate::support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent};
 use crate::support::mcp_server::{self, McpServer};
-use crate::support::model_api::texts_of;
+use crate::support::model_api::{lines_said, texts_of};
 
 const TOKEN: &str = "lark-verification-token";
 const KEY: &str = "lark-encrypt-key";
@@ -176,7 +176,7 @@ async fn a_group_is_answered_where_the_bot_is_mentioned() {
     it.receive(&mentioning(text("om_3", GROUP, "@_user_1 do you know?", 2))).await;
     it.app.idle().await;
     let request = it.app.model().requests().pop().unwrap();
-    let asked = texts_of(&request, "user");
+    let asked = lines_said(&request);
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert!(asked[2].ends_with("@Annals do you know?"), "{asked:?}");
     assert_eq!(it.sent().len(), 1);
@@ -200,7 +200,7 @@ async fn what_was_said_in_between_is_fetched_once_and_in_order() {
     }
     it.receive(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 20))).await;
     it.app.idle().await;
-    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user");
+    let asked = lines_said(&it.app.model().requests().pop().unwrap());
     assert!(
         asked[0].contains("roses") && asked[1].contains("well") && asked[2].contains("what now?"),
         "{asked:?}"
@@ -513,6 +513,27 @@ async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
             assert_eq!(answer.body["toast"]["type"], kind, "{user}: {:?}", answer.body);
         }
         assert_eq!(shop.carried_out().len() - before, usize::from(is_let), "{user}");
+    }
+    // By its other button, and by words.
+    for (n, is_press) in [(4, true), (5, false)] {
+        it.app.model().answer_tools(&[("shop_refund", json!({"order": format!("A{n}")}))]);
+        it.receive(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
+        it.app.idle().await;
+        let (values, before) = (it.lark.sent().last().unwrap().button_values(), shop.carried_out().len());
+        if is_press {
+            let answer = it.send(&pressed(&values[1], GROUP, "ou_ada")).await;
+            assert_eq!(answer.body["toast"], json!({"type": "success", "content": "Denied: shop_refund."}));
+        } else {
+            it.receive(&mentioning(text("om_deny", GROUP, "@_user_1 /deny too much", 6))).await;
+            assert_eq!(it.lark.sent().last().unwrap().text(), "Denied: shop_refund.");
+        }
+        it.app.idle().await;
+        assert_eq!(shop.carried_out().len(), before);
+        // And the first word stands.
+        let answer = it.send(&pressed(&values[0], GROUP, "ou_ada")).await;
+        assert_eq!(answer.body["toast"]["content"], "Denied already: shop_refund.");
+        it.app.idle().await;
+        assert_eq!(shop.carried_out().len(), before);
     }
     let other = it.send(&pressed(&json!({"theirs": true}), GROUP, "ou_ada")).await;
     assert_eq!((other.status.as_u16(), other.body), (200, json!({})));

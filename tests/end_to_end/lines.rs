@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
-use crate::support::model_api::texts_of;
+use crate::support::model_api::{lines_said, texts_of};
 use crate::turns::assert_answered_once;
 use crate::updates::{Update, private};
 
@@ -53,7 +53,7 @@ async fn lines_of_one_chat_never_see_each_other() {
         app.idle().await;
     }
     let requests = app.model().requests();
-    let asked: Vec<Vec<String>> = requests.iter().map(|request| texts_of(request, "user")).collect();
+    let asked: Vec<Vec<String>> = requests.iter().map(lines_said).collect();
     assert_eq!(
         asked,
         [
@@ -170,7 +170,7 @@ async fn a_lines_session_reaches_back_beyond_anothers() {
         app.idle().await;
     }
     let requests = app.model().requests();
-    let asked: Vec<Vec<String>> = requests[3..].iter().map(|request| texts_of(request, "user")).collect();
+    let asked: Vec<Vec<String>> = requests[3..].iter().map(lines_said).collect();
     assert_eq!(
         asked,
         [

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::app::{Builder, TestApp};
 use crate::support::mcp_server::{McpServer, TOKEN};
-use crate::support::model_api::texts_of;
+use crate::support::model_api::{notes_of, texts_of};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -112,18 +112,15 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     ada_says(&app, 1, "Hello.").await;
     let request = app.model().requests().pop().unwrap();
     assert_eq!(offered(&request), ["memory_search", "memory_save", "memory_forget"]);
-    let system = texts_of(&request, "system").concat();
-    assert!(system.contains("At the moment the tools of shop cannot be reached."), "{system}");
+    assert_eq!(notes_of(&request), "At the moment the tools of shop cannot be reached.");
+    assert!(texts_of(&request, "system").is_empty(), "what a request starts with stays the same");
     shop.set_down(false);
     ada_says(&app, 2, "And now?").await;
     assert_eq!(shop.lists(), 0, "for a while it is not asked again");
     app.clock().advance(std::time::Duration::from_secs(31));
     ada_says(&app, 3, "And now?").await;
     let request = app.model().requests().pop().unwrap();
-    assert!(
-        offered(&request).contains(&"shop_lookup") && texts_of(&request, "system").is_empty(),
-        "{request}"
-    );
+    assert!(offered(&request).contains(&"shop_lookup") && notes_of(&request).is_empty(), "{request}");
     // It goes down again: what is known of it stays, and a call says what is wrong.
     shop.set_down(true);
     app.clock().advance(std::time::Duration::from_secs(301));

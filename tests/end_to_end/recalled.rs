@@ -1,4 +1,4 @@
-//! What a turn is told from memory, by its request's system part: how much at most, and never what is somebody's own in a
+//! What a turn is told from memory: how much at most, and never what is somebody's own in a
 //! group.
 
 use annals_local::config::DEV_LARK_TOKEN;
@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::app::{Answer, NOW, TestApp};
 use crate::memory::{memory_of, remember, source, user};
-use crate::support::model_api::texts_of;
+use crate::support::model_api::notes_of;
 use crate::updates::{group, private};
 
-/// The system part of the last request that answers.
-fn system(app: &TestApp) -> String {
-    texts_of(&app.model().requests().pop().unwrap(), "system").concat()
+/// What memory tells the last request that answers.
+fn told(app: &TestApp) -> String {
+    notes_of(&app.model().requests().pop().unwrap())
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
         assert_eq!(memory.list(&user("telegram-42")).await.unwrap().len(), 80);
         app.receive(private(42, 1, "Which shed is of oak?")).await;
         app.idle().await;
-        let told = system(&app);
+        let told = told(&app);
         let (taken, entries) = (tokens::of_text(&told), told.matches("\n- [fact, ").count());
         println!("{window}: {entries} entries of {taken} tokens");
         assert!(taken <= most, "{taken} tokens of {most} in a window of {window}:\n{told}");
@@ -62,14 +62,14 @@ async fn what_is_somebodys_own_is_not_told_in_a_group_where_they_speak() {
         for update in [group(-7, 1, "What do I drink?"), group(-7, 2, "And green tea?")] {
             app.receive(update).await;
             app.idle().await;
-            let told = system(&app);
+            let told = told(&app);
             assert!(!told.contains("green tea"), "{groups}: {told}");
             assert_eq!(told.contains("mead"), groups == "true", "{told}");
         }
         // In their own chat they are, and of the group nothing.
         app.receive(private(42, 3, "What do I drink?")).await;
         app.idle().await;
-        let told = system(&app);
+        let told = told(&app);
         assert!(told.contains("Drinks green tea only.") && !told.contains("mead"), "{told}");
         app.finish().await;
     }
@@ -96,7 +96,7 @@ async fn a_lark_chat_with_one_person_is_told_of_them_and_no_other_is() {
         let answer = Answer::of(app.request(Method::POST, "/lark").json(&event)).await;
         assert_eq!(answer.status, 200, "{id}");
         app.idle().await;
-        let told = system(&app);
+        let told = told(&app);
         assert_eq!(told.contains("Lives in Bergen."), is_told, "{id}: {told}");
     }
     assert_eq!(app.model().count(), 3);

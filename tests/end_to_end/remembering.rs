@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp, chat_path};
-use crate::support::model_api::texts_of;
+use crate::support::model_api::{notes_of, texts_of};
 use crate::updates::{group, private};
 
 /// Answers requests for what is worth keeping with what was said of tea in the conversation.
@@ -22,9 +22,11 @@ async fn says(app: &TestApp, person: i64, id: i64, text: &str) {
     app.idle().await;
 }
 
-/// The system part of the last request that answers.
-fn system(app: &TestApp) -> String {
-    texts_of(&app.model().requests().pop().unwrap(), "system").concat()
+/// What the last request that answers is told beside what was said: the prompt, and what is remembered.
+fn told(app: &TestApp) -> String {
+    let request = app.model().requests().pop().unwrap();
+    let told = [texts_of(&request, "system").concat(), notes_of(&request)];
+    told.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
 async fn memories(app: &TestApp, person: &str) -> Vec<Value> {
@@ -37,7 +39,7 @@ async fn what_a_session_leaves_is_told_to_the_next_one_of_the_same_person() {
     let app = TestApp::builder().set("SYSTEM_PROMPT", "Be brief.").telegram().model().start().await;
     app.model().answer_by(notes_of_tea);
     says(&app, 42, 1, "I only drink green tea").await;
-    assert_eq!(system(&app), "Be brief.");
+    assert_eq!(told(&app), "Be brief.");
     app.receive(private(42, 2, "/new").command()).await;
     app.idle().await;
     let [entry] = &memories(&app, "telegram-42").await[..] else { panic!("one entry") };
@@ -47,12 +49,12 @@ async fn what_a_session_leaves_is_told_to_the_next_one_of_the_same_person() {
     assert_eq!(app.model().requests_for_notes().len(), 1);
 
     says(&app, 42, 3, "What do I drink?").await;
-    assert!(system(&app).starts_with("Be brief.\n\n") && system(&app).contains("I only drink green tea"));
+    assert!(told(&app).starts_with("Be brief.\n\n") && told(&app).contains("I only drink green tea"));
     let context = app.get(&chat_path("telegram:chat:42", "context")).await;
-    assert_eq!(context["system"], system(&app));
+    assert_eq!(context["system"], told(&app));
     // Nobody else is told, and asking again captures nothing again.
     says(&app, 43, 1, "What do I drink?").await;
-    assert_eq!(system(&app), "Be brief.");
+    assert_eq!(told(&app), "Be brief.");
     says(&app, 42, 4, "Are you sure?").await;
     assert_eq!(app.model().requests_for_notes().len(), 1);
     app.finish().await;
@@ -66,7 +68,7 @@ async fn a_stale_session_is_captured_by_the_next_message_before_its_answer() {
     app.clock().advance(Duration::from_hours(49));
     let later = 1 + 49 * 3600;
     says(&app, 42, later, "What do I drink?").await;
-    assert!(system(&app).contains("I only drink green tea"), "{}", system(&app));
+    assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
     let asked = app.model().requests().pop().unwrap();
     assert_eq!(texts_of(&asked, "user"), ["What do I drink?"], "the session itself is over");
     assert_eq!(memories(&app, "telegram-42").await.len(), 1);
@@ -84,7 +86,7 @@ async fn a_failing_capture_holds_up_no_answer_and_is_made_up_for() {
     app.idle().await;
     assert_eq!(memories(&app, "telegram-42").await.len(), 0);
     says(&app, 42, 3, "What do I drink?").await;
-    assert!(system(&app).contains("I only drink green tea"), "{}", system(&app));
+    assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
     app.finish().await;
 }
 
@@ -106,10 +108,10 @@ async fn groups_have_a_memory_only_where_that_is_set_and_it_stays_there() {
         assert_eq!(app.model().requests_for_notes().len(), expected);
         app.receive(group(-7, 3, "What do we drink?")).await;
         app.idle().await;
-        assert_eq!(system(&app).contains("green tea"), expected == 1);
+        assert_eq!(told(&app).contains("green tea"), expected == 1);
         // Ada's own chat is told nothing of it.
         says(&app, 42, 1, "What do I drink?").await;
-        assert!(!system(&app).contains("green tea"));
+        assert!(!told(&app).contains("green tea"));
         assert!(memories(&app, "telegram-42").await.is_empty());
         app.finish().await;
     }
@@ -139,11 +141,11 @@ async fn a_conversation_of_two_callers_users_is_nobodys_memory() {
     post("own", "ada", "I only drink black tea").await;
     reset("own").await;
     post("other", "ada", "What do I drink?").await;
-    assert!(system(&app).contains("black tea"), "a person is known in all of her conversations");
+    assert!(told(&app).contains("black tea"), "a person is known in all of her conversations");
     post("bobs", "bob", "What do I drink?").await;
-    assert_eq!(system(&app), "");
+    assert_eq!(told(&app), "");
     // Where Bob joins, what is known of Ada is not told.
     post("other", "bob", "What does she drink?").await;
-    assert_eq!(system(&app), "");
+    assert_eq!(told(&app), "");
     app.finish().await;
 }

@@ -4,12 +4,13 @@
 use annals_shared::compaction::run::Compaction;
 use annals_shared::config::{Env, ViewConfig};
 use annals_shared::message::{Role, UiMessage};
-use annals_shared::model::{Model, SUMMARY_HEADING};
+use annals_shared::metrics::Metrics;
+use annals_shared::model::Model;
 use annals_shared::tokens;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, TestApp, chat_path};
-use crate::support::model_api::{is_for_summary, texts_of};
+use crate::support::model_api::{is_for_summary, notes_of, summary_of, texts_of};
 use crate::updates::{group, private};
 
 const CHAT: &str = "telegram:chat:42";
@@ -28,18 +29,19 @@ fn thousand() -> Builder {
 const BUDGET: u32 = 800;
 
 /// The estimate of a request for an answer, by its texts as they are stored: without the heading that a summary gets there,
-/// the name before each message of a group, and the wrapping of the system part.
+/// the name before each message of a group, and the wrapping of the system part; with the tools.
 fn estimated(request: &Value) -> u32 {
-    let system = tokens::of_text(&texts_of(request, "system").concat());
+    let beside = texts_of(request, "system").concat() + &notes_of(request);
+    let tools = request["tools"].as_array().into_iter().flatten().map(|tool| {
+        let text = |name: &str| tokens::of_text(tool["function"][name].as_str().unwrap());
+        text("name") + text("description") + tokens::of_json(Some(&tool["function"]["parameters"]))
+    });
     let messages = ["user", "assistant"].into_iter().flat_map(|role| texts_of(request, role));
+    let messages = messages.chain([summary_of(request)].into_iter().filter(|summary| !summary.is_empty()));
     let messages: Vec<UiMessage> = messages
-        .map(|text| {
-            let said = text.strip_prefix(SUMMARY_HEADING).map(str::trim_start);
-            let said = said.or_else(|| text.strip_prefix("Ada: ")).unwrap_or(&text);
-            UiMessage::text("", Role::User, said)
-        })
+        .map(|text| UiMessage::text("", Role::User, text.strip_prefix("Ada: ").unwrap_or(&text)))
         .collect();
-    system + tokens::of_request(None, &messages)
+    tokens::of_text(&beside) + tools.sum::<u32>() + tokens::of_request(None, &messages)
 }
 
 /// All replies of a history.
@@ -220,7 +222,7 @@ async fn what_waits_is_sent_word_for_word() {
     }
     assert!(right_behind_a_summary >= 3, "{right_behind_a_summary}");
     // Also where it takes most of the window, so that all the rest becomes a summary.
-    let long = format!("{}\n{}", text(25), words(500));
+    let long = format!("{}\n{}", text(25), words(380));
     ada_says(&app, 25, &long).await;
     let request = app.model().requests().pop().unwrap();
     assert_eq!(texts_of(&request, "user").last(), Some(&long));
@@ -239,7 +241,13 @@ async fn a_summary_takes_no_more_than_its_share() {
     let history = app.open_history().await;
     let set = |name: &str| (name == "CONTEXT_WINDOW").then(|| "1000".to_owned());
     let view = ViewConfig::from_env(Env::new(&set)).unwrap();
-    let compaction = Compaction { history, model: Model::Echo, view, agent_id: "annals".into() };
+    let compaction = Compaction {
+        history,
+        model: Model::Echo,
+        view,
+        agent_id: "annals".into(),
+        metrics: Metrics::default(),
+    };
     let most = compaction.rules().summary_tokens;
     assert_eq!(most, 100, "an eighth of the budget");
     for id in 1..12 {

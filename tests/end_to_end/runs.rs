@@ -254,11 +254,12 @@ async fn a_run_that_was_overtaken_while_it_asked_sends_nothing() {
     let api = ModelApi::start().await;
     api.hang();
     let settings = ModelSettings {
-        choice: ModelChoice::OpenAi("test".into()),
         base_url: Some(api.base_url()),
         api_key: Some(API_KEY.into()),
+        ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
     };
-    let old = bench.agent(Model::new(&settings).unwrap(), &Clock::manual(Timestamp::from_secs(NOW)));
+    let clock = Clock::manual(Timestamp::from_secs(NOW));
+    let old = bench.agent(Model::new(&settings, &clock, None).unwrap(), &clock);
     let from = one.clone();
     let old = tokio::spawn(async move { old.run(&chat(), Some(&from), Delivery(1)).await });
     api.wait_for(1).await;

@@ -27,7 +27,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::app::chat_path;
-use crate::support::model_api::{API_KEY, ModelApi, texts_of};
+use crate::support::model_api::{API_KEY, ModelApi, notes_of, texts_of};
 use crate::support::world::{echo_agent, echo_upkeep, expire, records_of};
 
 const START: i64 = 1_763_765_920;
@@ -97,11 +97,11 @@ impl Life {
         let model = ModelApi::start().await;
         model.answer_by(|body| Some(say_what_is_noted(body)));
         let settings = ModelSettings {
-            choice: ModelChoice::OpenAi("test".into()),
             base_url: Some(model.base_url()),
             api_key: Some(API_KEY.to_owned().into()),
+            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
         };
-        let asked = Model::new(&settings).unwrap();
+        let asked = Model::new(&settings, &clock, None).unwrap();
         let view = ViewConfig::from_env(env).unwrap();
         let turns = Turns::default();
         let ingress = Ingress::new(history.clone(), Arc::new(turns.clone()), "annals".into());
@@ -464,8 +464,8 @@ async fn bursts_are_sessions_of_their_own_and_leave_their_facts_to_memory() {
                 assert!(number == first && bursts > 0 || spoken.contains(&fact(number)), "{spoken}");
             }
             if place == 0 && bursts > 0 {
-                let system = texts_of(&request, "system").join("\n");
-                assert!(system.contains(&fact(1)), "recalled from the first session:\n{system}");
+                let notes = notes_of(&request);
+                assert!(notes.contains(&fact(1)), "recalled from the first session:\n{notes}");
             }
             number += 1;
             life.pass(Duration::from_mins(3)).await;

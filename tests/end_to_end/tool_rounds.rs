@@ -97,12 +97,7 @@ async fn a_model_that_calls_for_ever_is_asked_without_tools_behind_eight_rounds(
     let offered = requests.iter().map(offers_tools).collect::<Vec<_>>();
     assert_eq!(offered, [true, true, true, true, true, true, true, true, false]);
     let results = requests.iter().map(|request| texts_of(request, "tool").len());
-    assert_eq!(results.collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 7, 0], "each round sees those before");
-    // Providers take calls only where tools are offered: there they stand in words.
-    let last = requests.last().unwrap();
-    assert!(!last["messages"].to_string().contains("tool_call"), "{last}");
-    let told = texts_of(last, "user").concat();
-    assert_eq!(told.matches("[result of chat_history_search: {\"messages\":[").count(), 8, "{told}");
+    assert_eq!(results.collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 7, 8], "each round sees those before");
     let history = app.history(CHAT).await;
     let reply = history.last().unwrap();
     let parts = reply["parts"].as_array().unwrap();

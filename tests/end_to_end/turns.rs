@@ -62,7 +62,7 @@ async fn a_model_that_fails_on_ends_in_one_notice_within_a_minute() {
     app.model().recover();
     app.receive(private(42, 8, "and now?")).await;
     app.idle().await;
-    assert_eq!(texts_of(app.model().requests().last().unwrap(), "user"), ["hello", "and now?"]);
+    assert_eq!(texts_of(app.model().requests().last().unwrap(), "user"), ["hello\nand now?"]);
     assert_eq!(app.lines(CHAT).await[3], "8/reply assistant: You said: hello\nand now?");
     assert_eq!(app.telegram_api().sent().len(), 2);
     app.finish().await;

@@ -106,7 +106,12 @@ struct Shared {
 impl LarkApi {
     /// Starts one at a free port of `127.0.0.1`.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        Self::start_at(0).await
+    }
+
+    /// Starts one at this port of `127.0.0.1`.
+    pub async fn start_at(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let base_url = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Shared::default());
         let app = Router::new().fallback(answer).with_state(Arc::clone(&shared));

@@ -1,45 +1,64 @@
-//! An OpenAI-compatible chat completions endpoint on a loopback port, for end-to-end tests.
+//! The APIs of OpenAI, Anthropic and Amazon Bedrock on a loopback port, for end-to-end tests.
 //!
-//! It refuses what real ones refuse, so that a request which passes here is well-formed, and it is asserted by
-//! what it stores: [`ModelApi::requests`], [`ModelApi::refusals`], [`ModelApi::max_concurrent_by`].
+//! They refuse what the real ones refuse, so that a request which passes here is well-formed, and they are asserted by
+//! what they store: [`ModelApi::requests`], [`ModelApi::refusals`], [`ModelApi::max_concurrent_by`]. They keep what they
+//! have read, and count what they find of it in the next request; and they know the thoughts that they have signed.
 //!
 //! ```text
-//! POST /v1/chat/completions   Authorization: Bearer <API_KEY>
+//! POST /v1/chat/completions                     Authorization: Bearer <API_KEY>
 //! {"model": "test", "messages": [{"role": "user", "content": "hello"}]}
 //! {"id": "chatcmpl-1", "object": "chat.completion", …, "choices": [{"message": {"content": "You said: hello"}}]}
+//!
+//! POST /anthropic/v1/messages                   x-api-key: <API_KEY>
+//! POST /bedrock/model/<model>/converse-stream   signed with AWS_KEY_ID and AWS_SECRET for AWS_REGION
 //! ```
+//!
+//! All that is said of a request here is of its OpenAI form, which the other two are brought into; as they came they are
+//! [`ModelApi::raw_requests`].
 //!
 //! What it answers is decided in this order: a failure ([`ModelApi::fail`]), a request that is too long
 //! ([`ModelApi::limit_context`]), calls of tools ([`ModelApi::answer_tools`]), what a test makes of the request
 //! ([`ModelApi::answer_by`]), a fixed text ([`ModelApi::answer_with`]), what was said.
 //!
-//! Source of the shapes and refusals: the OpenAI API reference, "Create chat completion" and "Error codes".
-#![allow(dead_code, unreachable_pub, reason = "shared by test programs, each of which uses a part of it")]
+//! Source of OpenAI's shapes and refusals: its API reference, "Create chat completion" and "Error codes".
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "shared by test programs, each of which uses a part of it"
+)]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::http::StatusCode;
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 // Named, since this file is itself included by path.
+#[path = "model_api/anthropic.rs"]
+mod anthropic;
+#[path = "model_api/bedrock.rs"]
+mod bedrock;
+#[path = "model_api/blocks.rs"]
+mod blocks;
 #[path = "model_api/check.rs"]
 mod check;
+#[path = "model_api/serve.rs"]
+mod serve;
+#[path = "model_api/shape.rs"]
+mod shape;
+#[path = "model_api/state.rs"]
+mod state;
 #[path = "model_api/wire.rs"]
 mod wire;
 
-use check::{check_body, check_key};
-use wire::{Completion, Refusal, Said, content_text, messages_of, prompt_tokens, said_last};
+pub use bedrock::{AWS_KEY_ID, AWS_REGION, AWS_SECRET};
+use state::{Hangs, Shared};
+use wire::{Mishap, Refusal, as_said, content_text, messages_of};
 
 /// The key that the endpoint takes.
 pub const API_KEY: &str = "sk-test-model";
@@ -57,13 +76,14 @@ pub struct ModelApi {
 impl ModelApi {
     /// Starts one on a free port, that answers `You said: <the texts said since its last answer>`.
     pub async fn start() -> Self {
-        let (address, listener) = listen().await;
+        Self::start_at(0).await
+    }
+
+    /// Starts one at this port of `127.0.0.1`.
+    pub async fn start_at(port: u16) -> Self {
+        let (address, listener) = listen(port).await;
         let shared = Arc::new(Shared::default());
-        let app = Router::new()
-            .route("/v1/chat/completions", post(chat_completions))
-            .fallback(no_such_url)
-            .method_not_allowed_fallback(no_such_url)
-            .with_state(shared.clone());
+        let app = serve::router(shared.clone());
         let server = tokio::spawn(async move {
             let _ = axum::serve(listener, app).await;
         });
@@ -73,6 +93,52 @@ impl ModelApi {
     /// What `MODEL_BASE_URL` is set to; ends in `/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
+    }
+
+    /// The same for `anthropic:<model>`.
+    pub fn anthropic_url(&self) -> String {
+        format!("http://{}/anthropic/v1", self.address)
+    }
+
+    /// The same for `bedrock:<model>`.
+    pub fn bedrock_url(&self) -> String {
+        format!("http://{}/bedrock", self.address)
+    }
+
+    /// Answers whole, whatever is asked, as servers do that cannot stream.
+    pub fn never_stream(&self) {
+        self.shared.state().never_streams = true;
+    }
+
+    /// Refuses `stream_options`, as servers do that do not know it; of Bedrock, streaming altogether.
+    pub fn refuse_stream_options(&self) {
+        self.shared.state().refuses_stream_options = true;
+    }
+
+    /// The connections of the next `times` streamed answers break half-way.
+    pub fn break_off(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Breaks));
+    }
+
+    /// The bodies of the next `times` streamed answers end half-way, as if they were whole.
+    pub fn end_early(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Ends));
+    }
+
+    /// The next `times` streamed answers stand still half-way, for ever.
+    pub fn stall(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Stalls));
+    }
+
+    /// The next `times` streamed answers become an error half-way: the provider is overloaded.
+    pub fn overload_midway(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Fails));
+    }
+
+    /// Thinks this before each answer from now on, signed where the provider signs. What leads to calls is wanted back
+    /// with their results.
+    pub fn think(&self, thought: impl Into<String>) {
+        self.shared.state().thought = Some(thought.into());
     }
 
     /// Answers `text` to everything from now on.
@@ -116,6 +182,12 @@ impl ModelApi {
     pub fn fail(&self, times: usize, status: u16) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         self.shared.state().failures.push((times, status));
+    }
+
+    /// The same, once `requests` [`ModelApi::requests`] have come.
+    pub fn fail_behind(&self, requests: usize, times: usize, status: u16) {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        self.shared.state().later_failures.push((requests, times, status));
     }
 
     /// Forgets the failures that are still to come.
@@ -165,6 +237,21 @@ impl ModelApi {
     pub fn requests_for_notes(&self) -> Vec<Value> {
         let state = self.shared.state();
         state.calls.iter().filter(|call| is_for_notes(&call.body)).map(|call| call.body.clone()).collect()
+    }
+
+    /// The bodies of all well-formed requests as they came, in order of arrival.
+    pub fn raw_requests(&self) -> Vec<Value> {
+        self.shared.state().calls.iter().map(|call| call.raw.clone()).collect()
+    }
+
+    /// The paths of all well-formed requests, in order of arrival.
+    pub fn paths(&self) -> Vec<String> {
+        self.shared.state().calls.iter().map(|call| call.path.clone()).collect()
+    }
+
+    /// What of each well-formed request was found in what had been kept before, in tokens, in order of arrival.
+    pub fn cached_tokens(&self) -> Vec<u64> {
+        self.shared.state().calls.iter().map(|call| call.cached.read).collect()
     }
 
     /// How many [`ModelApi::requests`] there were.
@@ -240,7 +327,7 @@ impl Drop for ModelApi {
 /// The first line of the last user message in a request's body; empty if there is none.
 pub fn last_user_line(body: &Value) -> String {
     let last = messages_of(body).iter().rev().find(|message| message["role"] == "user");
-    last.map(|message| content_text(&message["content"]))
+    last.map(|message| as_said(&content_text(&message["content"])))
         .unwrap_or_default()
         .lines()
         .next()
@@ -248,9 +335,36 @@ pub fn last_user_line(body: &Value) -> String {
         .to_owned()
 }
 
-/// All the text that a request's body sends as `role`, in order, one entry a message.
+/// All the text that a request's body sends as `role`, in order, one entry a message: what was said, without
+/// [`summary_of`] and [`notes_of`] it.
 pub fn texts_of(body: &Value, role: &str) -> Vec<String> {
-    messages_of(body).iter().filter(|m| m["role"] == role).map(|m| content_text(&m["content"])).collect()
+    let own = messages_of(body).iter().filter(|m| m["role"] == role).map(|m| content_text(&m["content"]));
+    if role != "user" {
+        return own.collect();
+    }
+    own.map(|text| as_said(&text)).filter(|text| !text.is_empty()).collect()
+}
+
+/// What users say in a request's body, line by line: what is said in a row is sent as one message.
+pub fn lines_said(body: &Value) -> Vec<String> {
+    texts_of(body, "user").iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+}
+
+/// The summary that a request's body holds; empty where it holds none.
+pub fn summary_of(body: &Value) -> String {
+    between(body, "<summary>\n", "\n</summary>")
+}
+
+/// What a request's body tells from memory; empty where it tells nothing.
+pub fn notes_of(body: &Value) -> String {
+    between(body, "<notes>\n", "\n</notes>")
+}
+
+fn between(body: &Value, start: &str, end: &str) -> String {
+    let users = messages_of(body).iter().filter(|message| message["role"] == "user");
+    let text = users.map(|message| content_text(&message["content"])).collect::<Vec<_>>().join("\n");
+    let inner = text.split_once(start).and_then(|(_, rest)| rest.split_once(end));
+    inner.map(|(inner, _)| inner.to_owned()).unwrap_or_default()
 }
 
 /// Whether a request is for a summary, or for what is worth remembering, and not for an answer.
@@ -269,198 +383,17 @@ fn note(body: &Value) -> Option<String> {
     is_for_notes(body).then(note)
 }
 
-#[derive(Default)]
-struct Shared {
-    state: Mutex<Stored>,
-    hangs: watch::Sender<Hangs>,
-    /// How many requests have arrived that are for answers, and for notes.
-    arrived: watch::Sender<usize>,
-    noted: watch::Sender<usize>,
+fn bad(message: impl Into<String>) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, message)
 }
 
-/// What is not answered for now.
-#[derive(Clone, Copy, Default)]
-struct Hangs {
-    notes: bool,
-    answers: bool,
-}
-
-type AnswerBy = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
-
-struct Stored {
-    answer: Option<String>,
-    answer_by: Option<AnswerBy>,
-    calls_to_come: Vec<Vec<(String, Value)>>,
-    finish: Option<&'static str>,
-    context_limit: Option<u64>,
-    usage_factor: f64,
-    too_long: usize,
-    failures: Vec<(usize, StatusCode)>,
-    delay: Duration,
-    any_key: bool,
-    calls: Vec<Call>,
-    refusals: Vec<String>,
-    /// Starts and ends so far.
-    moments: u64,
-}
-
-impl Default for Stored {
-    fn default() -> Self {
-        Self {
-            answer: None,
-            answer_by: None,
-            calls_to_come: Vec::new(),
-            finish: None,
-            context_limit: None,
-            usage_factor: 1.0,
-            too_long: 0,
-            failures: Vec::new(),
-            delay: Duration::ZERO,
-            any_key: false,
-            calls: Vec::new(),
-            refusals: Vec::new(),
-            moments: 0,
-        }
-    }
-}
-
-struct Call {
-    body: Value,
-    started: u64,
-    ended: Option<u64>,
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, Stored> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Stored {
-    fn moment(&mut self) -> u64 {
-        self.moments += 1;
-        self.moments
-    }
-
-    /// How this request is refused, though it is well-formed.
-    fn refuse(&mut self, body: &Value) -> Option<Refusal> {
-        if let Some(status) = self.next_failure() {
-            return Some(Refusal::injected(status));
-        }
-        let limit = self.context_limit?;
-        let tokens = prompt_tokens(body);
-        (tokens > limit).then(|| {
-            self.too_long += 1;
-            Refusal::too_long(limit, tokens)
-        })
-    }
-
-    /// The first calls to come whose tools the request offers.
-    fn next_calls(&mut self, body: &Value) -> Option<Said> {
-        let tools = body["tools"].as_array()?;
-        let offers = |name: &str| tools.iter().any(|tool| tool["function"]["name"] == name);
-        let at = self.calls_to_come.iter().position(|calls| calls.iter().all(|(name, _)| offers(name)))?;
-        Some(Said::Calls(self.calls_to_come.remove(at)))
-    }
-
-    fn next_failure(&mut self) -> Option<StatusCode> {
-        self.failures.retain(|(times, _)| *times > 0);
-        let (times, status) = self.failures.first_mut()?;
-        *times -= 1;
-        Some(*status)
-    }
-}
-
-/// A call until it is answered, or dropped because its caller hung up.
-struct Running {
-    shared: Arc<Shared>,
-    at: usize,
-}
-
-impl Running {
-    fn start(shared: &Arc<Shared>, body: Value) -> Self {
-        let (at, noted) = {
-            let mut state = shared.state();
-            let started = state.moment();
-            state.calls.push(Call { body, started, ended: None });
-            (state.calls.len() - 1, state.calls.iter().filter(|call| is_for_notes(&call.body)).count())
-        };
-        shared.noted.send_replace(noted);
-        shared.arrived.send_replace(at + 1 - noted);
-        Self { shared: shared.clone(), at }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let mut state = self.shared.state();
-        let ended = state.moment();
-        state.calls[self.at].ended = Some(ended);
-    }
-}
-
-async fn listen() -> (SocketAddr, TcpListener) {
+async fn listen(port: u16) -> (SocketAddr, TcpListener) {
     let bound = async {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         Ok::<_, std::io::Error>((listener.local_addr()?, listener))
     };
     match bound.await {
         Ok(bound) => bound,
         Err(error) => panic!("no loopback port for the model: {error}"),
     }
-}
-
-async fn chat_completions(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    let checked = check_key(&headers, shared.state().any_key).and_then(|()| check_body(&body));
-    let body = match checked {
-        Ok(body) => body,
-        Err(refusal) => {
-            shared.state().refusals.push(refusal.message.clone());
-            return refusal.into_response();
-        }
-    };
-    let (said, delay, factor) = {
-        let mut state = shared.state();
-        let said = match state.refuse(&body) {
-            Some(refusal) => Err(refusal),
-            None => {
-                Ok((state.next_calls(&body), state.answer_by.clone(), state.answer.clone(), state.finish))
-            }
-        };
-        (said, state.delay, state.usage_factor)
-    };
-    // Outside the lock, since a test's own answer may look at this.
-    let said = said.map(|(calls, answer_by, answer, finish)| {
-        calls.unwrap_or_else(|| {
-            let answer = answer.filter(|_| !is_for_notes(&body));
-            let text = answer_by.and_then(|answer_by| answer_by(&body)).or(answer);
-            Said::Text(
-                text.or_else(|| note(&body)).unwrap_or_else(|| format!("You said: {}", said_last(&body))),
-                finish,
-            )
-        })
-    });
-    let running = Running::start(&shared, body.clone());
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "how long a model takes is real time, also where a test's clock is not"
-    )]
-    tokio::time::sleep(delay).await;
-    let is_for_notes = is_for_notes(&body);
-    let goes_on = |hangs: &Hangs| if is_for_notes { !hangs.notes } else { !hangs.answers };
-    let _ = shared.hangs.subscribe().wait_for(goes_on).await;
-
-    let id = format!("chatcmpl-{}", running.at + 1);
-    // Ended before the answer goes out, so that a caller who has it and calls again is never counted twice.
-    drop(running);
-    match said {
-        Err(refusal) => refusal.into_response(),
-        Ok(said) => Completion::new(id, &body, said, factor).into_response(),
-    }
-}
-
-async fn no_such_url(State(shared): State<Arc<Shared>>, method: Method, uri: Uri) -> Response {
-    let refusal = Refusal::new(StatusCode::NOT_FOUND, format!("Invalid URL ({method} {})", uri.path()));
-    shared.state().refusals.push(refusal.message.clone());
-    refusal.into_response()
 }

@@ -34,7 +34,7 @@ pub(crate) struct Solo {
 }
 
 /// Turns are run by the test.
-struct NoQueue;
+pub(crate) struct NoQueue;
 
 impl TurnQueue for NoQueue {
     fn enqueue<'a>(&'a self, _: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
@@ -61,18 +61,19 @@ impl Solo {
     /// The agent of a process of its own, whose requests to the stores meet `faults`.
     pub(crate) fn agent(&self, faults: Faults) -> Agent {
         let (history, config) = (self.world.history_with(faults, true), self.config());
-        let (model, view, system_prompt) =
-            (Model::new(&config.model).unwrap(), config.view, config.system_prompt);
+        let model = Model::new(&config.model, &self.world.clock, None).unwrap();
+        let (view, system_prompt) = (config.view, config.system_prompt);
         Agent { model, view, system_prompt, ..echo_agent(&history) }
     }
 
     /// What visits the chat when it is due.
     pub(crate) fn upkeep(&self) -> Upkeep {
         let config = self.config();
-        Upkeep::new(self.history(), Model::new(&config.model).unwrap(), &config)
+        let model = Model::new(&config.model, &self.world.clock, None).unwrap();
+        Upkeep::new(self.history(), model, &config)
     }
 
-    fn draft(&self, minute: i64, text: &str, asks: bool) -> Draft {
+    pub(crate) fn draft(&self, minute: i64, text: &str, asks: bool) -> Draft {
         let (id, ms) = (u64::try_from(minute).unwrap() + 1, minute * 60_000);
         let at = Timestamp::from_millis(START + ms).unwrap();
         self.world.clock.advance(at.since(self.world.clock.now()));

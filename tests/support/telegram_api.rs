@@ -1,8 +1,9 @@
 //! Telegram's Bot API on the loopback address: a stand-in with a memory, which refuses what Telegram refuses.
 //!
 //! Tests assert on what it stored ([`TelegramApi::sent`]) and on what was asked of it ([`TelegramApi::calls`]). It
-//! knows `getMe`, `sendMessage`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup` and
-//! `getChatAdministrators`. Every chat, topic and message exists unless a test says
+//! knows `getMe`, `sendMessage`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
+//! `getChatAdministrators`, `setWebhook`, `getWebhookInfo` and `setMyCommands`. Every chat, topic and message exists unless a
+//! test says
 //! otherwise.
 //!
 //! Descriptions are those of <https://github.com/tdlib/telegram-bot-api>.
@@ -28,6 +29,13 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+
+// Named, since this file is itself included by path.
+#[path = "telegram_api/setup.rs"]
+mod setup;
+
+use setup::Setup;
+pub use setup::Webhook;
 
 /// The token of the only bot.
 pub const TOKEN: &str = "7000000001:AAtestTokenOfTheTestBot_0123456789-xyz";
@@ -114,12 +122,20 @@ struct Store {
     delay: Duration,
     administrators: HashMap<i64, Vec<i64>>,
     answered: Vec<Answered>,
+    setup: Setup,
+    /// What answers are dated, in place of the system's time.
+    date: Option<&'static str>,
 }
 
 impl TelegramApi {
     /// Starts one at a free port of `127.0.0.1`.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        Self::start_at(0).await
+    }
+
+    /// Starts one at this port of `127.0.0.1`.
+    pub async fn start_at(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let base_url = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Shared::default());
         let app = Router::new().fallback(answer).with_state(Arc::clone(&shared));
@@ -246,6 +262,41 @@ impl TelegramApi {
         self.store().delay = delay;
     }
 
+    /// The webhook, if there is one.
+    pub fn webhook(&self) -> Option<Webhook> {
+        self.store().setup.webhook.clone()
+    }
+
+    /// The commands of the menu: `/name: description`.
+    pub fn menu(&self) -> Vec<String> {
+        self.store().setup.menu.clone()
+    }
+
+    /// Webhooks may be plain HTTP, as with a Bot API server of one's own.
+    pub fn allow_http(&self) {
+        self.store().setup.is_local = true;
+    }
+
+    /// So many updates wait.
+    pub fn wait_with(&self, updates: u64) {
+        self.store().setup.waiting = updates;
+    }
+
+    /// A delivery failed, at this time in epoch seconds.
+    pub fn fail_delivery(&self, at: i64, message: &'static str) {
+        self.store().setup.failure = Some((at, message));
+    }
+
+    /// Groups' messages are sent whether they address the bot or not.
+    pub fn turn_privacy_off(&self) {
+        self.store().setup.is_open = true;
+    }
+
+    /// Answers have this `Date`.
+    pub fn date(&self, date: &'static str) {
+        self.store().date = Some(date);
+    }
+
     fn store(&self) -> MutexGuard<'_, Store> {
         self.shared.state.lock().unwrap()
     }
@@ -269,10 +320,13 @@ fn refuse<T>(status: u16, description: &'static str) -> Result<T, Refusal> {
     reason = "the stand-in's slowness is real: it is what time-outs are tested with"
 )]
 async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    let (response, delay) = {
+    let (mut response, delay, date) = {
         let mut store = shared.state.lock().unwrap();
-        (store.answer(uri.path(), &headers, &body), store.delay)
+        (store.answer(uri.path(), &headers, &body), store.delay, store.date)
     };
+    if let Some(date) = date {
+        response.headers_mut().insert(header::DATE, date.parse().unwrap());
+    }
     shared.called.notify_waiters();
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
@@ -297,7 +351,7 @@ impl Store {
             _ if token != TOKEN => refuse(401, "Unauthorized"),
             "getMe" => Ok(json!({
                 "id": BOT_ID, "is_bot": true, "first_name": "Annals", "username": BOT_USERNAME,
-                "can_join_groups": true, "can_read_all_group_messages": false, "supports_inline_queries": false
+                "can_join_groups": true, "can_read_all_group_messages": self.setup.is_open, "supports_inline_queries": false
             })),
             "sendMessage" | "sendChatAction" if !is_json => refuse(400, "Bad Request: chat_id is empty"),
             "sendMessage" => self.send_message(&body),
@@ -308,6 +362,9 @@ impl Store {
             "answerCallbackQuery" => self.answer_callback(&body),
             "editMessageReplyMarkup" => self.edit_keyboard(&body),
             "getChatAdministrators" => self.chat_administrators(&body),
+            "setWebhook" => self.setup.set_webhook(&body),
+            "getWebhookInfo" => Ok(self.setup.info()),
+            "setMyCommands" => self.setup.set_commands(&body),
             _ => refuse(404, "Not Found"),
         };
         let (status, answer) = match result {

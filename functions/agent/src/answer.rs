@@ -5,8 +5,10 @@ use std::time::Duration;
 use annals_shared::compaction::cut::Why;
 use annals_shared::history::{Reply, ReplyAppended};
 use annals_shared::message::{Role, UiMessage};
-use annals_shared::model::{Answer, ModelError, Question};
+use annals_shared::metrics::Metric;
+use annals_shared::model::{Answer, Model, ModelError, NO_SINK, Question};
 use annals_shared::record::{Kind, Record};
+use annals_shared::sort_key::Timestamp;
 use annals_shared::tokens;
 
 use crate::pacing::Delivery;
@@ -21,6 +23,8 @@ const MODEL_TRIES: u32 = 3;
 const MODEL_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest pause that a provider's `Retry-After` gets within a run.
 const MODEL_PATIENCE: Duration = Duration::from_secs(8);
+/// How long a run asks the first model in all where there is another to ask behind it, which then has the rest.
+const FIRST_MODEL_DEADLINE: Duration = Duration::from_secs(100);
 /// How long a run may ask the model in all, summaries and tools among it, so that it still ends well within the
 /// function's five minutes.
 pub(crate) const MODEL_DEADLINE: Duration = Duration::from_secs(150);
@@ -58,20 +62,45 @@ impl Agent {
                 Err(TurnError::Model(ModelError::Unreachable("timed out")))
             }
         };
+        let mut is_given_up = false;
         let (kind, mut message) = match answered {
             Ok(answer) => answer,
             Err(error @ (TurnError::Model(_) | TurnError::Compaction(_))) if delivery.ends_asking() => {
-                tracing::error!(chat = %work.lease.chat.session_id(), %error, "no answer after the last try; the user is told");
+                tracing::error!(%error, "no answer after the last try; the user is told");
+                is_given_up = true;
                 let notice = if is_command { NOT_COMPACTED } else { FAILURE_NOTICE };
                 (Kind::Notice, UiMessage::text("", Role::Assistant, notice))
             }
             Err(error) => return Err(error),
         };
+        newest.copy_line_to(&mut message.metadata);
+        match self.put(work, &newest, kind, message).await? {
+            ReplyAppended::Stored(reply) => {
+                if is_given_up {
+                    self.metrics.add(Metric::TurnsGivenUp, 1);
+                }
+                Ok(reply)
+            }
+            ReplyAppended::Present(reply) => {
+                // Another run got there first. Only the one that still has the chat sends the reply.
+                self.history.commit(&work.lease, &work.turn).await??;
+                Ok(reply)
+            }
+        }
+    }
+
+    /// Commits to the turn, and puts its reply or notice.
+    pub(crate) async fn put(
+        &self,
+        work: &mut Work,
+        newest: &Record,
+        kind: Kind,
+        message: UiMessage,
+    ) -> Result<ReplyAppended, TurnError> {
         if !work.is_committed {
             self.history.commit(&work.lease, &work.turn).await??;
             work.is_committed = true;
         }
-        newest.copy_line_to(&mut message.metadata);
         let reply = Reply {
             kind,
             channel: newest.channel,
@@ -83,14 +112,7 @@ impl Agent {
             asked_at: Some(newest.sent_at),
             covers: work.turn.covers.clone(),
         };
-        match self.history.append_reply(&work.lease.chat, reply).await? {
-            ReplyAppended::Stored(reply) => Ok(reply),
-            ReplyAppended::Present(reply) => {
-                // Another run got there first. Only the one that still has the chat sends the reply.
-                self.history.commit(&work.lease, &work.turn).await??;
-                Ok(reply)
-            }
-        }
+        Ok(self.history.append_reply(&work.lease.chat, reply).await?)
     }
 
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
@@ -101,39 +123,33 @@ impl Agent {
         newest: &Record,
         mut rounds: Rounds,
     ) -> Result<UiMessage, TurnError> {
-        let section = work.memory.as_ref().and_then(|memory| memory.section.clone());
-        let mut policy = self.policy(section.as_deref().map_or(0, tokens::of_text));
-        let mut offered = tools::fitting(&work.tools, policy.token_budget);
-        policy.token_budget = self.budget(section.as_deref(), &work.tools);
-        let mut squeezes = 0;
-        let silent = &work.outside.silent;
-        let silent = (!silent.is_empty())
-            .then(|| format!("At the moment the tools of {} cannot be reached.", silent.join(", ")));
-        let parts = [self.system_prompt.as_deref(), section.as_deref(), silent.as_deref()];
-        let system = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-        let system = (!system.is_empty()).then_some(system);
+        let (notes, mut offered) = (work.notes(), work.tools.clone());
+        let beside = tools::beside(notes.as_deref(), &offered);
+        let (mut policy, mut squeezes) = (self.policy(beside), 0);
         // What waits stays verbatim as long as the whole window can hold it.
-        let beside = system.as_deref().map_or(0, tokens::of_text).saturating_add(tools::tokens(&offered));
-        let mut room = self.view.window.saturating_sub(beside);
+        let prompt_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
+        let mut room = self.view.window.saturating_sub(prompt_tokens).saturating_sub(beside);
+        let mut asking = Asking::new(&self.model, self.clock.now());
         loop {
             let mut seen = work.seen(work.as_of(self.clock.now()), &policy);
             let toolbox = Toolbox::new(self, work, newest.line(), &offered);
             let shortened = seen.shorten_unanswered(room);
             let question = Question {
-                system: system.as_deref(),
+                system: self.system_prompt.as_deref(),
                 messages: &seen.messages,
                 unanswered: seen.unanswered.len(),
+                notes: notes.as_deref(),
                 group: newest.is_group(),
                 tools: toolbox.offered(),
-                steps: &[],
+                ..Question::default()
             };
             let answered = tokio::select! {
-                answered = self.ask(question, &toolbox, &mut rounds) => answered,
+                answered = self.ask(question, &toolbox, &mut rounds, &mut asking) => answered,
                 () = self.keep_typing(work, newest) => Err(ModelError::Empty),
             };
             match answered {
                 Ok(()) => {
-                    let mut message = rounds.into_message();
+                    let mut message = rounds.into_message(asking.model.name());
                     Self::note_what_was_left_out(&mut message, &seen, &shortened);
                     return Ok(message);
                 }
@@ -159,14 +175,42 @@ impl Agent {
         }
     }
 
-    /// Asks once, or again where the model gives no answer, as often as one run does.
-    pub(crate) async fn ask_repeatedly(&self, question: Question<'_>) -> Result<Answer, ModelError> {
+    /// Asks the model of this run until there is an answer, and where it fails for good, its fallback, which then has
+    /// the rest of the run.
+    pub(crate) async fn ask_repeatedly(
+        &self,
+        question: Question<'_>,
+        asking: &mut Asking<'_>,
+    ) -> Result<Answer, ModelError> {
+        loop {
+            let Some(fallback) = asking.model.fallback() else {
+                return self.try_model(asking.model, question).await;
+            };
+            let left = asking.first_until.since(self.clock.now());
+            let answered = tokio::select! {
+                biased;
+                answered = self.try_model(asking.model, question) => answered,
+                () = self.clock.sleep(left) => Err(ModelError::Unreachable("timed out")),
+            };
+            match answered {
+                Err(error) if error != ModelError::ContextTooLong => {
+                    tracing::warn!(%error, "the model fails; the fallback answers");
+                    asking.model = fallback;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    /// Asks until there is an answer or the tries are used up.
+    async fn try_model(&self, model: &Model, question: Question<'_>) -> Result<Answer, ModelError> {
         let mut backoff = MODEL_BACKOFF;
         let mut tries = 1;
         loop {
-            match self.model.answer(question).await {
+            match model.answer(question, NO_SINK).await {
                 // Asking the same again would only cost.
                 Err(error @ ModelError::ContextTooLong) => return Err(error),
+                Err(error @ ModelError::Refused { .. }) if model.fallback().is_some() => return Err(error),
                 Err(error) if tries < MODEL_TRIES => {
                     tracing::warn!(%error, tries, "the model gave no answer; asking again");
                     let pause = error.retry_after().unwrap_or_default().max(backoff).min(MODEL_PATIENCE);
@@ -193,4 +237,18 @@ impl Agent {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32 is one")]
 fn share(tokens: u32) -> u32 {
     (f64::from(tokens) * SQUEEZE) as u32
+}
+
+/// Who is asked in a run.
+pub(crate) struct Asking<'a> {
+    /// The model, or from some moment on its fallback.
+    model: &'a Model,
+    /// When the first model's time is over, where it has a fallback.
+    first_until: Timestamp,
+}
+
+impl<'a> Asking<'a> {
+    fn new(model: &'a Model, now: Timestamp) -> Self {
+        Self { model, first_until: now.plus(FIRST_MODEL_DEADLINE) }
+    }
 }

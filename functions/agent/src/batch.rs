@@ -1,45 +1,53 @@
 //! A batch of the queue: the turns of one chat as one run, chats side by side, and each failure handed back alone.
+//!
+//! Turns of one chat are of one message group, and are done or not done together: none is acknowledged behind one that
+//! failed. What is no turn at all fails alone, also before turns of its group. Those are done all the same, since a turn
+//! carries no message and names no other; to hand them back as well would let people wait for, and count against the
+//! tries of, what nobody can read.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
+use annals_shared::metrics::Metric;
 use annals_shared::queue::{Sqs, Turn};
-use annals_shared::sort_key::SortKey;
+use annals_shared::sort_key::{SortKey, Timestamp};
+use annals_shared::telemetry;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use futures::FutureExt;
 use futures::future::join_all;
+use tracing::Instrument;
 
-use crate::{Agent, Delivery};
+use crate::{Agent, Delivery, TurnError};
 
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
 struct Group {
     from: Option<SortKey>,
+    at: Option<Timestamp>,
     deliveries: u32,
-    messages: Vec<(String, Option<String>)>,
+    messages: Vec<Message>,
 }
+
+/// The id and the receipt handle of a message.
+type Message = (String, Option<String>);
 
 /// Answers the chats of `event`; names the queue messages whose turns are not done, so that only those come again.
 pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResponse {
     let (groups, unreadable) = group(event);
-    let failed = join_all(groups.into_iter().map(async |(chat, group)| {
-        let delivery = Delivery(group.deliveries);
-        let Err(error) = agent.run(&chat, group.from.as_ref(), delivery).await else { return Vec::new() };
-        tracing::error!(chat = %chat.session_id(), %error, ?delivery, "a turn is not done");
-        let pause = error.retry_after(agent.clock.now(), delivery);
-        for receipt in group.messages.iter().filter_map(|(_, receipt)| receipt.as_deref()) {
-            // Else it comes again after the queue's own time, which is longer than any run.
-            if let Err(error) = queue.retry_in(receipt, pause).await {
-                tracing::warn!(chat = %chat.session_id(), %error, "the turn comes again later than it could");
-            }
-        }
-        group.messages.into_iter().map(|(id, _)| id).collect()
+    // They go to the dead letters without holding their groups any longer than that takes.
+    hand_back(queue, &unreadable, Duration::ZERO).await;
+    let failed = join_all(groups.into_iter().map(|(chat, group)| {
+        let span = telemetry::of_chat(&chat);
+        run(agent, queue, chat, group).instrument(span)
     }))
     .await;
     let mut response = SqsBatchResponse::default();
     response.batch_item_failures = failed
         .into_iter()
         .flatten()
-        .chain(unreadable)
+        .chain(unreadable.into_iter().map(|(id, _)| id))
         .map(|id| {
             let mut failure = BatchItemFailure::default();
             failure.item_identifier = id;
@@ -49,8 +57,46 @@ pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResp
     response
 }
 
-/// The turns by chat, and the ids of the messages that are none: those go to the dead letters.
-fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<String>) {
+/// Makes messages visible again after `pause`, or else they come again after the queue's own time, which is longer than
+/// any run; until then they hold their group.
+async fn hand_back(queue: &Sqs, messages: &[Message], pause: Duration) {
+    for receipt in messages.iter().filter_map(|(_, receipt)| receipt.as_deref()) {
+        if let Err(error) = queue.retry_in(receipt, pause).await {
+            tracing::warn!(%error, "a message comes again later than it could");
+        }
+    }
+}
+
+/// The turns of one chat; answers with the ids of those that are not done, which are all or none.
+async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<String> {
+    let delivery = Delivery(group.deliveries);
+    agent.settle(group.at).await;
+    let run = async {
+        tokio::select! {
+            done = agent.run(&chat, group.from.as_ref(), delivery) => done,
+            // An environment of several invocations outlives the one that times out; no run outlives its lease.
+            () = agent.clock.sleep(agent.lease) => Err(TurnError::OutOfTime),
+        }
+    };
+    // A panic is a failure of this chat; those beside it go on.
+    let pause = match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(Ok(())) => return Vec::new(),
+        Ok(Err(error)) => {
+            tracing::error!(%error, ?delivery, "a turn is not done");
+            error.retry_after(agent.clock.now(), delivery)
+        }
+        Err(_) => {
+            tracing::error!(?delivery, "a turn is not done: the run panicked");
+            agent.metrics.add(Metric::TurnFailures, 1);
+            delivery.pause()
+        }
+    };
+    hand_back(queue, &group.messages, pause).await;
+    group.messages.into_iter().map(|(id, _)| id).collect()
+}
+
+/// The turns by chat, and the messages that are none.
+fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
     let mut groups: BTreeMap<ChatKey, Group> = BTreeMap::new();
     let mut unreadable = Vec::new();
     for message in event.records {
@@ -58,11 +104,12 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<String>) {
         let body = message.body.as_deref().unwrap_or_default();
         let Ok(turn) = serde_json::from_str::<Turn>(body) else {
             tracing::error!(message_id = id, "a queue message is no turn");
-            unreadable.push(id);
+            unreadable.push((id, message.receipt_handle));
             continue;
         };
         let group = groups.entry(turn.chat).or_default();
         group.from = Some(group.from.take().map_or(turn.from.clone(), |from| from.min(turn.from)));
+        group.at = group.at.max(turn.at);
         group.deliveries = group.deliveries.max(deliveries(&message));
         group.messages.push((id, message.receipt_handle));
     }
@@ -129,6 +176,7 @@ mod tests {
             message("nobody", &nobody, "1"),
             without_body,
         ]));
+        let unreadable: Vec<_> = unreadable.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(unreadable, ["text", "head", "nobody", "none"]);
         assert_eq!(groups.len(), 1);
         assert_eq!(groups[&OWN.parse().unwrap()].messages[0].0, "good");

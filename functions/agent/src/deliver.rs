@@ -1,12 +1,14 @@
 //! How a stored reply goes out: what has not been sent of it, through its door, until it is taken or refused for good.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use annals_shared::approval;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::delivery::{Asked, DeliveryError, Parcel, Progress};
-use annals_shared::history::turn::{OpenTurn, Reached};
+use annals_shared::history::turn::{OpenTurn, Reached, Superseded};
 use annals_shared::message::{Role, UiMessage};
+use annals_shared::metrics::Metric;
 use annals_shared::record::{Channel, DeliveryFailure, Record};
 use annals_shared::sort_key::Timestamp;
 
@@ -20,6 +22,7 @@ const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
 impl Agent {
     /// Sends what has not been sent of `reply`. Ends delivery for good where the platform refuses it, or has not
     /// taken it for too long, and notes why on the reply.
+    #[tracing::instrument(skip_all)]
     pub(crate) async fn deliver(
         &self,
         work: &Work,
@@ -36,14 +39,24 @@ impl Agent {
         }
         let shown = work.resumption.as_ref().map_or(0, |resumption| resumption.shown_parts);
         let (text, buttons) = (text_behind(&reply.message, shown), buttons(reply));
+        if text.is_empty() && buttons.is_empty() {
+            // A reply that a `/stop` has ended while it waited.
+            return Ok(Reached::Unknown);
+        }
         let mut parcel =
             Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None, buttons: &buttons };
         let mut sent = work.turn.sent;
-        let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces));
+        let is_superseded = AtomicBool::new(false);
+        let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces, &is_superseded));
         loop {
             let failure = match self.deliverer.deliver(parcel, sent, progress).await {
-                Ok(()) if work.lease.head.blocked.is_some() => return Ok(Reached::Yes),
-                Ok(()) => return Ok(Reached::Unknown),
+                Ok(()) => {
+                    self.metrics.count(Metric::Deliveries, to.channel);
+                    let was_blocked = work.lease.head.blocked.is_some();
+                    return Ok(if was_blocked { Reached::Yes } else { Reached::Unknown });
+                }
+                // Nothing is wrong with the platform: the rest is no longer this run's to send.
+                Err(_) if is_superseded.load(Ordering::Relaxed) => return Err(Superseded.into()),
                 Err(DeliveryError::Moved { to: moved_to }) if parcel.moved_to.is_none() => {
                     let new = ChatKey::telegram(moved_to, None);
                     self.history.rename(&work.lease.chat, &new, self.clock.now()).await?;
@@ -56,7 +69,8 @@ impl Agent {
                 }
                 Err(error) => error,
             };
-            tracing::error!(chat = %work.lease.chat.session_id(), error = %failure, "a reply is stored but not delivered");
+            self.metrics.count(Metric::DeliveryFailures, to.channel);
+            tracing::error!(error = %failure, "a reply is stored but not delivered");
             let noted = DeliveryFailure { reason: failure.to_string(), at: self.clock.now() };
             self.history.note_delivery_failure(reply, &noted).await?;
             let blocked = matches!(failure, DeliveryError::Blocked { .. });
@@ -65,11 +79,19 @@ impl Agent {
     }
 
     /// Notes how many pieces of the reply have been sent, so that a crash goes on behind them.
-    async fn note_progress(&self, work: &Work, sent: usize) -> Result<(), DeliveryError> {
+    async fn note_progress(
+        &self,
+        work: &Work,
+        sent: usize,
+        is_superseded: &AtomicBool,
+    ) -> Result<(), DeliveryError> {
         let turn = OpenTurn { sent, ..work.turn.clone() };
         let reason = match self.history.commit(&work.lease, &turn).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(superseded)) => superseded.to_string(),
+            Ok(Err(superseded)) => {
+                is_superseded.store(true, Ordering::Relaxed);
+                superseded.to_string()
+            }
             Err(error) => error.to_string(),
         };
         Err(DeliveryError::Unavailable { reason })

@@ -1,7 +1,10 @@
 //! The agent: answers what is unanswered in a chat.
 //!
 //! - [`turn`]: one turn of one chat, from claim to finish
+//! - [`next`]: what a run does next, pure
 //! - `work.rs`, `pacing.rs`: what a turn covers, and how often it is tried
+//! - `quiet.rs`: what more may come at once is waited for
+//! - `stop.rs`: what a `/stop` has ended
 //! - [`surroundings`]: what was said around a message of a Lark group
 //! - `remember.rs`: memory: what ended is captured, what is known recalled
 //! - `room.rs`: compaction before a turn, and on `/compact`
@@ -16,11 +19,14 @@ mod answer;
 pub mod batch;
 mod deliver;
 pub mod mcp;
+pub mod next;
 mod pacing;
+mod quiet;
 mod remember;
 mod resume;
 mod room;
 mod rounds;
+mod stop;
 pub mod surroundings;
 mod tools;
 pub mod turn;
@@ -28,3 +34,8 @@ mod work;
 
 pub use pacing::Delivery;
 pub use turn::{Agent, TurnError};
+
+use std::time::Duration;
+
+/// The function's timeout in the template, after which no run of it is alive.
+pub const LEASE: Duration = Duration::from_mins(5);

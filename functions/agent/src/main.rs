@@ -1,32 +1,40 @@
 //! The Lambda function behind the queue: wires the agent to its table, bucket, queue, model and channels.
 
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use annals_agent::mcp::Servers;
 use annals_agent::surroundings::Surroundings;
-use annals_agent::{Agent, batch};
+use annals_agent::{Agent, LEASE, batch};
 use annals_shared::aws;
 use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, Env, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting, channel_settings,
-    process_env,
+    AgentConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting, channel_settings,
+    reply_quiet,
 };
 use annals_shared::delivery::Deliverer;
+use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
-use annals_shared::telemetry;
+use annals_shared::telemetry::{self, Traces};
+use annals_shared::tls;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
-/// The function's timeout in the template, after which no run of it is alive.
-const LEASE: Duration = Duration::from_mins(5);
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let traces = telemetry::init_json();
+    telemetry::ended(serve(traces).await)
+}
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    telemetry::init_json();
-    let env = Env::new(&process_env);
+async fn serve(traces: Traces) -> Result<(), Error> {
+    // Its first turn asks a model, and sends.
+    tls::warm();
+    let aws = aws::sdk_config().await;
+    let settings = aws::settings(&aws).await?;
+    let env = settings.env();
+    let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
@@ -50,18 +58,21 @@ async fn main() -> Result<(), Error> {
         None => None,
     };
 
-    let aws = aws::sdk_config().await;
     let tools = match ToolsSetting::from_env(env)? {
         None => None,
         Some(ToolsSetting::Given(tools)) => Some(tools),
         Some(ToolsSetting::Stored { bucket, key }) => {
-            Some(ToolsConfig::parse(&aws::text(&aws, &bucket, &key).await?, env)?)
+            let text = aws::text(&aws, &bucket, &key).await?;
+            Some(ToolsConfig::parse(&text, env)?)
         }
     };
-    let servers = tools.map(|tools| Servers::new(tools, clock.clone())).transpose()?.map(Arc::new);
+    let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
+
+    let metrics = Metrics::collected();
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
-        model: Model::new(&config.model)?,
+        model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
         servers,
@@ -69,13 +80,21 @@ async fn main() -> Result<(), Error> {
         view: config.view,
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,
+        metrics,
         lease: LEASE,
+        quiet: reply_quiet(env)?,
         clock,
     };
     let shared = Arc::new((agent, aws::queue(&aws, queue_url)));
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<SqsEvent>| {
+    // One at a time, unless the environment takes more (`AWS_LAMBDA_MAX_CONCURRENCY`): most of a turn is waiting.
+    lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<SqsEvent>| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Error>(batch::handle(&shared.0, &shared.1, event.payload).await) }
+        let invocation = reporter.invocation();
+        async move {
+            let response = batch::handle(&shared.0, &shared.1, event.payload).await;
+            invocation.ended().await;
+            Ok::<_, Error>(response)
+        }
     }))
     .await
 }

@@ -13,12 +13,13 @@ mod listed;
 mod result;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use annals_shared::clock::Clock;
 use annals_shared::config::tools::{ServerConfig, ToolsConfig};
 use annals_shared::sort_key::Timestamp;
+use annals_shared::tls;
 use futures::future::join_all;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
@@ -50,7 +51,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The servers of `TOOLS`. What is known of them is shared by all turns of a process.
 pub struct Servers {
     all: Vec<Server>,
-    http: reqwest::Client,
+    /// Made when it is first used, since that reads the system's certificates.
+    http: OnceLock<reqwest::Client>,
     clock: Clock,
 }
 
@@ -75,25 +77,28 @@ pub(crate) struct Offer {
     pub(crate) silent: Vec<String>,
 }
 
-/// The servers could not be set up.
-#[derive(Debug, thiserror::Error)]
-#[error("no TLS client could be set up for the servers of TOOLS")]
-pub struct SetUpError(#[source] reqwest::Error);
-
 type Connection = RunningService<RoleClient, ClientConfig>;
 
 impl Servers {
     /// The servers of `config`. Does no work.
-    pub fn new(config: ToolsConfig, clock: Clock) -> Result<Self, SetUpError> {
-        let http = reqwest::Client::builder()
+    pub fn new(config: ToolsConfig, clock: Clock) -> Self {
+        let all =
+            config.servers.into_iter().map(|config| Server { config, listed: Mutex::default() }).collect();
+        Self { all, http: OnceLock::new(), clock }
+    }
+
+    /// The client for all servers, on the TLS of the process's others.
+    fn http(&self) -> Result<reqwest::Client, String> {
+        if let Some(http) = self.http.get() {
+            return Ok(http.clone());
+        }
+        let http = tls::client()
             .connect_timeout(CONNECT_TIMEOUT)
             // It would carry the headers elsewhere.
             .redirect(reqwest::redirect::Policy::none())
             .build()
-            .map_err(SetUpError)?;
-        let all =
-            config.servers.into_iter().map(|config| Server { config, listed: Mutex::default() }).collect();
-        Ok(Self { all, http, clock })
+            .map_err(|_| "no TLS client could be set up".to_owned())?;
+        Ok(self.http.get_or_init(|| http).clone())
     }
 
     /// What there is to call. Never fails, and takes [`LIST_TIMEOUT`] at most.
@@ -181,7 +186,7 @@ impl Servers {
             .collect();
         let config = StreamableHttpClientTransportConfig::with_uri(server.config.url.expose_secret())
             .custom_headers(headers);
-        let transport = StreamableHttpClientTransport::with_client(self.http.clone(), config);
+        let transport = StreamableHttpClientTransport::with_client(self.http()?, config);
         let who = Implementation::new("annals", env!("CARGO_PKG_VERSION"));
         let client = ClientConfig::new(ClientCapabilities::default(), who);
         // The error quotes what the server says.

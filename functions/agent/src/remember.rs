@@ -26,7 +26,7 @@ impl Agent {
         let looked = tokio::select! {
             looked = remembering.capture_ended(&lease.chat, records, captured_to, self.clock.now()) => looked,
             () = self.clock.sleep(DEADLINE) => {
-                tracing::warn!(chat = %lease.chat.session_id(), "an ended session is not captured in time");
+                tracing::warn!("an ended session is not captured in time");
                 return uncaptured(records);
             }
         };
@@ -35,7 +35,7 @@ impl Agent {
                 Ending { captured_to: looked.map(|looked| looked.captured_to), ..Ending::default() }
             }
             Err(error) => {
-                tracing::warn!(chat = %lease.chat.session_id(), %error, "an ended session is not captured yet");
+                tracing::warn!(%error, "an ended session is not captured yet");
                 uncaptured(records)
             }
         }
@@ -46,7 +46,7 @@ impl Agent {
         match recalled(&self.history, chat, records, &self.view, self.groups_remember).await {
             Ok(recalled) => recalled,
             Err(error) => {
-                tracing::warn!(chat = %chat.session_id(), %error, "a turn goes without memory");
+                tracing::warn!(%error, "a turn goes without memory");
                 None
             }
         }

@@ -9,37 +9,31 @@
 //! | results | what each call came to | the next run asks the model |
 //! | the end | what the model said behind that, maybe with another request | the next run delivers what people have not seen |
 //!
+//! What a `/stop` has ended has one form more, which says so, and does not go on: see [`approval::stopped`].
+//!
 //! The model sees what it saw when it asked: what stands before the reply, then its own calls with their results. What was
 //! said since has its place behind the reply, and is answered, or was, by a turn of its own.
 
 use annals_shared::approval::{self, Verdict};
 use annals_shared::history::ReplyAppended;
-use annals_shared::history::turn::{Ending, Lease, OpenTurn, Resumed};
+use annals_shared::history::turn::{Ending, Lease, OpenTurn};
 use annals_shared::message::{Part, UiMessage};
+use annals_shared::metrics::Metric;
 use annals_shared::model::exchange::{self, UNKNOWN};
 use annals_shared::model::{ModelError, ToolCall};
 use annals_shared::record::Record;
-use annals_shared::sort_key::SortKey;
 
 use crate::answer::MODEL_DEADLINE;
 use crate::pacing::Delivery;
 use crate::rounds::{BOUNDS, Rounds};
+use crate::tools::Toolbox;
 use crate::tools::result::{Output, cut_to};
-use crate::tools::{self, Toolbox};
 use crate::turn::{Agent, TurnError};
 use crate::work::{Resumption, Work, of_turn};
 
 /// What the user is told when the model does not go on.
 const FAILURE_NOTICE: &str =
     "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
-
-/// The turn in which the reply at `key` among `records` goes on.
-pub(crate) fn turn_of(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
-    let reply = records.iter().find(|record| record.key == *key)?;
-    let shown = approval::newest_form(records, key)?.revision;
-    let resumes = Some(Resumed { reply: key.clone(), shown });
-    Some(OpenTurn { resumes, ..OpenTurn::new(reply.covers.clone()) })
-}
 
 impl Agent {
     /// What it takes to go on with the reply that `turn` names; `None` where that has left the table.
@@ -62,7 +56,7 @@ impl Agent {
         let own = of_turn(&records, &turn, at, &policy);
         let memory = self.recall(chat, &own).await;
         let outside = self.offer().await;
-        let tools = tools::available(&lease, memory.as_ref(), &outside.tools);
+        let tools = self.offered(head, memory.as_ref(), &outside);
         let shown = forms.iter().find(|form| {
             form.revision == resumed.shown
                 && (form.key == reply.key || form.key == reply.key.reply_form(resumed.shown))
@@ -81,6 +75,7 @@ impl Agent {
             outside,
             tools,
             resumption: Some(Resumption { reply, forms, shown_parts }),
+            stopped_by: None,
         }))
     }
 
@@ -94,6 +89,9 @@ impl Agent {
             return Err(TurnError::Unfinished);
         };
         let mut form = approval::newest_form(&forms, &reply.key).unwrap_or(&reply).clone();
+        if let Some(stopped) = approval::stopped_by_answer(&forms, &reply.key) {
+            return self.put_form(work, &reply, &form, stopped).await;
+        }
         let verdicts: Vec<Verdict> = forms.iter().filter_map(Verdict::of).collect();
         let mut is_own = false;
         if approval::is_answered(&form.message, &verdicts) {
@@ -164,7 +162,8 @@ impl Agent {
                 Ok(UiMessage { parts: answer.parts, metadata, ..message.clone() })
             }
             Err(error @ TurnError::Model(_)) if delivery.ends_asking() => {
-                tracing::error!(chat = %work.lease.chat.session_id(), %error, "a reply does not go on after the last try; the user is told");
+                tracing::error!(%error, "a reply does not go on after the last try; the user is told");
+                self.metrics.add(Metric::TurnsGivenUp, 1);
                 let mut message = message.clone();
                 message.parts.extend([Part::step_start(), Part::text(FAILURE_NOTICE)]);
                 Ok(message)
@@ -174,7 +173,7 @@ impl Agent {
     }
 
     /// Puts the form behind `form`. Where it is there already, another run has put it, and goes on.
-    async fn put_form(
+    pub(crate) async fn put_form(
         &self,
         work: &Work,
         reply: &Record,

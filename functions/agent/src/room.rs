@@ -48,7 +48,7 @@ impl Agent {
         let is_done = tokio::select! {
             is_done = self.compact_or_go_on(lease, records, why) => is_done?,
             () = self.clock.sleep(until.since(now)) => {
-                tracing::warn!(chat = %lease.chat.session_id(), "a chat is not compacted in time; the turn goes on");
+                tracing::warn!("a chat is not compacted in time; the turn goes on");
                 false
             }
         };
@@ -73,7 +73,7 @@ impl Agent {
             }
             Err(CompactionError::Superseded(superseded)) => Err(superseded.into()),
             Err(error) => {
-                tracing::warn!(chat = %lease.chat.session_id(), %error, "a chat is not compacted; the turn goes on");
+                tracing::warn!(%error, "a chat is not compacted; the turn goes on");
                 Ok(false)
             }
         }

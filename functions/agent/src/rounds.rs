@@ -13,6 +13,7 @@ use annals_shared::sort_key::{SortKey, Timestamp};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
+use crate::answer::Asking;
 use crate::tools::Toolbox;
 use crate::tools::result::{Output, cut_to};
 use crate::turn::Agent;
@@ -77,7 +78,9 @@ impl Rounds {
     pub(crate) fn resumed(message: &UiMessage, now: Timestamp, chat: &ChatKey, key: &SortKey) -> Self {
         let steps: Vec<Step> = exchange::steps(message);
         let ids = steps.iter().flat_map(|step| &step.done).map(|done| done.call.id.clone()).collect();
-        Self { parts: message.parts.clone(), steps, ids, ..Self::new(now, chat, key) }
+        let usage =
+            message.metadata.get("usage").and_then(|usage| serde_json::from_value(usage.clone()).ok());
+        Self { parts: message.parts.clone(), steps, usage, ids, ..Self::new(now, chat, key) }
     }
 
     /// Whether anything was called.
@@ -99,8 +102,8 @@ impl Rounds {
         is_done
     }
 
-    /// The reply.
-    pub(crate) fn into_message(self) -> UiMessage {
+    /// The reply, of the model of this name.
+    pub(crate) fn into_message(self, model: Option<String>) -> UiMessage {
         let is_start = |part: &Part| part.kind() == "step-start";
         let mut parts = self.parts;
         // Of one step alone there is no need to say where it starts.
@@ -108,6 +111,9 @@ impl Rounds {
             parts.remove(0);
         }
         let mut message = UiMessage::new("", Role::Assistant, parts);
+        if let Some(model) = model {
+            message.metadata.insert("model".into(), model.into());
+        }
         if let Some(usage) = self.usage.and_then(|usage| serde_json::to_value(usage).ok()) {
             message.metadata.insert("usage".into(), usage);
         }
@@ -116,11 +122,12 @@ impl Rounds {
 
     fn begin_step(&mut self, answer: &Answer) {
         self.parts.push(Part::step_start());
-        self.parts.extend(answer.reasoning.as_deref().map(Part::reasoning));
+        let thought = answer.reasoning.as_ref().map(|reasoning| reasoning.text.as_str());
+        self.parts.extend(thought.filter(|thought| !thought.trim().is_empty()).map(Part::reasoning));
         if !answer.text.trim().is_empty() {
             self.parts.push(Part::text(answer.text.as_str()));
         }
-        self.usage = answer.usage;
+        self.usage = [self.usage, answer.usage].into_iter().flatten().reduce(Usage::plus);
     }
 
     /// Notes what the calls of a step came to.
@@ -153,8 +160,9 @@ impl Agent {
         question: Question<'_>,
         toolbox: &Toolbox<'_>,
         rounds: &mut Rounds,
+        asking: &mut Asking<'_>,
     ) -> Result<(), ModelError> {
-        while self.one_round(question, toolbox, rounds).await? {}
+        while self.one_round(question, toolbox, rounds, asking).await? {}
         Ok(())
     }
 
@@ -164,6 +172,7 @@ impl Agent {
         question: Question<'_>,
         toolbox: &Toolbox<'_>,
         rounds: &mut Rounds,
+        asking: &mut Asking<'_>,
     ) -> Result<bool, ModelError> {
         let asked = Question { steps: &rounds.steps, ..question };
         let room = self.view.window.saturating_sub(self.view.window / BOUNDS.answer_share);
@@ -172,10 +181,9 @@ impl Agent {
         // A first call is always worth it: a chat whose window is full is the one that must search.
         let has_room = rounds.made == 0 || room >= LEAST_RESULT_TOKENS;
         let may_call = rounds.made < BOUNDS.rounds && has_room && !left.is_zero();
-        let tools = if may_call { question.tools } else { &[] };
-        let mut answer = self.ask_repeatedly(Question { tools, ..asked }).await?;
+        let mut answer = self.ask_repeatedly(Question { must_answer: !may_call, ..asked }, asking).await?;
         let calls = std::mem::take(&mut answer.calls);
-        if calls.is_empty() || tools.is_empty() {
+        if calls.is_empty() || !may_call || question.tools.is_empty() {
             if answer.text.is_empty() {
                 return Err(ModelError::Empty);
             }

@@ -57,11 +57,11 @@ impl Surroundings {
         let drafts = match timeout(TIMEOUT, self.fetch(newest, is_new)).await {
             Ok(Ok(drafts)) => drafts,
             Ok(Err(error)) => {
-                tracing::warn!(chat = %newest.chat.session_id(), %error, "a group's messages are not fetched");
+                tracing::warn!(%error, "a group's messages are not fetched");
                 return Ok(false);
             }
             Err(_) => {
-                tracing::warn!(chat = %newest.chat.session_id(), "a group's messages are not fetched in time");
+                tracing::warn!("a group's messages are not fetched in time");
                 return Ok(false);
             }
         };

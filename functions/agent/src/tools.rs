@@ -19,11 +19,12 @@ use std::time::Duration;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::history::History;
-use annals_shared::history::turn::Lease;
+use annals_shared::history::turn::Head;
 use annals_shared::memory::sessions::Recalled;
 use annals_shared::memory::{Memory, Source};
 use annals_shared::model::{Tool, ToolCall};
 use annals_shared::sort_key::SortKey;
+use annals_shared::tokens;
 
 use self::memory::Notes;
 use self::result::Output;
@@ -31,7 +32,7 @@ use crate::mcp::{External, Session};
 use crate::turn::Agent;
 use crate::work::Work;
 
-/// What part of the budget of a context its tools may take, as one in this many.
+/// What part of the window all tools may take, as one in this many: the rest is for what is said.
 const TOOLS_SHARE: u32 = 4;
 
 /// The most that a turn offers, near enough: what providers take.
@@ -63,8 +64,6 @@ pub(crate) struct Toolbox<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Kit {
     tools: Vec<Tool>,
-    /// Whether they are offered however small the window is.
-    is_vital: bool,
 }
 
 impl Kit {
@@ -73,31 +72,31 @@ impl Kit {
     }
 }
 
-/// What a turn could offer, in a fixed order, so that what a provider has cached of a request fits the next one.
-pub(crate) fn available(lease: &Lease, memory: Option<&Recalled>, outside: &[External]) -> Vec<Kit> {
-    // A chat that has no segment has nothing to search; what a compaction took out of view must stay to be found.
-    let search = lease.head.longest_segment.map(|_| Kit { tools: vec![history::tool()], is_vital: true });
-    let notes = memory.map(|memory| Kit { tools: memory::tools(&memory.owner), is_vital: false });
-    let outside = outside.iter().map(|external| Kit { tools: vec![external.tool.clone()], is_vital: false });
+/// What a turn could offer, in a fixed order: the provider keeps what it has read of a request, and tools come first in it.
+pub(crate) fn available(head: &Head, memory: Option<&Recalled>, outside: &[External]) -> Vec<Kit> {
+    // A chat that has no segment has nothing to search.
+    let search = head.longest_segment.map(|_| Kit { tools: vec![history::tool()] });
+    let notes = memory.map(|memory| Kit { tools: memory::tools(&memory.owner) });
+    let outside = outside.iter().map(|external| Kit { tools: vec![external.tool.clone()] });
     search.into_iter().chain(notes).chain(outside).take(MAX_TOOLS).collect()
 }
 
-/// Those of `kits` that a turn offers whose request may take `budget` tokens: they take a part of it at most, and where
-/// that is small the later ones give way.
-pub(crate) fn fitting(kits: &[Kit], budget: u32) -> Vec<Kit> {
-    let mut left = budget / TOOLS_SHARE;
+/// Those of `kits` that are offered where a request may take `window` tokens: a part of it at most, and where that is
+/// small the later ones give way.
+pub(crate) fn fitting(kits: &[Kit], window: u32) -> Vec<Kit> {
+    let mut left = window / TOOLS_SHARE;
     let fits = |kit: &&Kit| {
         let takes = kit.tokens();
-        let fits = kit.is_vital || takes <= left;
+        let fits = takes <= left;
         left = left.saturating_sub(if fits { takes } else { 0 });
         fits
     };
     kits.iter().filter(fits).cloned().collect()
 }
 
-/// What `kits` take in a request, but for what is there however small it is.
-pub(crate) fn tokens(kits: &[Kit]) -> u32 {
-    kits.iter().filter(|kit| !kit.is_vital).map(Kit::tokens).fold(0, u32::saturating_add)
+/// The token estimate of what stands beside the prompt and the messages: notes, and the tools that are offered.
+pub(crate) fn beside(notes: Option<&str>, offered: &[Kit]) -> u32 {
+    offered.iter().map(Kit::tokens).fold(notes.map_or(0, tokens::of_text), u32::saturating_add)
 }
 
 impl<'a> Toolbox<'a> {

@@ -5,7 +5,6 @@
 //! run finishes first: with the same messages covered, so with the same key of the reply, and from the piece on that
 //! was not delivered. Why no message is answered twice in the history is written in `annals_shared::history::turn`.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,26 +12,23 @@ use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::compaction::run::{Compaction, CompactionError};
 use annals_shared::config::ViewConfig;
-use annals_shared::context::{Context, Policy};
+use annals_shared::context::Policy;
 use annals_shared::delivery::{Deliverer, DeliveryError};
-use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Superseded};
+use annals_shared::history::turn::{Claim, Ending, Head, Lease, Superseded};
 use annals_shared::history::{History, HistoryError, Seen};
 use annals_shared::memory::sessions::Recalled;
+use annals_shared::metrics::{Metric, Metrics};
 use annals_shared::model::{Model, ModelError};
-use annals_shared::record::Record;
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
 
 use crate::mcp::{Offer, Servers};
+use crate::next::{Next, has_stopped, next};
 use crate::pacing::Delivery;
-use crate::resume;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
 use crate::tools::{self, Kit};
-use crate::work::{Work, covered_by_one_turn, of_turn};
-
-/// How long an album must have been quiet before it is answered: its items are separate webhooks.
-const ALBUM_QUIET: Duration = Duration::from_millis(1500);
+use crate::work::{Work, notes, of_turn};
 
 /// Answers chats.
 #[derive(Clone)]
@@ -55,8 +51,12 @@ pub struct Agent {
     pub system_prompt: Option<String>,
     /// `AGENT_ID`: who speaks in replies.
     pub agent_id: String,
+    /// Where turns and deliveries are counted.
+    pub metrics: Metrics,
     /// How long one run may hold a chat: as long as the process can live at most.
     pub lease: Duration,
+    /// `REPLY_QUIET`: how long a chat whose people write in bursts must have been quiet before it is answered.
+    pub quiet: Duration,
     /// The time.
     pub clock: Clock,
 }
@@ -85,6 +85,9 @@ pub enum TurnError {
     /// Another run took the chat over.
     #[error(transparent)]
     Superseded(#[from] Superseded),
+    /// The run has taken as long as it may have the chat.
+    #[error("the run took longer than its lease")]
+    OutOfTime,
     /// There is more to answer, and too little time left for another turn.
     #[error("more waits than one run has time for")]
     Unfinished,
@@ -124,6 +127,8 @@ enum Done {
 enum Found {
     /// A turn to carry out.
     Work(Box<Work>),
+    /// A turn that a `/stop` has ended.
+    Stopped(Box<Work>),
     /// Nothing that waits, and what there is to note all the same.
     Nothing(Ending),
 }
@@ -137,20 +142,44 @@ impl Agent {
         from: Option<&SortKey>,
         delivery: Delivery,
     ) -> Result<(), TurnError> {
+        let ended = self.run_uncounted(chat, from, delivery).await;
+        // What another run does, or the next one goes on with, is no failure.
+        let goes_on = |error: &TurnError| {
+            matches!(error, TurnError::Busy { .. } | TurnError::Superseded(_) | TurnError::Unfinished)
+        };
+        if ended.as_ref().is_err_and(|error| !goes_on(error)) {
+            self.metrics.add(Metric::TurnFailures, 1);
+        }
+        ended
+    }
+
+    async fn run_uncounted(
+        &self,
+        chat: &ChatKey,
+        from: Option<&SortKey>,
+        delivery: Delivery,
+    ) -> Result<(), TurnError> {
         let started = self.clock.now();
         loop {
             let lease = match self.history.claim(chat, self.lease).await? {
                 Claim::Claimed(lease) => lease,
                 Claim::Busy(until) => return Err(TurnError::Busy { until }),
             };
-            // On the heap: it is a long way through.
-            match Box::pin(self.run_claimed(&lease, from, delivery)).await {
+            let done = tokio::select! {
+                // On the heap: it is a long way through.
+                done = Box::pin(self.run_claimed(&lease, from, delivery)) => done,
+                // Dropped where it stands, as in a crash: whoever has the chat now goes on from there.
+                () = self.history.overtaken(&lease) => Err(Superseded.into()),
+            };
+            match done {
                 Ok(Done::All) => return Ok(()),
                 // Another turn may take all the rest of the time that the process has.
                 Ok(Done::Some) if self.clock.now().since(started) > self.lease / 10 => {
                     return Err(TurnError::Unfinished);
                 }
                 Ok(Done::Some) => {}
+                // This process has the queue's turn, so nobody else can carry the command out.
+                Err(TurnError::Superseded(_)) if self.history.head(chat).await?.stopped_to.is_some() => {}
                 Err(error) => {
                     // Without this the redelivery would wait for the lease to run out.
                     if !matches!(error, TurnError::Superseded(_)) {
@@ -170,7 +199,11 @@ impl Agent {
     ) -> Result<Done, TurnError> {
         let mut work = match self.look(lease.clone(), from).await? {
             Found::Work(work) => work,
-            Found::Nothing(ending) if ending == Ending::default() => {
+            Found::Stopped(work) => {
+                Box::pin(self.end(*work)).await?;
+                return Ok(Done::Some);
+            }
+            Found::Nothing(ending) if ending == Ending::default() && lease.head.turn.is_none() => {
                 self.history.release(lease).await??;
                 return Ok(Done::All);
             }
@@ -183,15 +216,17 @@ impl Agent {
         let reply = match work.stored_reply() {
             _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery)).await?,
             Some(reply) => reply.clone(),
-            None => self.answer(&mut work, delivery).await?,
+            None => Box::pin(self.answer(&mut work, delivery)).await?,
         };
         let reached = self.deliver(&work, &reply, delivery).await?;
-        let ending = Ending { context_from: work.reaches_back_to, reached, ..work.remembered };
+        let has_stopped = has_stopped(&lease.head);
+        let ending = Ending { context_from: work.reaches_back_to, reached, has_stopped, ..work.remembered };
         self.history.finish(lease, &ending).await??;
+        self.metrics.add(Metric::Turns, 1);
         Ok(done)
     }
 
-    /// What there is to do: a committed turn first, else what waits.
+    /// What there is to do: what a `/stop` has ended first, then a committed turn, else what waits.
     async fn look(&self, mut lease: Lease, from: Option<&SortKey>) -> Result<Found, TurnError> {
         let committed = lease.head.turn.clone();
         let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
@@ -200,10 +235,14 @@ impl Agent {
         let mut passes = Passes::default();
         let mut remembered = None;
         let mut memory = None;
-        let (mut available, mut outside) = (Vec::new(), None);
+        let (mut offered, mut outside) = (Vec::new(), None);
         loop {
             let policy = self.policy(0);
             let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
+            let next = next(&lease.head, &seen.records, &seen.context, self.clock.now());
+            if let Next::End { turn, command } = next {
+                return Ok(Found::Stopped(Box::new(Work::stopped(lease, seen.records, turn, command))));
+            }
             if let Some(surroundings) = surroundings.take()
                 && surroundings.append(&self.history, &seen).await?
             {
@@ -213,53 +252,41 @@ impl Agent {
             if remembered.is_none() {
                 remembered = Some(self.remember(&lease, &records).await);
             }
-            let resumed = match &committed {
-                Some(turn) => turn.resumes.is_some().then(|| turn.clone()),
-                // What was asked first goes on first.
-                None => context.to_resume.first().and_then(|key| resume::turn_of(&records, key)),
+            let Next::Answer { turn, leaves_more, has_reply } = next else {
+                // A message that waits for nothing may have come with a time before what the next run would read.
+                let known = lease.head.context_from.as_ref();
+                let reaches = context.reaches_back_to.filter(|from| known.is_some_and(|known| from < known));
+                let has_stopped = has_stopped(&lease.head);
+                let remembered = remembered.unwrap_or_default();
+                return Ok(Found::Nothing(Ending { context_from: reaches, has_stopped, ..remembered }));
             };
-            if let Some(turn) = resumed {
+            if turn.resumes.is_some() {
                 let remembered = remembered.unwrap_or_default();
                 let found = self.look_at_resumed(lease, turn, remembered.clone()).await?;
                 // Where it is gone, so is what it asked.
                 return Ok(found.map_or(Found::Nothing(remembered), |work| Found::Work(Box::new(work))));
             }
-            if committed.is_none() && context.unanswered.is_empty() && context.to_compact.is_empty() {
-                // A message that waits for nothing may have come with a time before what the next run would read.
-                let known = lease.head.context_from.as_ref();
-                let reaches = context.reaches_back_to.filter(|from| known.is_some_and(|known| from < known));
-                let remembered = remembered.unwrap_or_default();
-                return Ok(Found::Nothing(Ending { context_from: reaches, ..remembered }));
-            }
             if committed.is_none()
-                && let Some(pause) = self.album_pause(&records, &context.unanswered)
+                && let Some(pause) = self.pause_for_more(&records, &context.unanswered)
             {
                 self.clock.sleep(pause).await;
                 continue;
             }
-            let (turn, leaves_more) = match &committed {
-                Some(turn) => (turn.clone(), true),
-                None => turn_of(&records, &context),
-            };
-            // A reply that is stored already is only delivered.
-            if !has_reply(&records, &turn) {
+            if !has_reply {
                 // Neither room nor memory is for what another turn answers, maybe on another line of the chat.
                 let own = of_turn(&records, &turn, self.clock.now(), &policy);
                 let asks_model = turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
                 if asks_model && memory.is_none() {
                     memory = Some(self.recall(&lease.chat, &own).await);
                 }
-                let known = memory.as_ref().and_then(Option::as_ref);
-                let section = known.and_then(|known: &Recalled| known.section.as_deref());
                 // `echo` calls nothing.
-                if asks_model && !self.model.is_echo() {
-                    let offer = match &outside {
-                        Some(offer) => offer,
-                        None => outside.insert(self.offer().await),
-                    };
-                    available = tools::available(&lease, known, &offer.tools);
+                if asks_model && !self.model.is_echo() && outside.is_none() {
+                    outside = Some(self.offer().await);
                 }
-                let budget = self.budget(section, &available);
+                let (known, offer) = (memory.as_ref().and_then(Option::as_ref), outside.as_ref());
+                offered = offer.map(|offer| self.offered(&lease.head, known, offer)).unwrap_or_default();
+                let notes = notes(known, offer);
+                let budget = self.policy(tools::beside(notes.as_deref(), &offered)).token_budget;
                 if asks_model && self.make_room(&mut lease, &own, budget, &mut passes).await? {
                     continue;
                 }
@@ -277,23 +304,11 @@ impl Agent {
                 remembered: remembered.unwrap_or_default(),
                 memory: memory.flatten(),
                 outside: outside.unwrap_or_default(),
-                tools: available,
+                tools: offered,
                 resumption: None,
+                stopped_by: None,
             })));
         }
-    }
-
-    /// How long to wait for further items of an album, if one is among the unanswered and has only just arrived.
-    fn album_pause(&self, records: &[Record], unanswered: &[SortKey]) -> Option<Duration> {
-        let unanswered: HashSet<&SortKey> = unanswered.iter().collect();
-        let newest = records
-            .iter()
-            .filter(|record| record.album.is_some() && unanswered.contains(&record.key.base()))
-            .map(|record| record.sent_at)
-            .max()?;
-        let quiet_at = newest.plus(ALBUM_QUIET);
-        let now = self.clock.now();
-        (quiet_at > now).then(|| quiet_at.since(now))
     }
 
     /// What makes room in a context.
@@ -303,6 +318,7 @@ impl Agent {
             model: self.model.clone(),
             view: self.view,
             agent_id: self.agent_id.clone(),
+            metrics: self.metrics.clone(),
         }
     }
 
@@ -314,37 +330,15 @@ impl Agent {
         }
     }
 
-    /// How many tokens the messages may take beside what memory says, in the system part, and what is offered of `tools`.
-    pub(crate) fn budget(&self, memory: Option<&str>, tools: &[Kit]) -> u32 {
-        let budget = self.policy(memory.map_or(0, tokens::of_text)).token_budget;
-        budget.saturating_sub(tools::tokens(&tools::fitting(tools, budget)))
+    /// What a turn of a chat of this head offers the model. The like in each of its turns, whatever memory says in one:
+    /// what a provider has read of a request starts with it.
+    pub(crate) fn offered(&self, head: &Head, memory: Option<&Recalled>, outside: &Offer) -> Vec<Kit> {
+        tools::fitting(&tools::available(head, memory, &outside.tools), self.view.window)
     }
 
-    /// The policy of a context beside whose system part stand `memory_tokens` more.
-    pub(crate) fn policy(&self, memory_tokens: u32) -> Policy {
+    /// The policy of a context beside whose prompt stand these tokens more.
+    pub(crate) fn policy(&self, beside: u32) -> Policy {
         let prompt = self.system_prompt.as_deref().map_or(0, tokens::of_text);
-        self.view.policy(prompt.saturating_add(memory_tokens))
+        self.view.policy(prompt.saturating_add(beside))
     }
-}
-
-/// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
-/// what is unanswered.
-fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
-    let to_compact = context.to_compact.first();
-    if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
-    {
-        let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
-        return (OpenTurn::new(vec![command.clone()]), leaves_more || context.others_wait);
-    }
-    // What was said behind a `/compact` is answered behind it.
-    let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
-    let covers = covered_by_one_turn(records, before.cloned().collect());
-    let leaves_more = covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
-    (OpenTurn::new(covers), leaves_more)
-}
-
-/// Whether the reply of `turn` is among `records`.
-fn has_reply(records: &[Record], turn: &OpenTurn) -> bool {
-    let key = turn.covers.last().map(SortKey::reply);
-    records.iter().any(|record| Some(&record.key) == key.as_ref())
 }

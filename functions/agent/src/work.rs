@@ -36,10 +36,12 @@ pub(crate) struct Work {
     pub(crate) memory: Option<Recalled>,
     /// What outside servers have to offer.
     pub(crate) outside: Offer,
+    /// What the turn offers the model to call.
+    pub(crate) tools: Vec<Kit>,
     /// Where a reply goes on: what is stored of it.
     pub(crate) resumption: Option<Resumption>,
-    /// What the turn could offer the model to call.
-    pub(crate) tools: Vec<Kit>,
+    /// The `/stop` that has ended it.
+    pub(crate) stopped_by: Option<SortKey>,
 }
 
 /// A reply that goes on, as it was found.
@@ -54,9 +56,33 @@ pub(crate) struct Resumption {
 }
 
 impl Work {
+    /// A turn that the `/stop` at `command` has ended: nobody is asked for its answer.
+    pub(crate) fn stopped(lease: Lease, records: Vec<Record>, turn: OpenTurn, command: SortKey) -> Self {
+        Self {
+            is_committed: lease.head.turn.is_some(),
+            lease,
+            records,
+            turn,
+            leaves_more: true,
+            reaches_back_to: None,
+            from: None,
+            remembered: Ending::default(),
+            memory: None,
+            outside: Offer::default(),
+            tools: Vec::new(),
+            resumption: None,
+            stopped_by: Some(command),
+        }
+    }
+
     /// The time by which its Session is told: now, or for a reply that goes on, when that was made.
     pub(crate) fn as_of(&self, now: Timestamp) -> Timestamp {
         self.resumption.as_ref().map_or(now, |resumption| resumption.reply.sent_at)
+    }
+
+    /// See [`notes`].
+    pub(crate) fn notes(&self) -> Option<String> {
+        notes(self.memory.as_ref(), Some(&self.outside))
     }
 
     /// The newest message that the turn covers: what the reply answers and stands behind.
@@ -69,6 +95,13 @@ impl Work {
         });
         found
             .ok_or_else(|| HistoryError::Missing { key: newest.map(ToString::to_string).unwrap_or_default() })
+    }
+
+    /// The id of the `/stop` that has ended it, as far as its record is at hand.
+    pub(crate) fn command_id(&self) -> String {
+        let command = self.stopped_by.as_ref();
+        let record = self.records.iter().find(|record| Some(&record.key) == command);
+        record.map(|record| record.message_id.to_string()).unwrap_or_default()
     }
 
     /// Whether the turn is a `/compact`, and not a message that was made of one by an edit.
@@ -88,6 +121,16 @@ impl Work {
     pub(crate) fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
         context(&of_turn(&self.records, &self.turn, now, policy), now, policy)
     }
+}
+
+/// What the model is told beside what was said: what memory says, and which servers cannot be reached. Neither is the same
+/// in the next turn, so it stands behind all that is.
+pub(crate) fn notes(memory: Option<&Recalled>, outside: Option<&Offer>) -> Option<String> {
+    let known = memory.and_then(|memory| memory.section.clone());
+    let silent = outside.map(|outside| outside.silent.join(", ")).filter(|silent| !silent.is_empty());
+    let silent = silent.map(|silent| format!("At the moment the tools of {silent} cannot be reached."));
+    let notes: Vec<String> = known.into_iter().chain(silent).collect();
+    (!notes.is_empty()).then(|| notes.join("\n\n"))
 }
 
 /// `records` as `turn` sees them: without the unanswered messages that it does not cover, since its reply stands before

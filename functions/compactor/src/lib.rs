@@ -15,13 +15,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
+use annals_shared::history::History;
 use annals_shared::history::due::{Due, DueStart, SHARDS};
-use annals_shared::history::{History, HistoryError};
 use annals_shared::sort_key::Timestamp;
+use annals_shared::telemetry;
 use annals_shared::upkeep::{Upkeep, UpkeepError, Visited};
 use futures::future::join_all;
 use futures::{StreamExt, stream};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// How long a visit may take, by the world's clock: what hangs is given up, so that it does not hold a place for ever.
 pub const PATIENCE: Duration = Duration::from_mins(4);
@@ -128,10 +130,8 @@ impl Compactor {
                 round.into_iter().partition(|due| done.contains_key(&due.chat));
             for due in again {
                 // Its visit began after this entry had come due as well.
-                if let Some(attended) = done.get(&due.chat)
-                    && let Err(error) = self.repeat(&due, attended).await
-                {
-                    tracing::warn!(chat = %due.chat.session_id(), %error, "a visited chat will be visited again");
+                if let Some(attended) = done.get(&due.chat) {
+                    self.repeat(&due, attended).instrument(telemetry::of_chat(&due.chat)).await;
                 }
             }
             let free = self.most.saturating_sub(done.len());
@@ -139,13 +139,15 @@ impl Compactor {
                 .map(|(place, due)| {
                     let is_taken = place < free && self.history.clock().now() < deadline;
                     let visit = is_taken.then(|| visit(due.chat.clone()));
-                    async move {
+                    let chat_span = telemetry::of_chat(&due.chat);
+                    let attend = async move {
                         let attended = match visit {
                             Some(visit) => self.attend(&due, visit).await,
                             None => Attended::Left { since: due.due_at() },
                         };
                         (due.chat, attended)
-                    }
+                    };
+                    attend.instrument(chat_span)
                 })
                 .buffer_unordered(self.parallel.max(1));
             let mut is_over = false;
@@ -212,7 +214,7 @@ impl Compactor {
     ) -> Attended {
         // On a task of its own, so that a panic is a failure of this chat; it ends with the set.
         let mut task = JoinSet::new();
-        task.spawn(visit);
+        task.spawn(visit.in_current_span());
         let visited = match tokio::time::timeout(self.patience, task.join_next()).await {
             Ok(Some(Ok(visited))) => visited,
             Ok(Some(Err(_)) | None) => return self.fail(due, &"the visit panicked").await,
@@ -224,7 +226,7 @@ impl Compactor {
                 let next = visited.next;
                 if let Err(error) = self.history.settle(&due.chat, &due.entries, next).await {
                     // What was done is done; another visit will find nothing to do.
-                    tracing::warn!(chat = %due.chat.session_id(), %error, "a visited chat will be visited again");
+                    tracing::warn!(%error, "a visited chat will be visited again");
                 }
                 Attended::Settled { visited, next }
             }
@@ -244,7 +246,7 @@ impl Compactor {
     }
 
     async fn fail(&self, due: &Due, error: &(dyn std::fmt::Display + Sync)) -> Attended {
-        tracing::error!(chat = %due.chat.session_id(), %error, "a visit failed; the chat is put off");
+        tracing::error!(%error, "a visit failed; the chat is put off");
         let until = self.history.clock().now().plus(self.pause());
         self.put_off(due, Why::Failed, until).await
     }
@@ -254,7 +256,7 @@ impl Compactor {
             Ok(since) => since,
             Err(error) => {
                 // It stays where it is, and the next run comes to it first.
-                tracing::error!(chat = %due.chat.session_id(), %error, "a chat is not put off");
+                tracing::error!(%error, "a chat is not put off");
                 due.due_at()
             }
         };
@@ -262,13 +264,16 @@ impl Compactor {
     }
 
     /// For further entries of a chat that was attended in this run: what was done with the first.
-    async fn repeat(&self, due: &Due, attended: &Attended) -> Result<(), HistoryError> {
-        match attended {
+    async fn repeat(&self, due: &Due, attended: &Attended) {
+        let repeated = match attended {
             Attended::Settled { next, .. } => self.history.settle(&due.chat, &due.entries, *next).await,
             Attended::PutOff { until, .. } => {
                 self.history.put_off(&due.chat, &due.entries, *until).await.map(drop)
             }
             Attended::Left { .. } => Ok(()),
+        };
+        if let Err(error) = repeated {
+            tracing::warn!(%error, "a visited chat will be visited again");
         }
     }
 

@@ -1,16 +1,18 @@
 //! The scheduled Lambda function: wires the compactor to its table, bucket and model.
 
 use std::io::Write;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_compactor::{Compactor, PATIENCE, metrics};
+use annals_compactor::{Compactor, PATIENCE, metrics as report_metrics};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
-use annals_shared::config::{AgentConfig, Env, StoreConfig, process_env};
+use annals_shared::config::{AgentConfig, StoreConfig};
+use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
 use annals_shared::sort_key::Timestamp;
-use annals_shared::telemetry;
+use annals_shared::telemetry::{self, Traces};
 use annals_shared::upkeep::Upkeep;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -18,23 +20,37 @@ use serde_json::Value;
 /// What is left of the function's time when the last visit has ended, to note it in the index and to report.
 const MARGIN: Duration = Duration::from_secs(15);
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    telemetry::init_json();
-    let env = Env::new(&process_env);
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let traces = telemetry::init_json();
+    telemetry::ended(serve(traces).await)
+}
+
+async fn serve(traces: Traces) -> Result<(), Error> {
+    let aws = aws::sdk_config().await;
+    let settings = aws::settings(&aws).await?;
+    let env = settings.env();
+    let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
     let clock = Clock::system();
 
-    let aws = aws::sdk_config().await;
     let table = store.table.clone();
+    let metrics = Metrics::collected();
+    let reporter = Reporter::to_stdout(metrics.clone(), table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
-    let upkeep = Upkeep::new(history.clone(), Model::new(&config.model)?, &config);
+    let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
+    let upkeep = Upkeep { metrics, ..Upkeep::new(history.clone(), model, &config) };
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
         let shared = Arc::clone(&shared);
+        let invocation = reporter.invocation();
         // Boxed, since a future of this depth is more than the compiler lays out in one piece.
-        Box::pin(async move { run(&shared.0, &shared.1, &shared.2, event.context.deadline).await })
+        Box::pin(async move {
+            let ended = run(&shared.0, &shared.1, &shared.2, event.context.deadline).await;
+            invocation.ended().await;
+            ended
+        })
     }))
     .await
 }
@@ -43,7 +59,8 @@ async fn main() -> Result<(), Error> {
 async fn run(compactor: &Compactor, table: &str, clock: &Clock, ends_at: u64) -> Result<(), Error> {
     let ends_at = i64::try_from(ends_at).ok().and_then(Timestamp::from_millis).unwrap_or_else(|| clock.now());
     let report = compactor.run(ends_at.minus(PATIENCE + MARGIN)).await;
-    let line = metrics::embedded(&report, table, compactor.history.retention().archive_grace, clock.now());
+    let line =
+        report_metrics::embedded(&report, table, compactor.history.retention().archive_grace, clock.now());
     writeln!(std::io::stdout().lock(), "{line}")?;
     if report.unread_shards > 0 {
         // The alarm on errors tells of it; the next run tries again.

@@ -1,15 +1,10 @@
-//! What a run reports to CloudWatch: one line of JSON on standard output, in the
-//! [embedded metric format](https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
-//!
-//! ```json
-//! {"_aws": {"Timestamp": 1795305600000, "CloudWatchMetrics": [{"Namespace": "Annals", "Dimensions": [["Table"]],
-//!   "Metrics": [{"Name": "Visited", "Unit": "Count"}, …]}]}, "Table": "annals-Table-1X2Y", "Visited": 12, …}
-//! ```
+//! What a run reports to CloudWatch of itself: one line, beside those of what it [counted](annals_shared::metrics).
 
 use std::time::Duration;
 
+use annals_shared::metrics;
 use annals_shared::sort_key::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::Report;
 
@@ -34,24 +29,14 @@ pub fn embedded(report: &Report, table: &str, grace: Duration, now: Timestamp) -
         ("OldestOverdue", "Seconds", overdue.into()),
         ("GraceUsed", "Percent", grace_used.into()),
     ];
-    let definitions: Vec<Value> =
-        metrics.iter().map(|(name, unit, _)| json!({"Name": name, "Unit": unit})).collect();
-    let mut line = Map::new();
-    line.insert(
-        "_aws".into(),
-        json!({
-            "Timestamp": now,
-            // By table, so that two stacks of one account do not add up.
-            "CloudWatchMetrics": [{"Namespace": "Annals", "Dimensions": [["Table"]], "Metrics": definitions}],
-        }),
-    );
-    line.insert("Table".into(), table.into());
-    line.extend(metrics.into_iter().map(|(name, _, value)| (name.to_owned(), value)));
-    Value::Object(line)
+    let metrics = metrics.map(|(name, unit, value)| (name.to_owned(), unit, value));
+    metrics::line(table, None, metrics.into(), now)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const NOW: i64 = 1_795_305_600_000;

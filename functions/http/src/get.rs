@@ -8,6 +8,7 @@ use annals_shared::memory::sessions::recalled;
 use annals_shared::message::UiMessage;
 use annals_shared::problem::Problem;
 use annals_shared::record::Record;
+use annals_shared::telemetry;
 use annals_shared::tokens;
 use axum::Json;
 use axum::body::Body;
@@ -60,6 +61,7 @@ pub(crate) async fn messages(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
+    telemetry::about(&chat);
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accepts.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == NDJSON) {
         let body = Body::from_stream(lines(http.ingress.history().clone(), chat));
@@ -86,6 +88,7 @@ pub(crate) async fn context(
     chat_id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
+    telemetry::about(&chat);
     let history = http.ingress.history();
     let (chat, head) = history.current(&chat).await.map_err(read_failure)?;
     let seen = history.context(&chat, &head, None, &http.view.policy(0)).await.map_err(read_failure)?;

@@ -6,9 +6,11 @@
 //! - `post.rs`: messages in, and waiting for their reply
 //! - `get.rs`: histories and contexts out
 //! - `segments.rs`: what was archived
+//! - `forget.rs`: forgetting a chat
 //! - `memory.rs`: what is remembered of people and groups: seen, corrected, deleted
 
 pub mod auth;
+mod forget;
 mod get;
 mod memory;
 mod post;
@@ -22,8 +24,10 @@ use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
 use annals_shared::memory::MemoryError;
 use annals_shared::problem::Problem;
+use annals_shared::telemetry;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{MethodRouter, get, post, put};
+use axum::middleware::from_fn;
+use axum::routing::{MethodRouter, delete, get, post, put};
 use axum::{Json, Router};
 use serde_json::json;
 
@@ -54,6 +58,7 @@ pub fn router(http: Http) -> Router {
     Router::new()
         .route("/health", route(get(async || Json(json!({"status": "ok"})))))
         .route("/v1/messages", route(post(post::direct_message)))
+        .route("/v1/chats/{chat_id}", route(delete(forget::delete)))
         .route("/v1/chats/{chat_id}/messages", route(post(post::chat_message).get(get::messages)))
         .route("/v1/chats/{chat_id}/context", route(get(get::context)))
         .route("/v1/chats/{chat_id}/segments", route(get(segments::list)))
@@ -64,6 +69,7 @@ pub fn router(http: Http) -> Router {
         .route("/v1/memory/{id}", route(put(memory::correct).delete(memory::delete)))
         .fallback(async || Problem::not_found())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(from_fn(telemetry::of_request))
         .with_state(Arc::new(http))
 }
 

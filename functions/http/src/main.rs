@@ -1,38 +1,55 @@
-//! The Lambda function behind `/v1/…`: wires the API to its table, bucket and queue.
+//! The Lambda function behind `/v1/…`, and behind a function URL that streams: wires the API to its table, bucket and
+//! queue.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    ConfigError, Env, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, api_keys, process_env,
+    ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, api_keys,
 };
 use annals_shared::ingress::{Approvers, Ingress};
-use annals_shared::telemetry;
+use annals_shared::metrics::{Metrics, Reporter};
+use annals_shared::telemetry::{self, Traces};
 use lambda_http::Error;
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    telemetry::init_json();
-    let env = Env::new(&process_env);
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let traces = telemetry::init_json();
+    telemetry::ended(serve(traces).await)
+}
+
+async fn serve(traces: Traces) -> Result<(), Error> {
+    let aws = aws::sdk_config().await;
+    let settings = aws::settings(&aws).await?;
+    let env = settings.env();
+    let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let keys = api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
+    let responses = HttpResponses::from_env(env)?;
     let clock = Clock::system();
 
-    let aws = aws::sdk_config().await;
+    let metrics = Metrics::collected();
+    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
-    lambda_http::run(router(Http {
-        ingress: Ingress::new(history, queue, agent_id(env)?)
-            .with_approvers(Approvers { admins: admins(env)?.into(), platforms: None }),
+    let approvers = Approvers { admins: admins(env)?.into(), platforms: None };
+    let ingress =
+        Ingress::new(history, queue, agent_id(env)?).with_metrics(metrics).with_approvers(approvers);
+    let router = reporter.of_router(router(Http {
+        ingress,
         keys,
         view: ViewConfig::from_env(env)?,
         groups_remember: MemoryConfig::from_env(env)?.groups,
         system_prompt: env.optional("SYSTEM_PROMPT"),
         new_id: random_id,
         clock,
-    }))
-    .await
+    }));
+    match responses {
+        HttpResponses::Buffered => lambda_http::run(router).await,
+        HttpResponses::Streaming => lambda_http::run_with_streaming_response(router).await,
+    }
 }

@@ -11,6 +11,7 @@ use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::problem::Problem;
 use annals_shared::record::{Channel, Draft, Kind};
 use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use annals_shared::telemetry;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
@@ -174,6 +175,7 @@ impl Http {
         message: &Message,
         wait: Option<Duration>,
     ) -> Result<Response, Failure> {
+        telemetry::about(&chat);
         ActorKey::new(chat.clone(), &message.user_id).map_err(|error| bad_user(error.to_string()))?;
         let now = self.clock.now();
         if message.ts.is_some_and(|ts| ts > now.plus(MAX_AHEAD)) {
@@ -215,7 +217,7 @@ impl Http {
                 commanded.appended
             }
         };
-        tracing::info!(chat = %draft.chat.session_id(), ?outcome, "message");
+        tracing::info!(?outcome, "message");
         let reply = match wait {
             Some(wait) => self.wait_for_reply(&draft.chat, &base, wait).await?,
             None => None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use annals_shared::history::{History, HistoryError, Segment, SegmentId, SegmentInfo};
 use annals_shared::problem::Problem;
 use annals_shared::sort_key::{MessageId, Timestamp};
+use annals_shared::telemetry;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -52,6 +53,7 @@ pub(crate) async fn list(
     chat_id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Segments>, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
+    telemetry::about(&chat);
     let segments = http.ingress.history().segments(&chat).await.map_err(read_failure)?;
     Ok(Json(Segments { segments: segments.into_iter().map(Listed::from).collect() }))
 }
@@ -67,6 +69,7 @@ pub(crate) async fn one(
         Err(rejection) => (Err(rejection), String::new()),
     };
     let chat = caller.chat(&path(chat_id)?)?;
+    telemetry::about(&chat);
     let history = http.ingress.history();
     let segment = match id.parse() {
         Ok(id) => history.segment(&chat, &id).await.map_err(read_failure)?,

@@ -23,10 +23,12 @@ use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
 use annals_shared::problem::Problem;
 use annals_shared::record::{DeliveryFailure, Draft};
+use annals_shared::telemetry;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::from_fn;
 use axum::routing::post;
 use axum::{Json, Router};
 use secrecy::{ExposeSecret, SecretString};
@@ -130,6 +132,7 @@ pub fn router(lark: Lark) -> Router {
     Router::new()
         .route("/lark", post(webhook).fallback(async || Problem::method_not_allowed()))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(from_fn(telemetry::of_request))
         .with_state(Arc::new(lark))
 }
 
@@ -173,30 +176,35 @@ impl Lark {
             match incoming {
                 Incoming::Message(draft) => self.message(*draft, has_own_time).await?,
                 Incoming::MergeForward(draft) => {
+                    telemetry::about(&draft.chat);
                     let draft = self.with_forwarded(*draft).await?;
                     self.message(draft, has_own_time).await?;
                 }
                 Incoming::Command { command, draft } => {
+                    telemetry::about(&draft.chat);
                     let draft = self.timed(*draft, has_own_time).await?;
                     let now = self.clock.now();
                     let appended =
                         self.ingress.command_and_tell(&command, &draft, &self.deliverer, now).await?;
-                    tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, "command");
+                    tracing::info!(outcome = ?appended.outcome, "command");
                 }
                 Incoming::Recall { chat_id, message_id, at } => {
                     self.recall(&chat_id, &message_id, at).await?;
                 }
                 Incoming::Membership { chat, can_write, at } => {
+                    telemetry::about(&chat);
                     let left =
                         DeliveryFailure { reason: "the bot was removed, or the group is gone".into(), at };
                     self.ingress.history().set_blocked(&chat, Some(&left).filter(|_| !can_write)).await?;
-                    tracing::info!(chat = %chat.session_id(), can_write, "membership");
+                    tracing::info!(can_write, "membership");
                 }
                 Incoming::Entered { chat, .. } => {
+                    telemetry::about(&chat);
                     self.ingress.history().set_blocked(&chat, None).await?;
-                    tracing::info!(chat = %chat.session_id(), "chat entered");
+                    tracing::info!("chat entered");
                 }
                 Incoming::Press(press) => {
+                    telemetry::about(&press.by.chat);
                     let told = self.ingress.pressed(&press.button, &press.by).await?;
                     let kind = if told.is_settled { "success" } else { "warning" };
                     answer = json!({"toast": {"type": kind, "content": told.text}});
@@ -208,6 +216,7 @@ impl Lark {
     }
 
     async fn message(&self, draft: Draft, has_own_time: bool) -> Result<(), WebhookError> {
+        telemetry::about(&draft.chat);
         let mut draft = self.timed(draft, has_own_time).await?;
         if self.is_taken_back(&draft).await {
             // Kept for the audit, and in no context from the first.
@@ -215,7 +224,7 @@ impl Lark {
             draft.metadata.insert("recalled".into(), json!(true));
         }
         let appended = self.ingress.receive(&draft).await?;
-        tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, asks = draft.asks, "message");
+        tracing::info!(outcome = ?appended.outcome, asks = draft.asks, "message");
         Ok(())
     }
 

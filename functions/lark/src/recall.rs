@@ -7,6 +7,7 @@ use annals_shared::chat_key::{ChatKey, Place};
 use annals_shared::history::{MAX_PAGE, Position};
 use annals_shared::record::Record;
 use annals_shared::sort_key::{MessageId, Timestamp};
+use annals_shared::telemetry;
 
 use crate::{Lark, WebhookError, asked};
 
@@ -30,9 +31,10 @@ impl Lark {
             tracing::info!("a message was recalled that is in no history");
             return Ok(());
         };
+        telemetry::about(&record.chat);
         if let Some(draft) = recalled(&record, at) {
             let appended = self.ingress.receive(&draft).await?;
-            tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, "message recalled");
+            tracing::info!(outcome = ?appended.outcome, "message recalled");
         }
         Ok(())
     }

@@ -20,11 +20,13 @@ use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
 use annals_shared::problem::Problem;
 use annals_shared::record::DeliveryFailure;
+use annals_shared::telemetry;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::from_fn;
 use axum::routing::post;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -108,6 +110,7 @@ pub fn router(telegram: Telegram) -> Router {
     Router::new()
         .route("/telegram", post(webhook).fallback(async || Problem::method_not_allowed()))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(from_fn(telemetry::of_request))
         .with_state(Arc::new(telegram))
 }
 
@@ -151,15 +154,16 @@ impl Telegram {
     /// Takes a press up; then tells whoever pressed. That word is a courtesy: where Telegram does not take it, the press
     /// counts all the same.
     async fn press(&self, press: &Press) -> Result<(), WebhookError> {
+        telemetry::about(&press.by.chat);
         let told = self.ingress.pressed(&press.button, &press.by).await?;
         let Some(client) = &self.identity.client else { return Ok(()) };
         if let Err(error) = client.answer_callback(&press.callback_id, &told.text, !told.is_settled).await {
-            tracing::info!(chat = %press.by.chat.session_id(), %error, "a press is not answered");
+            tracing::info!(%error, "a press is not answered");
         }
         if told.is_settled {
             let (chat_id, message_id) = press.place;
             if let Err(error) = client.edit_keyboard(chat_id, message_id, &press.left).await {
-                tracing::info!(chat = %press.by.chat.session_id(), %error, "answered buttons stay");
+                tracing::info!(%error, "answered buttons stay");
             }
         }
         Ok(())
@@ -168,23 +172,27 @@ impl Telegram {
     async fn receive(&self, incoming: &Incoming) -> Result<(), WebhookError> {
         match incoming {
             Incoming::Message(draft) => {
+                telemetry::about(&draft.chat);
                 let appended = self.ingress.receive(draft).await?;
-                tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, asks = draft.asks, "message");
+                tracing::info!(outcome = ?appended.outcome, asks = draft.asks, "message");
             }
             Incoming::Command { command, draft } => {
+                telemetry::about(&draft.chat);
                 let now = self.clock.now();
                 let appended = self.ingress.command_and_tell(command, draft, &self.deliverer, now).await?;
-                tracing::info!(chat = %draft.chat.session_id(), outcome = ?appended.outcome, "command");
+                tracing::info!(outcome = ?appended.outcome, "command");
             }
             Incoming::Migration { old, new, at, event } => {
+                telemetry::about(new);
                 self.ingress.history().rename(old, new, *at).await?;
                 self.ingress.receive(event).await?;
-                tracing::info!(old = %old.session_id(), new = %new.session_id(), "a group has moved");
+                tracing::info!(old = %old.session_id(), "a group has moved");
             }
             Incoming::Membership { chat, can_write, at } => {
+                telemetry::about(chat);
                 let left = DeliveryFailure { reason: "the bot was blocked or removed".into(), at: *at };
                 self.ingress.history().set_blocked(chat, Some(&left).filter(|_| !can_write)).await?;
-                tracing::info!(chat = %chat.session_id(), can_write, "membership");
+                tracing::info!(can_write, "membership");
             }
             Incoming::Press(press) => self.press(press).await?,
             Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "update ignored"),

@@ -35,6 +35,8 @@ pub mod render;
 pub mod split;
 pub mod verify;
 
+pub use event::EVENTS;
+
 mod content;
 mod event;
 mod gate;

@@ -28,6 +28,8 @@ pub mod parse;
 pub mod split;
 pub mod verify;
 
+pub use update::allowed_updates;
+
 mod content;
 mod event;
 mod gate;

@@ -18,6 +18,7 @@ use crate::context::{Policy, context};
 use crate::history::turn::{Lease, Superseded};
 use crate::history::{History, HistoryError};
 use crate::memory::owner::only_person;
+use crate::metrics::{Metric, Metrics};
 use crate::model::{Finish, Model, ModelError, Prompt};
 use crate::record::{Kind, Record};
 use crate::sort_key::SortKey;
@@ -39,6 +40,8 @@ pub struct Compaction {
     pub view: ViewConfig,
     /// `AGENT_ID`: who speaks in summaries.
     pub agent_id: String,
+    /// Where compactions are counted.
+    pub metrics: Metrics,
 }
 
 /// A chat is not compacted; its history is as it was.
@@ -74,7 +77,25 @@ pub struct Compacted {
 impl Compaction {
     /// Compacts the Session of `records`, which were read for a context of the chat of `lease`, in order. `focus` is
     /// what the person who asked wants kept in mind. `None` where there is nothing that may be cut.
+    #[tracing::instrument(name = "compact", skip_all)]
     pub async fn run(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        why: Why,
+        focus: Option<&str>,
+    ) -> Result<Option<Compacted>, CompactionError> {
+        let compacted = self.run_uncounted(lease, records, why, focus).await;
+        match &compacted {
+            Ok(Some(_)) => self.metrics.add(Metric::Compactions, 1),
+            // Who took the chat over compacts it.
+            Ok(None) | Err(CompactionError::Superseded(_)) => {}
+            Err(_) => self.metrics.add(Metric::CompactionFailures, 1),
+        }
+        compacted
+    }
+
+    async fn run_uncounted(
         &self,
         lease: &Lease,
         records: &[Record],
@@ -175,9 +196,7 @@ impl Compaction {
         with_summary.sort_by(|a, b| a.key.cmp(&b.key));
         let after = context(&with_summary, self.history.clock().now(), &self.view.policy(0));
         self.history.end_summary(lease, after.reaches_back_to.as_ref()).await??;
-        tracing::info!(
-            chat = %lease.chat.session_id(), counted = cut.counted.len(), tokens = summary.tokens, "compacted"
-        );
+        tracing::info!(counted = cut.counted.len(), tokens = summary.tokens, "compacted");
         Ok(Compacted {
             summary,
             counted: cut.counted.len(),

@@ -83,6 +83,7 @@ impl History {
     /// Costs one conditional put for a new message and for a duplicate of one that was never changed, and with a chat's
     /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first.
     /// Safe to repeat after any failure.
+    #[tracing::instrument(skip_all)]
     pub async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
         let base = draft.key().base();
         let first = self.record_of(draft, draft.key(), 0);

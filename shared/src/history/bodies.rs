@@ -10,6 +10,7 @@ use aws_lc_rs::digest;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::primitives::ByteStream;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::chat_key::ChatKey;
 use crate::message::UiMessage;
@@ -17,6 +18,9 @@ use crate::sort_key::SortKey;
 
 /// The longest message JSON that stays in its DynamoDB item, in bytes. An item ends at 400 KB, attributes included.
 pub const MAX_INLINE_BYTES: usize = 350 * 1024;
+
+/// How many objects are deleted at once.
+const DELETIONS_AT_ONCE: usize = 16;
 
 /// A large body could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,14 @@ pub enum BodyError {
     Get {
         /// The object's key.
         key: String,
+        /// What S3 or the connection said.
+        reason: String,
+    },
+    /// A body, or the list of them, could not be deleted or read; the rest is.
+    #[error("S3 could not delete what lies under {prefix}: {reason}")]
+    Delete {
+        /// The start of the objects' keys.
+        prefix: String,
         /// What S3 or the connection said.
         reason: String,
     },
@@ -75,7 +87,7 @@ impl Bodies {
         json: String,
     ) -> Result<String, BodyError> {
         let name = digest::digest(&digest::SHA256, format!("{place}\n{digest}").as_bytes());
-        let key = format!("bodies/{}/{}.json", chat.session_id(), hex::encode(name));
+        let key = format!("{}{}.json", folder(chat), hex::encode(name));
         let sent = self
             .client
             .put_object()
@@ -106,4 +118,33 @@ impl Bodies {
             column: error.column(),
         })
     }
+
+    /// Deletes the bodies of `chat`; answers how many there were.
+    pub(crate) async fn delete_all(&self, chat: &ChatKey) -> Result<usize, BodyError> {
+        let prefix = folder(chat);
+        let deleted = delete_under(&self.client, &self.bucket, &prefix).await;
+        deleted.map_err(|reason| BodyError::Delete { prefix, reason })
+    }
+}
+
+fn folder(chat: &ChatKey) -> String {
+    format!("bodies/{}/", chat.session_id())
+}
+
+/// Deletes the objects whose keys start with `prefix`; answers how many, or what S3 or the connection said.
+pub(super) async fn delete_under(client: &Client, bucket: &str, prefix: &str) -> Result<usize, String> {
+    let mut count = 0;
+    let mut pages = client.list_objects_v2().bucket(bucket).prefix(prefix).into_paginator().send();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| DisplayErrorContext(error).to_string())?;
+        let keys = page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
+        let deletions = keys.map(|key| async {
+            let sent = client.delete_object().bucket(bucket).key(key).send().await;
+            sent.map(drop).map_err(|error| DisplayErrorContext(error).to_string())
+        });
+        let deleted: Vec<()> =
+            stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE).try_collect().await?;
+        count += deleted.len();
+    }
+    Ok(count)
 }

@@ -253,7 +253,7 @@ pub(super) fn register(item: &mut Item, chat: &ChatKey, arrival: Timestamp, rete
 }
 
 /// Epoch seconds, no earlier than `at`.
-fn seconds_up(at: Timestamp) -> i64 {
+pub(super) fn seconds_up(at: Timestamp) -> i64 {
     at.as_millis().div_euclid(1000) + i64::from(at.as_millis() % 1000 > 0)
 }
 

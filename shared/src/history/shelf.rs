@@ -24,6 +24,7 @@ use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 
+use super::bodies::delete_under;
 use super::item::{Stored, integer, text};
 use super::segment::{self, FormatError, SegmentId};
 use super::table::{Item, Span, Written, number, string};
@@ -104,6 +105,14 @@ pub enum SegmentError {
         /// What S3 or the connection said.
         reason: String,
     },
+    /// A segment, or the list of them, could not be deleted or read; the rest is.
+    #[error("S3 could not delete what lies under {prefix}: {reason}")]
+    Delete {
+        /// The start of the objects' keys.
+        prefix: String,
+        /// What S3 or the connection said.
+        reason: String,
+    },
     /// A pointer names an object that is not there.
     #[error("the segment {key} is not in S3 any more: restore it from an earlier version or a backup")]
     Missing {
@@ -172,6 +181,17 @@ impl Shelf {
                 Err(SegmentError::Put { key: key.to_owned(), reason: DisplayErrorContext(error).to_string() })
             }
         }
+    }
+
+    /// Deletes the segments of `chat`, pointed at or not; answers how many there were.
+    pub(super) async fn delete_all(&self, chat: &ChatKey) -> Result<usize, SegmentError> {
+        let prefix = folder(chat);
+        let deleted = delete_under(&self.client, &self.bucket, &prefix).await;
+        self.cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|segment| segment.info.chat != *chat);
+        deleted.map_err(|reason| SegmentError::Delete { prefix, reason })
     }
 
     /// The object, if there is one.
@@ -317,7 +337,11 @@ impl History {
 
 /// The object's key.
 pub(super) fn object_key(chat: &ChatKey, id: &SegmentId) -> String {
-    format!("segments/{}/{id}.jsonl.gz", chat.session_id())
+    format!("{}{id}.jsonl.gz", folder(chat))
+}
+
+fn folder(chat: &ChatKey) -> String {
+    format!("segments/{}/", chat.session_id())
 }
 
 /// The pointer's sort key for a segment that ends with `to`, or the bound of pointers that a bound of records stands for.

@@ -11,8 +11,12 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, ConsumedCapacity, ReturnConsumedCapacity, ReturnValue,
     ReturnValuesOnConditionCheckFailure,
 };
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::due;
+
+/// How many items are deleted at once.
+const DELETIONS_AT_ONCE: usize = 32;
 
 /// An item as the SDK gives it: attribute names and values.
 pub(crate) type Item = HashMap<String, AttributeValue>;
@@ -191,6 +195,49 @@ impl Table {
     /// The same as of some moments ago, for half the price.
     pub(crate) async fn query_eventually(&self, pk: &str, span: &Span) -> Result<Vec<Item>, TableError> {
         self.query_as(pk, span, false).await
+    }
+
+    /// The sort keys of all that lies in one partition.
+    pub(crate) async fn keys(&self, pk: &str) -> Result<Vec<String>, TableError> {
+        let mut keys = Vec::new();
+        let mut pages = self
+            .client
+            .query()
+            .table_name(&self.name)
+            .key_condition_expression("pk = :pk")
+            .expression_attribute_values(":pk", string(pk))
+            .projection_expression("sk")
+            .consistent_read(true)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .into_paginator()
+            .send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| failed("query a chat", &error))?;
+            self.meter.count(page.consumed_capacity(), false);
+            keys.extend(page.items.unwrap_or_default().into_iter().filter_map(|mut item| {
+                item.remove("sk").and_then(|sk| if let AttributeValue::S(sk) = sk { Some(sk) } else { None })
+            }));
+        }
+        Ok(keys)
+    }
+
+    /// Deletes items of one partition, also those that are not there.
+    pub(crate) async fn delete(&self, pk: &str, sort_keys: Vec<String>) -> Result<(), TableError> {
+        let deletions = sort_keys.into_iter().map(async |sk| {
+            let sent = self
+                .client
+                .delete_item()
+                .table_name(&self.name)
+                .key("pk", string(pk))
+                .key("sk", string(sk))
+                .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                .send()
+                .await;
+            let output = sent.map_err(|error| failed("delete an item", &error))?;
+            self.meter.count(output.consumed_capacity(), true);
+            Ok(())
+        });
+        stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE).try_collect().await
     }
 
     async fn query_as(&self, pk: &str, span: &Span, consistent: bool) -> Result<Vec<Item>, TableError> {

@@ -7,6 +7,7 @@
 //!  "compacting": "1763765920000#00000000000000000005#4reply", "housekeeping": true,
 //!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000}",
 //!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123",
+//!  "stoppedTo": "1763765921000#00000000000000000008",
 //!  "archiving": "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",
 //!  "longestSegment": 40000}
 //! ```
@@ -18,6 +19,11 @@
 //! What it commits to (`turn`) is the set of messages that its reply will cover, and so the reply's key. A run that
 //! finds a committed turn finishes exactly that one first: both runs' puts then meet at one key, where one of them is
 //! refused. So no message has two replies, also where an old run's put arrives late.
+//!
+//! `/stop` takes the next fence too, and claims nothing (see [`super::stop`]): the run that has the chat can neither commit
+//! nor note a piece from then on. `stoppedTo` tells whoever claims the chat next, in the same write, that what waits from
+//! before the command is not to be answered any more; that run covers it with a notice, by way of a committed turn like
+//! any other. So a stop needs no proof of its own.
 //!
 //! Upkeep (archive, summaries, memory between turns) claims a chat as a run does, but marks its claim `housekeeping`: a
 //! run takes such a chat over at once. What upkeep has committed to (`compacting`) stays committed, so that whoever next
@@ -51,6 +57,8 @@ pub struct Head {
     pub uncaptured_from: Option<SortKey>,
     /// The turn that a run has committed to and not finished.
     pub turn: Option<OpenTurn>,
+    /// The last `/stop` that no run has carried out yet.
+    pub stopped_to: Option<SortKey>,
     /// Since when the platform takes no message for this chat, and why.
     pub blocked: Option<DeliveryFailure>,
     /// The name that this chat had before.
@@ -119,7 +127,7 @@ pub struct Lease {
     pub chat: ChatKey,
     /// The head as claimed.
     pub head: Head,
-    fence: i64,
+    pub(super) fence: i64,
 }
 
 /// What a run leaves for the next.
@@ -131,6 +139,8 @@ pub struct Ending {
     pub captured_to: Option<SortKey>,
     /// See [`Head::uncaptured_from`], if a capture failed.
     pub uncaptured_from: Option<SortKey>,
+    /// Whether what waited from before [`Head::stopped_to`] is covered, all of it.
+    pub has_stopped: bool,
     /// Whether the platform takes messages for this chat.
     pub reached: Reached,
 }
@@ -164,8 +174,7 @@ pub struct Superseded;
 impl History {
     /// Claims `chat` for one run of at most `duration`, also where upkeep has it: people do not wait for that. One write.
     pub async fn claim(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
-        let expression =
-            "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until REMOVE housekeeping";
+        let expression = "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until REMOVE housekeeping, expiresAt";
         let condition = "attribute_not_exists(leaseUntil) OR leaseUntil < :now OR housekeeping = :true";
         self.claim_by(chat, duration, expression, condition).await
     }
@@ -237,6 +246,9 @@ impl History {
         if let Some(from) = &ending.uncaptured_from {
             sets.push("uncapturedFrom = if_not_exists(uncapturedFrom, :uncaptured)");
             values.push((":uncaptured", string(from.as_str())));
+        }
+        if ending.has_stopped {
+            removes.push("stoppedTo");
         }
         match &ending.reached {
             Reached::Unknown => {}
@@ -399,7 +411,7 @@ impl History {
         self.update_head(lease, &format!("{set}REMOVE archiving"), values).await
     }
 
-    async fn update_head(
+    pub(super) async fn update_head(
         &self,
         lease: &Lease,
         expression: &str,
@@ -414,7 +426,7 @@ impl History {
     }
 }
 
-fn head_of(item: &Item) -> Head {
+pub(super) fn head_of(item: &Item) -> Head {
     fn json<T: for<'de> Deserialize<'de>>(item: &Item, name: &str) -> Option<T> {
         text(item, name).and_then(|json| serde_json::from_str(json).ok())
     }
@@ -425,6 +437,7 @@ fn head_of(item: &Item) -> Head {
         uncaptured_from: text(item, "uncapturedFrom").and_then(|key| key.parse().ok()),
         kept_to: text(item, "keptTo").and_then(|key| key.parse().ok()),
         turn: json(item, "turn"),
+        stopped_to: text(item, "stoppedTo").and_then(|key| key.parse().ok()),
         blocked: json(item, "blocked"),
         continues: json(item, "continues"),
         moved_to: text(item, "movedTo").and_then(|key| key.parse().ok()),

@@ -24,6 +24,7 @@ impl History {
     /// One query, as long as the context reaches into no earlier name of the chat. Where a record has arrived late,
     /// between where the Session can reach back to and its first message, the Session reaches further back than
     /// `head` knew: then what lies there is read too.
+    #[tracing::instrument(skip_all)]
     pub async fn context(
         &self,
         chat: &ChatKey,

@@ -16,7 +16,7 @@ use crate::delivery::Deliverer;
 use crate::history::{MAX_PAGE, Outcome, Position};
 use crate::message::{Part, Role};
 use crate::queue::Turn;
-use crate::record::{Channel, Draft, Kind, Record};
+use crate::record::{Channel, Draft, Kind, Record, STOPPED_BY};
 use crate::sort_key::SortKey;
 
 /// How many of the messages that a reply covers are looked at for who asked.
@@ -51,7 +51,7 @@ impl Told {
 }
 
 /// A reply with what it asks.
-struct Asking {
+pub(super) struct Asking {
     reply: Record,
     requests: Vec<Request>,
     /// The answers so far.
@@ -158,19 +158,54 @@ impl Ingress {
         };
         if is_open {
             // Also for one that was there: its first delivery may have crashed before this.
-            let from = asking.reply.covers.first().cloned().unwrap_or_else(|| asking.reply.key.base());
-            let turn = Turn { chat: asking.reply.chat.clone(), from };
-            let once = format!("approval\n{}\n{}", turn.chat, verdict.id);
-            let once = hex::encode(digest(&SHA256, once.as_bytes()));
-            self.queue.enqueue(&turn, &once).await?;
+            self.enqueue_resumption(asking, &verdict.id).await?;
         }
         let stood = Verdict::of(&stands).unwrap_or_else(|| verdict.clone());
         let is_own = outcome == Outcome::Stored
             || (stands.user_id == by.user_id && stood.approved == verdict.approved);
         let word = if stood.approved { "Approved" } else { "Denied" };
         let text = if is_own { format!("{word}: {tool}.") } else { format!("{word} already: {tool}.") };
-        tracing::info!(chat = %by.chat.session_id(), ?outcome, approved = stood.approved, "approval");
+        tracing::info!(?outcome, approved = stood.approved, "approval");
         Ok(Told::new(text, true))
+    }
+
+    /// Denies all that waits for somebody's word from before the `/stop` at `command`, on its line: whoever may stop the
+    /// agent may keep it from a call. Answers with a denied request of each reply, also where that was done before.
+    pub(super) async fn deny_all(
+        &self,
+        by: &Draft,
+        command: &SortKey,
+    ) -> Result<Vec<(Asking, String)>, IngressError> {
+        let line = self.history.record_of(by, command.clone(), 0);
+        let mut own = by.clone();
+        own.metadata.insert(STOPPED_BY.into(), by.message_id.as_str().into());
+        let mut denied = Vec::new();
+        for asking in self.asking(by).await? {
+            if asking.reply.key.base() >= *command || asking.reply.line() != line.line() {
+                continue;
+            }
+            let is_own =
+                |(_, record): &&(Verdict, Record)| record.stopped_by() == Some(by.message_id.as_str());
+            let mut last = asking.answers.iter().find(is_own).map(|(verdict, _)| verdict.id.clone());
+            for request in asking.open() {
+                let reason = Some(approval::STOPPED.to_owned());
+                let verdict = Verdict { id: request.id.clone(), approved: false, reason };
+                // Where somebody was faster, the reply goes on, and the command ends it as it does any.
+                self.history.append_approval(&asking.reply, &own, &verdict).await?;
+                last = Some(verdict.id);
+            }
+            denied.extend(last.map(|id| (asking, id)));
+        }
+        Ok(denied)
+    }
+
+    /// Queues the turn in which a reply goes on, for the answer to the request `id`.
+    pub(super) async fn enqueue_resumption(&self, asking: &Asking, id: &str) -> Result<(), IngressError> {
+        let from = asking.reply.covers.first().cloned().unwrap_or_else(|| asking.reply.key.base());
+        let turn = Turn { chat: asking.reply.chat.clone(), from, at: None };
+        let once = format!("approval\n{}\n{id}", turn.chat);
+        let once = hex::encode(digest(&SHA256, once.as_bytes()));
+        Ok(self.queue.enqueue(&turn, &once).await?)
     }
 
     /// The replies of this chat that ask or asked for something, the newest first, among its last records.

@@ -30,6 +30,7 @@ use super::entry::{Correction, Entry, Source};
 use super::id::EntryId;
 use super::owner::Owner;
 use super::section::{fitting, section};
+use crate::chat_key::ChatKey;
 use crate::clock::Clock;
 use crate::history::item::{integer, text};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
@@ -210,6 +211,24 @@ impl Memory {
             Written::Refused(item) if item.is_empty() => Deleted::Unknown,
             Written::Refused(_) => Deleted::Before,
         })
+    }
+
+    /// Deletes what `owner` has from `chat`, and that anything was captured there; for a group's own memory, all of it.
+    /// Answers how many entries. Safe to repeat.
+    pub async fn forget_chat(&self, owner: &Owner, chat: &ChatKey) -> Result<usize, MemoryError> {
+        let is_group = *owner == Owner::Chat(chat.clone());
+        let mut entries = self.list(owner).await?;
+        entries
+            .retain(|kept| is_group || kept.entry.source.as_ref().is_some_and(|source| source.chat == *chat));
+        for kept in &entries {
+            self.delete(&kept.id()).await?;
+        }
+        let pk = owner.partition();
+        let mut keys = self.table.keys(&pk).await?;
+        let captures = captures_of(chat);
+        keys.retain(|key| is_group || key.starts_with(&captures));
+        self.table.delete(&pk, keys).await?;
+        Ok(entries.len())
     }
 
     /// Whether the Session that ends where `source` does was captured; a capture that a crash cut short is completed
@@ -427,7 +446,12 @@ fn number_of(item: &Item) -> Option<u32> {
 }
 
 fn capture_key(source: &Source) -> String {
-    format!("!capture#{}#{}", source.chat.session_id(), source.to)
+    format!("{}{}", captures_of(&source.chat), source.to)
+}
+
+/// What the captures of the Sessions of `chat` start with.
+fn captures_of(chat: &ChatKey) -> String {
+    format!("!capture#{}#", chat.session_id())
 }
 
 fn is_at(item: &Item, capture: &str, position: usize) -> bool {

@@ -1,14 +1,11 @@
 //! What the agent said and did earlier, as a model is sent it: words as words, calls with their results as steps.
 //!
-//! A stored reply holds its tool parts in the states of the AI SDK. As calls they are sent where tools are offered; where
-//! none are, providers take no calls either, and the same stands there in words. Either way a call has a result: where
-//! none is stored, since somebody is yet to allow it, that is what the result says.
-
-use std::collections::HashSet;
+//! A stored reply holds its tool parts in the states of the AI SDK. Each is a call with a result: where none is stored,
+//! since somebody is yet to allow it, that is what the result says.
 
 use serde_json::{Value, json};
 
-use super::{Done, Step, ToolCall};
+use super::{Done, Reasoning, Step, ToolCall};
 use crate::message::{Part, PartView, UiMessage};
 
 /// What a call that waits for somebody's word is said to have given.
@@ -41,7 +38,7 @@ pub(super) fn pieces(message: &UiMessage) -> Vec<Piece> {
                 if !open.done.is_empty() {
                     close(&mut open, &mut pieces);
                 }
-                open.reasoning = Some(text.to_owned());
+                open.reasoning = Some(Reasoning::from(text));
             }
             _ => {
                 let Some(text) = super::readable::line(part.view()) else { continue };
@@ -60,34 +57,20 @@ pub(super) fn pieces(message: &UiMessage) -> Vec<Piece> {
     pieces
 }
 
-/// The steps of an assistant's `message` that hold calls, for a turn that goes on behind them.
+/// The steps of an assistant's `message` that hold calls, for a turn that goes on behind them. What was thought goes back
+/// to the model that thought it.
 pub fn steps(message: &UiMessage) -> Vec<Step> {
+    let by = message.metadata.get("model").and_then(Value::as_str).unwrap_or_default();
     let steps = pieces(message).into_iter().filter_map(|piece| match piece {
-        Piece::Step(step) => Some(step),
+        Piece::Step(mut step) => {
+            if let Some(reasoning) = &mut step.reasoning {
+                by.clone_into(&mut reasoning.by);
+            }
+            Some(step)
+        }
         Piece::Text(_) => None,
     });
     steps.collect()
-}
-
-/// Gives each of `steps` call ids that no earlier call has: providers join calls to results by them, and some refuse one
-/// that comes twice in a conversation, though models number their calls anew in every answer.
-pub(super) fn with_own_ids<'a>(steps: impl Iterator<Item = &'a mut Step>) {
-    let mut seen: HashSet<String> = HashSet::new();
-    for call in steps.flat_map(|step| &mut step.done).map(|done| &mut done.call) {
-        let (given, mut number) = (call.id.clone(), 1);
-        while !seen.insert(call.id.clone()) {
-            number += 1;
-            call.id = format!("{given}_{number}");
-        }
-    }
-}
-
-/// A step in words: what was said and called, and, as told by somebody else, what came of it.
-pub(super) fn in_words(step: &Step) -> (String, String) {
-    let calls = step.done.iter().map(|done| format!("[called {} {}]", done.call.name, done.call.input));
-    let said = [step.text.clone()].into_iter().filter(|text| !text.is_empty());
-    let results = step.done.iter().map(|done| format!("[result of {}: {}]", done.call.name, done.sent()));
-    (said.chain(calls).collect::<Vec<_>>().join("\n"), results.collect::<Vec<_>>().join("\n"))
 }
 
 fn close(open: &mut Step, pieces: &mut Vec<Piece>) {
@@ -189,19 +172,5 @@ mod tests {
         assert_eq!(outputs[5..], [NO_RESULT, NO_RESULT]);
         let [Piece::Step(step)] = &pieces[..] else { panic!("one step") };
         assert!(step.done.iter().all(|done| done.call.input.is_object()));
-    }
-
-    #[test]
-    fn an_id_that_comes_again_is_made_another() {
-        let mut steps: Vec<Step> = (0..3)
-            .flat_map(|_| pieces(&message(&json!([tool("c", "output-available", &json!({"output": 1}))]))))
-            .filter_map(|piece| match piece {
-                Piece::Step(step) => Some(step),
-                Piece::Text(_) => None,
-            })
-            .collect();
-        with_own_ids(steps.iter_mut());
-        let ids: Vec<&str> = steps.iter().map(|step| step.done[0].call.id.as_str()).collect();
-        assert_eq!(ids, ["c", "c_2", "c_3"]);
     }
 }

@@ -1,9 +1,11 @@
-//! Our own errors for the library's, whose `Display` shows request and response bodies: what people said.
+//! What a refusal means.
 //!
-//! A body is looked into for one thing, whether the request was too long, and goes no further.
+//! A body may quote what people said. It is looked into for two things, whether the request was too long and whether a
+//! field of it is not known, and goes no further.
 
 use std::time::Duration;
 
+use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use super::ModelError;
@@ -36,34 +38,67 @@ const WORDS: [&str; 17] = [
 /// How much of a body without a structure is looked at.
 const BODY_START: usize = 2000;
 
-/// The error for `error`.
-pub(super) fn of(error: &genai::Error) -> ModelError {
-    use genai::Error;
-    match error {
-        Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => match webc_error
-        {
-            genai::webc::Error::ResponseFailedStatus { status, headers, body } => {
-                let retry_after =
-                    headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-                by_response(status.as_u16(), body, retry_after.map(Duration::from_secs))
-            }
-            genai::webc::Error::Reqwest(error) if error.is_timeout() => ModelError::Unreachable("timed out"),
-            genai::webc::Error::Reqwest(error) if error.is_connect() => {
-                ModelError::Unreachable("no connection")
-            }
-            genai::webc::Error::Reqwest(_) => ModelError::Unreachable("connection broke off"),
-            _ => ModelError::Unreadable,
-        },
-        Error::HttpError { status, body, .. } => by_response(status.as_u16(), body, None),
-        Error::NoChatResponse { .. } => ModelError::Empty,
-        _ => ModelError::Unreadable,
+/// The error for an answer of `status`, which is not 2xx.
+pub(super) fn of_response(status: u16, headers: &HeaderMap, body: &str) -> ModelError {
+    let number = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()?.parse().ok());
+    // Azure's, beside the standard's.
+    let retry_after = number("retry-after-ms").map(Duration::from_millis);
+    by_response(status, body, retry_after.or_else(|| number("retry-after").map(Duration::from_secs)))
+}
+
+/// The error for one that a stream, or a body of 200, holds in place of an answer: what OpenAI and Anthropic call
+/// `error`, or what Bedrock calls an exception, by its name.
+pub(super) fn of_body(kind: Option<&str>, body: &Value) -> ModelError {
+    let error = if body["error"].is_null() { body } else { &body["error"] };
+    let kind = kind.or_else(|| error["type"].as_str()).or_else(|| error["code"].as_str()).unwrap_or_default();
+    let status = [&error["code"], &error["status"]].into_iter().find_map(Value::as_u64);
+    let status = status.and_then(|status| u16::try_from(status).ok()).filter(|status| *status >= 400);
+    by_response(status.unwrap_or_else(|| status_of(kind)), &body.to_string(), None)
+}
+
+/// The error for a request that did not get through, or an answer that did not.
+pub(super) fn of_transport(error: &reqwest::Error) -> ModelError {
+    ModelError::Unreachable(match error {
+        error if error.is_timeout() => "timed out",
+        error if error.is_connect() => "no connection",
+        _ => "the connection broke off",
+    })
+}
+
+/// Whether a server refuses a request because of `stream_options`, which not all know. Servers differ in where they
+/// name the field, and what people say seldom does; where it does, the request is sent again without it, and that is all.
+pub(super) fn refuses_stream_options(status: u16, body: &str) -> bool {
+    matches!(status, 400 | 422) && ["stream_options", "include_usage"].iter().any(|name| body.contains(name))
+}
+
+/// Whether Bedrock refuses a request because the model cannot stream its answer.
+pub(super) fn refuses_streaming(status: u16, body: &str) -> bool {
+    status == 400 && said(body).any(|said| said.contains("support") && said.contains("stream"))
+}
+
+/// What an error's name is as a status. Sources: "Errors" of Anthropic, `ConverseStream` of Amazon Bedrock.
+fn status_of(kind: &str) -> u16 {
+    match kind {
+        "invalid_request_error" | "validationException" => 400,
+        "authentication_error" => 401,
+        "permission_error" | "accessDeniedException" => 403,
+        "not_found_error" | "resourceNotFoundException" => 404,
+        "modelTimeoutException" => 408,
+        "request_too_large" => 413,
+        "modelStreamErrorException" | "modelErrorException" => 424,
+        "rate_limit_error" | "rate_limit_exceeded" | "throttlingException" | "tokens" | "requests" => 429,
+        "serviceUnavailableException" | "modelNotReadyException" => 503,
+        "timeout_error" => 504,
+        "overloaded_error" => 529,
+        _ if CODES.contains(&kind) => 400,
+        _ => 500,
     }
 }
 
 fn by_response(status: u16, body: &str, retry_after: Option<Duration>) -> ModelError {
     match status {
         _ if says_too_long(status, body) => ModelError::ContextTooLong,
-        408 | 409 | 425 | 429 | 500.. => ModelError::Busy { status, retry_after },
+        408 | 409 | 424 | 425 | 429 | 500.. => ModelError::Busy { status, retry_after },
         _ => ModelError::Refused { status },
     }
 }

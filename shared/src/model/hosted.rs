@@ -1,202 +1,320 @@
-//! A model behind an API, by way of `genai`.
+//! A model behind an API: the way there and back.
+//!
+//! Every provider is asked with streaming, so that a dead connection is told from a long thought, and an answer can be
+//! shown while it comes. What breaks off is an error, and nothing of it is kept.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use genai::adapter::AdapterKind;
-use genai::chat::{
-    ChatMessage, ChatOptions, ChatRequest, ChatResponse, ContentPart, MessageContent, ReasoningEffort,
-    StopReason, ToolResponse,
-};
-use genai::resolver::{AuthData, Endpoint};
-use genai::{ModelIden, ServiceTarget, WebConfig};
-use secrecy::ExposeSecret;
+use aws_config::SdkConfig;
+use futures::FutureExt;
+use reqwest::header::CONTENT_TYPE;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 
-use super::exchange::{self, Piece};
+use super::answer::{Answer, Coming, NO_SINK, Sink};
+use super::conversation::Conversation;
+use super::frames::{Frame, Frames};
+use super::signing::Signer;
 use super::{
-    Answer, Finish, ModelError, ModelSettings, Prompt, Question, Step, Tool, ToolCall, Usage, failure,
-    readable,
+    Model, ModelChoice, ModelError, ModelSettings, Prompt, Question, anthropic, bedrock, failure, openai,
 };
-use crate::message::Role;
-use crate::record::Kind;
-use crate::tokens;
+use crate::clock::Clock;
+use crate::metrics::{Metric, Metrics};
+use crate::tls;
 
-/// How long one request may take.
-const TIMEOUT: Duration = Duration::from_mins(2);
+/// How long one request may take in all.
+const TOTAL: Duration = Duration::from_mins(2);
+/// How long it may take until anything of its answer comes. Models that reason say nothing for a minute and more.
+const FIRST: Duration = Duration::from_secs(90);
+/// How long an answer that has begun may pause. Providers send something at least every few seconds, if only a comment.
+const BETWEEN: Duration = Duration::from_secs(40);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A peer that is gone is noticed by this, also where it is silent for good reason.
+const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// A model behind an API.
+/// A model behind an API. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Hosted {
-    client: genai::Client,
-    target: ServiceTarget,
+    /// Made when it is first used, since that reads the system's certificates.
+    client: Arc<OnceLock<reqwest::Client>>,
+    clock: Clock,
+    choice: ModelChoice,
+    /// Without a slash at its end.
+    base_url: String,
+    api_key: Option<SecretString>,
+    signer: Option<Signer>,
+    marks_cache: bool,
+    known: Arc<Known>,
+    metrics: Metrics,
+    fallback: Option<Model>,
+}
+
+/// What a process has learned of its endpoint.
+#[derive(Debug, Default)]
+struct Known {
+    /// It refuses `stream_options`.
+    no_stream_options: AtomicBool,
+    /// It does not stream this.
+    no_streaming: AtomicBool,
 }
 
 impl Hosted {
-    pub(super) fn new(name: &str, settings: &ModelSettings) -> Result<Self, ModelError> {
-        let base_url = settings.base_url.as_deref().unwrap_or("https://api.openai.com/v1");
-        // Servers of one's own often want no key, but a bearer header does no harm there.
-        let key = settings.api_key.as_ref().map_or("none", |key| key.expose_secret());
-        let web = WebConfig::default().with_timeout(TIMEOUT).with_connect_timeout(CONNECT_TIMEOUT);
+    pub(super) fn new(
+        settings: &ModelSettings,
+        clock: &Clock,
+        aws: Option<&SdkConfig>,
+    ) -> Result<Self, ModelError> {
+        let is_signed = matches!(settings.choice, ModelChoice::Bedrock(_)) && settings.api_key.is_none();
+        let signer = match aws {
+            Some(aws) if is_signed => Some(Signer::new(aws, clock.clone()).ok_or(ModelError::NoAws)?),
+            None if is_signed => return Err(ModelError::NoAws),
+            _ => None,
+        };
+        let base_url = match (&settings.base_url, &settings.choice) {
+            (Some(base_url), _) => base_url.clone(),
+            (None, ModelChoice::Anthropic(_)) => anthropic::BASE_URL.to_owned(),
+            (None, ModelChoice::Bedrock(_)) => {
+                let region = aws.and_then(|aws| aws.region()).ok_or(ModelError::NoAws)?;
+                bedrock::base_url(region.as_ref())
+            }
+            (None, ModelChoice::Echo | ModelChoice::OpenAi(_)) => openai::BASE_URL.to_owned(),
+        };
+        let fallback = settings.fallback.as_deref().map(|fallback| Model::new(fallback, clock, aws));
         Ok(Self {
-            client: genai::Client::builder()
-                .with_web_config(web)
-                .build()
-                .map_err(|_| ModelError::NoClient)?,
-            target: ServiceTarget {
-                // Joined to the path as it is, so it must end in a slash.
-                endpoint: Endpoint::from_owned(format!("{}/", base_url.trim_end_matches('/'))),
-                auth: AuthData::from_single(key),
-                model: ModelIden::new(AdapterKind::OpenAI, name),
-            },
+            client: Arc::default(),
+            clock: clock.clone(),
+            choice: settings.choice.clone(),
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            api_key: settings.api_key.clone(),
+            signer,
+            marks_cache: settings.marks_cache,
+            known: Arc::default(),
+            metrics: Metrics::default(),
+            fallback: fallback.transpose()?,
         })
     }
 
-    pub(super) async fn answer(&self, question: Question<'_>) -> Result<Answer, ModelError> {
-        let mut request = ChatRequest::default();
-        if let Some(system) = question.system {
-            request = request.with_system(system);
+    pub(super) fn count_in(&mut self, metrics: Metrics) {
+        self.fallback = self.fallback.take().map(|fallback| fallback.with_metrics(metrics.clone()));
+        self.metrics = metrics;
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, ModelError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
         }
-        for said in conversation(&question) {
-            request = request.append_messages(said);
-        }
-        if !question.tools.is_empty() {
-            request = request.with_tools(question.tools.iter().map(tool));
-        }
-        self.ask(request, options(), question.tokens()).await
+        let client = tls::client()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_keepalive(KEEPALIVE)
+            // No API of a model redirects, and a redirect would carry the key elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|_| ModelError::NoClient)?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    pub(super) fn fallback(&self) -> Option<&Model> {
+        self.fallback.as_ref()
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.choice.to_string()
+    }
+
+    pub(super) async fn answer(&self, question: &Question<'_>, sink: Sink<'_>) -> Result<Answer, ModelError> {
+        self.ask(&Conversation::of_question(question, &self.name()), question.tokens(), sink).await
     }
 
     pub(super) async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
-        let request = ChatRequest::from_user(&prompt.text).with_system(&prompt.instructions);
-        let estimate = [&prompt.instructions, &prompt.text]
-            .into_iter()
-            .fold(0, |sum: u32, text| sum.saturating_add(tokens::of_request(Some(text), &[])));
-        let answer = self.ask(request, options().with_max_tokens(prompt.max_tokens), estimate).await?;
+        let answer = self.ask(&Conversation::of_prompt(prompt), prompt.tokens(), NO_SINK).await?;
         if answer.text.is_empty() { Err(ModelError::Empty) } else { Ok(answer) }
     }
 
+    #[tracing::instrument(name = "model", skip_all)]
     async fn ask(
         &self,
-        request: ChatRequest,
-        options: ChatOptions,
+        conversation: &Conversation<'_>,
         estimate: u32,
+        sink: Sink<'_>,
     ) -> Result<Answer, ModelError> {
-        let response = self
-            .client
-            .exec_chat(self.target.clone(), request, Some(&options))
-            .await
-            .map_err(|error| failure::of(&error))?;
-        read(response, estimate)
-    }
-}
-
-/// Without an effort, the library takes the end of a name such as `qwen-max` for one and cuts it off; this one is the
-/// one that it does not send.
-fn options() -> ChatOptions {
-    ChatOptions::default().with_reasoning_effort(ReasoningEffort::Budget(0))
-}
-
-fn read(response: ChatResponse, estimate: u32) -> Result<Answer, ModelError> {
-    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u32::try_from(tokens).ok());
-    let usage = count(response.usage.prompt_tokens).zip(count(response.usage.completion_tokens)).map(
-        |(input_tokens, output_tokens)| Usage {
-            input_tokens,
-            output_tokens,
-            estimated_input_tokens: estimate,
-        },
-    );
-    let calls: Vec<ToolCall> = response
-        .tool_calls()
-        .into_iter()
-        .map(|call| ToolCall {
-            id: call.call_id.clone(),
-            name: call.fn_name.clone(),
-            input: call.fn_arguments.clone(),
-        })
-        .collect();
-    let finish = match &response.stop_reason {
-        // Some servers say `stop` all the same.
-        _ if !calls.is_empty() => Finish::ToolCalls,
-        Some(StopReason::Completed(_) | StopReason::StopSequence(_)) => Finish::Stop,
-        Some(StopReason::MaxTokens(_)) => Finish::Length,
-        Some(StopReason::ContentFilter(_)) => Finish::ContentFilter,
-        Some(StopReason::ToolCall(_) | StopReason::Other(_)) | None => Finish::Other,
-    };
-    let reasoning = response.reasoning_content.clone().filter(|reasoning| !reasoning.is_empty());
-    let text = response.into_first_text().filter(|text| !text.trim().is_empty()).unwrap_or_default();
-    if text.is_empty() && calls.is_empty() {
-        return Err(ModelError::Empty);
-    }
-    Ok(Answer { text, calls, reasoning, finish, usage })
-}
-
-/// The context, and what was called in this turn so far. Calls are sent as calls where tools are offered; elsewhere
-/// providers take none, so that they stand there in words.
-fn conversation(question: &Question<'_>) -> Vec<Vec<ChatMessage>> {
-    enum Said {
-        Words(ChatMessage),
-        Step(Step),
-    }
-    let mut said: Vec<Said> = Vec::new();
-    for message in question.messages {
-        let is_summary =
-            message.metadata.get("kind").and_then(serde_json::Value::as_str) == Some(Kind::Summary.as_str());
-        match message.role {
-            Role::User => {
-                said.push(Said::Words(ChatMessage::user(readable::text(message, question.group))));
+        let request_made = Request { metrics: &self.metrics, started: Instant::now(), is_answered: false };
+        let mut coming = Coming::new(sink, self.name());
+        let asked = self.within(TOTAL, "timed out", self.stream(conversation, &mut coming)).await;
+        match asked {
+            // Where it is whole, only its figures are lost.
+            Err(error) if !(matches!(error, ModelError::Unreachable(_)) && coming.finish.is_some()) => {
+                coming.void();
+                Err(error)
             }
-            Role::Assistant if is_summary => {
-                said.push(Said::Words(ChatMessage::assistant(readable::text(message, question.group))));
+            _ => {
+                let answer = coming.into_answer(estimate)?;
+                request_made.answered(&answer);
+                Ok(answer)
             }
-            Role::Assistant => said.extend(exchange::pieces(message).into_iter().map(|piece| match piece {
-                Piece::Text(text) => Said::Words(ChatMessage::assistant(text)),
-                // What was thought in earlier turns is over.
-                Piece::Step(step) => Said::Step(Step { reasoning: None, ..step }),
-            })),
-            Role::System => {}
         }
     }
-    said.extend(question.steps.iter().cloned().map(Said::Step));
-    exchange::with_own_ids(said.iter_mut().filter_map(|said| match said {
-        Said::Words(_) => None,
-        Said::Step(step) => Some(step),
-    }));
-    let offers = !question.tools.is_empty();
-    said.into_iter()
-        .map(|said| match said {
-            Said::Words(message) => vec![message],
-            Said::Step(step) if offers => step_messages(&step),
-            Said::Step(step) => {
-                let (said, results) = exchange::in_words(&step);
-                vec![ChatMessage::assistant(said), ChatMessage::user(results)]
+
+    async fn stream(
+        &self,
+        conversation: &Conversation<'_>,
+        coming: &mut Coming<'_>,
+    ) -> Result<(), ModelError> {
+        let began = self.clock.now();
+        let mut response = self.within(FIRST, "no answer in time", self.send(conversation)).await?;
+        let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let mut frames = Frames::new(media_type.unwrap_or_default());
+        let mut limit = FIRST.saturating_sub(self.clock.now().since(began));
+        loop {
+            let chunk = async { response.chunk().await.map_err(|error| failure::of_transport(&error)) };
+            let Some(chunk) = self.within(limit, "the answer stopped", chunk).await? else { break };
+            for frame in frames.push(&chunk)? {
+                self.read(&frame, false, coming)?;
             }
-        })
-        .collect()
-}
-
-/// What the model said with its calls, then the results.
-fn step_messages(step: &Step) -> Vec<ChatMessage> {
-    let mut parts: Vec<ContentPart> = Vec::new();
-    if !step.text.is_empty() {
-        parts.push(ContentPart::Text(step.text.clone()));
+            if coming.is_over {
+                // A connection whose answer was read to its end can be used again.
+                let _ = response.chunk().now_or_never();
+                return Ok(());
+            }
+            limit = BETWEEN;
+        }
+        let (last, is_whole) = frames.end()?;
+        for frame in last {
+            self.read(&frame, is_whole, coming)?;
+        }
+        let is_there = is_whole || coming.is_over || coming.finish.is_some();
+        if is_there { Ok(()) } else { Err(ModelError::Unreachable("the answer broke off")) }
     }
-    parts.extend(step.done.iter().map(|done| {
-        ContentPart::ToolCall(genai::chat::ToolCall {
-            call_id: done.call.id.clone(),
-            fn_name: done.call.name.clone(),
-            fn_arguments: done.call.input.clone(),
-            thought_signatures: None,
-        })
-    }));
-    let said = ChatMessage::assistant(MessageContent::from_parts(parts));
-    let results = step.done.iter().map(|done| {
-        let result = ToolResponse::new(&done.call.id, done.sent()).with_fn_name(&done.call.name);
-        ChatMessage::tool(MessageContent::from_tool_responses(vec![result]))
-    });
-    [said.with_reasoning_content(step.reasoning.clone())].into_iter().chain(results).collect()
+
+    /// What comes of the request, once its answer has begun, and is one.
+    async fn send(&self, conversation: &Conversation<'_>) -> Result<reqwest::Response, ModelError> {
+        loop {
+            let response = self.request(conversation).await?.send().await;
+            let response = response.map_err(|error| failure::of_transport(&error))?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let (status, headers) = (response.status().as_u16(), response.headers().clone());
+            let body = response.text().await.unwrap_or_default();
+            let learned = match self.choice {
+                ModelChoice::Bedrock(_) if failure::refuses_streaming(status, &body) => {
+                    &self.known.no_streaming
+                }
+                ModelChoice::OpenAi(_) if failure::refuses_stream_options(status, &body) => {
+                    &self.known.no_stream_options
+                }
+                _ => return Err(failure::of_response(status, &headers, &body)),
+            };
+            if learned.swap(true, Ordering::Relaxed) {
+                return Err(failure::of_response(status, &headers, &body));
+            }
+        }
+    }
+
+    async fn request(&self, conversation: &Conversation<'_>) -> Result<reqwest::RequestBuilder, ModelError> {
+        let is = |known: &AtomicBool| known.load(Ordering::Relaxed);
+        let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
+        let (url, body) = match &self.choice {
+            ModelChoice::Echo | ModelChoice::OpenAi(_) => {
+                let counts = !is(&self.known.no_stream_options);
+                (openai::url(&self.base_url), openai::body(self.model(), conversation, counts))
+            }
+            ModelChoice::Anthropic(_) => {
+                let body = anthropic::body(self.model(), conversation, self.marks_cache);
+                (anthropic::url(&self.base_url), body)
+            }
+            ModelChoice::Bedrock(_) => {
+                let streams = !is(&self.known.no_streaming);
+                let body = bedrock::body(self.model(), conversation, self.marks_cache);
+                (bedrock::url(&self.base_url, self.model(), streams), body)
+            }
+        };
+        let body = body.to_string();
+        let mut request = self.client()?.post(&url).header(CONTENT_TYPE, "application/json");
+        match (&self.choice, &self.signer) {
+            (ModelChoice::Anthropic(_), _) => {
+                request = request.header("anthropic-version", anthropic::VERSION);
+                request = request.header("x-api-key", key.unwrap_or_default());
+            }
+            (_, Some(signer)) => {
+                for (name, value) in signer.sign(&url, body.as_bytes()).await? {
+                    request = request.header(name, value);
+                }
+            }
+            // Servers of one's own often want no key, but a bearer header does no harm there.
+            _ => request = request.bearer_auth(key.unwrap_or("none")),
+        }
+        Ok(request.body(body))
+    }
+
+    fn model(&self) -> &str {
+        match &self.choice {
+            ModelChoice::Echo => "",
+            ModelChoice::OpenAi(name) | ModelChoice::Anthropic(name) | ModelChoice::Bedrock(name) => name,
+        }
+    }
+
+    /// Adds `frame` to what comes: a piece, or where it `is_whole` an answer in one.
+    fn read(&self, frame: &Frame, is_whole: bool, coming: &mut Coming<'_>) -> Result<(), ModelError> {
+        let has_error = |body: &Value| body["error"].is_object() || body["error"].is_string();
+        if frame.event == "error" || has_error(&frame.data) {
+            return Err(failure::of_body(None, &frame.data));
+        }
+        match &self.choice {
+            ModelChoice::Echo => {}
+            ModelChoice::OpenAi(_) if is_whole => openai::whole(&frame.data, coming),
+            ModelChoice::OpenAi(_) => openai::piece(frame, coming),
+            ModelChoice::Anthropic(_) if is_whole => anthropic::whole(&frame.data, coming),
+            ModelChoice::Anthropic(_) => anthropic::piece(&frame.data, coming),
+            ModelChoice::Bedrock(_) if is_whole => bedrock::whole(&frame.data, coming),
+            ModelChoice::Bedrock(_) => bedrock::piece(frame, coming),
+        }
+        if is_whole && coming.finish.is_none() && coming.is_nothing() {
+            return Err(ModelError::Unreadable);
+        }
+        Ok(())
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        problem: &'static str,
+        what: impl Future<Output = Result<T, ModelError>>,
+    ) -> Result<T, ModelError> {
+        tokio::select! {
+            // What has come is taken, whatever the time.
+            biased;
+            done = what => done,
+            () = self.clock.sleep(limit) => Err(ModelError::Unreachable(problem)),
+        }
+    }
 }
 
-fn tool(tool: &Tool) -> genai::chat::Tool {
-    genai::chat::Tool::new(tool.name.as_str())
-        .with_description(&tool.description)
-        .with_schema(tool.input_schema.clone())
+/// A request on its way, which is counted however it ends; also where nobody waits for it any longer.
+struct Request<'a> {
+    metrics: &'a Metrics,
+    /// Of the world's clock, since the model is of the world.
+    started: Instant,
+    is_answered: bool,
+}
+
+impl Request<'_> {
+    fn answered(mut self, answer: &Answer) {
+        self.is_answered = true;
+        let latency = self.started.elapsed().as_millis();
+        self.metrics.add(Metric::ModelLatency, u64::try_from(latency).unwrap_or(u64::MAX));
+        if let Some(usage) = answer.usage {
+            self.metrics.add(Metric::InputTokens, usage.input_tokens.into());
+            self.metrics.add(Metric::OutputTokens, usage.output_tokens.into());
+        }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.metrics.add(Metric::ModelErrors, 1);
+        }
+    }
 }

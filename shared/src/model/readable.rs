@@ -13,12 +13,21 @@ pub(super) fn text(message: &UiMessage, group: bool) -> String {
         "[a message without text]".clone_into(&mut text);
     }
     match (message.role, metadata("senderName")) {
-        (Role::Assistant, _) if metadata("kind") == Some(Kind::Summary.as_str()) => {
-            format!("{SUMMARY_HEADING}\n{text}")
-        }
+        _ if is_summary(message) => format!("{SUMMARY_HEADING}\n<summary>\n{text}\n</summary>\n"),
         (Role::User, Some(name)) if group => format!("{name}: {text}"),
         _ => text,
     }
+}
+
+/// Whether it stands for what was said, and was said by nobody.
+pub(super) fn is_summary(message: &UiMessage) -> bool {
+    let kind = message.metadata.get("kind").and_then(serde_json::Value::as_str);
+    message.role == Role::Assistant && kind == Some(Kind::Summary.as_str())
+}
+
+/// What memory says, marked off from what the user says behind it.
+pub(super) fn notes(notes: &str) -> String {
+    format!("<notes>\n{notes}\n</notes>\n")
 }
 
 /// One part in words; `None` where it says nothing.

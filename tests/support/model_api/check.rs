@@ -1,4 +1,5 @@
-//! What a request must be.
+//! What a request must be, as OpenAI has it, and in the order of roles as the strictest chat templates of its
+//! compatible servers do (Mistral's and Gemma's): the user first, then by turns.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
 use super::API_KEY;
+use super::blocks::check_fields;
 use super::wire::Refusal;
 
 pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusal> {
@@ -25,11 +27,28 @@ pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusa
     }
 }
 
+const FIELDS: [&str; 13] = [
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "stop",
+    "user",
+];
+
 pub(super) fn check_body(bytes: &[u8]) -> Result<Value, Refusal> {
     let Ok(body @ Value::Object(_)) = serde_json::from_slice(bytes) else {
         let message = "We could not parse the JSON body of your request.";
         return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
     };
+    check_fields("request", &body, &FIELDS, &[])?;
     if body["model"].as_str().is_none_or(str::is_empty) {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, "you must provide a model parameter"));
     }
@@ -52,9 +71,11 @@ pub(super) fn check_body(bytes: &[u8]) -> Result<Value, Refusal> {
     }
 }
 
-fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
+/// Every call has its result, and every result its call; roles go by turns.
+pub(super) fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
     // The calls of the last assistant message that no tool message has answered yet.
     let mut open_calls: HashMap<&str, usize> = HashMap::new();
+    let mut last_spoke = None;
     for (at, message) in messages.iter().enumerate() {
         let place = format!("messages[{at}]");
         let role = message["role"].as_str().unwrap_or_default();
@@ -65,6 +86,21 @@ fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
             return Err(Refusal::bad(format!("{place}.role"), message));
         }
         check_content(&place, role, message)?;
+        if matches!(role, "user" | "assistant") {
+            // Results stand for the user.
+            let is_turn = match last_spoke {
+                None => role == "user",
+                Some("tool") => true,
+                Some(last) => last != role,
+            };
+            if !is_turn {
+                let message = "Conversation roles must alternate user/assistant/user/assistant/...";
+                return Err(Refusal::bad(format!("{place}.role"), message));
+            }
+        }
+        if role != "system" {
+            last_spoke = Some(role);
+        }
         check_name(&place, &message["name"])?;
         if role == "tool" {
             let answered = message["tool_call_id"].as_str().and_then(|id| open_calls.remove(id));
@@ -206,7 +242,7 @@ fn check_tools(body: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn is_tool_name(name: &Value) -> bool {
+pub(super) fn is_tool_name(name: &Value) -> bool {
     name.as_str().is_some_and(|name| {
         (1..=64).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))

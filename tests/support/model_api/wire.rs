@@ -1,8 +1,11 @@
-//! The wire format: what an answer and an error are.
+//! Answers and errors, and how OpenAI writes them; the other providers' are beside this.
 
-use axum::http::{StatusCode, header};
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Value, json};
+
+use super::shape::Shape;
 
 /// What an answer says.
 #[derive(Clone, Debug)]
@@ -13,27 +16,37 @@ pub(super) enum Said {
     Calls(Vec<(String, Value)>),
 }
 
-/// An answer, whole or streamed as the request asked.
+/// What of a prompt came from a cache, and what went there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cached {
+    pub(super) read: u64,
+    pub(super) written: u64,
+}
+
+/// An answer.
 pub(super) struct Completion {
-    id: String,
-    model: Value,
-    said: Said,
-    prompt_tokens: u64,
-    stream: bool,
-    include_usage: bool,
+    pub(super) id: String,
+    pub(super) model: Value,
+    pub(super) said: Said,
+    /// What was thought before, and its signature.
+    pub(super) thought: Option<(String, String)>,
+    /// All that was read, from a cache or not.
+    pub(super) prompt_tokens: u64,
+    pub(super) cached: Cached,
+    pub(super) include_usage: bool,
 }
 
 impl Completion {
     /// An answer to `body` that says `said`, cut off where the request's limit is; `factor` is what its tokens count
     /// more or less than [`prompt_tokens`].
-    pub(super) fn new(id: String, body: &Value, said: Said, factor: f64) -> Self {
+    pub(super) fn new(id: String, body: &Value, said: Said, factor: f64, cached: Cached) -> Self {
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_precision_loss,
             clippy::cast_sign_loss,
             reason = "token counts of tests are small"
         )]
-        let prompt_tokens = (prompt_tokens(body) as f64 * factor).ceil() as u64;
+        let scaled = |tokens: u64| (tokens as f64 * factor).ceil() as u64;
         let limit = ["max_tokens", "max_completion_tokens"].iter().find_map(|name| body[*name].as_u64());
         let said = match (said, limit) {
             (Said::Text(text, _), Some(limit)) if tokens(&text) > limit => {
@@ -41,23 +54,30 @@ impl Completion {
             }
             (said, _) => said,
         };
+        let prompt_tokens = scaled(prompt_tokens(body));
+        let read = scaled(cached.read).min(prompt_tokens);
+        let written = scaled(cached.written).min(prompt_tokens - read);
         Self {
             id,
             model: body["model"].clone(),
             said,
+            thought: None,
             prompt_tokens,
-            stream: body["stream"] == true,
+            cached: Cached { read, written },
             include_usage: body["stream_options"]["include_usage"] == true,
         }
     }
 
-    fn whole(&self) -> Value {
-        let message = match &self.said {
+    pub(super) fn whole(&self) -> Value {
+        let mut message = match &self.said {
             Said::Text(text, _) => json!({"role": "assistant", "content": text, "refusal": null}),
             Said::Calls(_) => {
-                json!({"role": "assistant", "content": null, "tool_calls": self.calls(), "refusal": null})
+                json!({"role": "assistant", "content": null, "tool_calls": self.openai_calls(), "refusal": null})
             }
         };
+        if let Some((thought, _)) = &self.thought {
+            message["reasoning_content"] = thought.as_str().into();
+        }
         json!({
             "id": self.id,
             "object": "chat.completion",
@@ -73,50 +93,66 @@ impl Completion {
         })
     }
 
-    fn calls(&self) -> Vec<Value> {
+    /// The calls, each with its id.
+    pub(super) fn calls<'a>(&'a self) -> Vec<(String, &'a str, &'a Value)> {
         let Said::Calls(calls) = &self.said else { return Vec::new() };
-        let call = |(at, (name, input)): (usize, &(String, Value))| {
-            json!({
-                "id": format!("call_{}_{at}", self.id),
-                "type": "function",
-                "function": {"name": name, "arguments": input.to_string()},
-            })
+        let call = |(at, (name, input)): (usize, &'a (String, Value))| {
+            (format!("call_{}_{at}", self.id), name.as_str(), input)
         };
         calls.iter().enumerate().map(call).collect()
     }
 
-    fn finish_reason(&self) -> &'static str {
+    fn openai_calls(&self) -> Vec<Value> {
+        let call = |(id, name, input): (String, &str, &Value)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": input.to_string()}});
+        self.calls().into_iter().map(call).collect()
+    }
+
+    /// As OpenAI says it.
+    pub(super) fn finish_reason(&self) -> &'static str {
         match &self.said {
             Said::Text(_, reason) => reason.unwrap_or("stop"),
             Said::Calls(_) => "tool_calls",
         }
     }
 
-    fn usage(&self) -> Value {
-        let completion = match &self.said {
+    pub(super) fn output_tokens(&self) -> u64 {
+        match &self.said {
             Said::Text(text, _) => tokens(text),
-            Said::Calls(_) => tokens(&Value::from(self.calls()).to_string()),
-        };
+            Said::Calls(_) => tokens(&Value::from(self.openai_calls()).to_string()),
+        }
+    }
+
+    fn usage(&self) -> Value {
         json!({
             "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": completion,
-            "total_tokens": self.prompt_tokens + completion,
+            "completion_tokens": self.output_tokens(),
+            "total_tokens": self.prompt_tokens + self.output_tokens(),
+            "prompt_tokens_details": {"cached_tokens": self.cached.read, "audio_tokens": 0},
         })
     }
 
-    /// Server-sent events: the role, the text word by word or the calls one by one, the reason it ended, the usage
-    /// where asked for.
-    fn events(&self) -> String {
+    /// The chunks of a streamed answer: the role, the text word by word or the calls, the reason, and the usage where
+    /// asked for.
+    pub(super) fn pieces(&self) -> Vec<Vec<u8>> {
         let choice =
             |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
         let mut choices = vec![choice(json!({"role": "assistant", "content": ""}), Value::Null)];
-        if let Said::Text(text, _) = &self.said {
-            choices
-                .extend(text.split_inclusive(' ').map(|word| choice(json!({"content": word}), Value::Null)));
+        if let Some((thought, _)) = &self.thought {
+            choices.extend(words(thought).map(|w| choice(json!({"reasoning_content": w}), Value::Null)));
         }
-        for (at, mut call) in self.calls().into_iter().enumerate() {
+        if let Said::Text(text, _) = &self.said {
+            choices.extend(words(text).map(|word| choice(json!({"content": word}), Value::Null)));
+        }
+        for (at, mut call) in self.openai_calls().into_iter().enumerate() {
             call["index"] = at.into();
+            // The arguments come in halves, the second without id and name.
+            let arguments = call["function"]["arguments"].as_str().unwrap_or_default().to_owned();
+            let half =
+                (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
+            call["function"]["arguments"] = arguments[..half].into();
             choices.push(choice(json!({"tool_calls": [call]}), Value::Null));
+            let rest = json!({"index": at, "function": {"arguments": arguments[half..]}});
+            choices.push(choice(json!({"tool_calls": [rest]}), Value::Null));
         }
         choices.push(choice(json!({}), json!(self.finish_reason())));
         let mut chunks: Vec<Value> =
@@ -124,13 +160,8 @@ impl Completion {
         if self.include_usage {
             chunks.push(self.chunk(&json!([]), self.usage()));
         }
-        let mut events = String::new();
-        for data in chunks.iter().map(Value::to_string).chain(["[DONE]".to_owned()]) {
-            events.push_str("data: ");
-            events.push_str(&data);
-            events.push_str("\n\n");
-        }
-        events
+        let data = chunks.iter().map(Value::to_string).chain(["[DONE]".to_owned()]);
+        data.map(|data| format!("data: {data}\n\n").into_bytes()).collect()
     }
 
     fn chunk(&self, choices: &Value, usage: Value) -> Value {
@@ -148,19 +179,51 @@ impl Completion {
     }
 }
 
-impl IntoResponse for Completion {
-    fn into_response(self) -> Response {
-        if self.stream {
-            ([(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")], self.events()).into_response()
-        } else {
-            Json(self.whole()).into_response()
-        }
-    }
+/// What happens to a streamed answer half-way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mishap {
+    /// The connection breaks.
+    Breaks,
+    /// The body ends as if it were whole.
+    Ends,
+    /// Nothing comes any more.
+    Stalls,
+    /// An error comes in place of the rest, such as an overload.
+    Fails,
 }
 
-/// An error as OpenAI words it: `{"error": {"message", "type", "param", "code"}}`.
+/// A stream of `pieces`.
+pub(super) fn stream(shape: Shape, mut pieces: Vec<Vec<u8>>, mishap: Option<Mishap>) -> Response {
+    use futures::stream::{self, StreamExt};
+    if mishap.is_some() {
+        pieces.truncate(pieces.len() / 2);
+    }
+    if mishap == Some(Mishap::Fails) {
+        pieces.push(shape.error_in_stream());
+    }
+    let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
+    let body = match mishap {
+        None | Some(Mishap::Ends | Mishap::Fails) => Body::from_stream(pieces),
+        Some(Mishap::Breaks) => {
+            // What was sent is on its way before the connection is cut.
+            let cut = stream::once(async {
+                tokio::task::yield_now().await;
+                Err(std::io::Error::other("cut"))
+            });
+            Body::from_stream(pieces.chain(cut))
+        }
+        Some(Mishap::Stalls) => Body::from_stream(pieces.chain(stream::pending())),
+    };
+    ([(header::CONTENT_TYPE, shape.stream_type())], body).into_response()
+}
+
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(' ')
+}
+
+/// An error.
 pub(super) struct Refusal {
-    status: StatusCode,
+    pub(super) status: StatusCode,
     pub(super) message: String,
     kind: &'static str,
     param: Option<String>,
@@ -176,11 +239,15 @@ impl Refusal {
         Self { param: Some(param.into()), ..Self::new(StatusCode::BAD_REQUEST, message) }
     }
 
-    /// What OpenAI says of a request of `requested` tokens where `limit` are taken.
-    pub(super) fn too_long(limit: u64, requested: u64) -> Self {
-        let message = format!(
-            "This model's maximum context length is {limit} tokens. However, your messages resulted in {requested} tokens. Please reduce the length of the messages."
-        );
+    /// What is said of a request of `requested` tokens where `limit` are taken.
+    pub(super) fn too_long(shape: Shape, limit: u64, requested: u64) -> Self {
+        let message = match shape {
+            Shape::OpenAi => format!(
+                "This model's maximum context length is {limit} tokens. However, your messages resulted in {requested} tokens. Please reduce the length of the messages."
+            ),
+            Shape::Anthropic => format!("prompt is too long: {requested} tokens > {limit} maximum"),
+            Shape::Bedrock => "Input is too long for requested model.".into(),
+        };
         Self { code: Some("context_length_exceeded"), ..Self::bad("messages", message) }
     }
 
@@ -207,15 +274,24 @@ impl Refusal {
         };
         Self { kind, code, ..Self::new(status, message) }
     }
-}
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let error = json!({
-            "error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code},
-        });
-        let mut response = (self.status, Json(error)).into_response();
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
+    /// As the provider words it: `{"error": {"message", "type", "param", "code"}}` of OpenAI, `{"type": "error",
+    /// "error": {"type", "message"}}` of Anthropic, `{"message"}` and a header of Bedrock.
+    pub(super) fn into_response(self, shape: Shape) -> Response {
+        let (status, message) = (self.status, self.message);
+        let kind = shape.kind_of(status);
+        let body = match shape {
+            Shape::OpenAi => {
+                json!({"error": {"message": message, "type": self.kind, "param": self.param, "code": self.code}})
+            }
+            Shape::Anthropic => json!({"type": "error", "error": {"type": kind, "message": message}}),
+            Shape::Bedrock => json!({"message": message}),
+        };
+        let mut response = (status, Json(body)).into_response();
+        if shape == Shape::Bedrock {
+            response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(kind));
+        }
+        if status == StatusCode::TOO_MANY_REQUESTS {
             response.headers_mut().insert(header::RETRY_AFTER, 1.into());
         }
         response
@@ -226,13 +302,29 @@ pub(super) fn messages_of(body: &Value) -> &[Value] {
     body["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What users said since the assistant last spoke, calls aside, one line a message.
+/// What users said since the assistant last spoke, calls aside, one line a message, without what was told beside it.
 pub(super) fn said_last(body: &Value) -> String {
     let messages = messages_of(body);
     let spoke = |message: &Value| message["role"] == "assistant" && message["tool_calls"].is_null();
     let start = messages.iter().rposition(spoke).map_or(0, |at| at + 1);
     let said = messages[start..].iter().filter(|message| message["role"] == "user");
-    said.map(|message| content_text(&message["content"])).collect::<Vec<_>>().join("\n")
+    said.map(|message| as_said(&content_text(&message["content"]))).collect::<Vec<_>>().join("\n")
+}
+
+/// A user's text without the summary and the notes that stand before what was said.
+pub(super) fn as_said(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (starts, ends) in [
+        ("Summary of the conversation so far:\n<summary>\n", "\n</summary>\n"),
+        ("<notes>\n", "\n</notes>\n"),
+    ] {
+        if let Some((before, (_, after))) =
+            text.split_once(starts).and_then(|(before, rest)| Some((before, rest.split_once(ends)?)))
+        {
+            text = format!("{before}{}", after.strip_prefix('\n').unwrap_or(after));
+        }
+    }
+    text
 }
 
 pub(super) fn content_text(content: &Value) -> String {
@@ -254,7 +346,7 @@ pub(super) fn prompt_tokens(body: &Value) -> u64 {
 }
 
 /// A quarter for each ASCII character, one for each other.
-fn tokens(text: &str) -> u64 {
+pub(super) fn tokens(text: &str) -> u64 {
     let ascii = text.chars().filter(char::is_ascii).count() as u64;
     let other = text.chars().count() as u64 - ascii;
     ascii.div_ceil(4) + other

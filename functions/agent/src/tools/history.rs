@@ -45,7 +45,7 @@ pub(crate) async fn search(place: &Place<'_>, input: &Value) -> Output {
             Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_cut_off}))
         }
         Err(error) => {
-            tracing::warn!(chat = %place.chat.session_id(), %error, "an archive cannot be searched");
+            tracing::warn!(%error, "an archive cannot be searched");
             Err("the archive cannot be searched at the moment".into())
         }
     }

@@ -54,7 +54,7 @@ impl Notes {
             _ => return None,
         };
         Some(done.unwrap_or_else(|error| {
-            tracing::warn!(chat = %self.source.chat.session_id(), %error, "memory is not reached by a call");
+            tracing::warn!(%error, "memory is not reached by a call");
             Err("memory cannot be reached at the moment".into())
         }))
     }
@@ -130,7 +130,7 @@ pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
         tool(
             SEARCH,
             format!(
-                "Searches the notes that are kept about {whose} across conversations. The notes at the beginning are \
+                "Searches the notes that are kept about {whose} across conversations. The notes that you are given are \
                      those that fit best; this finds the others, and says the number of each."
             ),
             json!({"query": {"type": "string", "description": "the words to look for"}}),

@@ -25,7 +25,7 @@ use crate::record::{Channel, Draft, Kind};
 use crate::sort_key::{MessageId, Timestamp};
 
 /// The type of the event that a press is.
-pub(super) const PRESSED: &str = "card.action.trigger";
+pub const PRESSED: &str = "card.action.trigger";
 
 /// The card that asks for what `asked` names, in `chat`.
 pub fn of(chat: &ChatKey, asked: &[Asked]) -> Value {

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use reqwest::{RequestBuilder, Url};
+use reqwest::{Method, RequestBuilder, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -51,8 +51,6 @@ use crate::sort_key::Timestamp;
 
 /// How long one call waits in all where Lark asks to slow down, unless [`Client::with_patience`] says otherwise.
 pub const PATIENCE: Duration = Duration::from_mins(1);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Before the second and third try of what was not answered.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
 /// The first wait where Lark asks to slow down and does not say for how long; each further one is twice as long.
@@ -105,15 +103,8 @@ impl Client {
         if app_secret.expose_secret().is_empty() {
             return Err(ClientError::AppSecret);
         }
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
-            // Lark does not redirect, and a redirect would carry the token elsewhere.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(ClientError::Http)?;
         let tokens = Arc::new(Tokens::new(app_id, app_secret, clock.clone()));
-        Ok(Self { wire: Wire { http, base }, tokens, clock, patience: PATIENCE })
+        Ok(Self { wire: Wire::new(base), tokens, clock, patience: PATIENCE })
     }
 
     /// The same client, waiting at most this long in all per call where Lark asks to slow down.
@@ -125,21 +116,24 @@ impl Client {
 
     /// Who the bot is.
     pub async fn bot_info(&self) -> Result<BotInfo, SendError> {
+        const METHOD: &str = "bot/v3/info";
         #[derive(Deserialize)]
         struct Info {
             bot: BotInfo,
         }
         let url = self.wire.url(&["bot", "v3", "info"]);
-        let info: Info = self.call("bot/v3/info", &self.wire.http.get(url), &mut self.effort()).await?;
+        let request = self.wire.request(METHOD, Method::GET, url)?;
+        let info: Info = self.call(METHOD, &request, &mut self.effort()).await?;
         Ok(info.bot)
     }
 
     /// The message, as the API shows it; behind a `merge_forward` the messages that it forwards, which name the one
     /// that they stand in as `upper_message_id`.
     pub async fn get_message(&self, message_id: &str) -> Result<Vec<Value>, SendError> {
+        const METHOD: &str = "im/v1/messages/:message_id";
         let url = self.wire.url(&["im", "v1", "messages", message_id]);
-        let page: Data<Listed> =
-            self.call("im/v1/messages/:message_id", &self.wire.http.get(url), &mut self.effort()).await?;
+        let request = self.wire.request(METHOD, Method::GET, url)?;
+        let page: Data<Listed> = self.call(METHOD, &request, &mut self.effort()).await?;
         Ok(page.data.items)
     }
 
@@ -180,8 +174,8 @@ impl Client {
             let some = [("end_time", until), ("page_token", Some(token.as_str()).filter(|t| !t.is_empty()))];
             let some = some.into_iter().filter_map(|(name, value)| Some((name, value?)));
             url.query_pairs_mut().extend_pairs(given.into_iter().chain(sort).chain(some));
-            let page: Data<Listed> =
-                self.call("im/v1/messages", &self.wire.http.get(url), &mut effort).await?;
+            let request = self.wire.request("im/v1/messages", Method::GET, url)?;
+            let page: Data<Listed> = self.call("im/v1/messages", &request, &mut effort).await?;
             let Listed { items, has_more, page_token: next } = page.data;
             // A page that brings nothing ends it, whatever it says, so that this ends.
             page_token = next.filter(|next| has_more && !next.is_empty() && !items.is_empty());
@@ -256,6 +250,7 @@ impl Client {
 
     /// Whether `open_id` owns or manages the group `chat_id`.
     pub async fn is_manager(&self, chat_id: &str, open_id: &str) -> Result<bool, SendError> {
+        const METHOD: &str = "im/v1/chats/:chat_id";
         #[derive(Deserialize)]
         struct Group {
             owner_id: Option<String>,
@@ -264,8 +259,8 @@ impl Client {
         }
         let mut url = self.wire.url(&["im", "v1", "chats", chat_id]);
         url.query_pairs_mut().append_pair("user_id_type", "open_id");
-        let group: Data<Group> =
-            self.call("im/v1/chats/:chat_id", &self.wire.http.get(url), &mut self.effort()).await?;
+        let request = self.wire.request(METHOD, Method::GET, url)?;
+        let group: Data<Group> = self.call(METHOD, &request, &mut self.effort()).await?;
         let mut managers = group.data.user_manager_id_list.iter().filter_map(Value::as_str);
         Ok(group.data.owner_id.as_deref() == Some(open_id) || managers.any(|id| id == open_id))
     }
@@ -292,7 +287,8 @@ impl Client {
             body["receive_id"] = target.chat_id.into();
             "im/v1/messages"
         };
-        let posted: Data<Posted> = self.call(method, &self.wire.http.post(url).json(&body), effort).await?;
+        let request = self.wire.request(method, Method::POST, url)?.json(&body);
+        let posted: Data<Posted> = self.call(method, &request, effort).await?;
         Ok(posted.data.message_id)
     }
 

@@ -21,6 +21,16 @@ use crate::sort_key::{MessageId, Timestamp};
 
 /// The type of an event that brings a message, in schema 2.
 pub(super) const RECEIVED: &str = "im.message.receive_v1";
+/// The types of event that are read, of schema 2, and what each does: those that an app subscribes to.
+pub const EVENTS: [(&str, &str); 6] = [
+    (RECEIVED, "a message"),
+    ("im.message.recalled_v1", "a message was taken back"),
+    ("im.chat.member.bot.added_v1", "the bot can write to a group"),
+    ("im.chat.member.bot.deleted_v1", "the bot can no longer write to a group"),
+    ("im.chat.disbanded_v1", "a group is no more"),
+    ("im.chat.access_event.bot_p2p_chat_entered_v1", "the bot can write to a person"),
+];
+
 /// The type of an event that brings a message, in schema 1.
 pub(super) const RECEIVED_V1: &str = "message";
 

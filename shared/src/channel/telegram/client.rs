@@ -23,6 +23,7 @@
 //! Source: <https://core.telegram.org/bots/api#making-requests>.
 
 mod answer;
+mod setup;
 #[cfg(test)]
 mod tests;
 
@@ -38,9 +39,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use self::answer::Answer;
+pub use self::setup::{Webhook, WebhookInfo};
 use super::address::Address;
 use super::markdown::{self, Styled};
 use super::split::{LIMIT, split};
+use crate::channel::connection::Connection;
 use crate::clock::Clock;
 use crate::delivery::Asked;
 use crate::sort_key::Timestamp;
@@ -55,7 +58,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(
 /// A bot's line to Telegram. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    http: reqwest::Client,
+    http: Connection,
     api_base: String,
     token: SecretString,
     clock: Clock,
@@ -89,6 +92,9 @@ pub struct Me {
     /// The bot's name, without `@`.
     #[serde(default)]
     pub username: String,
+    /// Whether it is sent all messages of groups, and not only those that address it: its privacy is off.
+    #[serde(default)]
+    pub can_read_all_group_messages: bool,
 }
 
 /// Why a client cannot be made.
@@ -100,9 +106,6 @@ pub enum ClientError {
     /// The token holds what no token holds, or nothing.
     #[error("TELEGRAM_BOT_TOKEN is not a token: expected <bot id>:<letters, digits, '-' and '_'>")]
     Token,
-    /// The HTTP client cannot be made.
-    #[error("the HTTP client for Telegram cannot be made")]
-    Http(#[source] reqwest::Error),
 }
 
 /// Why a call failed.
@@ -206,15 +209,8 @@ impl Client {
         if token.expose_secret().is_empty() || !token.expose_secret().bytes().all(is_token) {
             return Err(ClientError::Token);
         }
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
-            // Telegram does not redirect, and a redirect would carry the token elsewhere.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(ClientError::Http)?;
         Ok(Self {
-            http,
+            http: Connection::new(connect),
             api_base: api_base.trim_end_matches('/').to_owned(),
             token,
             clock,
@@ -371,7 +367,11 @@ impl Client {
             let source = if error.is_connect() { Outage::Connection(error) } else { Outage::Response(error) };
             SendError::Unavailable { method, source }
         };
-        let request = self.http.post(format!("{}/bot{token}/{method}", self.api_base)).json(body);
+        let http = self
+            .http
+            .client()
+            .map_err(|error| SendError::Unavailable { method, source: Outage::Connection(error) })?;
+        let request = http.post(format!("{}/bot{token}/{method}", self.api_base)).json(body);
         let response = request.send().await.map_err(unavailable)?;
         let status = response.status().as_u16();
         let retry_after =
@@ -379,6 +379,15 @@ impl Client {
         let body = response.bytes().await.map_err(unavailable)?;
         Answer { method, status, retry_after, body: &body }.read(token)
     }
+}
+
+fn connect() -> reqwest::Result<reqwest::Client> {
+    crate::tls::client()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
+        // Telegram does not redirect, and a redirect would carry the token elsewhere.
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
 }
 
 impl fmt::Debug for Client {

@@ -41,19 +41,31 @@ pub(super) enum Flavour {
     Unknown,
 }
 
+/// The kinds of update that are read: what a webhook asks Telegram for.
+const READ: [(&str, UpdateKind); 9] = [
+    ("message", UpdateKind::Message(Flavour::Own)),
+    ("edited_message", UpdateKind::Edit(Flavour::Own)),
+    ("channel_post", UpdateKind::Message(Flavour::Channel)),
+    ("edited_channel_post", UpdateKind::Edit(Flavour::Channel)),
+    ("business_message", UpdateKind::Message(Flavour::Business)),
+    ("edited_business_message", UpdateKind::Edit(Flavour::Business)),
+    ("guest_message", UpdateKind::Message(Flavour::Guest)),
+    ("my_chat_member", UpdateKind::MyMembership),
+    ("callback_query", UpdateKind::Press),
+];
+
+/// The kinds of update that are read, as `allowed_updates` of `setWebhook` names them.
+pub fn allowed_updates() -> impl Iterator<Item = &'static str> {
+    READ.iter().map(|(name, _)| *name)
+}
+
 impl UpdateKind {
     /// What the field `name` of an update is.
     pub(super) fn of(name: &str) -> Self {
+        if let Some((_, kind)) = READ.iter().find(|(read, _)| *read == name) {
+            return *kind;
+        }
         match name {
-            "message" => Self::Message(Flavour::Own),
-            "edited_message" => Self::Edit(Flavour::Own),
-            "channel_post" => Self::Message(Flavour::Channel),
-            "edited_channel_post" => Self::Edit(Flavour::Channel),
-            "business_message" => Self::Message(Flavour::Business),
-            "edited_business_message" => Self::Edit(Flavour::Business),
-            "guest_message" => Self::Message(Flavour::Guest),
-            "my_chat_member" => Self::MyMembership,
-            "callback_query" => Self::Press,
             "business_connection"
             | "chat_boost"
             | "chat_join_request"

@@ -16,9 +16,6 @@ pub enum ClientError {
     /// There is no secret.
     #[error("LARK_APP_SECRET is empty")]
     AppSecret,
-    /// The HTTP client cannot be made.
-    #[error("the HTTP client for Lark cannot be made")]
-    Http(#[source] reqwest::Error),
 }
 
 /// Why a call failed.

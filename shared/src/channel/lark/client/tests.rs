@@ -26,7 +26,7 @@ async fn start() -> (LarkApi, Client, Clock) {
 
 /// The same client, which waits no longer than this for an answer.
 fn hasty(mut client: Client, timeout: Duration) -> Client {
-    client.wire.http = reqwest::Client::builder().timeout(timeout).build().unwrap();
+    client.wire.http = reqwest::Client::builder().timeout(timeout).build().unwrap().into();
     client
 }
 

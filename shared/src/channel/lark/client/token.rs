@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::json;
@@ -81,7 +82,8 @@ impl Tokens {
         let secret = self.app_secret.expose_secret();
         let url = wire.url(&["auth", "v3", "tenant_access_token", "internal"]);
         let body = json!({"app_id": self.app_id, "app_secret": secret});
-        let given: Given = wire.ask(METHOD, wire.http.post(url).json(&body), &[secret]).await?;
+        let request = wire.request(METHOD, Method::POST, url)?.json(&body);
+        let given: Given = wire.ask(METHOD, request, &[secret]).await?;
         if given.tenant_access_token.is_empty() {
             return Err(SendError::Unavailable { method: METHOD, source: Outage::Trouble(0) });
         }

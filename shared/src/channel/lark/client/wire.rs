@@ -1,19 +1,29 @@
 //! One question and its answer, over HTTP: [`Wire`].
 
-use reqwest::{RequestBuilder, Url};
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Url};
 use serde::de::DeserializeOwned;
 
 use super::answer::Answer;
 use super::{Outage, SendError};
+use crate::channel::connection::Connection;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The connection, without the app.
 #[derive(Clone)]
 pub(super) struct Wire {
-    pub(super) http: reqwest::Client,
+    pub(super) http: Connection,
     pub(super) base: Url,
 }
 
 impl Wire {
+    pub(super) fn new(base: Url) -> Self {
+        Self { http: Connection::new(connect), base }
+    }
+
     /// The address of `path` in the Open API; each part is escaped.
     pub(super) fn url(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();
@@ -21,6 +31,19 @@ impl Wire {
             parts.pop_if_empty().push("open-apis").extend(path);
         }
         url
+    }
+
+    /// A request of `method`, which is this HTTP method at this address.
+    pub(super) fn request(
+        &self,
+        method: &'static str,
+        http_method: Method,
+        url: Url,
+    ) -> Result<RequestBuilder, SendError> {
+        let client = self.http.client();
+        client
+            .map(|client| client.request(http_method, url))
+            .map_err(|error| SendError::Unavailable { method, source: Outage::Connection(error) })
     }
 
     pub(super) async fn ask<T: DeserializeOwned>(
@@ -42,4 +65,13 @@ impl Wire {
         let body = response.bytes().await.map_err(unavailable)?;
         Answer { method, status, reset, body: &body }.read(secrets)
     }
+}
+
+fn connect() -> reqwest::Result<reqwest::Client> {
+    crate::tls::client()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
+        // Lark does not redirect, and a redirect would carry the token elsewhere.
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
 }

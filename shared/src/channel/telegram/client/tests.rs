@@ -60,7 +60,8 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[tokio::test]
 async fn the_bot_knows_itself() {
     let (_api, client, _) = start().await;
-    assert_eq!(client.get_me().await.unwrap(), Me { id: BOT_ID, username: BOT_USERNAME.into() });
+    let me = Me { id: BOT_ID, username: BOT_USERNAME.into(), can_read_all_group_messages: false };
+    assert_eq!(client.get_me().await.unwrap(), me);
     assert!(TelegramApi::token().starts_with(&format!("{BOT_ID}:")));
 }
 
@@ -254,7 +255,7 @@ async fn an_outage_is_tried_three_times() {
 #[tokio::test]
 async fn what_may_have_been_delivered_is_not_sent_again() {
     let (api, mut client, _) = start().await;
-    client.http = reqwest::Client::builder().timeout(Duration::from_millis(200)).build().unwrap();
+    client.http = reqwest::Client::builder().timeout(Duration::from_millis(200)).build().unwrap().into();
     api.delay(Duration::from_secs(2));
     let error = client.send_message(&address(CHAT), &Styled::plain("a")).await.unwrap_err();
     assert!(matches!(error, SendError::Unavailable { source: Outage::Response(_), .. }), "{error:?}");
@@ -343,7 +344,7 @@ async fn no_error_shows_the_token() {
     let api = TelegramApi::start().await;
     api.delay(Duration::from_secs(2));
     let (mut client, _) = client_at(api.base_url(), token);
-    client.http = reqwest::Client::builder().timeout(Duration::from_millis(100)).build().unwrap();
+    client.http = reqwest::Client::builder().timeout(Duration::from_millis(100)).build().unwrap().into();
     let error = client.get_me().await.unwrap_err();
     assert!(!chain(&error).contains("SECRET"), "{error:?}");
 }

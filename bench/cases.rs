@@ -1,0 +1,277 @@
+//! The functions, each with a first event as it comes in AWS, and what it must have done by its answer.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
+use annals_shared::message::{Part, Role};
+use annals_shared::record::{Channel, Draft, Kind};
+use annals_shared::sort_key::{MessageId, Timestamp};
+use axum::body::Bytes;
+use serde_json::{Value, json};
+
+use crate::account::Account;
+use crate::model_api::{API_KEY, ModelApi};
+use crate::runtime_api::now;
+use crate::telegram_api::{TOKEN, TelegramApi};
+
+const LARK_TOKEN: &str = "lark-verification-token";
+const LARK_KEY: &str = "lark-encrypt-key";
+
+/// How long ago a chat's last message came that the compactor finds due: its session is over.
+const SILENCE: Duration = Duration::from_hours(60);
+
+/// What comes in first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    Put,
+    TelegramMessage,
+    LarkMessage,
+    LarkChallenge,
+    HttpMessage,
+    Turn,
+    NothingDue,
+    Schedule,
+}
+
+/// A function and what comes in first.
+pub(crate) struct Case {
+    pub(crate) function: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) first: First,
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// The stand-ins that the functions reach.
+pub(crate) struct World {
+    pub(crate) account: Account,
+    pub(crate) telegram: TelegramApi,
+    pub(crate) model: ModelApi,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        let secrets = secrets().map(|(name, values)| {
+            let values: serde_json::Map<String, Value> =
+                values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+            (name.to_owned(), Value::from(values).to_string())
+        });
+        let account = Account::start(HashMap::from(secrets)).await;
+        Self { account, telegram: TelegramApi::start().await, model: ModelApi::start().await }
+    }
+
+    /// The minimal function first.
+    pub(crate) fn cases(&self) -> Vec<Case> {
+        let hosted = [("MODEL", "openai:test".to_owned()), ("MODEL_BASE_URL", self.model.base_url())];
+        let echo = [("MODEL", "echo".to_owned())];
+        let streaming = [("HTTP_RESPONSES", "streaming".to_owned())];
+        let telegram = [("TELEGRAM_API_BASE", self.telegram.base_url().to_owned())];
+        let (telegram, echo, hosted) = (&telegram[..], &echo[..], &hosted[..]);
+        let case = |function, what, first, secrets: &[&str], settings: &[&[(&str, String)]]| Case {
+            function,
+            what,
+            first,
+            env: self.env(function, secrets, settings),
+        };
+        vec![
+            case("minimal", "one put", First::Put, &[], &[]),
+            case("telegram", "a message", First::TelegramMessage, &["telegram"], &[telegram]),
+            case("lark", "a message, encrypted", First::LarkMessage, &["lark"], &[]),
+            case("lark", "a challenge", First::LarkChallenge, &["lark"], &[]),
+            case("http", "a message", First::HttpMessage, &["http"], &[]),
+            case("http", "a message, streamed answer", First::HttpMessage, &["http"], &[&streaming]),
+            case("agent", "a turn, `MODEL=echo`", First::Turn, &["telegram", "lark"], &[telegram, echo]),
+            case(
+                "agent",
+                "a turn, hosted model",
+                First::Turn,
+                &["telegram", "lark", "model"],
+                &[telegram, hosted],
+            ),
+            case("compactor", "the schedule, no chat due", First::NothingDue, &[], &[echo]),
+            case("compactor", "the schedule, one chat due", First::Schedule, &[], &[echo]),
+        ]
+    }
+
+    /// As Lambda and `infra/template.yaml` set it.
+    fn env(&self, function: &str, names: &[&str], settings: &[&[(&str, String)]]) -> Vec<(String, String)> {
+        let lambda = [
+            ("PATH", "/usr/local/bin:/usr/bin/:/bin:/opt/bin"),
+            ("LANG", "en_US.UTF-8"),
+            ("TZ", ":UTC"),
+            ("_HANDLER", "bootstrap"),
+            ("LAMBDA_TASK_ROOT", "/var/task"),
+            ("LAMBDA_RUNTIME_DIR", "/var/runtime"),
+            ("AWS_EXECUTION_ENV", "AWS_Lambda_Image"),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512"),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+            ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
+            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+            ("RUST_LOG", "error"),
+            ("ANNALS_TABLE", annals_local::stores::TABLE),
+            ("ANNALS_BUCKET", annals_local::stores::BUCKET),
+            ("ANNALS_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/annals.fifo"),
+        ];
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let mut env: Vec<_> = lambda.into_iter().map(own).collect();
+        env.push(("AWS_LAMBDA_FUNCTION_NAME".into(), function.into()));
+        env.extend(self.account.env());
+        env.extend(settings.iter().flat_map(|pairs| pairs.iter()).map(|(name, value)| own((name, value))));
+        if !names.is_empty() {
+            env.push(("ANNALS_SECRETS".into(), names.join(",")));
+        }
+        env
+    }
+
+    /// The event of a `round`, and before it what it finds in the table.
+    pub(crate) async fn event(&self, first: First, round: u64) -> Value {
+        let event = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+        let mut telegram = event(include_str!("../infra/events/telegram-message.json"));
+        let mut lark = event(include_str!("../infra/events/lark-message.json"));
+        match first {
+            First::Put => telegram,
+            First::TelegramMessage => {
+                telegram["headers"]["x-telegram-bot-api-secret-token"] = "telegram-webhook-secret".into();
+                let mut update = event(telegram["body"].as_str().unwrap());
+                update["message"]["message_id"] = (1000 + round).into();
+                update["message"]["date"] = now().as_secs().into();
+                telegram["body"] = update.to_string().into();
+                telegram
+            }
+            First::LarkMessage | First::LarkChallenge => {
+                let mut call = event(lark["body"].as_str().unwrap());
+                call["header"]["token"] = LARK_TOKEN.into();
+                call["event"]["message"]["message_id"] = format!("om_{round}").into();
+                call["event"]["message"]["create_time"] = now().as_millis().to_string().into();
+                if first == First::LarkChallenge {
+                    call = json!({"type": "url_verification", "challenge": "c", "token": LARK_TOKEN});
+                }
+                let body = json!({"encrypt": encrypt(LARK_KEY, call.to_string().as_bytes())}).to_string();
+                let signature = sign(b"1764057600", b"nonce", LARK_KEY, body.as_bytes());
+                lark["headers"][TIMESTAMP_HEADER] = "1764057600".into();
+                lark["headers"][NONCE_HEADER] = "nonce".into();
+                lark["headers"][SIGNATURE_HEADER] = signature.into();
+                lark["body"] = body.into();
+                lark
+            }
+            First::HttpMessage => {
+                let path = "/v1/chats/garden/messages";
+                telegram["rawPath"] = path.into();
+                telegram["requestContext"]["http"]["path"] = path.into();
+                telegram["headers"]["authorization"] = "Bearer http-secret".into();
+                let message = json!({"userId": "ada", "text": "Hello!", "messageId": format!("m{round}")});
+                telegram["body"] = message.to_string().into();
+                telegram
+            }
+            First::Turn => {
+                let (chat, at) = (turn_chat(round), Clock::system().now());
+                let draft = message(&chat, 1, at);
+                self.account.history(Clock::system()).append(&draft).await.unwrap();
+                let mut batch = event(include_str!("../infra/events/agent-turn.json"));
+                let turn = json!({"chat": chat.to_string(), "from": draft.key().to_string()});
+                batch["Records"][0]["body"] = turn.to_string().into();
+                batch
+            }
+            First::NothingDue => json!({}),
+            First::Schedule => {
+                let chat = due_chat(round);
+                let clock = Clock::manual(Clock::system().now().minus(SILENCE));
+                let history = self.account.history(clock.clone());
+                for id in 1..=3 {
+                    history.append(&Draft { asks: false, ..message(&chat, id, clock.now()) }).await.unwrap();
+                }
+                json!({})
+            }
+        }
+    }
+
+    /// Panics where the function has not done what its `answers` to the events of these numbers say.
+    pub(crate) async fn check(&self, first: First, answers: &[Bytes; 2], numbers: [u64; 2]) {
+        let queued = self.account.take_turns();
+        let history = self.account.history(Clock::system());
+        for (answer, number) in answers.iter().zip(numbers) {
+            // Of a streamed answer, what stands before its eight NULs: status and headers.
+            let answer = answer.split(|byte| *byte == 0).next().unwrap();
+            let answer: Value = serde_json::from_slice(answer).unwrap();
+            match first {
+                First::Put => assert_eq!(answer["statusCode"], 200, "{answer}"),
+                First::TelegramMessage | First::LarkMessage | First::HttpMessage => {
+                    assert!(matches!(answer["statusCode"].as_u64(), Some(200 | 202)), "{answer}");
+                    assert_eq!(queued.len(), 2);
+                }
+                First::LarkChallenge => {
+                    assert_eq!(answer["body"], json!({"challenge": "c"}).to_string(), "{answer}");
+                }
+                First::Turn => {
+                    assert_eq!(answer["batchItemFailures"], json!([]), "{answer}");
+                    let chat = chat_number(number);
+                    assert!(self.telegram.sent().iter().any(|sent| sent.chat_id == chat), "nothing was sent");
+                }
+                First::NothingDue => assert!(answer.is_null(), "{answer}"),
+                First::Schedule => {
+                    let segments = history.segments(&due_chat(number)).await.unwrap();
+                    assert_eq!(segments.iter().map(|segment| segment.count).sum::<u32>(), 3);
+                }
+            }
+        }
+    }
+}
+
+/// What the secrets hold, by their names.
+fn secrets() -> [(&'static str, Vec<(&'static str, String)>); 4] {
+    [
+        (
+            "telegram",
+            vec![
+                ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
+                ("TELEGRAM_WEBHOOK_SECRET", "telegram-webhook-secret".to_owned()),
+            ],
+        ),
+        (
+            "lark",
+            vec![
+                ("LARK_APP_ID", "cli_0123456789abcdef".to_owned()),
+                ("LARK_APP_SECRET", "lark-app-secret".to_owned()),
+                ("LARK_VERIFICATION_TOKEN", LARK_TOKEN.to_owned()),
+                ("LARK_ENCRYPT_KEY", LARK_KEY.to_owned()),
+            ],
+        ),
+        ("http", vec![("HTTP_API_KEYS", "me:http-secret:admin".to_owned())]),
+        ("model", vec![("MODEL_API_KEY", API_KEY.to_owned())]),
+    ]
+}
+
+fn chat_number(round: u64) -> i64 {
+    i64::try_from(1_000_000 + round).unwrap()
+}
+
+fn turn_chat(round: u64) -> ChatKey {
+    ChatKey::telegram(chat_number(round), None)
+}
+
+fn due_chat(round: u64) -> ChatKey {
+    ChatKey::telegram(chat_number(round) + 1_000_000, None)
+}
+
+fn message(chat: &ChatKey, id: u64, ts: Timestamp) -> Draft {
+    let chat_id = chat.to_string().rsplit(':').next().unwrap_or_default().to_owned();
+    Draft {
+        chat: chat.clone(),
+        channel: Channel::Telegram,
+        user_id: chat_id.clone(),
+        chat_id,
+        message_id: MessageId::number(id),
+        ts,
+        form_ts: None,
+        role: Role::User,
+        kind: Kind::Normal,
+        parts: vec![Part::text("Hello, do you remember me?")],
+        metadata: serde_json::Map::new(),
+        album: None,
+        asks: true,
+        opens_session: false,
+        person: None,
+    }
+}

@@ -1,0 +1,131 @@
+//! What the process tells of an invocation: each line and each span names it, and where it is for a chat, that too.
+
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use annals_shared::chat_key::ChatKey;
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// A call of the webhook as the HTTP API hands it over.
+fn call(update: &Value) -> String {
+    json!({
+        "version": "2.0", "routeKey": "POST /telegram", "rawPath": "/telegram", "rawQueryString": "",
+        "headers": {"content-type": "application/json", "x-telegram-bot-api-secret-token": "hunter2"},
+        "requestContext": {
+            "http": {"method": "POST", "path": "/telegram", "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
+            "stage": "$default", "requestId": "the-api's-own", "timeEpoch": 1_763_765_920_000_i64,
+        },
+        "body": update.to_string(), "isBase64Encoded": false,
+    })
+    .to_string()
+}
+
+#[tokio::test]
+async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
+    let message = json!({
+        "message_id": 7, "date": 1_763_765_920, "text": "a secret plan",
+        "chat": {"id": 42, "type": "private"}, "from": {"id": 42, "is_bot": false, "first_name": "Ada"},
+    });
+    let calls = [json!({"update_id": 1, "poll": {"id": "1"}}), json!({"update_id": 2, "message": message})];
+    let waiting = Arc::new(Mutex::new(calls.iter().map(call).enumerate().collect::<Vec<_>>()));
+    waiting.lock().unwrap().reverse();
+    let (answered, mut answers) = mpsc::unbounded_channel();
+    let (called, mut calls_made) = mpsc::unbounded_channel();
+    let (noted, mut spans_sent) = mpsc::unbounded_channel();
+    // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
+    let runtime_api = Router::new()
+        .route(
+            "/2018-06-01/runtime/invocation/next",
+            get(async move || {
+                let next = waiting.lock().unwrap().pop();
+                let Some((number, call)) = next else { std::future::pending().await };
+                let mut headers = HeaderMap::new();
+                headers.insert("lambda-runtime-aws-request-id", format!("request-{number}").parse().unwrap());
+                headers.insert("lambda-runtime-deadline-ms", "9999999999999".parse().unwrap());
+                headers.insert("lambda-runtime-trace-id", format!("Root=1-{number}").parse().unwrap());
+                headers.insert("lambda-runtime-invoked-function-arn", "arn:aws:lambda:f".parse().unwrap());
+                (headers, call)
+            }),
+        )
+        .route(
+            "/2018-06-01/runtime/invocation/{id}/response",
+            post(async move |body: String| drop(answered.send(body))),
+        )
+        .route("/v1/traces", post(async move |body: String| drop(noted.send(body))))
+        // What a function asks of AWS, which here takes nothing.
+        .fallback(async move |headers: HeaderMap| {
+            drop(called.send(headers["x-amzn-trace-id"].to_str().unwrap().to_owned()));
+            (StatusCode::BAD_REQUEST, r#"{"__type": "ValidationException"}"#)
+        });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, runtime_api).await });
+
+    let mut function = Command::new(env!("CARGO_BIN_EXE_telegram"))
+        .env_clear()
+        .envs([
+            ("AWS_LAMBDA_RUNTIME_API", address.to_string().as_str()),
+            ("AWS_LAMBDA_FUNCTION_NAME", "telegram"),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128"),
+            ("AWS_REGION", "eu-central-1"),
+            ("AWS_ACCESS_KEY_ID", "test"),
+            ("AWS_SECRET_ACCESS_KEY", "test"),
+            ("AWS_ENDPOINT_URL", &format!("http://{address}")),
+            ("ANNALS_TABLE", "t"),
+            ("ANNALS_BUCKET", "b"),
+            ("ANNALS_QUEUE_URL", "http://127.0.0.1:9/q.fifo"),
+            ("TELEGRAM_BOT_TOKEN", "77:token"),
+            ("TELEGRAM_WEBHOOK_SECRET", "hunter2"),
+            ("RUST_LOG", "info"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{address}")),
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut statuses = Vec::new();
+    for _ in &calls {
+        let answer: Value = serde_json::from_str(&answers.recv().await.unwrap()).unwrap();
+        statuses.push(answer["statusCode"].as_u64().unwrap());
+    }
+    function.kill().unwrap();
+    let written = String::from_utf8(function.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(statuses, [200, 503]);
+    assert_eq!(calls_made.recv().await.unwrap(), "Root=1-1", "a trace goes on in what is called");
+
+    let lines: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |message: &str| {
+        let mut found = lines.iter().filter(|line| line["message"] == message);
+        found.next().unwrap_or_else(|| panic!("{written}"))
+    };
+    let ignored = of("update ignored");
+    assert_eq!((&ignored["requestId"], &ignored["xrayTraceId"]), (&"request-0".into(), &"Root=1-0".into()));
+    assert_eq!(ignored.get("session"), None);
+    let failed = of("an update is not stored; Telegram will deliver it again");
+    assert_eq!(failed["requestId"], "request-1");
+    assert_eq!(failed["session"], ChatKey::telegram(42, None).session_id().to_string());
+    for line in &lines {
+        assert!(line["requestId"].is_string(), "{line}");
+    }
+
+    // Spans are sent before an invocation ends.
+    let sent = [spans_sent.try_recv().unwrap(), spans_sent.try_recv().unwrap()];
+    let parsed: Value = serde_json::from_str(&sent[1]).unwrap();
+    let spans = parsed["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["append", "request"], "each as it ends");
+    let (append, request) = (&spans[0], &spans[1]);
+    assert_eq!(append["parentSpanId"], request["spanId"]);
+    let session = json!({"key": "session", "value": {"stringValue": failed["session"]}});
+    assert!(spans.iter().all(|span| span["attributes"].as_array().unwrap().contains(&session)), "{parsed}");
+
+    let written = written + &sent.concat();
+    for private in ["secret plan", "Ada", "hunter2", "77:token"] {
+        assert!(!written.contains(private), "{written}");
+    }
+}

@@ -1,0 +1,229 @@
+"""Translates the SAM template into CloudFormation for each combination of its optional parts, and looks at the outcome.
+
+    translate.py <template> <directory>
+
+Writes `<directory>/<combination>.json`, what CloudFormation is left with for each: conditions decided, resources that are
+not made taken out. Fails where that refers to something that is not there, where the dashboard is no JSON, where a part
+is there that was not asked for, or where a rule lets a combination pass that cannot work. Runs in the SAM CLI's own
+Python, whose translator is the one that CloudFormation uses.
+"""
+
+import json
+import logging
+import re
+import sys
+from pathlib import Path
+
+from samcli.yamlhelper import yaml_parse
+from samtranslator.translator.transform import transform
+
+TELEGRAM = {"TelegramSecret": "annals/telegram"}
+LARK = {"LarkSecret": "annals/lark"}
+HTTP = {"HttpSecret": "annals"}
+MODEL = {"Model": "openai:m", "ModelSecret": "annals/model"}
+EVERYTHING = {
+    **TELEGRAM, **LARK, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20",
+    "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
+    "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
+    "SecretsRevision": "2", "ToolsObject": "settings/annals/tools.json", "ToolsSecret": "annals/tools",
+    "Admins": "telegram-42",
+}
+
+ECHO = {"Model": "echo"}
+# Name: parameters, and the functions that they make beside the agent and the compactor.
+COMBINATIONS = {
+    "telegram": ({**ECHO, **TELEGRAM}, {"Telegram"}),
+    "lark": ({**ECHO, **LARK}, {"Lark"}),
+    "http": ({**ECHO, **HTTP}, {"Http", "HttpStreaming"}),
+    "telegram-lark": ({**MODEL, **TELEGRAM, **LARK}, {"Telegram", "Lark"}),
+    "tools": ({**MODEL, **HTTP, "Tools": '{"mcpServers": {"shop": {"url": "https://shop/mcp"}}}'}, {"Http", "HttpStreaming"}),
+    "all": ({**MODEL, **TELEGRAM, **LARK, **HTTP}, {"Telegram", "Lark", "Http", "HttpStreaming"}),
+    "everything": (EVERYTHING, {"Telegram", "Lark", "Http", "HttpStreaming"}),
+    "own-topic": ({**ECHO, **HTTP, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"}, {"Http", "HttpStreaming"}),
+}
+# What a rule refuses, and which.
+REFUSED = {
+    "AtLeastOneDoor": ECHO,
+    "HostedModelHasKeyOrServer": {**HTTP, "Model": "openai:m"},
+    "OneDocumentOfTools": {**EVERYTHING, "Tools": "{}"},
+    "OneAddressForAlarms": {**EVERYTHING, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"},
+    "SetAsideTurnsAreLimited": {**EVERYTHING, "AgentMaximumTurns": "0"},
+}
+
+PSEUDO = {
+    "AWS::AccountId": "123456789012", "AWS::Region": "eu-central-1", "AWS::Partition": "aws",
+    "AWS::URLSuffix": "amazonaws.com", "AWS::StackName": "annals", "AWS::StackId": "arn:aws:cloudformation:stack",
+}
+NOTHING = object()
+
+
+class Stack:
+    """A template with its parameters' values."""
+
+    def __init__(self, template: dict, given: dict[str, str]):
+        self.template = template
+        self.parameters = {}
+        for name, parameter in template["Parameters"].items():
+            value = given.get(name, parameter.get("Default"))
+            assert value is not None, f"{name} has no default and is not given"
+            pattern = parameter.get("AllowedPattern")
+            assert pattern is None or re.fullmatch(pattern, str(value)), f"{name} does not take {value!r}"
+            allowed = parameter.get("AllowedValues")
+            assert allowed is None or str(value) in map(str, allowed), f"{name} does not take {value!r}"
+            self.parameters[name] = str(value)
+        unknown = given.keys() - self.parameters.keys()
+        assert not unknown, f"no such parameters: {unknown}"
+        self.made = {
+            name: resource
+            for name, resource in template["Resources"].items()
+            if "Condition" not in resource or self.holds(template["Conditions"][resource["Condition"]])
+        }
+
+    def holds(self, condition) -> bool:
+        """What a condition, or a rule's assertion, comes to."""
+        [(function, of)] = condition.items()
+        match function:
+            case "Fn::Equals":
+                left, right = (self.resolved(side) for side in of)
+                return str(left) == str(right)
+            case "Fn::Not":
+                return not self.holds(of[0])
+            case "Fn::Or":
+                return any(map(self.holds, of))
+            case "Fn::And":
+                return all(map(self.holds, of))
+            case "Condition":
+                return self.holds(self.template["Conditions"][of])
+        raise ValueError(f"unknown in a condition: {function}")
+
+    def broken_rules(self) -> set[str]:
+        """The rules that the parameters break."""
+        return {
+            name
+            for name, rule in self.template.get("Rules", {}).items()
+            if self.holds(rule.get("RuleCondition", {"Fn::Equals": ["", ""]}))
+            and not all(self.holds(assertion["Assert"]) for assertion in rule["Assertions"])
+        }
+
+    def reference(self, name: str) -> str:
+        if name in self.parameters:
+            return self.parameters[name]
+        if name in PSEUDO:
+            return PSEUDO[name]
+        assert name in self.made, f"refers to {name}, which is not there"
+        return f"annals-{name}"
+
+    def attribute(self, name: str, attribute: str) -> str:
+        assert name in self.made, f"refers to {name}.{attribute}, but there is no {name}"
+        return f"arn:aws:made:::annals-{name}" if attribute == "Arn" else f"annals-{name}-{attribute}"
+
+    def substituted(self, text: str, own: dict) -> str:
+        def value(match: re.Match) -> str:
+            name = match[1]
+            if name.startswith("!"):
+                return "${" + name[1:] + "}"
+            if name in own:
+                return str(self.resolved(own[name]))
+            return self.attribute(*name.split(".", 1)) if "." in name else self.reference(name)
+
+        return re.sub(r"\$\{([^}]+)\}", value, text)
+
+    def resolved(self, value):
+        """`value` without intrinsic functions; NOTHING where it is not to be there."""
+        if isinstance(value, list):
+            return [item for item in map(self.resolved, value) if item is not NOTHING]
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            [(function, of)] = value.items()
+            match function:
+                case "Ref":
+                    return NOTHING if of == "AWS::NoValue" else self.reference(of)
+                case "Fn::GetAtt":
+                    return self.attribute(*(of if isinstance(of, list) else of.split(".", 1)))
+                case "Fn::Sub":
+                    return self.substituted(of, {}) if isinstance(of, str) else self.substituted(*of)
+                case "Fn::If":
+                    return self.resolved(of[1] if self.holds(self.template["Conditions"][of[0]]) else of[2])
+                case "Fn::Join":
+                    return of[0].join(map(str, self.resolved(of[1])))
+                case "Fn::FindInMap":
+                    found, *keys = of
+                    found = self.template["Mappings"][found]
+                    for key in keys:
+                        found = found[self.resolved(key)]
+                    return found
+            assert not function.startswith("Fn::"), f"unknown: {function}"
+        pairs = ((name, self.resolved(of)) for name, of in value.items())
+        return {name: of for name, of in pairs if of is not NOTHING}
+
+    def outcome(self) -> dict:
+        """The resources and outputs that CloudFormation makes."""
+        resources = {}
+        for name, resource in self.made.items():
+            needed = resource.get("DependsOn", [])
+            for other in [needed] if isinstance(needed, str) else needed:
+                assert other in self.made, f"{name} depends on {other}, which is not there"
+            try:
+                resources[name] = {key: self.resolved(of) for key, of in resource.items() if key != "Condition"}
+            except AssertionError as error:
+                raise AssertionError(f"{name} {error}") from None
+        outputs = {
+            name: self.resolved({key: of for key, of in output.items() if key != "Condition"})
+            for name, output in self.template["Outputs"].items()
+            if "Condition" not in output or self.holds(self.template["Conditions"][output["Condition"]])
+        }
+        return {"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources, "Outputs": outputs}
+
+
+class NoPolicies:
+    """The template names no managed policy."""
+
+    def load(self) -> dict:
+        return {}
+
+
+def translated(text: str, given: dict[str, str]) -> dict:
+    template = yaml_parse(text)
+    for resource in template["Resources"].values():
+        # As `sam package` leaves it.
+        if resource["Type"] == "AWS::Serverless::Function":
+            resource["Properties"]["CodeUri"] = "s3://bucket/key"
+    template["Globals"]["Function"].pop("CodeUri")
+    return transform(template, dict(given), NoPolicies())
+
+
+def check(name: str, stack: Stack, functions: set[str]) -> dict:
+    broken = stack.broken_rules()
+    assert not broken, f"is refused by {broken}"
+    outcome = stack.outcome()
+    made = {name for name, made in outcome["Resources"].items() if made["Type"] == "AWS::Lambda::Function"}
+    assert made == functions | {"Agent", "Compactor"}, f"makes {made}"
+    dashboard = json.loads(outcome["Resources"]["Dashboard"]["Properties"]["DashboardBody"])
+    assert len(dashboard["widgets"]) > 10
+    if "HttpStreaming" in made:
+        # New function URLs answer 403 without both: https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html
+        permissions = [of["Properties"] for of in outcome["Resources"].values() if of["Type"] == "AWS::Lambda::Permission"]
+        public = {of["Action"] for of in permissions if of["Principal"] == "*"}
+        assert public == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}, public
+    return outcome
+
+
+def main(template: str, directory: str) -> None:
+    logging.disable()  # of metrics that nobody publishes
+    text = Path(template).read_text()
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    for name, (given, functions) in COMBINATIONS.items():
+        try:
+            outcome = check(name, Stack(translated(text, given), given), functions)
+        except AssertionError as error:
+            sys.exit(f"{template}, as {name}: {error}")
+        Path(directory, f"{name}.json").write_text(json.dumps(outcome, indent=1))
+        print(f"{name}: {len(outcome['Resources'])} resources")
+    for rule, given in REFUSED.items():
+        broken = Stack(translated(text, given), given).broken_rules()
+        if broken != {rule}:
+            sys.exit(f"{template}: {rule} should refuse {given}, but it is {broken or 'none'} that does")
+
+
+main(*sys.argv[1:])

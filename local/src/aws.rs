@@ -1,0 +1,224 @@
+//! `aws`: the program's stores, queue and secrets as AWS's services at one address, for functions in containers and other
+//! processes with an unmodified SDK: [`Gateway`].
+//!
+//! ```text
+//! X-Amz-Target: DynamoDB_20120810.…      DynamoDB, all of what the engine has
+//! X-Amz-Target: AmazonSQS.SendMessage    SQS, onto the in-process queue
+//! X-Amz-Target: secretsmanager.Get…      Secrets Manager, the program's own settings
+//! (none)                                 S3, path-style
+//! ```
+//!
+//! *Invariant:* each request is signed with a key of the data directory, made at random. So also beyond loopback nothing is
+//! guarded by a development secret, and no web page can call.
+
+mod fault;
+mod secrets;
+mod signature;
+mod sqs;
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use annals_shared::clock::Clock;
+use anyhow::Context;
+use axum::Router;
+use axum::body::{Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+
+use self::fault::{Fault, answered};
+pub use self::secrets::SECRET;
+use self::secrets::Secrets;
+pub use self::signature::{ACCESS_KEY, Key};
+use self::sqs::{ACCOUNT, QUEUE, Sqs};
+use crate::config::LocalConfig;
+use crate::queue::LocalQueue;
+use crate::stores::folder::{Door, at_once};
+use crate::stores::{BUCKET, REGION, Stores, TABLE};
+
+/// The port where nothing else is said: the one that emulators of AWS have.
+pub const PORT: u16 = 4566;
+
+/// DynamoDB's limit of a request.
+const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
+
+/// To what speaks AWS's older protocol: STS, and SDKs before the end of 2023 to SQS.
+const NO_QUERIES: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>InvalidAction</Code><Message>DynamoDB, S3, SQS \
+    and Secrets Manager are here; SQS by its JSON protocol</Message></Error></ErrorResponse>";
+
+/// For `sam local --env-vars`, in the data directory.
+pub const SAM_ENV: &str = "sam-env.json";
+
+const TARGET: &str = "x-amz-target";
+
+/// Where the services are to be, and what Secrets Manager holds.
+pub struct Plan {
+    address: SocketAddr,
+    data_dir: PathBuf,
+    secrets: Secrets,
+}
+
+impl Plan {
+    /// The services of the program of `config`, at `address`.
+    pub fn new(address: SocketAddr, config: &LocalConfig) -> Self {
+        Self { address, data_dir: config.data_dir.clone(), secrets: Secrets::of(config) }
+    }
+}
+
+/// The services at one address.
+pub struct Gateway {
+    listener: TcpListener,
+    services: Services,
+}
+
+struct Services {
+    dynamodb: DynamoDb,
+    s3: Door,
+    sqs: Sqs,
+    secrets: Secrets,
+    key: Key,
+    clock: Clock,
+}
+
+impl Gateway {
+    /// Binds the address of `plan`. Whoever calls this has the lock of the data directory.
+    pub(crate) async fn bind(
+        plan: Plan,
+        stores: &Stores,
+        queue: LocalQueue,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
+        let Plan { address, data_dir, secrets } = plan;
+        let key = Key::of(&data_dir)?;
+        let listener = TcpListener::bind(address).await.with_context(|| {
+            format!(
+                "cannot listen on {address}: --port takes another port, --host an address of this machine"
+            )
+        })?;
+        let services = Services {
+            dynamodb: DynamoDb { http: reqwest::Client::new(), url: stores.dynamodb_url.clone() },
+            s3: stores.folder.door(ACCESS_KEY, key.secret.expose_secret())?,
+            sqs: Sqs::new(queue, clock.clone()),
+            secrets,
+            key,
+            clock,
+        };
+        let gateway = Self { listener, services };
+        gateway.write_sam_env(&data_dir)?;
+        Ok(gateway)
+    }
+
+    /// What to set in the environment of a function, or of any process with an SDK.
+    pub fn variables(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
+        let mut address = self.listener.local_addr().context("the listener has no address")?;
+        match address {
+            // Nobody can call an address that stands for all.
+            SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            SocketAddr::V6(v6) if v6.ip().is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            SocketAddr::V4(_) | SocketAddr::V6(_) => {}
+        }
+        let url = format!("http://{address}");
+        Ok(vec![
+            ("AWS_ENDPOINT_URL", url.clone()),
+            ("AWS_REGION", REGION.into()),
+            // What tools in Python read.
+            ("AWS_DEFAULT_REGION", REGION.into()),
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY.into()),
+            ("AWS_SECRET_ACCESS_KEY", self.services.key.secret.expose_secret().into()),
+            ("ANNALS_TABLE", TABLE.into()),
+            ("ANNALS_BUCKET", BUCKET.into()),
+            ("ANNALS_QUEUE_URL", format!("{url}/{ACCOUNT}/{QUEUE}")),
+            ("ANNALS_SECRETS", SECRET.into()),
+        ])
+    }
+
+    /// Writes what functions get in `sam local --env-vars`, which evaluates no conditions and knows no names of resources,
+    /// to [`SAM_ENV`]. No secret is in it: credentials `sam` takes from its own environment.
+    fn write_sam_env(&self, data_dir: &Path) -> anyhow::Result<()> {
+        let is_own = |name: &str| name == "AWS_ENDPOINT_URL" || name.starts_with("ANNALS_");
+        let variables: Map<String, Value> = self
+            .variables()?
+            .into_iter()
+            .filter(|(name, _)| is_own(name))
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect();
+        let path = data_dir.join(SAM_ENV);
+        std::fs::write(&path, format!("{:#}\n", json!({ "Parameters": variables })))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Serves until the process ends.
+    pub(crate) async fn serve(self) {
+        let router = Router::new().fallback(answer).with_state(Arc::new(self.services));
+        if let Err(error) = axum::serve(at_once(self.listener), router).await {
+            tracing::error!(%error, "AWS's services have stopped");
+        }
+    }
+}
+
+async fn answer(State(services): State<Arc<Services>>, request: Request) -> Response {
+    let is_json = request.headers().contains_key(TARGET);
+    let is_form = |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-www-form-urlencoded");
+    if !is_json && request.headers().get(header::CONTENT_TYPE).is_some_and(is_form) {
+        return (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "text/xml")], NO_QUERIES).into_response();
+    }
+    if !is_json {
+        return services.s3.answer(request).await;
+    }
+    services.json(request).await.unwrap_or_else(Fault::into_response)
+}
+
+impl Services {
+    async fn json(&self, request: Request) -> Result<Response, Fault> {
+        let (parts, body) = request.into_parts();
+        if parts.method != Method::POST || parts.uri.path() != "/" || parts.uri.query().is_some() {
+            return Err(Fault::new("UnknownOperationException", "a call is a POST to /"));
+        }
+        let body = to_bytes(body, MAX_BODY_BYTES).await.map_err(|_| {
+            Fault::new("RequestEntityTooLarge", "the request is longer than 16 MiB, or broke off")
+        })?;
+        self.key.check(&parts.headers, &body, &self.clock)?;
+        let target = parts.headers.get(TARGET).and_then(|target| target.to_str().ok()).unwrap_or_default();
+        match target.split_once('.') {
+            Some((service, _)) if service.starts_with("DynamoDB_") => {
+                self.dynamodb.call(&parts.headers, body).await
+            }
+            Some(("AmazonSQS", name)) => self.sqs.call(name, &body).await.map(|answer| answered(&answer)),
+            Some(("secretsmanager", name)) => self.secrets.call(name, &body).map(|answer| answered(&answer)),
+            _ => Err(Fault::new("UnknownOperationException", "a service that is not here")),
+        }
+    }
+}
+
+/// The engine's own door, which asks nobody who they are.
+struct DynamoDb {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl DynamoDb {
+    async fn call(&self, headers: &HeaderMap, body: Bytes) -> Result<Response, Fault> {
+        let passed = [TARGET, "content-type", "authorization", "x-amz-date", "accept-encoding"];
+        let headers: HeaderMap<HeaderValue> = passed
+            .into_iter()
+            .filter_map(|name| Some((name.parse().ok()?, headers.get(name)?.clone())))
+            .collect();
+        let failed = |error: reqwest::Error| {
+            tracing::error!(%error, "the DynamoDB engine gives no answer");
+            Fault::internal()
+        };
+        let sent = self.http.post(&self.url).headers(headers).body(body).send().await.map_err(failed)?;
+        let status = StatusCode::from_u16(sent.status().as_u16()).map_err(|_| Fault::internal())?;
+        let passed = ["content-type", "x-amz-crc32", "x-amzn-requestid", "content-encoding"];
+        let headers: HeaderMap<HeaderValue> = passed
+            .into_iter()
+            .filter_map(|name| Some((name.parse().ok()?, sent.headers().get(name)?.clone())))
+            .collect();
+        Ok((status, headers, sent.bytes().await.map_err(failed)?).into_response())
+    }
+}

@@ -1,0 +1,59 @@
+//! A refusal, in the words of AWS's JSON protocols.
+
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// What a call is refused with.
+///
+/// ```json
+/// {"__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "…"}
+/// ```
+#[derive(Debug)]
+pub(super) struct Fault {
+    status: StatusCode,
+    kind: &'static str,
+    message: String,
+}
+
+impl Fault {
+    /// 400: the caller's.
+    pub(super) fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, kind, message: message.into() }
+    }
+
+    /// 403.
+    pub(super) fn forbidden(kind: &'static str, message: &str) -> Self {
+        Self { status: StatusCode::FORBIDDEN, kind, message: message.into() }
+    }
+
+    /// 500: ours. The caller may try again.
+    pub(super) fn internal() -> Self {
+        let (status, message) = (StatusCode::INTERNAL_SERVER_ERROR, "see the program's log".into());
+        Self { status, kind: "InternalServerError", message }
+    }
+
+    /// The name of the kind, without its namespace.
+    pub(super) fn kind(&self) -> &'static str {
+        self.kind.rsplit('#').next().unwrap_or(self.kind)
+    }
+
+    /// What is wrong.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        // Services differ in how they write it.
+        let body = json!({"__type": self.kind, "message": self.message, "Message": self.message});
+        (self.status, answered(&body)).into_response()
+    }
+}
+
+/// An answer in JSON.
+pub(super) fn answered(body: &Value) -> Response {
+    let headers: [(HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/x-amz-json-1.0")];
+    (headers, body.to_string()).into_response()
+}

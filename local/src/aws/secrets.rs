@@ -1,0 +1,122 @@
+//! Secrets Manager: `GetSecretValue` and `BatchGetSecretValue` of the one secret that there is, which holds what the local
+//! program itself goes by, development secrets among them.
+//!
+//! Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html>.
+
+use annals_shared::config::ApiKey;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::fault::Fault;
+use super::sqs::ACCOUNT;
+use crate::config::{DEV_LARK_APP, DEV_TELEGRAM_TOKEN, LocalConfig};
+use crate::stores::REGION;
+
+/// The secret's name.
+pub const SECRET: &str = "annals";
+/// What AWS appends to the name in an ARN.
+const SUFFIX: &str = "-AbCdEf";
+const VERSION: &str = "00000000-0000-4000-a000-000000000001";
+
+/// The secret's text: a JSON object of strings, by the names of the settings.
+pub(super) struct Secrets(SecretString);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct GetSecretValue {
+    secret_id: String,
+    version_stage: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct BatchGetSecretValue {
+    secret_id_list: Vec<String>,
+}
+
+impl Secrets {
+    /// What the program of `config` goes by.
+    pub(super) fn of(config: &LocalConfig) -> Self {
+        let mut values = Map::new();
+        let mut set = |name: &str, value: &str| values.insert(name.to_owned(), Value::from(value));
+        set("HTTP_API_KEYS", &api_keys(&config.api_keys));
+        let token = config.telegram.as_ref().map_or(DEV_TELEGRAM_TOKEN, |set| set.token.expose_secret());
+        set("TELEGRAM_BOT_TOKEN", token);
+        set("TELEGRAM_WEBHOOK_SECRET", config.telegram_secret().expose_secret());
+        let (app_id, app_secret) = config
+            .lark
+            .as_ref()
+            .map_or(DEV_LARK_APP, |set| (set.app_id.as_str(), set.app_secret.expose_secret()));
+        set("LARK_APP_ID", app_id);
+        set("LARK_APP_SECRET", app_secret);
+        set("LARK_VERIFICATION_TOKEN", config.lark_token().expose_secret());
+        if let Some(key) = config.lark.as_ref().and_then(|lark| lark.encrypt_key.as_ref()) {
+            set("LARK_ENCRYPT_KEY", key.expose_secret());
+        }
+        let model = &config.agent.model;
+        if let Some(key) = &model.api_key {
+            set("MODEL_API_KEY", key.expose_secret());
+        }
+        if let Some(key) = model.fallback.as_ref().and_then(|fallback| fallback.api_key.as_ref()) {
+            set("MODEL_FALLBACK_API_KEY", key.expose_secret());
+        }
+        Self(Value::Object(values).to_string().into())
+    }
+
+    /// Answers the operation `name`.
+    pub(super) fn call(&self, name: &str, body: &[u8]) -> Result<Value, Fault> {
+        let unreadable =
+            |_: serde_json::Error| Fault::new("InvalidRequestException", format!("the request is no {name}"));
+        match name {
+            "GetSecretValue" => {
+                let request: GetSecretValue = serde_json::from_slice(body).map_err(unreadable)?;
+                if request.version_stage.is_some_and(|stage| stage != "AWSCURRENT") {
+                    return Err(not_found());
+                }
+                self.get(&request.secret_id)
+            }
+            "BatchGetSecretValue" => {
+                let request: BatchGetSecretValue = serde_json::from_slice(body).map_err(unreadable)?;
+                let (mut values, mut errors) = (Vec::new(), Vec::new());
+                for id in request.secret_id_list {
+                    match self.get(&id) {
+                        Ok(value) => values.push(value),
+                        Err(fault) => errors.push(
+                            json!({"SecretId": id, "ErrorCode": fault.kind(), "Message": fault.message()}),
+                        ),
+                    }
+                }
+                Ok(json!({"SecretValues": values, "Errors": errors}))
+            }
+            _ => Err(Fault::new("InvalidRequestException", format!("{name} is not done here"))),
+        }
+    }
+
+    fn get(&self, id: &str) -> Result<Value, Fault> {
+        let arn = format!("arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{SECRET}{SUFFIX}");
+        // An ARN may also be given without its suffix.
+        if id != SECRET && id != arn && Some(id) != arn.strip_suffix(SUFFIX) {
+            return Err(not_found());
+        }
+        Ok(json!({
+            "ARN": arn, "Name": SECRET, "VersionId": VERSION, "VersionStages": ["AWSCURRENT"],
+            "SecretString": self.0.expose_secret(), "CreatedDate": 1_700_000_000,
+        }))
+    }
+}
+
+fn not_found() -> Fault {
+    let message = format!(
+        "Secrets Manager can't find the specified secret: the local program has one, named {SECRET}."
+    );
+    Fault::new("ResourceNotFoundException", message)
+}
+
+/// As `HTTP_API_KEYS` writes them.
+fn api_keys(keys: &[ApiKey]) -> String {
+    let entry = |key: &ApiKey| {
+        format!("{}:{}{}", key.name, key.secret.expose_secret(), if key.admin { ":admin" } else { "" })
+    };
+    keys.iter().map(entry).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,228 @@
+//! SQS: `SendMessage` to the in-process queue, as to a FIFO queue with deduplication for each group.
+//!
+//! A message sent twice within five minutes, by its deduplication id, is taken once and answered with the first's id. The
+//! queue is the local program's own, so it takes turns only, and the group of a turn is its chat.
+//!
+//! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use annals_shared::clock::Clock;
+use annals_shared::queue::{Turn, TurnQueue};
+use annals_shared::sort_key::Timestamp;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::fault::Fault;
+use crate::queue::LocalQueue;
+use crate::stores::random_hex;
+
+/// The account that everything is in.
+pub(super) const ACCOUNT: &str = "000000000000";
+/// The queue's name.
+pub(super) const QUEUE: &str = "annals.fifo";
+
+const DEDUPLICATED_FOR: Duration = Duration::from_mins(5);
+/// The longest body, in bytes.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// The queue's door.
+pub(super) struct Sqs {
+    queue: LocalQueue,
+    clock: Clock,
+    /// Held through a send, so that the second of two that come at once finds the first.
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// By group and deduplication id.
+    recent: HashMap<(String, String), Receipt>,
+    count: u64,
+}
+
+#[derive(Clone)]
+struct Receipt {
+    at: Timestamp,
+    message_id: String,
+    sequence_number: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SendMessage {
+    queue_url: String,
+    message_body: String,
+    message_group_id: Option<String>,
+    message_deduplication_id: Option<String>,
+    delay_seconds: Option<i64>,
+    #[serde(default)]
+    message_attributes: BTreeMap<String, Attribute>,
+    #[serde(default)]
+    message_system_attributes: BTreeMap<String, Attribute>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attribute {
+    data_type: String,
+    string_value: Option<String>,
+    /// Base64.
+    binary_value: Option<String>,
+}
+
+impl Sqs {
+    pub(super) fn new(queue: LocalQueue, clock: Clock) -> Self {
+        Self { queue, clock, taken: Mutex::default() }
+    }
+
+    /// Answers the operation `name`.
+    pub(super) async fn call(&self, name: &str, body: &[u8]) -> Result<Value, Fault> {
+        if name != "SendMessage" {
+            let message = format!(
+                "{name} is not done here: the queue is worked by the program itself, and takes SendMessage"
+            );
+            return Err(Fault::new("com.amazonaws.sqs#UnsupportedOperation", message));
+        }
+        let request: SendMessage = serde_json::from_slice(body).map_err(|_| {
+            Fault::new("com.amazon.coral.service#SerializationException", "not a SendMessage")
+        })?;
+        self.send_message(request).await
+    }
+
+    async fn send_message(&self, request: SendMessage) -> Result<Value, Fault> {
+        let turn = request.turn()?;
+        let (group, deduplication_id) = request.ids(&turn)?;
+        let mut taken = self.taken.lock().await;
+        let now = self.clock.now();
+        taken.recent.retain(|_, receipt| now.since(receipt.at) < DEDUPLICATED_FOR);
+        let key = (group, deduplication_id.clone());
+        let receipt = if let Some(receipt) = taken.recent.get(&key) {
+            receipt.clone()
+        } else {
+            self.queue.enqueue(&turn, &deduplication_id).await.map_err(|error| {
+                tracing::error!(%error, "a message of SQS is not taken");
+                Fault::internal()
+            })?;
+            taken.count += 1;
+            let receipt = Receipt {
+                at: now,
+                message_id: uuid().ok_or_else(Fault::internal)?,
+                // Twenty digits that grow, also across restarts.
+                sequence_number: format!(
+                    "{:020}",
+                    u128::from(now.as_millis().unsigned_abs()) * 1_000_000 + u128::from(taken.count)
+                ),
+            };
+            taken.recent.insert(key, receipt.clone());
+            receipt
+        };
+        let mut answer = json!({
+            "MessageId": receipt.message_id,
+            "MD5OfMessageBody": hex::encode(Md5::digest(&request.message_body)),
+            "SequenceNumber": receipt.sequence_number,
+        });
+        for (name, attributes) in [
+            ("MD5OfMessageAttributes", &request.message_attributes),
+            ("MD5OfMessageSystemAttributes", &request.message_system_attributes),
+        ] {
+            if !attributes.is_empty() {
+                answer[name] = hex::encode(md5_of(attributes)?).into();
+            }
+        }
+        Ok(answer)
+    }
+}
+
+impl SendMessage {
+    fn turn(&self) -> Result<Turn, Fault> {
+        let queue = self.queue_url.trim_end_matches('/');
+        if !queue.ends_with(&format!("/{ACCOUNT}/{QUEUE}")) {
+            let message = "The specified queue does not exist.";
+            return Err(Fault::new("com.amazonaws.sqs#QueueDoesNotExist", message));
+        }
+        if self.message_body.is_empty() || self.message_body.len() > MAX_BODY_BYTES {
+            return Err(invalid(
+                "One or more parameters are invalid. Reason: Message must be 1 to 1048576 bytes long.",
+            ));
+        }
+        serde_json::from_str(&self.message_body).map_err(|_| {
+            let message = "this queue takes turns only, {\"chat\": …, \"from\": …}: it has no dead letters";
+            Fault::new("com.amazonaws.sqs#InvalidMessageContents", message)
+        })
+    }
+
+    /// The group, and the deduplication id.
+    fn ids(&self, turn: &Turn) -> Result<(String, String), Fault> {
+        let Some(group) = &self.message_group_id else {
+            let message = "The request must contain the parameter MessageGroupId.";
+            return Err(Fault::new("com.amazonaws.sqs#MissingParameter", message));
+        };
+        let Some(id) = &self.message_deduplication_id else {
+            return Err(invalid(
+                "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly",
+            ));
+        };
+        for (name, value) in [("MessageGroupId", group), ("MessageDeduplicationId", id)] {
+            if !(1..=128).contains(&value.len()) || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(invalid(format!(
+                    "Value for parameter {name} is invalid. Reason: {name} can only include alphanumeric and \
+                     punctuation characters. 1 to 128 in length."
+                )));
+            }
+        }
+        if let Some(seconds) = self.delay_seconds.filter(|seconds| *seconds != 0) {
+            return Err(invalid(format!(
+                "Value {seconds} for parameter DelaySeconds is invalid. Reason: The request include parameter that is \
+                 not valid for this queue type."
+            )));
+        }
+        if turn.chat.session_id().as_str() != group {
+            return Err(invalid(
+                "this queue has one group for each chat: MessageGroupId must be the chat's session id",
+            ));
+        }
+        Ok((group.clone(), id.clone()))
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Fault {
+    Fault::new("com.amazonaws.sqs#InvalidParameterValue", message)
+}
+
+/// By <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>: in the order
+/// of their names, the name, the type and the value of each, with the lengths before them.
+fn md5_of(attributes: &BTreeMap<String, Attribute>) -> Result<[u8; 16], Fault> {
+    let mut bytes = Vec::new();
+    for (name, attribute) in attributes {
+        let value = match (&attribute.string_value, &attribute.binary_value) {
+            (Some(text), None) => Some((1, text.clone().into_bytes())),
+            (None, Some(base64)) => STANDARD.decode(base64).ok().map(|value| (2, value)),
+            _ => None,
+        };
+        let (kind, value) = value.ok_or_else(|| {
+            invalid(format!("The message attribute '{name}' must contain a non-empty value."))
+        })?;
+        put(&mut bytes, name.as_bytes());
+        put(&mut bytes, attribute.data_type.as_bytes());
+        bytes.push(kind);
+        put(&mut bytes, &value);
+    }
+    Ok(Md5::digest(&bytes).into())
+}
+
+fn put(bytes: &mut Vec<u8>, value: &[u8]) {
+    bytes.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend_from_slice(value);
+}
+
+/// A version 4 UUID.
+fn uuid() -> Option<String> {
+    let hex = random_hex::<16>().ok()?;
+    Some(format!("{}-{}-4{}-a{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..]))
+}

@@ -1,0 +1,141 @@
+//! The platforms: whether they let the bot in, and whether what they send arrives.
+
+use std::time::Duration;
+
+use annals_shared::channel::lark::client::Client as LarkClient;
+use annals_shared::channel::settings::{GroupActivation, Settings};
+use annals_shared::channel::telegram::client::{Client, Me, WebhookInfo};
+use annals_shared::clock::Clock;
+use annals_shared::config::{LarkConfig, TelegramConfig};
+use annals_shared::sort_key::Timestamp;
+use secrecy::ExposeSecret;
+
+use super::finding::Finding;
+use crate::said::chain;
+use crate::setup;
+use crate::show::time;
+
+/// How long ago a failed delivery still tells of a fault, where nothing waits.
+const RECENT: Duration = Duration::from_mins(10);
+/// How long to wait where a platform asks to slow down.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const SET_UP: &str = "cargo run -- setup telegram --url https://…/telegram";
+
+/// Telegram's bot and its webhook.
+pub(super) async fn telegram(
+    config: Option<&TelegramConfig>,
+    settings: Option<&Settings>,
+    clock: &Clock,
+) -> Vec<Finding> {
+    let Some(config) = config else { return vec![Finding::none("telegram", "not set up")] };
+    let client = match Client::new(&config.api_base, config.token.clone(), clock.clone()) {
+        Ok(client) => client.with_patience(PATIENCE),
+        Err(error) => return vec![Finding::fault("telegram", chain(&error))],
+    };
+    let mut findings = vec![match client.get_me().await {
+        Ok(me) => bot(&me, settings),
+        Err(error) => Finding::fault("telegram bot", chain(&error)),
+    }];
+    match client.webhook_info().await {
+        Ok(info) => {
+            findings.push(webhook(&info));
+            findings.push(deliveries(&info, clock));
+            if !info.url.is_empty() {
+                findings.push(door(&info.url, config).await);
+            }
+        }
+        Err(error) => findings.push(Finding::fault("telegram webhook", chain(&error))),
+    }
+    findings
+}
+
+fn bot(me: &Me, settings: Option<&Settings>) -> Finding {
+    let words = format!("@{} ({})", me.username, me.id);
+    let is_always = settings.is_some_and(|settings| settings.group_activation == GroupActivation::Always);
+    let bad = format!(
+        "{words}: GROUP_ACTIVATION=always, but Telegram sends it only what addresses it in groups: turn its privacy off \
+         (@BotFather, /setprivacy) and add it to the groups anew"
+    );
+    Finding::of("telegram bot", !is_always || me.can_read_all_group_messages, words, bad)
+}
+
+fn webhook(info: &WebhookInfo) -> Finding {
+    const CHECK: &str = "telegram webhook";
+    if info.url.is_empty() {
+        return Finding::fault(CHECK, format!("none is set: {SET_UP}"));
+    }
+    let missing = info.missing();
+    if !missing.is_empty() {
+        let again = format!("cargo run -- setup telegram --url {}", info.url);
+        return Finding::fault(CHECK, format!("Telegram does not send {}: {again}", missing.join(", ")));
+    }
+    let at_once = info.max_connections.map(|most| format!(", at most {most} at once")).unwrap_or_default();
+    Finding::ok(CHECK, format!("{}{at_once}", info.url))
+}
+
+fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
+    const CHECK: &str = "telegram deliveries";
+    let waiting = info.pending_update_count;
+    let Some(at) = info.last_error_date.map(Timestamp::from_secs) else {
+        return Finding::ok(CHECK, format!("{waiting} updates wait, none has failed"));
+    };
+    let message = info.last_error_message.as_deref().unwrap_or("no reason given");
+    let failed = format!("{waiting} updates wait; the last failure, {}: {message}", time(at));
+    let is_over = waiting == 0 && clock.now().since(at) > RECENT;
+    let remedy = match message {
+        message if message.contains("401") => {
+            "what answers holds another TELEGRAM_WEBHOOK_SECRET: deploy anew with another SecretsRevision, or start it with \
+             the one that was set"
+        }
+        message if message.contains("503") || message.contains("500") => {
+            "see the log of the function, or the program"
+        }
+        _ => "see that the address can be reached from outside",
+    };
+    Finding::of(CHECK, is_over, failed.clone(), format!("{failed}: {remedy}"))
+}
+
+/// Whether what answers at the webhook takes the secret. Telegram does not tell whether it has the same.
+async fn door(url: &str, config: &TelegramConfig) -> Finding {
+    const CHECK: &str = "telegram door";
+    match setup::takes_secret(url, config.secret.expose_secret()).await {
+        Ok(None) => Finding::ok(CHECK, "what answers there takes TELEGRAM_WEBHOOK_SECRET"),
+        Ok(Some(problem)) => {
+            let words = format!("what answers there does not take TELEGRAM_WEBHOOK_SECRET: {problem}");
+            Finding::fault(CHECK, format!("{words}: cargo run -- setup telegram --url {url}"))
+        }
+        Err(error) => Finding::fault(CHECK, format!("{error:#}")),
+    }
+}
+
+/// Lark's app. What is set in its console, no API tells.
+pub(super) async fn lark(config: Option<&LarkConfig>, clock: &Clock) -> Vec<Finding> {
+    let Some(config) = config else { return vec![Finding::none("lark", "not set up")] };
+    let client =
+        LarkClient::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), clock.clone());
+    let app = match client {
+        Ok(client) => match client.with_patience(PATIENCE).bot_info().await {
+            Ok(bot) => {
+                Finding::ok("lark app", format!("{} ({}), bot {}", bot.name, config.app_id, bot.open_id))
+            }
+            Err(error) => {
+                let again = "check LARK_APP_ID, LARK_APP_SECRET and LARK_API_BASE, and that the app has the Bot ability";
+                Finding::fault("lark app", format!("{}; {again}", chain(&error)))
+            }
+        },
+        Err(error) => Finding::fault("lark app", chain(&error)),
+    };
+    let key = if config.encrypt_key.is_some() {
+        Finding::ok(
+            "lark events",
+            "encrypted and signed; cargo run -- setup lark tells what the console must have",
+        )
+    } else {
+        Finding::ok(
+            "lark events",
+            "plain: with LARK_ENCRYPT_KEY, set in the console too, they would be signed",
+        )
+    };
+    vec![app, key]
+}

@@ -1,0 +1,61 @@
+//! The clock, beside those of the services: signatures, session times and the ends of tokens go by it.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use annals_shared::clock::Clock;
+use annals_shared::sort_key::Timestamp;
+use aws_config::SdkConfig;
+use reqwest::{Client, Url};
+
+use super::finding::Finding;
+use super::model::address;
+use super::settings::Found;
+
+/// What a `Date`, which is in whole seconds and was on its way, may differ.
+const MAX_SKEW: Duration = Duration::from_secs(30);
+
+pub(super) async fn check(found: &Found, aws: Option<&SdkConfig>, clock: &Clock) -> Vec<Finding> {
+    let mut services: Vec<String> = Vec::new();
+    if let Some(aws) = aws {
+        let region = aws.region().map_or("us-east-1", |region| region.as_ref());
+        let own = aws.endpoint_url().map(str::to_owned);
+        services.push(own.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com")));
+    }
+    services.extend(found.telegram.iter().map(|telegram| telegram.api_base.clone()));
+    services.extend(found.lark.iter().map(|lark| lark.api_base.clone()));
+    services.extend(found.model.as_ref().and_then(address));
+    let Ok(client) = Client::builder().timeout(Duration::from_secs(10)).build() else {
+        return vec![Finding::fault("clock", "no HTTP client can be made")];
+    };
+    let mut findings = Vec::new();
+    for service in &services {
+        let Some((host, skew)) = skew(&client, service, clock).await else { continue };
+        if skew.unsigned_abs() > MAX_SKEW.as_secs() {
+            let side = if skew > 0 { "ahead of" } else { "behind" };
+            let words = format!(
+                "{} s {side} {host}: set the system's clock, by NTP (timedatectl set-ntp true)",
+                skew.unsigned_abs()
+            );
+            findings.push(Finding::fault("clock", words));
+        } else {
+            findings.push(Finding::ok("clock", format!("within {} s of {host}", skew.unsigned_abs().max(1))));
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::none("clock", "no service to compare it with is set up, or none answers"));
+    }
+    findings
+}
+
+/// By how many seconds our clock is ahead of the one at `service`; `None` where that tells none.
+async fn skew(client: &Client, service: &str, clock: &Clock) -> Option<(String, i64)> {
+    let url = Url::parse(service).ok()?;
+    let host = url.host_str()?.to_owned();
+    let before = clock.now();
+    let answer = client.get(url).send().await.ok()?;
+    let now = before.plus(clock.now().since(before) / 2);
+    let date = answer.headers().get(reqwest::header::DATE)?.to_str().ok()?;
+    let theirs = httpdate::parse_http_date(date).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let theirs = Timestamp::from_secs(i64::try_from(theirs.as_secs()).ok()?);
+    Some((host, (now.as_millis() - theirs.as_millis()) / 1000))
+}

@@ -1,0 +1,66 @@
+//! The local program: its data directory, and whether it runs.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, retention};
+
+use super::finding::Finding;
+use super::stack;
+use crate::config::{LocalConfig, data_dir};
+use crate::program::open_history;
+use crate::queue::LocalQueue;
+use crate::said::said;
+use crate::stores::{BUCKET, Stores, TABLE};
+
+pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
+    let dir = data_dir(env);
+    let shown = dir.display().to_string();
+    let mut findings = vec![program(env).await];
+    // Its error says what to do; with retention at fault, the settings have said so.
+    if let Ok(retention) = retention(env)
+        && let Err(error) = open_history(&dir, retention, clock.clone()).await
+    {
+        findings.push(Finding::fault("data", format!("{error:#}")));
+        return findings;
+    }
+    let stores = match Stores::open(&dir).await {
+        Ok(stores) => stores,
+        Err(error) => {
+            findings.push(Finding::fault("data", format!("{error:#}")));
+            return findings;
+        }
+    };
+    findings.push(Finding::ok("data", shown));
+    findings.extend(stack::table_shape(&stores.dynamodb, TABLE).await);
+    findings.push(match stores.s3.head_bucket().bucket(BUCKET).send().await {
+        Ok(_) => Finding::ok("bucket", "bodies and segments can be stored"),
+        Err(error) => Finding::fault("bucket", said(&error)),
+    });
+    findings.push(match LocalQueue::open(stores.dynamodb.clone()).await {
+        Ok((queue, _)) => Finding::ok("queue", format!("{} chats wait for an answer", queue.pending().len())),
+        Err(error) => Finding::fault("queue", format!("{error:#}")),
+    });
+    findings
+}
+
+async fn program(env: Env<'_>) -> Finding {
+    let Ok(config) = LocalConfig::from_env(env) else {
+        return Finding::none("program", "does not start with these settings");
+    };
+    let base = format!("http://{}", SocketAddr::new(config.host, config.port));
+    let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build();
+    let answer = async { client?.get(format!("{base}/health")).send().await };
+    match answer.await {
+        Ok(answer) if answer.status().is_success() => Finding::ok("program", format!("answers at {base}")),
+        Ok(answer) => {
+            let status = answer.status().as_u16();
+            Finding::fault(
+                "program",
+                format!("something else answers at {base} ({status}): set ANNALS_PORT to another"),
+            )
+        }
+        Err(_) => Finding::fault("program", format!("does not answer at {base}: start it with cargo run")),
+    }
+}

@@ -1,0 +1,76 @@
+//! The settings: each concern as the program reads it, so that all that is wrong is said at once.
+
+use annals_shared::channel::settings::Settings as Channels;
+use annals_shared::config::{
+    AgentConfig, ConfigError, Env, LarkConfig, MemoryConfig, TelegramConfig, ViewConfig, api_keys,
+    channel_settings, retention,
+};
+use annals_shared::model::ModelSettings;
+
+use super::STACK;
+use super::finding::Finding;
+use crate::config::LocalConfig;
+
+/// What later checks go by; `None` where it is not set up, or wrongly.
+pub(super) struct Found {
+    pub(super) telegram: Option<TelegramConfig>,
+    pub(super) lark: Option<LarkConfig>,
+    pub(super) model: Option<ModelSettings>,
+    pub(super) channels: Option<Channels>,
+}
+
+pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
+    let mut faults: Vec<ConfigError> = Vec::new();
+    macro_rules! read {
+        ($read:expr) => {
+            match $read {
+                Ok(value) => Some(value),
+                Err(error) => {
+                    // One variable may be read for several purposes.
+                    if !faults.contains(&error) {
+                        faults.push(error);
+                    }
+                    None
+                }
+            }
+        };
+    }
+    let keys = read!(api_keys(env)).flatten();
+    let telegram = read!(TelegramConfig::from_env(env)).flatten();
+    let lark = read!(LarkConfig::from_env(env)).flatten();
+    let channels = read!(channel_settings(env));
+    read!(retention(env));
+    read!(ViewConfig::from_env(env));
+    read!(MemoryConfig::from_env(env));
+    // Deployed, it is the agent's alone, and set by the stack's parameters.
+    let has_model = !is_stack || env.optional("MODEL").is_some();
+    let agent = if has_model { read!(AgentConfig::from_env(env, Some("echo"))) } else { None };
+    if is_stack {
+        for name in STACK {
+            read!(env.required(name));
+        }
+    } else {
+        read!(LocalConfig::from_env(env));
+    }
+
+    let findings = if faults.is_empty() {
+        let model = match agent.as_ref().map(|agent| &agent.model) {
+            Some(ModelSettings { choice, fallback: Some(fallback), .. }) => {
+                format!("MODEL {choice}, MODEL_FALLBACK {}", fallback.choice)
+            }
+            Some(ModelSettings { choice, .. }) => format!("MODEL {choice}"),
+            None => "MODEL not set here".to_owned(),
+        };
+        let set = |is_set: bool| if is_set { "set up" } else { "not set up" };
+        let keys = match keys {
+            Some(keys) => format!("API keys: {}", keys.len()),
+            None if is_stack => "API keys not set here".to_owned(),
+            None => "the development API key".to_owned(),
+        };
+        let (telegram, lark) = (set(telegram.is_some()), set(lark.is_some()));
+        vec![Finding::ok("settings", format!("{model}, Telegram {telegram}, Lark {lark}, {keys}"))]
+    } else {
+        faults.iter().map(|error| Finding::fault("settings", error.to_string())).collect()
+    };
+    (findings, Found { telegram, lark, model: agent.map(|agent| agent.model), channels })
+}

@@ -1,0 +1,91 @@
+//! The bucket.
+
+use aws_config::SdkConfig;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::types::{ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration};
+
+use super::table::unread;
+use crate::doctor::finding::Finding;
+use crate::said::said;
+
+pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
+    // As the functions do: an endpoint of one's own has no name for each bucket.
+    let path_style = aws.endpoint_url().is_some();
+    let config = aws_sdk_s3::config::Builder::from(aws).force_path_style(path_style).build();
+    let client = Client::from_conf(config);
+    if let Err(error) = client.head_bucket().bucket(name).send().await {
+        // The answer to HEAD has no words.
+        let status = error.raw_response().map(|answer| answer.status().as_u16());
+        let words = match status {
+            Some(404) => "there is none of this name: check ANNALS_BUCKET".to_owned(),
+            Some(403) => {
+                "the credentials may not see it (s3:ListBucket), or it is another account's".to_owned()
+            }
+            Some(301) => "it is in another region: set AWS_REGION to the stack's".to_owned(),
+            _ => format!("{}; check ANNALS_BUCKET, the region and the credentials", said(&error)),
+        };
+        return vec![Finding::fault(format!("bucket {name}"), words)];
+    }
+    vec![
+        Finding::ok(format!("bucket {name}"), "can be reached"),
+        public_access(&client, name).await,
+        encryption(&client, name).await,
+    ]
+}
+
+async fn public_access(client: &Client, name: &str) -> Finding {
+    const CHECK: &str = "bucket access";
+    let remedy = format!(
+        "aws s3api put-public-access-block --bucket {name} --public-access-block-configuration \
+         BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
+    );
+    match client.get_public_access_block().bucket(name).send().await {
+        Ok(answer) => {
+            let is_blocked = answer.public_access_block_configuration().is_some_and(|block| {
+                [
+                    block.block_public_acls(),
+                    block.ignore_public_acls(),
+                    block.block_public_policy(),
+                    block.restrict_public_buckets(),
+                ]
+                .iter()
+                .all(|is_on| *is_on == Some(true))
+            });
+            Finding::of(
+                CHECK,
+                is_blocked,
+                "public access is blocked",
+                format!("may be opened to the public: {remedy}"),
+            )
+        }
+        Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
+            Finding::fault(CHECK, format!("may be opened to the public: {remedy}"))
+        }
+        Err(error) => Finding::fault(CHECK, unread(&said(&error), "s3:GetBucketPublicAccessBlock")),
+    }
+}
+
+async fn encryption(client: &Client, name: &str) -> Finding {
+    const CHECK: &str = "bucket encryption";
+    let remedy = "deploy infra/template.yaml";
+    match client.get_bucket_encryption().bucket(name).send().await {
+        Ok(answer) => {
+            let rules = answer
+                .server_side_encryption_configuration()
+                .map(ServerSideEncryptionConfiguration::rules)
+                .unwrap_or_default();
+            let algorithm = rules
+                .iter()
+                .find_map(|rule| rule.apply_server_side_encryption_by_default())
+                .map(ServerSideEncryptionByDefault::sse_algorithm);
+            match algorithm {
+                Some(algorithm) => Finding::ok(CHECK, algorithm.as_str()),
+                None => Finding::fault(CHECK, format!("off: {remedy}")),
+            }
+        }
+        Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
+            Finding::fault(CHECK, format!("off: {remedy}"))
+        }
+        Err(error) => Finding::fault(CHECK, unread(&said(&error), "s3:GetEncryptionConfiguration")),
+    }
+}

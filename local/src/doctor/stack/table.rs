@@ -1,0 +1,162 @@
+//! The table.
+
+use annals_shared::history::due::{DUE_AT, DUE_SHARD, INDEX};
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    BillingMode, IndexStatus, KeySchemaElement, KeyType, PointInTimeRecoveryStatus, ProjectionType,
+    ScalarAttributeType, TableDescription, TableStatus, TimeToLiveStatus,
+};
+
+use crate::doctor::finding::Finding;
+use crate::said::said;
+
+/// What records expire by.
+const EXPIRES_AT: &str = "expiresAt";
+
+/// Everything about the table `name`.
+pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
+    let client = Client::new(aws);
+    let table = match describe(&client, name).await {
+        Ok(table) => table,
+        Err(fault) => return vec![fault],
+    };
+    let mut findings = of_shape(&table, name);
+    findings.push(expiry(&client, name).await);
+    findings.push(backups(&client, name).await);
+    let mode = table.billing_mode_summary().and_then(|summary| summary.billing_mode());
+    findings.push(Finding::of(
+        "table billing",
+        mode == Some(&BillingMode::PayPerRequest),
+        "on demand",
+        format!(
+            "provisioned, so writes are refused beyond it: aws dynamodb update-table --table-name {name} --billing-mode \
+             PAY_PER_REQUEST"
+        ),
+    ));
+    findings.push(Finding::of(
+        "table deletion",
+        table.deletion_protection_enabled() == Some(true),
+        "protected",
+        format!("not protected: aws dynamodb update-table --table-name {name} --deletion-protection-enabled"),
+    ));
+    findings
+}
+
+/// The keys and the index of the table `name`: what is the same locally.
+pub(in crate::doctor) async fn shape(client: &Client, name: &str) -> Vec<Finding> {
+    match describe(client, name).await {
+        Ok(table) => of_shape(&table, name),
+        Err(fault) => vec![fault],
+    }
+}
+
+async fn describe(client: &Client, name: &str) -> Result<TableDescription, Finding> {
+    let check = format!("table {name}");
+    match client.describe_table().table_name(name).send().await {
+        Ok(described) => described.table.ok_or_else(|| Finding::fault(check, "AWS does not describe it")),
+        Err(error) => {
+            let remedy = "check ANNALS_TABLE, the region and the credentials (dynamodb:DescribeTable)";
+            Err(Finding::fault(check, format!("{}; {remedy}", said(&error))))
+        }
+    }
+}
+
+fn of_shape(table: &TableDescription, name: &str) -> Vec<Finding> {
+    let types = |attribute: &str| {
+        let mut definitions = table.attribute_definitions().iter();
+        definitions.find(|it| it.attribute_name() == attribute).map(|it| it.attribute_type().clone())
+    };
+    let is = |schema: &[KeySchemaElement], wanted: [(&str, KeyType, ScalarAttributeType); 2]| {
+        schema.len() == wanted.len()
+            && wanted.iter().all(|(name, role, kind)| {
+                schema.iter().any(|key| key.attribute_name() == *name && key.key_type() == role)
+                    && types(name).as_ref() == Some(kind)
+            })
+    };
+    let text = ScalarAttributeType::S;
+    let keys = [("pk", KeyType::Hash, text.clone()), ("sk", KeyType::Range, text.clone())];
+    let is_active = table.table_status() == Some(&TableStatus::Active);
+    let status = table.table_status().map_or("unknown", TableStatus::as_str);
+    let check = format!("table {name}");
+    let first = if is(table.key_schema(), keys) {
+        Finding::of(
+            &check,
+            is_active,
+            "active, with pk and sk",
+            format!("is {status}: wait until it is ACTIVE"),
+        )
+    } else {
+        let words =
+            "its keys are not pk and sk, both strings: this is no table of Annals, check ANNALS_TABLE";
+        Finding::fault(check, words)
+    };
+    let due = [(DUE_SHARD, KeyType::Hash, text), (DUE_AT, KeyType::Range, ScalarAttributeType::N)];
+    let index = table.global_secondary_indexes().iter().find(|index| index.index_name() == Some(INDEX));
+    let projection = index.and_then(|index| index.projection()).and_then(|it| it.projection_type());
+    let is_well = index.is_some_and(|index| is(index.key_schema(), due))
+        && projection == Some(&ProjectionType::KeysOnly);
+    // The local engine has no states.
+    let is_active = index.and_then(|index| index.index_status()).is_none_or(|it| *it == IndexStatus::Active);
+    let remedy = "without it the compactor finds no chat: deploy infra/template.yaml";
+    let second = if is_well {
+        Finding::of(
+            "table index",
+            is_active,
+            format!("{INDEX}, active"),
+            format!("{INDEX} is being built: wait until it is ACTIVE"),
+        )
+    } else {
+        let words = format!("there is no index {INDEX} of {DUE_SHARD} and {DUE_AT}: {remedy}");
+        Finding::fault("table index", words)
+    };
+    vec![first, second]
+}
+
+async fn expiry(client: &Client, name: &str) -> Finding {
+    const CHECK: &str = "table expiry";
+    let described = match client.describe_time_to_live().table_name(name).send().await {
+        Ok(described) => described.time_to_live_description,
+        Err(error) => return Finding::fault(CHECK, unread(&said(&error), "dynamodb:DescribeTimeToLive")),
+    };
+    let ttl = described.as_ref();
+    let is_on = ttl
+        .and_then(|ttl| ttl.time_to_live_status())
+        .is_some_and(|status| matches!(status, TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling));
+    let attribute = ttl.and_then(|ttl| ttl.attribute_name());
+    let remedy = format!(
+        "aws dynamodb update-time-to-live --table-name {name} --time-to-live-specification \
+         Enabled=true,AttributeName={EXPIRES_AT}"
+    );
+    match attribute {
+        Some(EXPIRES_AT) if is_on => Finding::ok(CHECK, format!("by {EXPIRES_AT}")),
+        Some(other) if is_on => Finding::fault(CHECK, format!("by {other}, not by {EXPIRES_AT}: {remedy}")),
+        _ => Finding::fault(CHECK, format!("off, so archived records stay and cost: {remedy}")),
+    }
+}
+
+async fn backups(client: &Client, name: &str) -> Finding {
+    const CHECK: &str = "table backups";
+    let described = match client.describe_continuous_backups().table_name(name).send().await {
+        Ok(described) => described.continuous_backups_description,
+        Err(error) => {
+            return Finding::fault(CHECK, unread(&said(&error), "dynamodb:DescribeContinuousBackups"));
+        }
+    };
+    let recovery = described.as_ref().and_then(|it| it.point_in_time_recovery_description());
+    let status = recovery.and_then(|it| it.point_in_time_recovery_status());
+    Finding::of(
+        CHECK,
+        status == Some(&PointInTimeRecoveryStatus::Enabled),
+        "point-in-time recovery",
+        format!(
+            "point-in-time recovery is off: aws dynamodb update-continuous-backups --table-name {name} \
+             --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true"
+        ),
+    )
+}
+
+/// A check that could not be made.
+pub(super) fn unread(said: &str, action: &str) -> String {
+    format!("not to be seen from here: {said} (the credentials need {action})")
+}

@@ -1,0 +1,97 @@
+//! What the program says when it starts: where it is, and calls that work as printed.
+
+use std::io::{Result, Write};
+
+use annals_shared::model::ModelChoice;
+
+use crate::aws::SAM_ENV;
+use crate::config::{DEV_API_KEY, DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET, LocalConfig};
+
+/// What the greeting depends on.
+#[derive(Clone, Debug)]
+pub struct Greeting {
+    model: String,
+    data: String,
+    telegram_is_set: bool,
+    lark_is_set: bool,
+    uses_dev_key: bool,
+    /// In epoch seconds.
+    today: i64,
+}
+
+impl Greeting {
+    /// The greeting of a program with `config`, with calls whose time is `today`, in epoch seconds.
+    pub fn of(config: &LocalConfig, today: i64) -> Self {
+        Self {
+            model: match &config.agent.model.choice {
+                ModelChoice::Echo => "echo (set MODEL for another)".to_owned(),
+                choice => choice.to_string(),
+            },
+            data: config.data_dir.display().to_string(),
+            telegram_is_set: config.telegram.is_some(),
+            lark_is_set: config.lark.is_some(),
+            uses_dev_key: config.uses_dev_key,
+            today,
+        }
+    }
+
+    /// Prints it: the routes are at `base`, and where AWS's services are served, `variables` reach them.
+    pub fn print(
+        &self,
+        base: &str,
+        variables: Option<&[(&'static str, String)]>,
+        out: &mut impl Write,
+    ) -> Result<()> {
+        let Self { model, data, telegram_is_set, lark_is_set, uses_dev_key, today } = self;
+        writeln!(out, "Annals answers at {base}\n")?;
+        writeln!(out, "  model    {model}\n  data     {data}")?;
+        let telegram =
+            if *telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };
+        let lark = if *lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
+        writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
+        if let Some(variables) = variables {
+            print_variables(variables, data, out)?;
+        }
+        writeln!(out, "Try it:\n")?;
+        let secret = if *telegram_is_set { "$TELEGRAM_WEBHOOK_SECRET" } else { DEV_TELEGRAM_SECRET };
+        writeln!(
+            out,
+            "curl -X POST {base}/telegram -H \"X-Telegram-Bot-Api-Secret-Token: {secret}\" -H 'Content-Type: application/json' \
+             -d '{{\"update_id\":1,\"message\":{{\"message_id\":1,\"date\":{today},\"chat\":{{\"id\":42,\"type\":\"private\",\
+             \"first_name\":\"Ada\"}},\"from\":{{\"id\":42,\"is_bot\":false,\"first_name\":\"Ada\"}},\"text\":\"hello\"}}}}'\n"
+        )?;
+        if *lark_is_set {
+            writeln!(out, "Lark signs its own calls to {base}/lark.\n")?;
+        } else {
+            let content = r#"{\"text\":\"hello\"}"#;
+            writeln!(
+                out,
+                "curl -X POST {base}/lark -H 'Content-Type: application/json' -d '{{\"schema\":\"2.0\",\"header\":\
+                 {{\"event_id\":\"hello-1\",\"event_type\":\"im.message.receive_v1\",\"token\":\"{DEV_LARK_TOKEN}\"}},\
+                 \"event\":{{\"sender\":{{\"sender_id\":{{\"open_id\":\"ou_ada\"}},\"sender_type\":\"user\"}},\
+                 \"message\":{{\"message_id\":\"om_hello\",\"chat_id\":\"oc_hello\",\"chat_type\":\"p2p\",\
+                 \"message_type\":\"text\",\"create_time\":\"{today}000\",\"content\":\"{content}\"}}}}}}'\n"
+            )?;
+        }
+        let key = if *uses_dev_key { DEV_API_KEY } else { "<the secret of one of HTTP_API_KEYS>" };
+        writeln!(
+            out,
+            "curl -X POST '{base}/v1/chats/hello/messages?wait=20' -H 'Authorization: Bearer {key}' \
+             -H 'Content-Type: application/json' -d '{{\"userId\":\"ada\",\"messageId\":\"hello-1\",\"text\":\"hello\"}}'\n"
+        )?;
+        writeln!(out, "See what is stored:  cargo run -- history telegram:chat:42\nStop with Ctrl-C.")?;
+        out.flush()
+    }
+}
+
+fn print_variables(variables: &[(&'static str, String)], data: &str, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "DynamoDB, S3, SQS and Secrets Manager, for what has these variables:\n")?;
+    for (name, value) in variables {
+        writeln!(out, "export {name}={value}")?;
+    }
+    writeln!(
+        out,
+        "\nWhere these are set, every tool of AWS works on this program. The key stays the same. For sam local:\n\
+         --env-vars {data}/{SAM_ENV}\n"
+    )
+}

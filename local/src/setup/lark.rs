@@ -1,0 +1,139 @@
+//! `setup lark`: Lark has no API for what its console sets, so this checks what can be checked and prints the rest.
+
+use std::io::Write;
+
+use annals_shared::channel::lark::EVENTS;
+use annals_shared::channel::lark::card::PRESSED;
+use annals_shared::channel::lark::client::Client;
+use annals_shared::channel::lark::verify::encrypt;
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, LarkConfig};
+use anyhow::Context;
+use reqwest::Url;
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use super::vault::Vault;
+use super::{LarkSetup, address, asking, unreachable};
+
+/// What is read from the environment or the secret.
+const HELD: [&str; 4] = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN", "LARK_ENCRYPT_KEY"];
+
+pub(super) async fn run(
+    env: Env<'_>,
+    vault: &Vault,
+    setup: &LarkSetup,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let url = address(&setup.url, "/lark")?;
+    let mut values = Vec::new();
+    for name in HELD {
+        values.push((name, vault.setting(env, name)?));
+    }
+    let settings = |name: &str| match values.iter().find(|(held, _)| *held == name) {
+        Some((_, value)) => value.clone(),
+        None => env.optional(name),
+    };
+    let config = LarkConfig::from_env(Env::new(&settings))?.context(
+        "LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN are not set: the app's page in the developer console \
+         has them",
+    )?;
+    let client =
+        Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), Clock::system())?;
+    let bot = client.bot_info().await.context("the app is not let in, or has no bot")?;
+    writeln!(out, "app       {} ({})", bot.name, config.app_id)?;
+    let key = if config.encrypt_key.is_some() { "events come encrypted and signed" } else { NO_KEY };
+    writeln!(out, "key       {key}")?;
+    let problem = challenge(&url, &config).await?;
+    match &problem {
+        None => writeln!(out, "address   {url} answers Lark's challenge")?,
+        Some(problem) => writeln!(out, "address   {url}: {problem}")?,
+    }
+    steps(&url, &config, out)?;
+    anyhow::ensure!(problem.is_none(), "the address does not answer Lark's challenge: step 3 would fail now");
+    Ok(())
+}
+
+const NO_KEY: &str = "LARK_ENCRYPT_KEY is not set: events come plain, and the token in each is all that tells them from \
+                      forged ones";
+
+fn steps(url: &Url, config: &LarkConfig, out: &mut impl Write) -> std::io::Result<()> {
+    let console = config.api_base.trim_end_matches('/');
+    writeln!(out, "\nLark takes the rest in its developer console, {console}/app/{}:\n", config.app_id)?;
+    writeln!(out, "1. Add the Bot ability. Under Permissions, add")?;
+    writeln!(out, "     im:message, im:message.p2p_msg:readonly, im:message.group_at_msg:readonly")?;
+    writeln!(
+        out,
+        "   and, to see all that is said in groups (GROUP_ACTIVATION=always, LARK_GROUP_CONTEXT), im:message.group_msg"
+    )?;
+    writeln!(out, "   and, so that a group's managers may allow calls of tools (TOOLS), im:chat:readonly")?;
+    writeln!(
+        out,
+        "2. Events and callbacks, Encryption: the encrypt key and the verification token must be those above"
+    )?;
+    writeln!(
+        out,
+        "3. Events and callbacks, Event configuration: send events to the developer's server, at\n     {url}"
+    )?;
+    writeln!(out, "   and add these events:")?;
+    for (event, meaning) in EVENTS {
+        writeln!(out, "     {event:<48} {meaning}")?;
+    }
+    writeln!(
+        out,
+        "4. Events and callbacks, Callback configuration: send callbacks to the developer's server, at the same address,"
+    )?;
+    writeln!(out, "   and add this callback:")?;
+    writeln!(out, "     {PRESSED:<48} a button was pressed, by which a call is allowed or denied")?;
+    writeln!(out, "5. Create a version and publish it: permissions, events and callbacks hold from then on")
+}
+
+/// Asks `url` as Lark does when it is entered in the console.
+async fn challenge(url: &Url, config: &LarkConfig) -> anyhow::Result<Option<String>> {
+    const CHALLENGE: &str = "annals-setup";
+    let token = config.verification_token.expose_secret();
+    let mut body = json!({"challenge": CHALLENGE, "token": token, "type": "url_verification"});
+    if let Some(key) = &config.encrypt_key {
+        let plain = body.to_string();
+        let encrypted =
+            encrypt(key.expose_secret(), plain.as_bytes()).context("the challenge cannot be encrypted")?;
+        body = json!({ "encrypt": encrypted });
+    }
+    let answer = match asking()?.post(url.clone()).json(&body).send().await {
+        Ok(answer) => answer,
+        Err(error) => return Ok(Some(unreachable(&error).to_owned())),
+    };
+    let status = answer.status();
+    let answer: Value = answer.json().await.unwrap_or_default();
+    Ok(match status.as_u16() {
+        _ if status.is_success() && answer["challenge"] == CHALLENGE => None,
+        401 => Some("it answers 401, so what answers there holds another token or encrypt key".into()),
+        status => Some(format!("it answers {status}, and no challenge")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_shared::channel::lark::bot::Bot;
+    use annals_shared::channel::lark::parse::{Incoming, parse};
+    use annals_shared::config::channel_settings;
+
+    use super::*;
+
+    #[test]
+    fn the_events_that_the_console_is_given_are_those_that_are_read() {
+        let settings = channel_settings(Env::new(&|_| None)).unwrap();
+        let reason = |kind: &str| {
+            let event = json!({"schema": "2.0", "header": {"event_type": kind}, "event": {}});
+            let bot = Bot::default();
+            match &parse(&event, &bot, &settings).unwrap()[..] {
+                [Incoming::Ignored { reason, .. }] => reason.clone(),
+                other => panic!("{kind}: {other:?}"),
+            }
+        };
+        let unread = reason("im.chat.updated_v1");
+        for (event, _) in EVENTS {
+            assert_ne!(reason(event), unread, "{event}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `setup telegram`: the webhook, and the menu of commands.
+//!
+//! 1. The token is asked who it is.
+//! 2. Where there is no webhook secret, one is made; it is stored before anybody uses it.
+//! 3. The address is asked whether it takes the secret: with a body that is no update, so that nothing is stored.
+//! 4. Only then Telegram is pointed to it, and asked what it has understood.
+
+use std::io::Write;
+
+use annals_shared::channel::telegram::allowed_updates;
+use annals_shared::channel::telegram::client::{Client, Webhook};
+use annals_shared::channel::telegram::verify::SECRET_HEADER;
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, TelegramConfig};
+use anyhow::{Context, bail};
+use reqwest::{StatusCode, Url};
+use secrecy::ExposeSecret;
+
+use super::vault::Vault;
+use super::{TelegramSetup, address, asking, unreachable};
+use crate::stores::random_hex;
+
+const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
+const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
+
+pub(super) async fn run(
+    env: Env<'_>,
+    mut vault: Vault,
+    setup: &TelegramSetup,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let url = address(&setup.url, "/telegram")?;
+    let Some(token) = vault.setting(env, TOKEN)? else {
+        let place =
+            vault.name().map_or(String::new(), |name| format!(", neither here nor in the secret {name}"));
+        bail!("{TOKEN} is not set{place}: @BotFather gives it")
+    };
+    let known = vault.setting(env, SECRET)?;
+    let is_new = known.is_none();
+    let secret = known.map_or_else(random_hex::<32>, Ok)?;
+    // Read as a function reads it.
+    let settings = |name: &str| match name {
+        TOKEN => Some(token.clone()),
+        SECRET => Some(secret.clone()),
+        _ => env.optional(name),
+    };
+    let config = TelegramConfig::from_env(Env::new(&settings))?.context("Telegram is not set up")?;
+    let client = Client::new(&config.api_base, config.token, Clock::system())?;
+
+    let me = client.get_me().await?;
+    writeln!(out, "bot       @{} ({})", me.username, me.id)?;
+    if let Some(name) = vault.name().map(str::to_owned) {
+        if vault.has(SECRET) {
+            writeln!(out, "secret    as the secret {name} has it")?;
+        } else {
+            vault.put(SECRET, &secret).await?;
+            writeln!(out, "secret    stored in the secret {name}, beside what it held")?;
+        }
+    } else if is_new {
+        writeln!(
+            out,
+            "secret    {SECRET} is not set. Here is one, which nobody holds yet; to start Annals with it:\n"
+        )?;
+        writeln!(out, "  export {SECRET}={secret}\n")?;
+        writeln!(out, "Deployed, this makes one and stores it where the functions read it:\n")?;
+        writeln!(out, "  cargo run -- setup telegram --url {url} --secret <the secret that has {TOKEN}>\n")?;
+    } else {
+        writeln!(out, "secret    as {SECRET} has it")?;
+    }
+
+    if let Some(problem) = ask(&url, config.secret.expose_secret()).await? {
+        if !setup.anyway {
+            let next = match (&problem, vault.name()) {
+                (Problem::OtherSecret, Some(_)) => {
+                    "Deploy with another SecretsRevision, so that the functions read the secret again, and then run \
+                     this again."
+                }
+                (Problem::OtherSecret, None) => {
+                    "Start what answers there with this secret, and then run this again."
+                }
+                (Problem::Other(_), _) => "See what answers there, and then run this again.",
+            };
+            bail!(
+                "{url} does not take the secret: {problem}\n\n{next} The webhook is as it was. (--anyway sets it all the \
+                 same: Telegram then tries for a day to deliver what people write.)"
+            );
+        }
+        writeln!(out, "address   {problem}; set all the same")?;
+    }
+
+    let url = String::from(url);
+    let webhook = Webhook { url, secret: config.secret, max_connections: setup.max_connections };
+    client.set_webhook(&webhook).await?;
+    let info = client.webhook_info().await?;
+    anyhow::ensure!(
+        info.url == webhook.url,
+        "Telegram says that its webhook is {}: somebody else sets it too",
+        if info.url.is_empty() { "none" } else { &info.url }
+    );
+    let missing = info.missing();
+    anyhow::ensure!(
+        missing.is_empty(),
+        "Telegram does not send what it was asked for: {}",
+        missing.join(", ")
+    );
+    let kinds = allowed_updates().count();
+    let waiting = info.pending_update_count;
+    writeln!(out, "webhook   {}: {kinds} kinds of update, {waiting} waiting", info.url)?;
+    let commands = client.set_commands().await.context("the webhook is set, but not the menu of commands")?;
+    writeln!(out, "commands  {commands} in the menu")?;
+    Ok(())
+}
+
+/// Why an address does not take a secret.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    #[error("it answers 401, so what answers there holds another one")]
+    OtherSecret,
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Asks `url` whether it takes `secret`.
+pub(super) async fn ask(url: &Url, secret: &str) -> anyhow::Result<Option<Problem>> {
+    let request = asking()?.post(url.clone()).header(SECRET_HEADER, secret);
+    // No update: refused, once the secret is taken.
+    let answer = match request.header("Content-Type", "application/json").body("[]").send().await {
+        Ok(answer) => answer,
+        Err(error) => return Ok(Some(Problem::Other(unreachable(&error).to_owned()))),
+    };
+    let status = answer.status();
+    let body = answer.text().await.unwrap_or_default();
+    Ok(match status {
+        StatusCode::BAD_REQUEST if body.contains("urn:annals:problem:not-an-update") => None,
+        StatusCode::UNAUTHORIZED => Some(Problem::OtherSecret),
+        StatusCode::FORBIDDEN if body.contains("urn:annals:problem:not-local") => Some(Problem::Other(
+            "the program there was started without TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET, or its tunnel does not \
+             rewrite the Host header"
+                .into(),
+        )),
+        status => Some(Problem::Other(format!("it answers {}, which Annals does not", status.as_u16()))),
+    })
+}

@@ -1,0 +1,86 @@
+//! A secret in Secrets Manager that settings are read from and one is written to: [`Vault`].
+
+use annals_shared::aws;
+use annals_shared::config::Env;
+use anyhow::{Context, bail};
+use aws_sdk_secretsmanager::Client;
+use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueError;
+use serde_json::{Map, Value};
+
+use crate::said::said;
+
+/// What a secret holds; nothing where none is named.
+pub(super) struct Vault {
+    /// The client, and the secret's name or ARN.
+    place: Option<(Client, String)>,
+    held: Map<String, Value>,
+}
+
+impl Vault {
+    /// The secret of this name, or ARN.
+    pub(super) async fn open(name: Option<&str>) -> anyhow::Result<Self> {
+        let Some(name) = name else { return Ok(Self { place: None, held: Map::new() }) };
+        let client = Client::new(&aws::sdk_config().await);
+        let held = read(&client, name).await?;
+        Ok(Self { place: Some((client, name.to_owned())), held })
+    }
+
+    /// The secret's name.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.place.as_ref().map(|(_, name)| name.as_str())
+    }
+
+    /// Whether the secret has this setting.
+    pub(super) fn has(&self, variable: &str) -> bool {
+        self.get(variable).is_some()
+    }
+
+    fn get(&self, variable: &str) -> Option<String> {
+        self.held.get(variable).and_then(Value::as_str).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    /// The setting, of the environment or the secret. Where both have one, they must agree: else a bot would be set up by
+    /// settings that its functions do not have.
+    pub(super) fn setting(&self, env: Env<'_>, variable: &str) -> anyhow::Result<Option<String>> {
+        match (env.optional(variable), self.get(variable)) {
+            (Some(own), Some(held)) if own != held => {
+                let name = self.name().unwrap_or_default();
+                bail!("{variable} is set here, and has another value in the secret {name}: unset it here")
+            }
+            (own, held) => Ok(own.or(held)),
+        }
+    }
+
+    /// Writes one setting, beside all that the secret holds by now, and reads it back. Does nothing without a secret.
+    pub(super) async fn put(&mut self, variable: &str, value: &str) -> anyhow::Result<()> {
+        let Some((client, name)) = &self.place else { return Ok(()) };
+        let mut held = read(client, name).await?;
+        held.insert(variable.to_owned(), value.into());
+        let text = Value::Object(held.clone()).to_string();
+        let put = client.put_secret_value().secret_id(name).secret_string(text).send().await;
+        put.map_err(|error| anyhow::anyhow!("{}", said(&error)))
+            .with_context(|| format!("{variable} cannot be stored in the secret {name}"))?;
+        anyhow::ensure!(
+            read(client, name).await? == held,
+            "the secret {name} holds something else than was just written to it: run this again"
+        );
+        self.held = held;
+        Ok(())
+    }
+}
+
+async fn read(client: &Client, name: &str) -> anyhow::Result<Map<String, Value>> {
+    let given = client.get_secret_value().secret_id(name).send().await.map_err(|error| {
+        if error.as_service_error().is_some_and(GetSecretValueError::is_resource_not_found_exception) {
+            anyhow::anyhow!(
+                "there is no secret {name} in this account and region; this makes it:\n\n  \
+                 aws secretsmanager create-secret --name {name} --secret-string '{{\"TELEGRAM_BOT_TOKEN\": \"…\"}}'\n"
+            )
+        } else {
+            anyhow::anyhow!("the secret {name} cannot be read: {}", said(&error))
+        }
+    })?;
+    // Never the parser's words, which quote what they met.
+    let parsed = given.secret_string().and_then(|text| serde_json::from_str(text).ok());
+    parsed.with_context(|| format!("the secret {name} is not a JSON object of settings"))
+}

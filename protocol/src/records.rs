@@ -1,0 +1,200 @@
+//! A state as the records and the head that the code's own functions take, and what those say of it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use annals_agent::next::{Next, next};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::context::{Policy, context};
+use annals_shared::history::stop::has_something_to_end;
+use annals_shared::history::turn::{Head, OpenTurn};
+use annals_shared::message::{Part, Role, UiMessage};
+use annals_shared::record::{Channel, Draft, Kind as RecordKind, Record};
+use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use serde_json::Map;
+
+use crate::state::{Kind, Lease, Places, Reply, Said, State, Turn};
+
+/// What is unanswered does not depend on it.
+pub const POLICY: Policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX };
+
+/// The first message's second.
+pub const START: i64 = 1_795_305_512;
+
+/// The chat.
+pub fn chat() -> ChatKey {
+    ChatKey::telegram(42, None)
+}
+
+/// The base of what is said at `place`.
+pub fn base(place: usize) -> SortKey {
+    draft(place, Said::Tells).key()
+}
+
+/// What is said at `place`, as a door parses it.
+pub fn draft(place: usize, said: Said) -> Draft {
+    let number = place as u64 + 1;
+    Draft {
+        chat: chat(),
+        channel: Channel::Telegram,
+        chat_id: "42".into(),
+        user_id: "42".into(),
+        message_id: MessageId::number(number),
+        ts: Timestamp::from_secs(START + number.cast_signed()),
+        form_ts: None,
+        role: Role::User,
+        kind: if matches!(said, Said::Compact | Said::Stop) {
+            RecordKind::Notice
+        } else {
+            RecordKind::Normal
+        },
+        parts: vec![Part::text(match said {
+            Said::Asks | Said::Tells => "hello",
+            Said::Compact => "/compact",
+            Said::Stop => "/stop",
+        })],
+        metadata: Map::new(),
+        album: None,
+        asks: matches!(said, Said::Asks | Said::Compact),
+        opens_session: false,
+        person: None,
+    }
+}
+
+/// The bases of `places`, in order.
+pub fn bases(places: Places) -> Vec<SortKey> {
+    (0..Places::BITS as usize).filter(|place| places & 1 << place != 0).map(base).collect()
+}
+
+/// The places of `bases`.
+pub fn places(bases: &[SortKey]) -> Places {
+    let place = |key: &SortKey| (key.ts().as_millis() / 1000 - START - 1).unsigned_abs();
+    bases.iter().fold(0, |places, key| places | 1 << place(key))
+}
+
+/// What a run does next, by the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing waits.
+    Nothing,
+    /// A turn is ended.
+    End(Turn),
+    /// A turn is carried out.
+    Answer {
+        /// The turn.
+        turn: Turn,
+        /// Whether there may be more behind it.
+        leaves_more: bool,
+        /// Whether its reply is stored.
+        has_reply: bool,
+    },
+}
+
+type Key = (Vec<Said>, Places, Vec<Option<Reply>>, Option<Turn>, Option<u8>);
+
+thread_local! {
+    /// What the code has said: many states look alike to it.
+    static DECISIONS: RefCell<HashMap<Key, Decision>> = RefCell::default();
+}
+
+/// What a run does next that claimed `turn` and `stop` with the head and reads the records of `state` now.
+pub fn decide(said: &[Said], state: &State, turn: Option<Turn>, stop: Option<u8>) -> Decision {
+    let key = (said.to_vec(), state.stored, state.replies.clone(), turn, stop);
+    if let Some(known) = DECISIONS.with_borrow(|known| known.get(&key).copied()) {
+        return known;
+    }
+    let records = records(said, state);
+    let context = context(&records, now(), &POLICY);
+    let decision = decision(&next(&head(turn, stop), &records, &context, now()));
+    DECISIONS.with_borrow_mut(|known| known.insert(key, decision));
+    decision
+}
+
+/// [`Next`] in places.
+pub fn decision(next: &Next) -> Decision {
+    let of = |turn: &OpenTurn| Turn {
+        covers: places(&turn.covers),
+        sent: u8::try_from(turn.sent).unwrap_or(u8::MAX),
+    };
+    match next {
+        Next::Nothing => Decision::Nothing,
+        Next::End { turn, .. } => Decision::End(of(turn)),
+        Next::Answer { turn, leaves_more, has_reply } => {
+            Decision::Answer { turn: of(turn), leaves_more: *leaves_more, has_reply: *has_reply }
+        }
+    }
+}
+
+/// Whether the `/stop` at `place` finds anything to end, by the code.
+pub fn finds_something(said: &[Said], state: &State, place: usize) -> bool {
+    let head = head(state.head.turn, state.head.stopped_to);
+    has_something_to_end(&records(said, state), &base(place), &head, state.head.lease == Lease::Run, now())
+}
+
+/// The head as the code has it.
+pub fn head(turn: Option<Turn>, stop: Option<u8>) -> Head {
+    Head {
+        turn: turn.map(|turn| OpenTurn { sent: turn.sent.into(), ..OpenTurn::new(bases(turn.covers)) }),
+        stopped_to: stop.map(|place| base(place.into())),
+        ..Head::default()
+    }
+}
+
+/// The time: behind all that is said.
+pub fn now() -> Timestamp {
+    Timestamp::from_secs(START + 60)
+}
+
+/// The records of `state` as a run reads them.
+pub fn records(said: &[Said], state: &State) -> Vec<Record> {
+    let mut records = Vec::new();
+    for (place, said) in said.iter().enumerate() {
+        if state.stored & 1 << place != 0 {
+            records.push(message(place, *said));
+        }
+        if let Some(reply) = state.replies[place] {
+            records.push(reply_record(place, reply));
+        }
+    }
+    records
+}
+
+fn message(place: usize, said: Said) -> Record {
+    let draft = draft(place, said);
+    Record {
+        key: draft.key(),
+        chat: draft.chat,
+        channel: draft.channel,
+        chat_id: draft.chat_id,
+        user_id: draft.user_id,
+        message: UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts),
+        message_id: draft.message_id,
+        ts: draft.ts,
+        sent_at: draft.ts,
+        form_ts: None,
+        revision: 0,
+        kind: draft.kind,
+        tokens: 1,
+        expires_at: None,
+        album: None,
+        asks: draft.asks,
+        covers: Vec::new(),
+        delivery_failure: None,
+        source: None,
+        person: None,
+    }
+}
+
+fn reply_record(place: usize, reply: Reply) -> Record {
+    let of = message(place, Said::Tells);
+    let kind = if reply.kind == Kind::Answer { RecordKind::Normal } else { RecordKind::Notice };
+    Record {
+        key: of.key.reply(),
+        user_id: "annals".into(),
+        message_id: of.message_id.derived("reply"),
+        message: UiMessage::text("reply", Role::Assistant, "hello"),
+        kind,
+        covers: bases(reply.covers),
+        ..of
+    }
+}

@@ -1,0 +1,420 @@
+//! A request as every provider can take it: [`Conversation`].
+//!
+//! The strictest of them, Bedrock and the chat templates of many open models, want the user first and then the
+//! assistant and the user by turns. So what one side says in a row is one turn here, of several blocks, for all
+//! providers alike; a summary, which nobody said, stands in the user's turn; and where the first message in view is
+//! the assistant's, a line of the user's says that there was more.
+//!
+//! What does not change from one turn of a chat to the next comes first, since providers keep what they have read of a
+//! request and charge less for a beginning that they know: tools, system part, and the messages up to
+//! [`Conversation::stable`]. Sources: "Prompt caching" of OpenAI, Anthropic and Amazon Bedrock.
+//!
+//! What was called in earlier turns is sent as it was in its own, but for what was thought. As calls where tools are
+//! offered; where none are, Anthropic and Bedrock take no calls either, and the same stands there in words.
+
+use std::collections::HashSet;
+
+use super::exchange::{self, Piece};
+use super::question::{Image, Prompt, Question, Step, Tool, ToolCall};
+use super::{Reasoning, readable};
+use crate::message::Role;
+
+/// What stands first where the conversation would start with the assistant.
+const EARLIER: &str = "[earlier messages are not in view]";
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Conversation<'a> {
+    /// The system part.
+    pub(super) system: Option<&'a str>,
+    /// What may be called, or has been.
+    pub(super) tools: &'a [Tool],
+    /// Whether calls are over.
+    pub(super) must_answer: bool,
+    /// By turns, the user's first.
+    pub(super) turns: Vec<Turn<'a>>,
+    /// The place (turn, block) of the last block that the chat's next turn will send again, where there is one.
+    pub(super) stable: Option<(usize, usize)>,
+    /// Whether this turn has made calls.
+    has_called: bool,
+    /// How long the answer may get.
+    pub(super) max_tokens: Option<u32>,
+}
+
+/// What one side says before the other does.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    pub(super) speaker: Speaker,
+    pub(super) blocks: Vec<Block<'a>>,
+}
+
+/// Who speaks. Results of calls are the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaker {
+    User,
+    Assistant,
+}
+
+/// A part of a turn. Texts are never blank: providers refuse those.
+#[derive(Debug)]
+pub(super) enum Block<'a> {
+    Text(String),
+    Image(&'a Image),
+    Reasoning(&'a Reasoning),
+    Call(CallId, ToolCall),
+    Result(CallId, String),
+}
+
+/// A call in words, for who takes none.
+pub(super) fn called(call: &ToolCall) -> String {
+    format!("[called {} with {}]", call.name, call.input)
+}
+
+/// And its result.
+pub(super) fn came_of_it(result: &str) -> String {
+    format!("[result: {result}]")
+}
+
+/// What joins a call to its result, as all providers take it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CallId(String);
+
+impl CallId {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The ids of the calls of a conversation, each of them once: some providers refuse one that comes again, though models
+/// number their calls anew in every answer.
+#[derive(Default)]
+struct CallIds {
+    taken: HashSet<String>,
+    steps: usize,
+}
+
+impl CallIds {
+    /// The ids of the next step's calls: `[A-Za-z0-9_-]`, at most 64. One that is not so, of another provider, is
+    /// replaced by its place.
+    fn of(&mut self, step: &Step) -> Vec<CallId> {
+        let number = self.steps;
+        self.steps += 1;
+        let ids = step.done.iter().enumerate().map(|(at, done)| {
+            let id = done.call.id.as_str();
+            let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+            let fits = (1..=64).contains(&id.len()) && id.bytes().all(is_allowed);
+            if fits { self.once(id) } else { self.once(&format!("call_{number}_{at}")) }
+        });
+        ids.collect()
+    }
+
+    fn once(&mut self, given: &str) -> CallId {
+        let (mut id, mut number) = (given.to_owned(), 1);
+        while !self.taken.insert(id.clone()) {
+            number += 1;
+            let mark = format!("_{number}");
+            id = format!("{}{mark}", &given[..given.len().min(64 - mark.len())]);
+        }
+        CallId(id)
+    }
+}
+
+impl<'a> Conversation<'a> {
+    /// What the model of this name is asked.
+    pub(super) fn of_question(question: &Question<'a>, name: &str) -> Self {
+        let mut conversation = Self {
+            system: question.system,
+            tools: question.tools,
+            must_answer: question.must_answer,
+            turns: Vec::new(),
+            stable: None,
+            has_called: !question.steps.is_empty(),
+            max_tokens: None,
+        };
+        let mut ids = CallIds::default();
+        let first_unanswered = question.first_unanswered();
+        for (at, message) in question.messages.iter().enumerate() {
+            if at == first_unanswered {
+                conversation.stable = conversation.last_place();
+                if let Some(notes) = question.notes {
+                    conversation.say(Speaker::User, Block::Text(readable::notes(notes)));
+                }
+            }
+            match message.role {
+                Role::Assistant if !readable::is_summary(message) => {
+                    for piece in exchange::pieces(message) {
+                        match piece {
+                            Piece::Text(text) => conversation.tell(Speaker::Assistant, text),
+                            Piece::Step(step) => conversation.go_on(&step, &mut ids),
+                        }
+                    }
+                }
+                Role::User | Role::Assistant => {
+                    conversation.tell(Speaker::User, readable::text(message, question.group));
+                    let own = question.images.iter().filter(|placed| placed.message == at);
+                    for placed in own.filter(|placed| placed.image.format().is_some()) {
+                        conversation.say(Speaker::User, Block::Image(&placed.image));
+                    }
+                }
+                Role::System => {}
+            }
+        }
+        for step in question.steps {
+            // Nobody takes another's thoughts.
+            let own = |reasoning: &&Reasoning| reasoning.by.is_empty() || reasoning.by == name;
+            if let Some(reasoning) = step.reasoning.as_ref().filter(own) {
+                conversation.say(Speaker::Assistant, Block::Reasoning(reasoning));
+            }
+            conversation.go_on(step, &mut ids);
+        }
+        conversation
+    }
+
+    pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
+        let blocks = vec![Block::Text(prompt.text.clone())];
+        Self {
+            system: Some(&prompt.instructions),
+            tools: &[],
+            must_answer: true,
+            turns: vec![Turn { speaker: Speaker::User, blocks }],
+            stable: None,
+            has_called: false,
+            max_tokens: Some(prompt.max_tokens),
+        }
+    }
+
+    fn say(&mut self, speaker: Speaker, block: Block<'a>) {
+        if self.turns.is_empty() && speaker == Speaker::Assistant {
+            self.say(Speaker::User, Block::Text(EARLIER.into()));
+        }
+        match self.turns.last_mut() {
+            Some(last) if last.speaker == speaker => last.blocks.push(block),
+            _ => self.turns.push(Turn { speaker, blocks: vec![block] }),
+        }
+    }
+
+    /// Says it, unless that is nothing.
+    fn tell(&mut self, speaker: Speaker, text: String) {
+        if !text.trim().is_empty() {
+            self.say(speaker, Block::Text(text));
+        }
+    }
+
+    /// What was said in a step, its calls, and their results.
+    fn go_on(&mut self, step: &Step, ids: &mut CallIds) {
+        let offers = !self.tools.is_empty();
+        let ids = ids.of(step);
+        self.tell(Speaker::Assistant, step.text.clone());
+        for (id, done) in ids.iter().zip(&step.done) {
+            let call = &done.call;
+            let own = if offers { Block::Call(id.clone(), call.clone()) } else { Block::Text(called(call)) };
+            self.say(Speaker::Assistant, own);
+        }
+        for (id, done) in ids.into_iter().zip(&step.done) {
+            let sent = done.sent();
+            let sent = if sent.trim().is_empty() { "[nothing]".into() } else { sent };
+            let own = if offers { Block::Result(id, sent) } else { Block::Text(came_of_it(&sent)) };
+            self.say(Speaker::User, own);
+        }
+    }
+
+    /// The place of the last block so far.
+    pub(super) fn last_place(&self) -> Option<(usize, usize)> {
+        let last = self.turns.last()?;
+        Some((self.turns.len() - 1, last.blocks.len() - 1))
+    }
+
+    /// Where a provider that is told so keeps what it has read: behind what the next turn sends again, and where this
+    /// turn has made calls, behind all, for its next request.
+    pub(super) fn cache_places(&self) -> Vec<(usize, usize)> {
+        let last = self.last_place().filter(|_| self.has_called);
+        self.stable.into_iter().chain(last).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::question::{Done, ImageAt};
+    use super::*;
+    use crate::message::UiMessage;
+
+    fn said(role: Role, text: &str) -> UiMessage {
+        UiMessage::text("1", role, text)
+    }
+
+    fn summary(text: &str) -> UiMessage {
+        let mut message = said(Role::Assistant, text);
+        message.metadata.insert("kind".into(), "summary".into());
+        message
+    }
+
+    /// A letter for who speaks, then the texts.
+    fn outline(conversation: &Conversation<'_>) -> Vec<String> {
+        let turns = conversation.turns.iter();
+        turns
+            .map(|turn| {
+                let texts = turn.blocks.iter().map(|block| match block {
+                    Block::Text(text) | Block::Result(_, text) => text.clone(),
+                    Block::Call(id, call) => format!("{}({})", call.name, id.as_str()),
+                    Block::Image(_) => "image".into(),
+                    Block::Reasoning(_) => "thought".into(),
+                });
+                let letter = if turn.speaker == Speaker::User { "u" } else { "a" };
+                format!("{letter}: {}", texts.collect::<Vec<_>>().join("|"))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn it_goes_by_turns_and_the_user_is_first() {
+        use Role::{Assistant, User};
+        type Case = (Vec<(Role, &'static str)>, Vec<&'static str>);
+        let cases: [Case; 6] = [
+            (vec![(User, "a")], vec!["u: a"]),
+            (vec![(User, "a"), (User, "b")], vec!["u: a|b"]),
+            (
+                vec![(Assistant, "x"), (User, "a")],
+                vec!["u: [earlier messages are not in view]", "a: x", "u: a"],
+            ),
+            (
+                vec![(User, "a"), (Assistant, "x"), (Assistant, "y"), (User, "b")],
+                vec!["u: a", "a: x|y", "u: b"],
+            ),
+            (vec![(User, "a"), (Assistant, " "), (User, "b")], vec!["u: a|b"]),
+            (vec![(User, ""), (User, "b")], vec!["u: [a message without text]|b"]),
+        ];
+        for (messages, wanted) in cases {
+            let messages: Vec<UiMessage> = messages.iter().map(|(role, text)| said(*role, text)).collect();
+            let question = Question { messages: &messages, unanswered: 1, ..Question::default() };
+            assert_eq!(outline(&Conversation::of_question(&question, "")), wanted);
+        }
+    }
+
+    #[test]
+    fn a_summary_is_told_and_notes_stand_before_what_is_unanswered() {
+        let messages = [
+            summary("Ada moves."),
+            said(Role::Assistant, "When?"),
+            said(Role::User, "soon"),
+            said(Role::User, "very"),
+        ];
+        let question =
+            Question { messages: &messages, unanswered: 1, notes: Some("Likes tea."), ..Question::default() };
+        let conversation = Conversation::of_question(&question, "");
+        assert_eq!(
+            outline(&conversation),
+            [
+                "u: Summary of the conversation so far:\n<summary>\nAda moves.\n</summary>\n",
+                "a: When?",
+                "u: soon|<notes>\nLikes tea.\n</notes>\n|very"
+            ]
+        );
+        assert_eq!(conversation.stable, Some((2, 0)));
+        assert_eq!(conversation.cache_places(), [(2, 0)]);
+        let first = Question { messages: &messages[3..], unanswered: 1, ..Question::default() };
+        assert_eq!(Conversation::of_question(&first, "").stable, None);
+    }
+
+    #[test]
+    fn calls_stand_with_their_results_under_ids_that_all_take() {
+        let call = |id: &str| ToolCall { id: id.into(), name: "find".into(), input: json!({}) };
+        let done = |id, output| Done { call: call(id), output };
+        let step = Step {
+            text: "Let me see.".into(),
+            reasoning: Some("hm".into()),
+            done: vec![done("toolu_1", json!("found")), done("a/b", json!("")), done("", json!({"n": 1}))],
+        };
+        let messages = [said(Role::User, "where?")];
+        let (steps, tools) = ([step], [finder()]);
+        let question = Question {
+            messages: &messages,
+            unanswered: 1,
+            steps: &steps,
+            tools: &tools,
+            ..Question::default()
+        };
+        let conversation = Conversation::of_question(&question, "");
+        assert_eq!(
+            outline(&conversation),
+            [
+                "u: where?",
+                "a: thought|Let me see.|find(toolu_1)|find(call_0_1)|find(call_0_2)",
+                "u: found|[nothing]|{\"n\":1}"
+            ]
+        );
+        assert_eq!(conversation.cache_places(), [(2, 2)]);
+        let told = Conversation::of_question(&Question { tools: &[], ..question }, "");
+        assert_eq!(
+            outline(&told),
+            [
+                "u: where?",
+                "a: thought|Let me see.|[called find with {}]|[called find with {}]|[called find with {}]",
+                "u: [result: found]|[result: [nothing]]|[result: {\"n\":1}]"
+            ]
+        );
+    }
+
+    fn finder() -> Tool {
+        Tool { name: "find".into(), description: "Finds.".into(), input_schema: json!({"type": "object"}) }
+    }
+
+    /// A reply with two steps of calls, as it is stored.
+    fn found(id: &str) -> UiMessage {
+        let start = json!({"type": "step-start"});
+        let call = |call: &str, output: &str| json!({"type": "tool-find", "toolCallId": call, "state": "output-available", "input": {}, "output": output});
+        let parts = json!([
+            start, {"type": "text", "text": "Let me see."}, call("a/b", "one"), call("call", "two"),
+            start, call("call", "three"),
+            start, {"type": "text", "text": "There."}
+        ]);
+        serde_json::from_value(json!({"id": id, "role": "assistant", "parts": parts})).unwrap()
+    }
+
+    #[test]
+    fn a_turn_that_has_called_is_sent_again_as_it_was() {
+        let tools = [finder()];
+        let outlines = |question: Question<'_>| {
+            let question = Question { unanswered: 1, tools: &tools, notes: None, ..question };
+            outline(&Conversation::of_question(&question, ""))
+        };
+        let earlier = [said(Role::User, "where?"), found("1/reply"), said(Role::User, "and now?")];
+        let steps = exchange::steps(&found("2/reply"));
+        let asked = outlines(Question { messages: &earlier, steps: &steps, ..Question::default() });
+        assert_eq!(
+            asked,
+            [
+                "u: where?",
+                "a: Let me see.|find(call_0_0)|find(call)",
+                "u: one|two",
+                "a: find(call_2)",
+                "u: three",
+                "a: There.",
+                "u: and now?",
+                "a: Let me see.|find(call_2_0)|find(call_3)",
+                "u: one|two",
+                "a: find(call_4)",
+                "u: three"
+            ]
+        );
+        let [where_to, first, and_now] = earlier;
+        let later = [where_to, first, and_now, found("2/reply"), said(Role::User, "thanks")];
+        let next = outlines(Question { messages: &later, ..Question::default() });
+        assert_eq!(next[..asked.len()], asked);
+        let behind = Question { messages: &later, tools: &tools, unanswered: 1, ..Question::default() };
+        let behind = Conversation::of_question(&behind, "");
+        assert_eq!(behind.cache_places().len(), 1, "calls of earlier turns are no steps of this one");
+    }
+
+    #[test]
+    fn images_stand_behind_the_words_of_their_message() {
+        let image = |media_type: &str| Image { media_type: media_type.into(), bytes: vec![1] };
+        let placed = |message, media_type| ImageAt { message, image: image(media_type) };
+        let images = [placed(0, "image/png"), placed(1, "image/tiff"), placed(1, "image/webp")];
+        let messages = [said(Role::User, "a"), said(Role::User, "b")];
+        let question =
+            Question { messages: &messages, unanswered: 1, images: &images, ..Question::default() };
+        assert_eq!(outline(&Conversation::of_question(&question, "")), ["u: a|image|b|image"]);
+    }
+}

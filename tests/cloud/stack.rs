@@ -1,0 +1,236 @@
+//! The stack that `infra/cloud/run` has deployed, and the platforms and the model that its functions talk to:
+//! [`beside`], [`alone`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{LazyLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_shared::clock::Clock;
+use annals_shared::config::StoreConfig;
+use annals_shared::history::{History, Retention};
+use aws_sdk_sqs::types::QueueAttributeName;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::lark_api::LarkApi;
+use crate::model_api::ModelApi;
+use crate::telegram_api::TelegramApi;
+
+/// How long anything here may take, cold starts on a busy machine among it.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How long the compactor may take to come: a minute until its schedule fires, and its run.
+pub(crate) const UNTIL_THE_SCHEDULE: Duration = Duration::from_mins(4);
+
+/// The deployed stack.
+pub(crate) struct Stack {
+    description: Value,
+    secrets: BTreeMap<String, String>,
+    pub(crate) s3: aws_sdk_s3::Client,
+    pub(crate) sqs: aws_sdk_sqs::Client,
+    pub(crate) http: reqwest::Client,
+    pub(crate) telegram: TelegramApi,
+    pub(crate) lark: LarkApi,
+    pub(crate) model: ModelApi,
+    history: History,
+}
+
+/// One of each for all tests of a process, since the functions know one address of each platform.
+static SHARED: LazyLock<(Runtime, Stack)> = LazyLock::new(|| {
+    let runtime = Runtime::new().unwrap();
+    let stack = runtime.block_on(Stack::open());
+    (runtime, stack)
+});
+
+/// Who may change how the stack works: nobody while others use it.
+static CHANGES: RwLock<()> = RwLock::new(());
+
+/// Runs `test` beside others.
+pub(crate) fn beside(test: impl AsyncFnOnce(&'static Stack)) {
+    let _guard = CHANGES.read().unwrap_or_else(PoisonError::into_inner);
+    let (runtime, stack) = &*SHARED;
+    runtime.block_on(test(stack));
+}
+
+/// Runs `test` while no other runs.
+pub(crate) fn alone(test: impl AsyncFnOnce(&'static Stack)) {
+    let _guard = CHANGES.write().unwrap_or_else(PoisonError::into_inner);
+    let (runtime, stack) = &*SHARED;
+    runtime.block_on(test(stack));
+}
+
+impl Stack {
+    async fn open() -> Self {
+        let description: Value =
+            serde_json::from_slice(&std::fs::read(set("ANNALS_CLOUD_STACK")).unwrap()).unwrap();
+        let secrets = serde_json::from_str(include_str!("secrets.json")).unwrap();
+        let aws = annals_shared::aws::sdk_config().await;
+        assert!(
+            aws.endpoint_url().is_some_and(|url| url.starts_with("https://127.0.0.1:")),
+            "not the real AWS"
+        );
+        let output = |name: &str| description["outputs"][name].as_str().unwrap().to_owned();
+        let store = StoreConfig {
+            table: output("TableName"),
+            bucket: output("BucketName"),
+            // What is written here never expires; only reads are made.
+            retention: Retention { stale_after: None, archive_grace: Duration::MAX, archive: false },
+        };
+        let port = |variable: &str| set(variable).parse().unwrap();
+        Self {
+            secrets,
+            s3: aws_sdk_s3::Client::new(&aws),
+            sqs: aws_sdk_sqs::Client::new(&aws),
+            http: reqwest::Client::new(),
+            telegram: TelegramApi::start_at(port("ANNALS_CLOUD_TELEGRAM_PORT")).await,
+            lark: LarkApi::start_at(port("ANNALS_CLOUD_LARK_PORT")).await,
+            model: ModelApi::start_at(port("ANNALS_CLOUD_MODEL_PORT")).await,
+            history: annals_shared::aws::history(&aws, store, Clock::system()),
+            description,
+        }
+    }
+
+    /// An output of the stack.
+    pub(crate) fn output(&self, name: &str) -> &str {
+        self.description["outputs"][name].as_str().unwrap_or_else(|| panic!("the stack has no output {name}"))
+    }
+
+    /// The functions, and the variables that each was deployed with.
+    pub(crate) fn environments(&self) -> BTreeMap<String, BTreeMap<String, String>> {
+        serde_json::from_value(self.description["environments"].clone()).unwrap()
+    }
+
+    /// What the secrets hold.
+    pub(crate) fn secrets(&self) -> &BTreeMap<String, String> {
+        &self.secrets
+    }
+
+    /// A request to the HTTP API.
+    pub(crate) fn api(&self, method: Method, path: &str) -> RequestBuilder {
+        // By path, not by host: the emulator takes some paths for its own before it looks at the host.
+        let api = self.description["resources"]["Api"].as_str().unwrap();
+        self.http
+            .request(method, format!("{}/_aws/execute-api/{api}/$default{path}", set("AWS_ENDPOINT_URL")))
+    }
+
+    /// A request to the function URL of `function`.
+    pub(crate) fn function_url(&self, function: &str, method: Method, path: &str) -> RequestBuilder {
+        let url = self.description["functionUrls"][function].as_str();
+        let url = url.unwrap_or_else(|| panic!("{function} has no URL"));
+        let id = url.trim_start_matches("https://").split('.').next().unwrap();
+        self.http.request(method, format!("{}/_aws/lambda-url/{id}{path}", set("AWS_ENDPOINT_URL")))
+    }
+
+    /// Posts `update` as Telegram does.
+    pub(crate) async fn post_telegram(&self, update: &Value) -> u16 {
+        let request = self.api(Method::POST, "/telegram").json(update);
+        let request =
+            request.header("x-telegram-bot-api-secret-token", &self.secrets["TELEGRAM_WEBHOOK_SECRET"]);
+        request.send().await.unwrap().status().as_u16()
+    }
+
+    /// Posts `event` as Lark does: encrypted, and signed over the body as sent.
+    pub(crate) async fn post_lark(&self, event: &Value) -> u16 {
+        let (body, headers) = self.lark_call(event);
+        let mut request =
+            self.api(Method::POST, "/lark").body(body).header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.send().await.unwrap().status().as_u16()
+    }
+
+    /// The body and the headers of Lark's call for `event`.
+    pub(crate) fn lark_call(&self, event: &Value) -> (String, [(&'static str, String); 3]) {
+        let key = &self.secrets["LARK_ENCRYPT_KEY"];
+        let body = json!({"encrypt": encrypt(key, event.to_string().as_bytes()).unwrap()}).to_string();
+        let signature = sign(b"1764057600", b"nonce", key, body.as_bytes());
+        let headers = [
+            (TIMESTAMP_HEADER, "1764057600".into()),
+            (NONCE_HEADER, "nonce".into()),
+            (SIGNATURE_HEADER, signature),
+        ];
+        (body, headers)
+    }
+
+    /// The messages of `chat` in the table, oldest first: `<role>: <text>`.
+    pub(crate) async fn stored(&self, chat: &str) -> Vec<String> {
+        let records = self.history.range(&chat.parse().unwrap(), None).await.unwrap();
+        let line = |message: &Value| {
+            let texts = message["parts"].as_array().unwrap().iter().filter_map(|part| part["text"].as_str());
+            format!("{}: {}", message["role"].as_str().unwrap(), texts.collect::<Vec<_>>().join(""))
+        };
+        records.iter().map(|record| line(&serde_json::to_value(&record.message).unwrap())).collect()
+    }
+
+    /// How many messages the queue at `url` has, those in flight among them.
+    pub(crate) async fn queued(&self, url: &str) -> usize {
+        let (waiting, in_flight) = (
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        );
+        let request = self.sqs.get_queue_attributes().queue_url(url);
+        let counts = request.attribute_names(waiting).attribute_names(in_flight).send().await.unwrap();
+        counts.attributes().unwrap().values().map(|count| count.parse::<usize>().unwrap()).sum()
+    }
+
+    /// Returns once no turn is left.
+    pub(crate) async fn idle(&self) {
+        wait_until("the queue is empty", PATIENCE, async || self.queued(self.output("QueueUrl")).await == 0)
+            .await;
+    }
+
+    /// Runs a command of `infra/cloud/stack.py`.
+    pub(crate) fn tool(arguments: &[&str]) {
+        let tool = root().join("infra/cloud/stack.py");
+        let status = Command::new(set("ANNALS_CLOUD_PYTHON")).arg(tool).args(arguments).status().unwrap();
+        assert!(status.success(), "{arguments:?}");
+    }
+}
+
+/// The workspace's root.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// What `infra/cloud/run` has set.
+#[allow(clippy::disallowed_methods, reason = "where the stack is comes from the script that deploys it")]
+pub(crate) fn set(variable: &str) -> String {
+    std::env::var(variable)
+        .unwrap_or_else(|_| panic!("{variable} is not set: run these tests by `just cloud`"))
+}
+
+/// The recorded webhooks of a platform, by name: those of the project, and where a folder beside it keeps more, those.
+pub(crate) fn recorded(platform: &str) -> BTreeMap<String, Value> {
+    let mut webhooks = BTreeMap::new();
+    for folder in ["tests/fixtures", "../shared/fixtures"] {
+        let Ok(entries) = std::fs::read_dir(root().join(folder).join(platform)) else { continue };
+        let files = entries.map(|entry| entry.unwrap().path());
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "json")) {
+            let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+            webhooks.insert(name, serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap());
+        }
+    }
+    webhooks
+}
+
+/// [`wait_until`], for what takes no longer than a cold start or two.
+pub(crate) async fn soon(what: &str, condition: impl AsyncFn() -> bool) {
+    wait_until(what, PATIENCE, condition).await;
+}
+
+/// Looks at `condition` again and again until it holds.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the functions are processes of their own, on the system's clock"
+)]
+pub(crate) async fn wait_until(what: &str, patience: Duration, condition: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "in vain waited for {patience:?} until {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,229 @@
+//! `aws`: the program's stores, queue and secrets by way of the SDK, as a function in a container has them.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, retention};
+use annals_shared::history::History;
+use annals_shared::ingress::Ingress;
+use annals_shared::queue::{Sqs, Turn};
+use aws_sdk_secretsmanager::error::{DisplayErrorContext, ProvideErrorMetadata};
+use aws_sdk_sqs::types::MessageAttributeValue;
+use serde_json::{Value, json};
+
+use crate::app::wait_until;
+use crate::crash::Process;
+use crate::support::world::message;
+
+/// What a process with the printed variables has.
+struct Clients {
+    dynamodb: aws_sdk_dynamodb::Client,
+    s3: aws_sdk_s3::Client,
+    sqs: aws_sdk_sqs::Client,
+    secrets: aws_sdk_secretsmanager::Client,
+}
+
+/// The `export` lines.
+fn variables(process: &Process) -> HashMap<String, String> {
+    let exports = process.printed.iter().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+    exports.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+impl Clients {
+    /// With `secret` as the key's.
+    fn new(variables: &HashMap<String, String>, secret: &str) -> Self {
+        let credentials =
+            aws_sdk_s3::config::Credentials::new(&variables["AWS_ACCESS_KEY_ID"], secret, None, None, "test");
+        macro_rules! config {
+            ($sdk:ident) => {
+                $sdk::Config::builder()
+                    .behavior_version($sdk::config::BehaviorVersion::latest())
+                    .region($sdk::config::Region::new(variables["AWS_REGION"].clone()))
+                    .credentials_provider(credentials.clone())
+                    .endpoint_url(&variables["AWS_ENDPOINT_URL"])
+            };
+        }
+        Self {
+            dynamodb: aws_sdk_dynamodb::Client::from_conf(config!(aws_sdk_dynamodb).build()),
+            s3: aws_sdk_s3::Client::from_conf(config!(aws_sdk_s3).force_path_style(true).build()),
+            sqs: aws_sdk_sqs::Client::from_conf(config!(aws_sdk_sqs).build()),
+            secrets: aws_sdk_secretsmanager::Client::from_conf(config!(aws_sdk_secretsmanager).build()),
+        }
+    }
+
+    fn history(&self, variables: &HashMap<String, String>) -> History {
+        let (table, bucket) = (variables["ANNALS_TABLE"].clone(), variables["ANNALS_BUCKET"].clone());
+        let retention = retention(Env::new(&|_| None)).unwrap();
+        History::new(self.dynamodb.clone(), table, self.s3.clone(), bucket, Clock::system(), retention)
+    }
+}
+
+/// The code that a call was refused with.
+fn code<T: Debug, E: ProvideErrorMetadata + std::error::Error + 'static>(answer: Result<T, E>) -> String {
+    let error = answer.unwrap_err();
+    error.code().map_or_else(|| DisplayErrorContext(&error).to_string(), str::to_owned)
+}
+
+async fn outbox(base: &str) -> Vec<Value> {
+    let response = reqwest::get(format!("{base}/local/outbox")).await.unwrap();
+    response.json().await.unwrap()
+}
+
+#[tokio::test]
+async fn what_a_function_elsewhere_stores_and_sends_is_answered_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
+    let variables = variables(&process);
+    let clients = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]);
+    let queue = Arc::new(Sqs::new(clients.sqs.clone(), variables["ANNALS_QUEUE_URL"].clone()));
+    let history = clients.history(&variables);
+    let ingress = Ingress::new(history.clone(), queue, "annals".into());
+
+    let chat = ChatKey::telegram(42, None);
+    // The second is too large for the table.
+    for (id, text) in [(1, "hello".to_owned()), (2, "long ".repeat(100_000))] {
+        let mut draft = message(&chat, id, 0, &text);
+        draft.chat_id = "42".into();
+        draft.asks = true;
+        ingress.receive(&draft).await.unwrap();
+        let replied =
+            async || history.range(&chat, None).await.unwrap().len() == 2 * usize::try_from(id).unwrap();
+        wait_until("the reply is stored", replied).await;
+        wait_until("the reply is sent", async || {
+            outbox(&process.base)
+                .await
+                .iter()
+                .any(|entry| entry["text"].as_str().unwrap().starts_with(&text[..5]))
+        })
+        .await;
+    }
+    let bodies = clients
+        .s3
+        .list_objects_v2()
+        .bucket(&variables["ANNALS_BUCKET"])
+        .prefix("bodies/")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(bodies.contents().len(), 2, "the message and its reply");
+}
+
+#[tokio::test]
+async fn sqs_takes_each_turn_once_and_refuses_what_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
+    let variables = variables(&process);
+    let sqs = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]).sqs;
+    let url = &variables["ANNALS_QUEUE_URL"];
+    let chat = ChatKey::telegram(42, None);
+    let turn: Turn =
+        serde_json::from_value(json!({"chat": chat, "from": "1763765920000#00000000000000000007"})).unwrap();
+    let body = serde_json::to_string(&turn).unwrap();
+    let group = chat.session_id().as_str().to_owned();
+    let whole = || sqs.send_message().queue_url(url).message_body(&body).message_group_id(&group);
+
+    let text = MessageAttributeValue::builder().data_type("String").string_value("v").build().unwrap();
+    let first = whole().message_deduplication_id("1").message_attributes("a", text).send().await.unwrap();
+    // Of the body, as `md5sum` has it; of the attributes, as AWS describes it.
+    assert_eq!(first.md5_of_message_body().unwrap(), "577705471df78fb73088e18420a274d2");
+    assert_eq!(first.md5_of_message_attributes().unwrap(), "a18cbb58171ebf4ce88d9fb787f9210b");
+    let again = whole().message_deduplication_id("1").send().await.unwrap();
+    let other = whole().message_deduplication_id("2").send().await.unwrap();
+    assert_eq!((again.message_id(), again.sequence_number()), (first.message_id(), first.sequence_number()));
+    assert_ne!(other.message_id(), first.message_id());
+    assert!(other.sequence_number() > first.sequence_number());
+
+    assert_eq!(code(whole().send().await), "InvalidParameterValue", "no deduplication id");
+    let no_group = sqs.send_message().queue_url(url).message_body(&body).message_deduplication_id("3");
+    assert_eq!(code(no_group.send().await), "MissingParameter");
+    let with_id = || whole().message_deduplication_id("3");
+    assert_eq!(code(with_id().message_group_id("telegram-other").send().await), "InvalidParameterValue");
+    assert_eq!(code(with_id().delay_seconds(5).send().await), "InvalidParameterValue");
+    assert_eq!(code(with_id().message_body("hello").send().await), "InvalidMessageContents");
+    let nowhere = url.replace("annals.fifo", "other.fifo");
+    assert_eq!(code(with_id().queue_url(nowhere).send().await), "QueueDoesNotExist");
+    assert_eq!(code(sqs.receive_message().queue_url(url).send().await), "UnsupportedOperation");
+    assert_eq!(code(sqs.purge_queue().queue_url(url).send().await), "UnsupportedOperation");
+}
+
+#[tokio::test]
+async fn secrets_manager_has_what_the_program_goes_by() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [
+        ("HTTP_API_KEYS", "app:s1,ops:s2:admin".to_owned()),
+        ("LARK_APP_ID", "cli_1".into()),
+        ("LARK_APP_SECRET", "s3".into()),
+        ("LARK_VERIFICATION_TOKEN", "t".into()),
+        ("LARK_ENCRYPT_KEY", "k".into()),
+    ];
+    let process = Process::start_with(dir.path(), &settings, &["aws", "--port", "0"]);
+    let variables = variables(&process);
+    let secrets = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]).secrets;
+    let given = secrets.get_secret_value().secret_id(&variables["ANNALS_SECRETS"]).send().await.unwrap();
+    let values: Value = serde_json::from_str(given.secret_string().unwrap()).unwrap();
+    assert_eq!(
+        values,
+        json!({
+            "HTTP_API_KEYS": "app:s1,ops:s2:admin",
+            "TELEGRAM_BOT_TOKEN": "1:development", "TELEGRAM_WEBHOOK_SECRET": "dev-telegram-secret",
+            "LARK_APP_ID": "cli_1", "LARK_APP_SECRET": "s3", "LARK_VERIFICATION_TOKEN": "t", "LARK_ENCRYPT_KEY": "k",
+        })
+    );
+    // By its ARN too, and many at a time.
+    let (arn, none) = (given.arn().unwrap(), "annals-other");
+    let batch =
+        secrets.batch_get_secret_value().secret_id_list(arn).secret_id_list(none).send().await.unwrap();
+    assert_eq!(batch.secret_values()[0].secret_string(), given.secret_string());
+    let [error] = batch.errors() else { panic!("{batch:?}") };
+    assert_eq!((error.secret_id(), error.error_code()), (Some(none), Some("ResourceNotFoundException")));
+    assert_eq!(code(secrets.get_secret_value().secret_id(none).send().await), "ResourceNotFoundException");
+    let put = secrets.put_secret_value().secret_id("annals").secret_string("{}");
+    assert_eq!(code(put.send().await), "InvalidRequestException", "they are settings of the program");
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_without_the_key_which_outlives_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
+    let printed = variables(&process);
+    let wrong = Clients::new(&printed, "49d1315fe219e433201ebecf9cd28b26efca4266");
+    assert_eq!(code(wrong.dynamodb.list_tables().send().await), "InvalidSignatureException");
+    assert_eq!(code(wrong.s3.list_buckets().send().await), "SignatureDoesNotMatch");
+    assert_eq!(code(wrong.sqs.list_queues().send().await), "InvalidSignatureException");
+    assert_eq!(
+        code(wrong.secrets.get_secret_value().secret_id("annals").send().await),
+        "InvalidSignatureException"
+    );
+
+    let client = reqwest::Client::new();
+    let url = &printed["AWS_ENDPOINT_URL"];
+    let targets = ["DynamoDB_20120810.ListTables", "AmazonSQS.SendMessage", "secretsmanager.GetSecretValue"];
+    for target in targets {
+        let request = client.post(url).header("X-Amz-Target", target).body(r#"{"SecretId": "annals"}"#);
+        assert_eq!(request.send().await.unwrap().status(), 403, "{target}");
+    }
+    assert_eq!(client.get(format!("{url}/annals")).send().await.unwrap().status(), 403);
+    // What a browser asks before a page may call.
+    let asked = client
+        .request(reqwest::Method::OPTIONS, url)
+        .header("Origin", "https://example.com")
+        .send()
+        .await
+        .unwrap();
+    assert!(!asked.status().is_success() && asked.headers().get("access-control-allow-origin").is_none());
+
+    drop(process);
+    let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
+    let again = variables(&process);
+    let file = std::fs::read_to_string(dir.path().join("sam-env.json")).unwrap();
+    let for_sam: Value = serde_json::from_str(&file).unwrap();
+    let for_sam = for_sam["Parameters"].as_object().unwrap();
+    assert!(for_sam.iter().all(|(name, value)| again[name] == *value) && for_sam.len() == 5, "{file}");
+    assert!(!file.contains(&again["AWS_SECRET_ACCESS_KEY"]), "{file}");
+    assert_eq!(again["AWS_SECRET_ACCESS_KEY"], printed["AWS_SECRET_ACCESS_KEY"]);
+    let right = Clients::new(&again, &printed["AWS_SECRET_ACCESS_KEY"]);
+    assert!(right.dynamodb.list_tables().send().await.unwrap().table_names().contains(&"annals".to_owned()));
+}

@@ -1,0 +1,148 @@
+//! Batches of the queue: what fails in one is handed back, and keeps nothing else from being done.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use annals_agent::{Agent, batch};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::delivery::{Deliverer, DeliveryError, Outbox, OutboxEntry};
+use annals_shared::message::Role;
+use annals_shared::queue::Sqs;
+use annals_shared::record::Draft;
+use annals_shared::sort_key::SortKey;
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+use axum::Router;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::support::world::{World, chat, echo_agent, message};
+
+/// An outbox that takes everything but two texts: the one not just now, and over the other it panics.
+struct Doors;
+
+const SHUT: usize = 1;
+const BROKEN: usize = 2;
+
+impl Outbox for Doors {
+    fn post<'a>(&'a self, _: &'a str, entry: OutboxEntry) -> BoxFuture<'a, Result<(), DeliveryError>> {
+        Box::pin(async move {
+            // The words of all that the reply answers, a line each.
+            match entry.text.lines().next().unwrap_or_default() {
+                "shut" => Err(DeliveryError::Unavailable { reason: "shut".into() }),
+                "broken" => panic!("on purpose"),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+/// A stand-in of the queue, and after how many seconds each message is to come again, by its receipt handle.
+async fn queue() -> (Sqs, Arc<Mutex<BTreeMap<String, u64>>>) {
+    let pauses: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let noted = Arc::clone(&pauses);
+    let router = Router::new().fallback(post(async move |headers: HeaderMap, body: String| {
+        assert_eq!(headers["x-amz-target"], "AmazonSQS.ChangeMessageVisibility");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let receipt = body["ReceiptHandle"].as_str().unwrap().to_owned();
+        noted.lock().unwrap().insert(receipt, body["VisibilityTimeout"].as_u64().unwrap());
+        "{}"
+    }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let config = aws_sdk_sqs::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("eu-central-1"))
+        .endpoint_url(&url)
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .build();
+    (Sqs::new(aws_sdk_sqs::Client::from_conf(config), format!("{url}/turns.fifo")), pauses)
+}
+
+struct Bench {
+    world: World,
+    agent: Agent,
+    queue: Sqs,
+    pauses: Arc<Mutex<BTreeMap<String, u64>>>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let world = World::new().await;
+        let deliverer = Deliverer::new(None, None, Some(Arc::new(Doors)));
+        let agent = Agent { deliverer, ..echo_agent(&world.history()) };
+        let (queue, pauses) = queue().await;
+        Self { world, agent, queue, pauses }
+    }
+
+    /// A message of the queue of what is said in the chat `number`.
+    async fn say(&self, number: usize, id: u64, text: &str) -> Value {
+        let draft = Draft { asks: true, ..message(&chat(number), id, i64::try_from(id).unwrap(), text) };
+        let from: SortKey = self.world.history().append(&draft).await.unwrap().base;
+        queued(
+            &format!("{number}-{id}"),
+            &chat(number),
+            &json!({"chat": chat(number), "from": from}).to_string(),
+        )
+    }
+
+    /// Handles the batch; the ids of what failed, in order, and the pauses by receipt handle.
+    async fn handle(&self, records: &[Value]) -> (Vec<String>, BTreeMap<String, u64>) {
+        let event = serde_json::from_value(json!({"Records": records})).unwrap();
+        let response = batch::handle(&self.agent, &self.queue, event).await;
+        let mut failed: Vec<String> =
+            response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect();
+        failed.sort();
+        (failed, std::mem::take(&mut *self.pauses.lock().unwrap()))
+    }
+
+    async fn replies(&self, number: usize) -> Vec<String> {
+        let records = self.world.history().range(&chat(number), None).await.unwrap();
+        let replies = records.iter().filter(|record| record.role() == Role::Assistant);
+        replies.map(|reply| reply.message.plain_text()).collect()
+    }
+}
+
+fn queued(id: &str, chat: &ChatKey, body: &str) -> Value {
+    json!({
+        "messageId": id, "receiptHandle": format!("receipt-{id}"), "body": body, "eventSource": "aws:sqs",
+        "attributes": {"ApproximateReceiveCount": "1", "MessageGroupId": chat.session_id()},
+    })
+}
+
+#[tokio::test]
+async fn what_fails_is_handed_back_whole_and_everything_else_is_done() {
+    let bench = Bench::new().await;
+    let records = [
+        bench.say(0, 1, "hello").await,
+        bench.say(SHUT, 1, "shut").await,
+        bench.say(BROKEN, 1, "broken").await,
+        bench.say(3, 1, "good day").await,
+        // Behind what fails, and of its group.
+        bench.say(SHUT, 2, "shut").await,
+    ];
+    let (failed, pauses) = bench.handle(&records).await;
+    assert_eq!(failed, ["1-1", "1-2", "2-1"], "none of a group is acknowledged behind one that failed");
+    let expected = [("receipt-1-1", 5), ("receipt-1-2", 5), ("receipt-2-1", 5)];
+    assert_eq!(pauses, expected.map(|(receipt, pause)| (receipt.to_owned(), pause)).into());
+    assert_eq!(bench.replies(0).await, ["hello"]);
+    assert_eq!(bench.replies(3).await, ["good day"]);
+}
+
+#[tokio::test]
+async fn what_is_no_turn_fails_alone_and_holds_its_group_no_longer_than_it_must() {
+    let bench = Bench::new().await;
+    let records = [
+        queued("poison", &chat(0), r#"{"chat": "nonsense"}"#),
+        bench.say(0, 1, "hello").await,
+        bench.say(3, 1, "good day").await,
+    ];
+    let (failed, pauses) = bench.handle(&records).await;
+    assert_eq!(failed, ["poison"]);
+    assert_eq!(pauses, [("receipt-poison".to_owned(), 0)].into());
+    assert_eq!(bench.replies(0).await, ["hello"], "its group is answered all the same");
+    assert_eq!(bench.replies(3).await, ["good day"]);
+}

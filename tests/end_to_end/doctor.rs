@@ -1,0 +1,337 @@
+//! `doctor`: what is well is said to be, and each fault is said where it is, with what to do, and hides no other check.
+
+use serde_json::json;
+
+use crate::crash::Process;
+use crate::setup::{Settings, annals};
+use crate::support::aws_api::{Account, AwsApi, BUCKET, DEAD_LETTERS, QUEUE, TABLE};
+use crate::support::lark_api::{APP_ID, APP_SECRET, LarkApi};
+use crate::support::model_api::{self, ModelApi};
+use crate::support::telegram_api::{TOKEN, TelegramApi};
+
+const SECRET: &str = "a-webhook-secret";
+
+/// A deployed bot with everything, and what it talks to.
+struct Stack {
+    aws: AwsApi,
+    telegram: TelegramApi,
+    lark: LarkApi,
+    model: ModelApi,
+    /// Answers in the place of the functions.
+    _process: Process,
+    _dir: tempfile::TempDir,
+}
+
+impl Stack {
+    async fn start() -> Self {
+        let (aws, telegram, lark, model) =
+            tokio::join!(AwsApi::start(), TelegramApi::start(), LarkApi::start(), ModelApi::start());
+        telegram.allow_http();
+        aws.create_secret(
+            "annals",
+            &json!({
+                "HTTP_API_KEYS": "app:an-api-secret", "TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_WEBHOOK_SECRET": SECRET,
+                "LARK_APP_ID": APP_ID, "LARK_APP_SECRET": APP_SECRET, "LARK_VERIFICATION_TOKEN": "a-verification-token",
+                "LARK_ENCRYPT_KEY": "an-encrypt-key", "MODEL_API_KEY": model_api::API_KEY,
+            })
+            .to_string(),
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let bot = vec![
+            ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
+            ("TELEGRAM_WEBHOOK_SECRET", SECRET.to_owned()),
+            ("TELEGRAM_API_BASE", telegram.base_url().to_owned()),
+        ];
+        let process = Process::start(dir.path(), &bot);
+        let url = format!("{}/telegram", process.base);
+        assert_eq!(annals(&bot, &["setup", "telegram", "--url", &url]).await.0, 0);
+        Self { aws, telegram, lark, model, _process: process, _dir: dir }
+    }
+
+    fn settings(&self) -> Settings {
+        let mut settings = [self.aws.access(), self.aws.stack()].concat();
+        settings.extend([
+            ("ANNALS_SECRETS", "annals".to_owned()),
+            ("TELEGRAM_API_BASE", self.telegram.base_url().to_owned()),
+            ("LARK_API_BASE", self.lark.base_url().to_owned()),
+            ("MODEL", "openai:test".into()),
+            ("MODEL_BASE_URL", self.model.base_url()),
+        ]);
+        settings
+    }
+
+    /// What the doctor says, by lines; and that it says nothing that is secret.
+    async fn lines(&self, settings: &Settings) -> (i32, Vec<String>) {
+        let (code, out, err) = annals(settings, &["doctor"]).await;
+        let said = format!("{out}{err}");
+        for secret in [
+            "an-api-secret",
+            TOKEN,
+            SECRET,
+            APP_SECRET,
+            "a-verification-token",
+            "an-encrypt-key",
+            model_api::API_KEY,
+            "test-secret-access-key",
+            "\x1b[",
+        ] {
+            assert!(!said.contains(secret), "{said}");
+        }
+        (code, out.lines().map(str::to_owned).collect())
+    }
+}
+
+fn faults(lines: &[String]) -> Vec<&str> {
+    lines.iter().filter_map(|line| line.strip_prefix("fault  ")).collect()
+}
+
+#[tokio::test]
+async fn a_stack_that_is_well_is_said_to_be() {
+    let stack = Stack::start().await;
+    let (code, lines) = stack.lines(&stack.settings()).await;
+    assert_eq!((code, faults(&lines)), (0, vec![]));
+    let checks: Vec<&str> = lines.iter().map(|line| line[7..27].trim_end()).collect();
+    let (table, bucket, queue) =
+        (format!("table {TABLE}"), format!("bucket {BUCKET}"), format!("queue {QUEUE}"));
+    assert!(lines.iter().all(|line| line.starts_with("ok     ")), "{lines:#?}");
+    let expected = [
+        "settings",
+        &table,
+        "table index",
+        "table expiry",
+        "table backups",
+        "table billing",
+        "table deletion",
+        &bucket[..20],
+        "bucket access",
+        "bucket encryption",
+        &queue[..20],
+        "queue throughput",
+        "queue visibility",
+        "queue dead letters",
+        "telegram bot",
+        "telegram webhook",
+        "telegram deliveries",
+        "telegram door",
+        "lark app",
+        "lark events",
+        "model",
+        "clock",
+        "clock",
+        "clock",
+        "clock",
+    ];
+    assert_eq!(checks, expected);
+    assert_eq!(stack.model.count(), 0, "the model is asked nothing");
+}
+
+/// Takes an attribute off the queue.
+fn unset(account: &mut Account, attribute: &str) {
+    account.queues.get_mut(QUEUE).unwrap().as_object_mut().unwrap().remove(attribute);
+}
+
+/// Each fault of the stack: what is changed, which check says so, and what it says.
+#[tokio::test]
+async fn each_fault_of_the_stack_is_said_alone_and_with_its_remedy() {
+    type Change = fn(&mut Account);
+    let cases: &[(Change, &str, &str)] = &[
+        (
+            |a| a.table["KeySchema"][1]["AttributeName"] = "id".into(),
+            "table annals-Table-1",
+            "its keys are not pk and sk",
+        ),
+        (|a| a.table["TableStatus"] = "UPDATING".into(), "table annals-Table-1", "is UPDATING: wait"),
+        (|a| a.table["GlobalSecondaryIndexes"] = json!([]), "table index", "there is no index due"),
+        (
+            |a| a.table["GlobalSecondaryIndexes"][0]["Projection"]["ProjectionType"] = "ALL".into(),
+            "table index",
+            "there is no index due",
+        ),
+        (
+            |a| a.table["GlobalSecondaryIndexes"][0]["IndexStatus"] = "CREATING".into(),
+            "table index",
+            "is being built",
+        ),
+        (
+            |a| a.expiry = json!({"TimeToLiveStatus": "DISABLED"}),
+            "table expiry",
+            "aws dynamodb update-time-to-live",
+        ),
+        (|a| a.expiry["AttributeName"] = "ttl".into(), "table expiry", "by ttl, not by expiresAt"),
+        (
+            |a| a.denied.push("DescribeTimeToLive"),
+            "table expiry",
+            "the credentials need dynamodb:DescribeTimeToLive",
+        ),
+        (|a| a.recovery = "DISABLED", "table backups", "aws dynamodb update-continuous-backups"),
+        (|a| a.table["BillingModeSummary"] = json!(null), "table billing", "--billing-mode PAY_PER_REQUEST"),
+        (
+            |a| a.table["DeletionProtectionEnabled"] = false.into(),
+            "table deletion",
+            "--deletion-protection-enabled",
+        ),
+        (|a| a.blocks = None, "bucket access", "aws s3api put-public-access-block"),
+        (|a| a.blocks = Some([true, true, false, true]), "bucket access", "may be opened to the public"),
+        (|a| a.encryption = None, "bucket encryption", "off"),
+        (
+            |a| a.denied.push("GetEncryptionConfiguration"),
+            "bucket encryption",
+            "s3:GetEncryptionConfiguration",
+        ),
+        (|a| a.denied.push("HeadBucket"), "bucket annals-bucket-1", "s3:ListBucket"),
+        (|a| unset(a, "FifoQueue"), "queue annals-Queue-1.fifo", "not FIFO"),
+        (
+            |a| a.queues.get_mut(QUEUE).unwrap()["DeduplicationScope"] = "queue".into(),
+            "queue throughput",
+            "300 turns",
+        ),
+        (
+            |a| a.queues.get_mut(QUEUE).unwrap()["VisibilityTimeout"] = "300".into(),
+            "queue visibility",
+            "VisibilityTimeout=360",
+        ),
+        (|a| unset(a, "RedrivePolicy"), "queue dead letters", "there is no queue for them"),
+        (|a| drop(a.queues.remove(DEAD_LETTERS)), "queue dead letters", "does not exist"),
+        (
+            |a| a.queues.get_mut(DEAD_LETTERS).unwrap()["ApproximateNumberOfMessages"] = "2".into(),
+            "queue dead letters",
+            "2 turns that failed 25 times",
+        ),
+        (|a| a.denied.push("GetQueueAttributes"), "queue annals-Queue-1.fifo", "sqs:GetQueueAttributes"),
+    ];
+    let stack = Stack::start().await;
+    let settings = stack.settings();
+    for (change, check, words) in cases {
+        let aws = AwsApi::start().await;
+        aws.create_secret("annals", stack.aws.secret("annals").last().unwrap());
+        aws.edit(change);
+        let mut settings = settings.clone();
+        settings.retain(|(name, _)| !name.starts_with("AWS_") && *name != "ANNALS_QUEUE_URL");
+        settings.extend(aws.access());
+        settings.extend(aws.stack().into_iter().filter(|(name, _)| *name == "ANNALS_QUEUE_URL"));
+        let (code, lines) = stack.lines(&settings).await;
+        let faults = faults(&lines);
+        let [fault] = faults[..] else { panic!("{check}, {words}: {faults:#?}") };
+        assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
+    }
+}
+
+#[tokio::test]
+async fn each_fault_of_a_channel_a_model_or_a_clock_is_said_alone() {
+    let stack = Stack::start().await;
+    let with = |name: &'static str, value: &str| {
+        let mut settings = stack.settings();
+        settings.retain(|(other, _)| *other != name);
+        settings.push((name, value.to_owned()));
+        settings
+    };
+    let nowhere = "http://127.0.0.1:9";
+    let cases = [
+        (with("ANNALS_TABLE", "other"), "table other", "ResourceNotFoundException"),
+        (with("ANNALS_BUCKET", "other"), "bucket other", "check ANNALS_BUCKET"),
+        (with("KEEP_RECENT", "0"), "settings", "KEEP_RECENT is 0"),
+        (with("ARCHIVE_GRACE", "soon"), "settings", "ARCHIVE_GRACE must be a duration"),
+        (with("GROUP_ACTIVATION", "always"), "telegram bot", "/setprivacy"),
+        (
+            with("TELEGRAM_WEBHOOK_SECRET", "another-one"),
+            "telegram door",
+            "cargo run -- setup telegram --url",
+        ),
+        (with("LARK_APP_SECRET", "another-one"), "lark app", "app secret invalid"),
+        (with("LARK_API_BASE", nowhere), "lark app", "no connection"),
+        (with("MODEL_API_KEY", "another-one"), "model", "set MODEL_API_KEY"),
+        (with("MODEL_BASE_URL", nowhere), "model", "check MODEL_BASE_URL"),
+    ];
+    for (settings, check, words) in cases {
+        let (code, lines) = stack.lines(&settings).await;
+        let faults = faults(&lines);
+        let [fault] = faults[..] else { panic!("{check}, {words}: {faults:#?}") };
+        assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
+    }
+
+    let telegram = async |check: &str, words: &str| {
+        let (code, lines) = stack.lines(&stack.settings()).await;
+        let faults = faults(&lines);
+        let [fault] = faults[..] else { panic!("{check}, {words}: {faults:#?}") };
+        assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
+    };
+    // Long ago and with nothing waiting, it is over.
+    stack.telegram.fail_delivery(1_763_765_920, "Wrong response from the webhook: 401 Unauthorized");
+    let (code, lines) = stack.lines(&stack.settings()).await;
+    assert_eq!((code, faults(&lines)), (0, vec![]));
+    stack.telegram.wait_with(2);
+    telegram(
+        "telegram deliveries",
+        "2 updates wait; the last failure, 2025-11-21T22:58:40Z: Wrong response from the",
+    )
+    .await;
+    stack.telegram.wait_with(0);
+    stack.telegram.date("Fri, 21 Nov 2025 22:58:40 GMT");
+    telegram("clock", "ahead of 127.0.0.1: set the system's clock").await;
+}
+
+#[tokio::test]
+async fn where_nothing_answers_every_check_is_made_all_the_same() {
+    let nowhere = "http://127.0.0.1:9";
+    let settings: Settings = [
+        ("ANNALS_TABLE", "t"),
+        ("ANNALS_BUCKET", "b"),
+        ("ANNALS_QUEUE_URL", "http://127.0.0.1:9/1/q.fifo"),
+        ("ANNALS_SECRETS", "annals"),
+        ("AWS_ENDPOINT_URL", nowhere),
+        ("AWS_REGION", "eu-central-1"),
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("AWS_SECRET_ACCESS_KEY", "b"),
+        ("TELEGRAM_BOT_TOKEN", TOKEN),
+        ("TELEGRAM_WEBHOOK_SECRET", SECRET),
+        ("TELEGRAM_API_BASE", nowhere),
+        ("MODEL", "openai:test"),
+        ("MODEL_BASE_URL", nowhere),
+    ]
+    .map(|(name, value)| (name, value.to_owned()))
+    .into();
+    let (code, out, err) = annals(&settings, &["doctor"]).await;
+    let lines: Vec<String> = out.lines().map(str::to_owned).collect();
+    let faults: Vec<&str> = faults(&lines).iter().map(|fault| fault[..20].trim_end()).collect();
+    let expected =
+        ["secrets", "table t", "bucket b", "queue q.fifo", "telegram bot", "telegram webhook", "model"];
+    assert_eq!((code, faults), (1, expected.to_vec()), "{out}");
+    assert_eq!(err, "annals: 7 faults\n");
+    assert!(out.contains("-      clock") && !out.contains(TOKEN), "{out}");
+}
+
+#[tokio::test]
+async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = |port: &str| -> Settings {
+        vec![
+            ("ANNALS_DATA_DIR", dir.path().join("data").to_str().unwrap().to_owned()),
+            ("ANNALS_PORT", port.to_owned()),
+        ]
+    };
+    let (code, out, _) = annals(&settings("9"), &["doctor"]).await;
+    let lines: Vec<String> = out.lines().map(str::to_owned).collect();
+    let [program, data] = faults(&lines)[..] else { panic!("{out}") };
+    assert!(
+        code == 1 && program.ends_with("does not answer at http://127.0.0.1:9: start it with cargo run"),
+        "{out}"
+    );
+    assert!(data.contains("there is no data in"), "{out}");
+    assert!(!dir.path().join("data").exists(), "it makes nothing");
+
+    let process = Process::start(&dir.path().join("data"), &[]);
+    let port = process.base.rsplit(':').next().unwrap();
+    let (code, out, err) = annals(&settings(port), &["doctor"]).await;
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    for line in [
+        "ok     settings             MODEL echo, Telegram not set up, Lark not set up, the development API key",
+        &format!("ok     program              answers at {}", process.base),
+        "ok     table annals         active, with pk and sk",
+        "ok     table index          due, active",
+        "ok     queue                0 chats wait for an answer",
+        "-      telegram             not set up",
+        "ok     model                echo, which needs nothing",
+    ] {
+        assert!(out.lines().any(|it| it == line), "{line}\n{out}");
+    }
+}

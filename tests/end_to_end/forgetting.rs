@@ -1,0 +1,158 @@
+//! `DELETE /v1/chats/{chatId}`: nothing of the chat is left in any store, and everything of others is.
+
+use std::time::Duration;
+
+use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_shared::chat_key::ChatKey;
+use annals_shared::memory::Owner;
+use aws_sdk_dynamodb::types::AttributeValue;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp};
+use crate::memory::{memory_of, remember, user};
+use crate::support::world::archive_everything;
+use crate::updates::{group, private};
+
+const CHAT: &str = "telegram:chat:42";
+
+async fn forget(app: &TestApp, chat: &str, key: &str) -> Answer {
+    Answer::of(app.request(Method::DELETE, &format!("/v1/chats/{chat}")).bearer_auth(key)).await
+}
+
+/// All items of the table and keys of the bucket, each with what it holds, that mention `what`.
+async fn left_of(app: &TestApp, what: &[String]) -> Vec<String> {
+    let stores = Stores::open(app.data_dir()).await.unwrap();
+    let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
+    let objects =
+        stores.s3.list_objects_v2().bucket(BUCKET).send().await.unwrap().contents.unwrap_or_default();
+    let all = items
+        .iter()
+        .map(|item| format!("{item:?}"))
+        .chain(objects.into_iter().filter_map(|object| object.key));
+    all.filter(|text| what.iter().any(|what| text.contains(what.as_str()))).collect()
+}
+
+fn names_of(chat: &str) -> Vec<String> {
+    let chat: ChatKey = chat.parse().unwrap();
+    vec![chat.to_string(), chat.session_id().to_string()]
+}
+
+/// A private chat with archived and large messages, a summary of nothing, and memory; and others beside it.
+async fn lived_in() -> TestApp {
+    let mut app =
+        TestApp::builder().set("CAPTURE_GROUP_MEMORY", "true").set("CONTEXT_WINDOW", "1000000").start().await;
+    for (id, text) in [(1, "hello".to_owned()), (2, "x".repeat(400 * 1024)), (3, "archived".into())] {
+        app.receive(private(42, id, &text)).await;
+        app.idle().await;
+    }
+    app.receive(group(-7, 1, "@annals_bot others")).await;
+    app.receive(private(43, 1, "another's")).await;
+    app.idle().await;
+    let history = app.open_history().await;
+    for chat in [CHAT, "telegram:chat:43"] {
+        archive_everything(&history, &chat.parse().unwrap()).await;
+    }
+    app.restart().await;
+    app.receive(private(42, 4, "not archived")).await;
+    app.idle().await;
+    remember(&app, &user("telegram-42"), CHAT, &["Likes tea.", "Has a dog."]).await;
+    remember(&app, &user("telegram-42"), "lark:chat:oc_elsewhere", &["Speaks Norwegian."]).await;
+    remember(&app, &Owner::Chat("telegram:chat:-7".parse().unwrap()), "telegram:chat:-7", &["A group."])
+        .await;
+    app
+}
+
+#[tokio::test]
+async fn a_chat_is_forgotten_in_every_place_and_nothing_else_is() {
+    let app = lived_in().await;
+    let others = async || {
+        let mut all = Vec::new();
+        for chat in ["telegram:chat:43", "telegram:chat:-7"] {
+            all.push((app.history(chat).await, left_of(&app, &names_of(chat)).await.len()));
+        }
+        all
+    };
+    let before = others().await;
+    let answer = forget(&app, CHAT, OPS_KEY).await;
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+    // Four messages with their replies; of the long one's both bodies.
+    let removed = json!({"records": 8, "segments": 1, "bodies": 2, "memories": 2});
+    assert_eq!(answer.body, json!({"chatKey": CHAT, "removed": removed}));
+
+    let left = left_of(&app, &names_of(CHAT)).await;
+    assert!(left.len() == 3 && left.iter().all(|item| !item.contains("markdown")), "{left:#?}");
+    let head = left.iter().find(|item| item.contains("!head")).unwrap();
+    for gone in ["contextFrom", "leaseUntil", "longestSegment", "capturedTo"] {
+        assert!(!head.contains(gone), "{head}");
+    }
+    assert!(head.contains("expiresAt") && head.contains("dueAt"), "{head}");
+    // The numbers of what was remembered are not given again.
+    assert_eq!(left.iter().filter(|item| item.contains("deletedAt")).count(), 2);
+    let memory = memory_of(&app).await.list(&user("telegram-42")).await.unwrap();
+    assert_eq!(memory.iter().map(|kept| kept.entry.text.as_str()).collect::<Vec<_>>(), ["Speaks Norwegian."]);
+    assert_eq!(app.history(CHAT).await, [Value::Null; 0]);
+    assert_eq!(app.get(&format!("/v1/chats/{CHAT}/segments")).await, json!({"segments": []}));
+    assert_eq!(others().await, before);
+
+    // Again there is nothing; and what is written from now on is kept, and found by the compactor.
+    let again = forget(&app, CHAT, OPS_KEY).await;
+    assert_eq!(again.body["removed"], json!({"records": 0, "segments": 0, "bodies": 0, "memories": 0}));
+    app.receive(private(42, 5, "hello again")).await;
+    app.idle().await;
+    assert_eq!(app.lines(CHAT).await, ["5 user: hello again", "5/reply assistant: hello again"]);
+    let head =
+        left_of(&app, &[CHAT.to_owned()]).await.into_iter().find(|item| item.contains("!head")).unwrap();
+    assert!(!head.contains("expiresAt") && head.contains("dueAt"), "{head}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_key_forgets_its_own_conversations_and_waits_for_a_run() {
+    let app = TestApp::builder().start().await;
+    let say = json!({"userId": "ada", "messageId": "m1", "text": "hello"});
+    app.post("/v1/chats/c/messages", APP_KEY, &say).await;
+    app.idle().await;
+    let other = forget(&app, "http:chat:app:c", "other-secret").await;
+    assert_eq!((other.status, &other.body["removed"]["records"]), (StatusCode::OK, &json!(0)));
+    assert_eq!(app.history("http:chat:app:c").await.len(), 2);
+    assert_eq!(forget(&app, "c", "wrong").await.status, StatusCode::UNAUTHORIZED);
+
+    let stores = Stores::open(app.data_dir()).await.unwrap();
+    let until = (NOW + 3600) * 1000;
+    let claim = stores.dynamodb.update_item().table_name(TABLE).update_expression("SET leaseUntil = :until");
+    let claim = claim.key("pk", AttributeValue::S("http:chat:app:c".into()));
+    let claim = claim.key("sk", AttributeValue::S("!head".into()));
+    claim.expression_attribute_values(":until", AttributeValue::N(until.to_string())).send().await.unwrap();
+    let busy = app.as_time_passes(forget(&app, "c", APP_KEY)).await;
+    assert_eq!((busy.status, &busy.body["type"]), (StatusCode::CONFLICT, &json!("urn:annals:problem:busy")));
+    assert_eq!(app.history("http:chat:app:c").await.len(), 2, "nothing is deleted under a run");
+
+    app.clock().advance(Duration::from_hours(2));
+    assert_eq!(forget(&app, "c", APP_KEY).await.body["removed"]["records"], 2);
+    assert_eq!(app.history("http:chat:app:c").await, [Value::Null; 0]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_group_is_forgotten_under_all_its_names() {
+    let app = TestApp::builder().set("CAPTURE_GROUP_MEMORY", "true").start().await;
+    let old = "telegram:chat:-7";
+    app.receive(group(-7, 1, "@annals_bot under the old name")).await;
+    app.idle().await;
+    remember(&app, &Owner::Chat(old.parse().unwrap()), old, &["A group."]).await;
+    let history = app.open_history().await;
+    let new: ChatKey = "telegram:chat:-1007".parse().unwrap();
+    history.rename(&old.parse().unwrap(), &new, app.clock().now()).await.unwrap();
+    app.receive(group(-1007, 2, "@annals_bot under the new one")).await;
+    app.idle().await;
+    let all = app.history("telegram:chat:-1007").await.len();
+    // By either name.
+    let answer = forget(&app, old, OPS_KEY).await;
+    assert_eq!(answer.body["removed"]["records"], all, "{answer:?}");
+    assert_eq!(answer.body["removed"]["memories"], 1);
+    let left = left_of(&app, &names_of(old)).await;
+    assert_eq!(left, [""; 0], "of the old name, not even a head");
+    assert_eq!(app.history("telegram:chat:-1007").await, [Value::Null; 0]);
+    app.finish().await;
+}

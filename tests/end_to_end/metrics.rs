@@ -1,0 +1,218 @@
+//! What is counted of real turns, as CloudWatch is told of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_agent::{Agent, Delivery};
+use annals_shared::compaction::cut::Why;
+use annals_shared::compaction::run::Compaction;
+use annals_shared::delivery::{Deliverer, DeliveryError, Outbox, OutboxEntry};
+use annals_shared::ingress::Ingress;
+use annals_shared::message::Role;
+use annals_shared::metrics::{Metrics, NAMESPACE};
+use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use annals_shared::record::Draft;
+use annals_shared::sort_key::SortKey;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::app::wait_until;
+use crate::support::faults::Faults;
+use crate::support::solo::Solo;
+use crate::support::world::{claim, message};
+
+/// Takes what is sent, or refuses it for good.
+struct Door {
+    is_open: bool,
+}
+
+impl Outbox for Door {
+    fn post<'a>(&'a self, _: &'a str, _: OutboxEntry) -> BoxFuture<'a, Result<(), DeliveryError>> {
+        let refused = || DeliveryError::Refused { reason: "not here".into() };
+        Box::pin(async move { self.is_open.then_some(()).ok_or_else(refused) })
+    }
+}
+
+struct NoQueue;
+
+impl TurnQueue for NoQueue {
+    fn enqueue<'a>(&'a self, _: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A chat whose ingress and agent count.
+struct Counted {
+    solo: Solo,
+    metrics: Metrics,
+}
+
+impl Counted {
+    async fn new() -> Self {
+        Self { solo: Solo::new(&[("KEEP_RECENT", "2")]).await, metrics: Metrics::collected() }
+    }
+
+    fn agent(&self, is_open: bool) -> Agent {
+        let agent = self.solo.agent(Faults::default());
+        Agent {
+            model: agent.model.with_metrics(self.metrics.clone()),
+            deliverer: Deliverer::new(None, None, Some(Arc::new(Door { is_open }))),
+            metrics: self.metrics.clone(),
+            ..agent
+        }
+    }
+
+    async fn hear(&self, id: u64, text: &str) -> SortKey {
+        let ingress = Ingress::new(self.solo.history(), Arc::new(NoQueue), "annals".into());
+        let draft = Draft { asks: true, ..message(&self.solo.chat, id, i64::try_from(id).unwrap(), text) };
+        ingress.with_metrics(self.metrics.clone()).receive(&draft).await.unwrap().base
+    }
+
+    /// A run, as time passes; whether it did its work.
+    async fn run(&self, from: &SortKey, delivery: Delivery, is_open: bool) -> bool {
+        let run = self.solo.start(self.agent(is_open), from, delivery);
+        wait_until("the run has ended", async || {
+            self.solo.world.clock.advance(Duration::from_millis(500));
+            run.is_finished()
+        })
+        .await;
+        run.await.unwrap().is_ok()
+    }
+
+    /// What the next report tells, by channel and name; each line is one of the embedded metric format.
+    fn told(&self) -> BTreeMap<String, Value> {
+        let now = self.solo.world.clock.now();
+        let lines = self.metrics.take("annals-t", now);
+        assert!(!format!("{lines:?}").contains("text of"), "{lines:?}");
+        lines.iter().flat_map(|line| measured(line, now.as_millis())).collect()
+    }
+}
+
+/// The metrics of a line, each as `name` or `channel name`. Held against the specification:
+/// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>.
+fn measured(line: &Value, now: i64) -> Vec<(String, Value)> {
+    let members = line.as_object().unwrap();
+    let metadata = members["_aws"].as_object().unwrap();
+    assert_eq!((metadata.len(), &metadata["Timestamp"]), (2, &json!(now)));
+    let [directive] = &metadata["CloudWatchMetrics"].as_array().unwrap()[..] else { panic!("{line}") };
+    assert_eq!((directive.as_object().unwrap().len(), &directive["Namespace"]), (3, &json!(NAMESPACE)));
+    let channel = members.get("Channel").map(|channel| channel.as_str().unwrap());
+    let dimensions =
+        if channel.is_some() { json!([["Table"], ["Table", "Channel"]]) } else { json!([["Table"]]) };
+    assert_eq!((&directive["Dimensions"], &members["Table"]), (&dimensions, &json!("annals-t")));
+    let metrics = directive["Metrics"].as_array().unwrap();
+    assert_eq!(
+        members.len(),
+        metrics.len() + 2 + usize::from(channel.is_some()),
+        "nothing else is told: {line}"
+    );
+    let prefix = channel.map(|channel| format!("{channel} ")).unwrap_or_default();
+    let named = metrics.iter().map(|metric| {
+        let (name, unit) = (metric["Name"].as_str().unwrap(), metric["Unit"].as_str().unwrap());
+        assert!(["Count", "Milliseconds"].contains(&unit) && metric.as_object().unwrap().len() == 2);
+        (format!("{prefix}{name}"), members[name].clone())
+    });
+    named.collect()
+}
+
+fn expected(pairs: &[(&str, Value)]) -> BTreeMap<String, Value> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// Takes the latencies out, which are of the world: how many there are.
+fn latencies(told: &mut BTreeMap<String, Value>) -> usize {
+    told.remove("ModelLatency").map_or(0, |latencies| {
+        let latencies = latencies.as_array().unwrap().clone();
+        assert!(latencies.iter().all(|latency| latency.as_u64().is_some_and(|latency| latency < 60_000)));
+        latencies.len()
+    })
+}
+
+#[tokio::test]
+async fn a_turn_is_counted_with_what_came_in_what_the_model_took_and_what_went_out() {
+    let chat = Counted::new().await;
+    let from = chat.hear(1, "text of the first").await;
+    chat.hear(1, "text of the first").await;
+    chat.hear(1, "text of an edit").await;
+    let told = chat.told();
+    let came = [("Messages", json!(1)), ("Duplicates", json!(1)), ("Revisions", json!(1))];
+    let came = came.map(|(name, value)| (format!("telegram {name}"), value));
+    assert_eq!(told, came.into());
+
+    assert!(chat.run(&from, Delivery(1), true).await);
+    let reply =
+        chat.solo.records().await.into_iter().find(|record| record.role() == Role::Assistant).unwrap();
+    let usage = &reply.message.metadata["usage"];
+    let mut told = chat.told();
+    assert_eq!(latencies(&mut told), 1);
+    let done = expected(&[
+        ("Turns", json!(1)),
+        ("InputTokens", json!([usage["inputTokens"]])),
+        ("OutputTokens", json!([usage["outputTokens"]])),
+        ("telegram Deliveries", json!(1)),
+    ]);
+    assert_eq!(told, done);
+
+    // A turn that comes again does nothing, and counts for nothing.
+    assert!(chat.run(&from, Delivery(2), true).await);
+    assert_eq!(chat.told(), expected(&[]));
+}
+
+#[tokio::test]
+async fn a_failing_model_is_counted_and_so_is_the_turn_that_is_given_up() {
+    let chat = Counted::new().await;
+    let from = chat.hear(1, "text of a question").await;
+    chat.told();
+    chat.solo.model.fail(6, 500);
+    assert!(!chat.run(&from, Delivery(1), true).await);
+    assert_eq!(chat.told(), expected(&[("ModelErrors", json!(3)), ("TurnFailures", json!(1))]));
+    assert!(chat.run(&from, Delivery(3), true).await, "the user is told");
+    let given_up = [
+        ("ModelErrors", json!(3)),
+        ("Turns", json!(1)),
+        ("TurnsGivenUp", json!(1)),
+        ("telegram Deliveries", json!(1)),
+    ];
+    assert_eq!(chat.told(), expected(&given_up));
+}
+
+#[tokio::test]
+async fn a_reply_that_is_refused_for_good_is_counted_and_no_delivery() {
+    let chat = Counted::new().await;
+    let from = chat.hear(1, "text of a question").await;
+    assert!(chat.run(&from, Delivery(1), false).await);
+    let told = chat.told();
+    assert_eq!((&told["telegram DeliveryFailures"], told.get("telegram Deliveries")), (&json!(1), None));
+}
+
+#[tokio::test]
+async fn compactions_are_counted_and_those_that_come_to_nothing() {
+    let chat = Counted::new().await;
+    for id in 1..5 {
+        let from = chat.hear(id, "text of a question").await;
+        assert!(chat.run(&from, Delivery(1), true).await);
+    }
+    let agent = chat.agent(true);
+    let compaction = Compaction {
+        history: agent.history,
+        model: agent.model,
+        view: agent.view,
+        agent_id: agent.agent_id,
+        metrics: agent.metrics,
+    };
+    let lease = claim(&compaction.history, &chat.solo.chat).await;
+    let records = chat.solo.records().await;
+    chat.told();
+
+    chat.solo.model.answer_by(|_| Some(String::new()));
+    assert!(compaction.run(&lease, &records, Why::Asked, None).await.is_err());
+    let mut told = chat.told();
+    latencies(&mut told);
+    assert_eq!((&told["CompactionFailures"], told.get("Compactions")), (&json!(1), None));
+
+    chat.solo.model.answer_by(|_| None);
+    assert!(compaction.run(&lease, &records, Why::Asked, None).await.unwrap().is_some());
+    let told = chat.told();
+    assert_eq!((&told["Compactions"], told.get("CompactionFailures")), (&json!(1), None));
+}

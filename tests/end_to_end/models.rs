@@ -1,0 +1,282 @@
+//! Models in turns: another provider, an answer that breaks off, a fallback, what a turn took, and that each turn sends
+//! what the one before sent.
+
+use annals_shared::record::Record;
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::memory::{remember, user};
+use crate::support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
+use crate::turns::assert_answered_once;
+use crate::updates::{group, private};
+
+const CHAT: &str = "telegram:chat:42";
+const TOOL: &str = "chat_history_search";
+const CLAUDE: &str = "bedrock:eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
+const PROVIDERS: [&str; 3] = ["openai:test", "anthropic:claude-sonnet-4-5", CLAUDE];
+
+async fn ada_says(app: &TestApp, id: i64, text: &str) {
+    app.receive(private(42, id, text)).await;
+    app.idle_as_time_passes().await;
+}
+
+async fn compact(app: &TestApp, id: i64) {
+    app.receive(private(42, id, "/compact").command()).await;
+    app.idle().await;
+}
+
+fn last_reply(records: &[Record]) -> Value {
+    json!(records.iter().rev().find(|record| !record.covers.is_empty()).unwrap().message)
+}
+
+#[tokio::test]
+async fn each_provider_answers_searches_and_sums_up() {
+    for model in PROVIDERS {
+        let app = TestApp::builder().set("KEEP_RECENT", "2").set("SYSTEM_PROMPT", "Be brief.");
+        let app = app.telegram().model_of(model).start().await;
+        ada_says(&app, 1, "The gate code is 80-41-XQ, keep it.").await;
+        ada_says(&app, 2, "Thank you.").await;
+        compact(&app, 3).await;
+        assert_eq!(
+            summary_of(&{
+                ada_says(&app, 4, "Hm.").await;
+                app.model().requests().pop().unwrap()
+            }),
+            "Goal: to go on.",
+            "{model}"
+        );
+        app.model().think("I should look.");
+        app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
+        ada_says(&app, 5, "What was the gate code?").await;
+        let request = app.model().requests().pop().unwrap();
+        assert!(texts_of(&request, "tool").concat().contains("80-41-XQ"), "{model}: {request}");
+        assert_eq!(texts_of(&request, "system"), ["Be brief."]);
+        let records = app.records(CHAT).await;
+        assert_answered_once(&records);
+        let reply = last_reply(&records);
+        assert_eq!(reply["metadata"]["model"], model);
+        let kinds: Vec<&Value> =
+            reply["parts"].as_array().unwrap().iter().map(|part| &part["type"]).collect();
+        assert_eq!(
+            json!(kinds),
+            json!(["step-start", "reasoning", format!("tool-{TOOL}"), "step-start", "reasoning", "text"])
+        );
+        let said = "You said: What was the gate code?";
+        assert_eq!(reply["parts"][5]["text"], said);
+        assert_eq!(app.telegram_api().sent().last().unwrap().text, said, "a thought is kept, and not said");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_asked_for_again_and_nothing_of_it_is_stored() {
+    for model in PROVIDERS {
+        let app = TestApp::builder().telegram().model_of(model).start().await;
+        app.model().answer_with("one two three four five six seven eight nine ten");
+        app.model().break_off(1);
+        app.model().overload_midway(1);
+        ada_says(&app, 1, "count").await;
+        app.model().end_early(1);
+        ada_says(&app, 2, "again").await;
+        assert_eq!(app.model().count(), 5);
+        let said = "one two three four five six seven eight nine ten";
+        let reply = |id: u32| format!("{id}/reply assistant: {said}");
+        assert_eq!(
+            app.lines(CHAT).await,
+            ["1 user: count", &reply(1), "2 user: again", &reply(2)],
+            "{model}"
+        );
+        assert_eq!(app.telegram_api().sent().len(), 2);
+        app.finish().await;
+    }
+}
+
+/// A model `test` with a fallback `spare`, an Anthropic.
+async fn with_fallback() -> (TestApp, ModelApi) {
+    let spare = ModelApi::start().await;
+    let app = TestApp::builder()
+        .set("MODEL_FALLBACK", "anthropic:spare")
+        .set("MODEL_FALLBACK_BASE_URL", &spare.anthropic_url())
+        .set("MODEL_FALLBACK_API_KEY", API_KEY)
+        .set("KEEP_RECENT", "2");
+    (app.telegram().model().start().await, spare)
+}
+
+#[tokio::test]
+async fn where_a_model_fails_for_good_its_fallback_answers_and_the_reply_says_so() {
+    let (app, spare) = with_fallback().await;
+    let model_of = async || last_reply(&app.records(CHAT).await)["metadata"]["model"].clone();
+    ada_says(&app, 1, "hello").await;
+    assert_eq!((model_of().await, spare.count()), (json!("openai:test"), 0));
+    // After its tries, or at once where it refuses.
+    for (id, status, tries) in [(2, 500, 3), (3, 401, 1), (4, 404, 1)] {
+        let before = app.model().count();
+        app.model().fail(tries, status);
+        ada_says(&app, id, "hello").await;
+        assert_eq!(app.model().count() - before, tries);
+        assert_eq!(model_of().await, "anthropic:spare");
+    }
+    assert_eq!(spare.count(), 3);
+    // Each turn asks the first one first.
+    ada_says(&app, 5, "hello").await;
+    assert_eq!((model_of().await, spare.count()), (json!("openai:test"), 3));
+    // A request that is too long is made shorter, and not sent to another.
+    app.model().limit_context(40);
+    ada_says(&app, 6, "hello").await;
+    assert_eq!((model_of().await, spare.count()), (json!("openai:test"), 3));
+    assert_eq!(spare.refusals(), [""; 0]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_that_fails_amid_calls_leaves_them_to_its_fallback() {
+    let (app, spare) = with_fallback().await;
+    ada_says(&app, 1, "The gate code is 80-41-XQ, keep it.").await;
+    ada_says(&app, 2, "Thank you.").await;
+    compact(&app, 3).await;
+    app.model().think("I should look.");
+    app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
+    let failing = app.model().count();
+    app.model().answer_by(|_| None);
+    // Once it has called, it is overloaded.
+    app.model().fail_behind(failing + 1, 3, 529);
+    ada_says(&app, 4, "What was the gate code?").await;
+    assert!(texts_of(&spare.requests()[0], "tool").concat().contains("80-41-XQ"));
+    assert_eq!(spare.refusals(), [""; 0]);
+    let reply = last_reply(&app.records(CHAT).await);
+    assert_eq!(reply["metadata"]["model"], "anthropic:spare");
+    assert_eq!(reply["parts"][2]["state"], "output-available");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn where_both_fail_the_user_is_told_once() {
+    let (app, spare) = with_fallback().await;
+    app.model().fail(1000, 500);
+    spare.fail(1000, 503);
+    ada_says(&app, 1, "hello").await;
+    assert_eq!(
+        (app.model().count(), spare.count()),
+        (9, 9),
+        "three tries of each in each of three deliveries"
+    );
+    assert_eq!(app.telegram_api().sent().len(), 1);
+    app.model().recover();
+    ada_says(&app, 2, "hello again").await;
+    assert_eq!(last_reply(&app.records(CHAT).await)["metadata"]["model"], "openai:test");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_turn_took_is_the_sum_of_its_requests() {
+    let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
+    app.model().count_tokens(1.5);
+    ada_says(&app, 1, &"The gate code is 80-41-XQ, keep it. ".repeat(5)).await;
+    ada_says(&app, 2, "Thank you.").await;
+    compact(&app, 3).await;
+    let before = app.model().count();
+    app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
+    ada_says(&app, 4, "What was the gate code?").await;
+    assert_eq!(app.model().count(), before + 2);
+    let usage = last_reply(&app.records(CHAT).await)["metadata"]["usage"].clone();
+    let number = |name: &str| usage[name].as_u64().unwrap();
+    let cached: u64 = app.model().cached_tokens()[app.model().cached_tokens().len() - 2..].iter().sum();
+    // The emulator counts a token half as much again, and so does what it had read before.
+    assert!(number("cachedInputTokens").abs_diff(cached * 3 / 2) <= 2, "{usage} {cached}");
+    // The second request is the first, and its call with the result.
+    assert!(number("cachedInputTokens") > number("inputTokens") / 3, "{usage}");
+    assert!(number("outputTokens") > 10, "{usage}");
+    // Of the same requests as what was read: the estimate is corrected by their ratio.
+    let (read, estimated) = (number("inputTokens"), number("estimatedInputTokens"));
+    #[allow(clippy::cast_precision_loss, reason = "small numbers")]
+    let ratio = read as f64 / estimated as f64;
+    assert!((1.2..=1.8).contains(&ratio), "{usage}");
+    app.finish().await;
+}
+
+/// The body of a request up to what changes in each turn: what memory tells, and what waits.
+fn stable(request: &Value) -> String {
+    let mut stable = request.clone();
+    let messages = stable["messages"].as_array_mut().unwrap();
+    let last = messages.pop().unwrap();
+    assert_eq!(last["role"], "user");
+    let mut text = stable.to_string();
+    // `messages` stands last.
+    let end = text.strip_suffix("]}").unwrap().len();
+    text.truncate(end);
+    text
+}
+
+#[tokio::test]
+async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
+    let app = TestApp::builder()
+        .set("SYSTEM_PROMPT", "Be brief.")
+        .set("CONTEXT_WINDOW", "1200")
+        .set("KEEP_RECENT", "4")
+        .telegram()
+        .model()
+        .start()
+        .await;
+    let facts = ["Keeps bees.", "Grows beans.", "Drinks green tea.", "Sails on Fridays."];
+    remember(&app, &user("telegram-42"), CHAT, &facts).await;
+    let (mut kept, mut notes) = (0, std::collections::BTreeSet::new());
+    for id in 1..40 {
+        let about = ["bees", "beans", "tea", "Fridays"][usize::try_from(id).unwrap() % 4];
+        let before = app.model().requests_for_notes().len();
+        if id % 5 == 0 {
+            app.model().answer_tools(&[(TOOL, json!({"query": about}))]);
+        }
+        ada_says(&app, id, &format!("{id}: what of the {about}? {}", "lorem ipsum ".repeat(4))).await;
+        let requests = app.model().raw_requests();
+        let answers: Vec<&Value> = requests
+            .iter()
+            .filter(|request| !texts_of(request, "system").concat().starts_with("You keep the memory"))
+            .collect();
+        let is_compacted = app.model().requests_for_notes().len() > before;
+        notes.insert(notes_of(answers.last().unwrap()));
+        if id == 1 || is_compacted {
+            continue;
+        }
+        // All that this turn asked, against the first request of the turn before.
+        let of_turn: Vec<&&Value> = answers
+            .iter()
+            .filter(|request| {
+                texts_of(request, "user").last().is_some_and(|text| text.starts_with(&format!("{id}: ")))
+            })
+            .collect();
+        let earlier = answers.iter().find(|request| {
+            texts_of(request, "user").last().is_some_and(|text| text.starts_with(&format!("{}: ", id - 1)))
+        });
+        for request in &of_turn {
+            let (request, stable) = (request.to_string(), stable(earlier.unwrap_or(&answers[0])));
+            if earlier.is_some_and(|earlier| earlier["tools"] == answers.last().unwrap()["tools"]) {
+                assert!(request.starts_with(&stable), "{id}:\n{stable}\n{request}");
+                kept += 1;
+            }
+        }
+    }
+    assert!(kept > 25, "{kept}");
+    assert!(notes.len() >= 4, "memory tells another thing each time: {notes:?}");
+    assert!(app.model().requests_for_notes().len() >= 2, "compactions came between");
+    app.finish().await;
+}
+
+/// What the providers that are told what to keep find of it, by their own count.
+#[tokio::test]
+async fn a_provider_that_keeps_what_it_is_told_finds_all_but_the_end_of_a_request() {
+    for model in PROVIDERS {
+        let app = TestApp::builder().set("MODEL_PROMPT_CACHE", "true").set("SYSTEM_PROMPT", "Be brief.");
+        let app = app.set("GROUP_ACTIVATION", "always").telegram().model_of(model).start().await;
+        for id in 1..12 {
+            app.receive(group(-7, id, &format!("{id}: {}", "lorem ipsum ".repeat(20)))).await;
+            app.idle().await;
+        }
+        let replies = app.records("telegram:chat:-7").await;
+        let usage = last_reply(&replies)["metadata"]["usage"].clone();
+        let (read, cached) =
+            (usage["inputTokens"].as_u64().unwrap(), usage["cachedInputTokens"].as_u64().unwrap());
+        // The last message and reply, and the one before, which stood behind the mark.
+        assert!(read > 1000 && cached > read * 3 / 4, "{model}: {usage}");
+        app.finish().await;
+    }
+}

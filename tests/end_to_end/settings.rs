@@ -1,0 +1,215 @@
+//! `infra/template.yaml` sets the variables that the functions read, and no others; and no secret is among them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use annals_shared::config::{
+    AgentConfig, ConfigError, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig, TelegramConfig,
+    ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, reply_quiet,
+};
+use serde_json::{Value, json};
+
+use crate::support::template::{TEMPLATE, properties};
+
+/// What stands in a secret, by the parameter that names it.
+const SECRETS: [(&str, &[&str]); 5] = [
+    ("TelegramSecret", &["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]),
+    ("LarkSecret", &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_ENCRYPT_KEY", "LARK_VERIFICATION_TOKEN"]),
+    ("HttpSecret", &["HTTP_API_KEYS"]),
+    ("ModelSecret", &["MODEL_API_KEY", "MODEL_FALLBACK_API_KEY"]),
+    // What `TOOLS` names, whatever that is.
+    (TOOLS_SECRET, &[]),
+];
+const TOOLS_SECRET: &str = "ToolsSecret";
+
+/// What each function reads before its settings, by `telemetry` and by the SDK; and what nobody reads.
+const OF_ALL: [&str; 5] = [
+    "ANNALS_SECRETS",
+    "ANNALS_SECRETS_REVISION",
+    "AWS_ENDPOINT_URL",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "RUST_LOG",
+];
+
+/// What the template leaves out: Lambda sets the first, the second is the same where it is not set, the third may stand
+/// in any secret.
+const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_HEADERS"];
+
+type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
+
+/// What a `main.rs` reads settings with.
+const READERS: [(&str, Reader); 14] = [
+    ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
+    ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
+    ("TelegramConfig::from_env(env)", |env| TelegramConfig::from_env(env).map(drop)),
+    ("LarkConfig::from_env(env)", |env| LarkConfig::from_env(env).map(drop)),
+    ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),
+    ("MemoryConfig::from_env(env)", |env| MemoryConfig::from_env(env).map(drop)),
+    ("ViewConfig::from_env(env)", |env| ViewConfig::from_env(env).map(drop)),
+    ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
+    ("admins(env)", |env| admins(env).map(drop)),
+    ("agent_id(env)", |env| agent_id(env).map(drop)),
+    ("api_keys(env)", |env| api_keys(env).map(drop)),
+    ("channel_settings(env)", |env| channel_settings(env).map(drop)),
+    ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
+    // Where an endpoint is set, what is said to it.
+    ("traces.authorized(env)", |_| Ok(())),
+];
+
+/// What a function has no use for, though it reads it with the rest: what was said in a group is fetched by the agent.
+const UNUSED: [(&str, &str); 1] = [("Lark", "LARK_GROUP_CONTEXT")];
+
+/// The functions' names.
+pub(crate) fn functions() -> impl Iterator<Item = &'static str> {
+    let resources = TEMPLATE["Resources"].as_object().unwrap().iter();
+    resources.filter(|(_, of)| of["Type"] == "AWS::Serverless::Function").map(|(name, _)| name.as_str())
+}
+
+fn names_of(variables: &Value) -> BTreeSet<String> {
+    variables["Environment"]["Variables"].as_object().unwrap().keys().cloned().collect()
+}
+
+/// The names of the variables that are set for all functions.
+fn shared_variables() -> BTreeSet<String> {
+    names_of(&TEMPLATE["Globals"]["Function"])
+}
+
+/// The parameters that name the secrets of `function`.
+fn secrets(function: &str) -> BTreeSet<&'static str> {
+    let named = properties(function)["Environment"]["Variables"]["ANNALS_SECRETS"].to_string();
+    let parameters = SECRETS.map(|(parameter, _)| parameter);
+    parameters
+        .into_iter()
+        .filter(|parameter| named.contains(&json!({"Ref": parameter}).to_string()))
+        .collect()
+}
+
+/// The names that the program of `function` asks for, where everything is set.
+fn read_by(function: &str) -> BTreeSet<String> {
+    let program = TEMPLATE["Resources"][function]["Metadata"]["BuildProperties"]["Binary"].as_str().unwrap();
+    let main = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../functions/{program}/src/main.rs"));
+    let main = std::fs::read_to_string(main).unwrap();
+    let names = RefCell::new(BTreeSet::new());
+    let lookup = |name: &str| {
+        names.borrow_mut().insert(name.to_owned());
+        let value = match name {
+            "HTTP_API_KEYS" => "app:s3cret",
+            "MODEL" => "echo",
+            "TELEGRAM_BOT_TOKEN" => "1:x",
+            "ANNALS_TABLE"
+            | "ANNALS_BUCKET"
+            | "TELEGRAM_WEBHOOK_SECRET"
+            | "LARK_APP_ID"
+            | "LARK_APP_SECRET"
+            | "LARK_VERIFICATION_TOKEN" => "x",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    };
+    let mut known = 0;
+    for (call, read) in READERS {
+        if main.contains(call) {
+            read(Env::new(&lookup)).unwrap();
+            known += main.matches(call).count();
+        }
+    }
+    assert_eq!(
+        known,
+        main.matches("(env").count(),
+        "{program} reads settings with what is no row of READERS"
+    );
+    for method in ["env.required(\"", "env.optional(\""] {
+        let others = main.split(method).skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+        names.borrow_mut().extend(others.map(str::to_owned));
+    }
+    names.into_inner()
+}
+
+#[test]
+fn each_function_is_given_what_it_reads() {
+    for function in functions() {
+        let mut read = read_by(function);
+        for (_, unused) in UNUSED.iter().filter(|(of, _)| *of == function) {
+            assert!(read.remove(*unused), "{function} does not read {unused} at all");
+        }
+        let needed: BTreeSet<&str> = SECRETS
+            .iter()
+            .filter(|(parameter, held)| {
+                held.iter().any(|name| read.contains(*name))
+                    || (*parameter == TOOLS_SECRET && read.contains("TOOLS"))
+            })
+            .map(|(parameter, _)| *parameter)
+            .collect();
+        assert_eq!(secrets(function), needed, "{function}");
+        for name in SECRETS.iter().flat_map(|(_, held)| *held) {
+            read.remove(*name);
+        }
+        read.extend(OF_ALL.map(str::to_owned));
+        let own = names_of(properties(function));
+        let shared = shared_variables();
+        let missing: Vec<_> =
+            read.iter().filter(|name| !own.contains(*name) && !shared.contains(*name)).collect();
+        assert!(missing.is_empty(), "{function} is not given {missing:?}");
+        let unread: Vec<_> = own.difference(&read).collect();
+        assert!(unread.is_empty(), "{function} does not read {unread:?}");
+    }
+}
+
+/// Each setting that the code has is in the template or in a secret, whoever reads it.
+#[test]
+fn each_setting_of_the_code_can_be_set() {
+    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut named =
+        BTreeSet::from(["AWS_ENDPOINT_URL", "ANNALS_SECRETS_REVISION", "RUST_LOG"].map(str::to_owned));
+    settings_in(&code.join("shared/src"), &mut named);
+    settings_in(&code.join("functions"), &mut named);
+    let mut set = shared_variables();
+    set.extend(functions().flat_map(|function| names_of(properties(function))));
+    set.extend(SECRETS.iter().flat_map(|(_, held)| *held).map(|name| (*name).to_owned()));
+    set.extend(LEFT_OUT.map(str::to_owned));
+    assert!(named.len() > 30, "{named:?}");
+    assert_eq!(named, set);
+}
+
+/// The texts in the code that look like the name of a setting.
+fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().is_none_or(|name| name != "tests") {
+                settings_in(&path, named);
+            }
+            continue;
+        }
+        if path.extension().is_none_or(|extension| extension != "rs") || path.ends_with("tests.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (code, _) = text.split_once("#[cfg(test)]").unwrap_or((&text, ""));
+        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            // What is read when the program is built is none.
+            let line = line.replace("env!(\"CARGO_PKG_VERSION\")", "");
+            let is_setting = |text: &&str| {
+                let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+                matches!(*text, "MODEL" | "TOOLS" | "ADMINS")
+                    || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
+            };
+            named.extend(line.split('"').skip(1).step_by(2).filter(is_setting).map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn no_secret_is_in_the_template_or_in_an_environment() {
+    let text = TEMPLATE.to_string();
+    assert!(!text.contains("{{resolve:"), "it would be resolved into the environment");
+    for name in SECRETS.iter().flat_map(|(_, held)| *held) {
+        // Neither a variable nor a parameter.
+        assert!(!text.contains(&format!("\"{name}\":")), "{name}");
+    }
+    // A name, so that a role can say which secret it is; an ARN, or a secret itself, is refused.
+    for (parameter, _) in SECRETS {
+        assert_eq!(TEMPLATE["Parameters"][parameter]["AllowedPattern"], "[A-Za-z0-9/_+=.@-]{0,512}");
+    }
+}

@@ -1,0 +1,236 @@
+//! `setup`: what a platform is told, and what it is not.
+
+use std::process::Output;
+
+use annals_shared::channel::telegram::allowed_updates;
+use annals_shared::command;
+use serde_json::{Value, json};
+
+use crate::app::TELEGRAM_SECRET;
+use crate::crash::Process;
+use crate::support::aws_api::AwsApi;
+use crate::support::lark_api::{APP_ID, APP_SECRET, LarkApi};
+use crate::support::telegram_api::{TOKEN, TelegramApi};
+
+/// What the program is told.
+pub(crate) type Settings = Vec<(&'static str, String)>;
+
+/// Runs the program to its end, while the stand-ins go on.
+pub(crate) async fn annals(settings: &Settings, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
+    command.env_clear().env("RUST_LOG", "off").envs(settings.iter().cloned()).args(arguments);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let Output { status, stdout, stderr } = output;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+fn bot(telegram: &TelegramApi, secret: &str) -> Settings {
+    let mut settings =
+        vec![("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()), ("TELEGRAM_API_BASE", telegram.base_url().to_owned())];
+    if !secret.is_empty() {
+        settings.push(("TELEGRAM_WEBHOOK_SECRET", secret.to_owned()));
+    }
+    settings
+}
+
+#[tokio::test]
+async fn telegram_is_told_where_what_and_with_which_secret_and_drops_nothing() {
+    let (telegram, dir) = (TelegramApi::start().await, tempfile::tempdir().unwrap());
+    telegram.allow_http();
+    telegram.wait_with(3);
+    let settings = bot(&telegram, TELEGRAM_SECRET);
+    let process = Process::start(dir.path(), &settings);
+    let url = format!("{}/telegram", process.base);
+    for _ in 0..2 {
+        let (code, out, err) = annals(&settings, &["setup", "telegram", "--url", &url]).await;
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        assert_eq!(
+            out,
+            format!(
+                "bot       @annals_test_bot (7000000001)\nsecret    as TELEGRAM_WEBHOOK_SECRET has it\n\
+                 webhook   {url}: 9 kinds of update, 3 waiting\ncommands  9 in the menu\n"
+            )
+        );
+        let webhook = telegram.webhook().unwrap();
+        assert_eq!((webhook.url.as_str(), webhook.secret.as_str()), (url.as_str(), TELEGRAM_SECRET));
+        assert_eq!(webhook.allowed_updates, allowed_updates().collect::<Vec<_>>());
+        assert_eq!(webhook.max_connections, 40);
+        let menu: Vec<String> =
+            command::menu().map(|(name, meaning)| format!("/{name}: {meaning}")).collect();
+        assert_eq!(telegram.menu(), menu);
+    }
+    let (code, ..) = annals(&settings, &["setup", "telegram", "--url", &url, "--max-connections", "5"]).await;
+    assert_eq!((code, telegram.webhook().unwrap().max_connections), (0, 5));
+}
+
+/// A bot at work is given a secret of its own. What runs goes on by the old one, and by the old webhook, until it has read
+/// the new one.
+#[tokio::test]
+async fn a_made_secret_is_stored_first_and_used_once_what_runs_holds_it() {
+    let (telegram, aws, dir) =
+        (TelegramApi::start().await, AwsApi::start().await, tempfile::tempdir().unwrap());
+    telegram.allow_http();
+    let old = bot(&telegram, "the-old-secret");
+    let process = Process::start(dir.path(), &old);
+    let url = format!("{}/telegram", process.base);
+    assert_eq!(annals(&old, &["setup", "telegram", "--url", &url]).await.0, 0);
+    let before = telegram.webhook();
+
+    let held = json!({"HTTP_API_KEYS": "app:s", "TELEGRAM_BOT_TOKEN": TOKEN, "other": {"kept": [1, 2]}});
+    aws.create_secret("annals", &held.to_string());
+    let mut settings = aws.access();
+    settings.push(("TELEGRAM_API_BASE", telegram.base_url().to_owned()));
+    let command = ["setup", "telegram", "--url", &url, "--secret", "annals"];
+    let (code, out, err) = annals(&settings, &command).await;
+    assert_eq!(code, 1);
+    assert!(out.contains("secret    stored in the secret annals, beside what it held"), "{out}");
+    assert!(err.contains("401") && err.contains("SecretsRevision"), "{err}");
+    assert_eq!(telegram.webhook(), before, "what runs could not take what is sent with the new one");
+
+    let versions = aws.secret("annals");
+    assert_eq!(versions.len(), 2);
+    let mut stored: Value = serde_json::from_str(&versions[1]).unwrap();
+    let made = stored.as_object_mut().unwrap().remove("TELEGRAM_WEBHOOK_SECRET").unwrap();
+    let made = made.as_str().unwrap();
+    assert_eq!(stored, held, "and nothing else has changed");
+    assert!(made.len() == 64 && made.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{made}");
+    assert!(!format!("{out}{err}").contains(made), "it is where it belongs, and not on a screen");
+
+    // As a deployment does.
+    drop(process);
+    let process = Process::start(dir.path(), &bot(&telegram, made));
+    let url = format!("{}/telegram", process.base);
+    let (code, out, err) =
+        annals(&settings, &["setup", "telegram", "--url", &url, "--secret", "annals"]).await;
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let webhook = telegram.webhook().unwrap();
+    assert_eq!((webhook.url.as_str(), webhook.secret.as_str()), (url.as_str(), made));
+    assert_eq!(aws.secret("annals").len(), 2, "there was one already");
+}
+
+#[tokio::test]
+async fn a_secret_that_nobody_holds_is_printed_and_set_only_where_that_is_asked_for() {
+    let telegram = TelegramApi::start().await;
+    let settings = bot(&telegram, "");
+    let url = "https://annals.invalid/telegram";
+    let (code, out, err) = annals(&settings, &["setup", "telegram", "--url", url]).await;
+    let secret = out.lines().find_map(|line| line.strip_prefix("  export TELEGRAM_WEBHOOK_SECRET="));
+    assert!(secret.is_some_and(|secret| secret.len() == 64), "{out}");
+    assert!(code == 1 && err.contains("does not take the secret: no connection can be made to it"), "{err}");
+    assert_eq!((telegram.webhook(), telegram.menu()), (None, Vec::new()));
+
+    let (code, out, _) = annals(&settings, &["setup", "telegram", "--url", url, "--anyway"]).await;
+    let secret = out.lines().find_map(|line| line.strip_prefix("  export TELEGRAM_WEBHOOK_SECRET=")).unwrap();
+    assert_eq!((code, telegram.webhook().unwrap().secret.as_str()), (0, secret));
+}
+
+#[tokio::test]
+async fn what_cannot_be_set_up_changes_nothing_and_says_why() {
+    let (telegram, aws, dir) =
+        (TelegramApi::start().await, AwsApi::start().await, tempfile::tempdir().unwrap());
+    let settings = bot(&telegram, TELEGRAM_SECRET);
+    let process = Process::start(dir.path(), &settings);
+    let url = format!("{}/telegram", process.base);
+    let with = |name: &'static str, value: &str| {
+        let mut settings: Settings = [settings.clone(), aws.access()].concat();
+        settings.retain(|(other, _)| *other != name);
+        if !value.is_empty() {
+            settings.push((name, value.to_owned()));
+        }
+        settings
+    };
+    aws.create_secret("annals", &json!({ "TELEGRAM_BOT_TOKEN": "1:other-token" }).to_string());
+    aws.create_secret("text", "hunter2");
+    let held = ["setup", "telegram", "--url", &url, "--secret"];
+    let own = ["setup", "telegram", "--url", &url];
+    let cases: [(Settings, Vec<&str>, &str); 9] = [
+        // Not a Bot API server of one's own, which would take it.
+        (settings.clone(), own.to_vec(), "An HTTPS URL must be provided for webhook"),
+        (with("TELEGRAM_BOT_TOKEN", ""), own.to_vec(), "TELEGRAM_BOT_TOKEN is not set: @BotFather gives it"),
+        (with("TELEGRAM_BOT_TOKEN", "hunter2"), own.to_vec(), "must look like 123456:ABC"),
+        (with("TELEGRAM_BOT_TOKEN", "7:hunter2"), own.to_vec(), "(check TELEGRAM_BOT_TOKEN)"),
+        (
+            with("TELEGRAM_WEBHOOK_SECRET", "hunter 2"),
+            own.to_vec(),
+            "TELEGRAM_WEBHOOK_SECRET must be 1 to 256",
+        ),
+        (with("x", ""), [&held[..], &["annals"]].concat(), "unset it here"),
+        (with("x", ""), [&held[..], &["none"]].concat(), "aws secretsmanager create-secret --name none"),
+        (with("x", ""), [&held[..], &["text"]].concat(), "the secret text is not a JSON object of settings"),
+        (
+            settings.clone(),
+            vec!["setup", "telegram", "--url", "https://example.com/tg"],
+            "the route /telegram",
+        ),
+    ];
+    for (settings, arguments, expected) in cases {
+        let (code, out, err) = annals(&settings, &arguments).await;
+        assert!(code == 1 && err.contains(expected), "{arguments:?} {code} {out} {err}");
+        let said = format!("{out}{err}");
+        for secret in [TOKEN, TELEGRAM_SECRET, "hunter2", "other-token", "test-secret-access-key"] {
+            assert!(!said.contains(secret), "{said}");
+        }
+    }
+    assert_eq!((telegram.webhook(), telegram.menu()), (None, Vec::new()));
+    assert_eq!((aws.secret("annals").len(), aws.secret("text").len()), (1, 1));
+}
+
+fn app(lark: &LarkApi) -> Settings {
+    vec![
+        ("LARK_APP_ID", APP_ID.to_owned()),
+        ("LARK_APP_SECRET", APP_SECRET.to_owned()),
+        ("LARK_VERIFICATION_TOKEN", "a-verification-token".to_owned()),
+        ("LARK_API_BASE", lark.base_url().to_owned()),
+    ]
+}
+
+#[tokio::test]
+async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
+    let (lark, dir) = (LarkApi::start().await, tempfile::tempdir().unwrap());
+    let plain = app(&lark);
+    let encrypted: Settings =
+        [plain.clone(), vec![("LARK_ENCRYPT_KEY", "an-encrypt-key".to_owned())]].concat();
+    for settings in [&plain, &encrypted] {
+        let process = Process::start(dir.path(), settings);
+        let url = format!("{}/lark", process.base);
+        let (code, out, err) = annals(settings, &["setup", "lark", "--url", &url]).await;
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        for line in [
+            &format!("app       Annals ({APP_ID})") as &str,
+            &format!("address   {url} answers Lark's challenge"),
+            &format!("     {url}"),
+            "     im.chat.access_event.bot_p2p_chat_entered_v1     the bot can write to a person",
+            "     card.action.trigger                              a button was pressed, by which a call is allowed or denied",
+            "5. Create a version and publish it: permissions, events and callbacks hold from then on",
+        ] {
+            assert!(out.lines().any(|it| it == line), "{line}\n{out}");
+        }
+        // With the other key, or none, what runs does not answer Lark.
+        let other = if settings == &plain { &encrypted } else { &plain };
+        let (code, out, err) = annals(other, &["setup", "lark", "--url", &url]).await;
+        assert!(code == 1 && out.contains("it answers 401") && err.contains("challenge"), "{out} {err}");
+    }
+
+    let mut wrong = plain.clone();
+    wrong[1].1 = "hunter2".into();
+    let (code, out, err) = annals(&wrong, &["setup", "lark", "--url", "https://example.com/lark"]).await;
+    assert!(code == 1 && err.contains("app secret invalid"), "{err}");
+    assert!(!format!("{out}{err}").contains("hunter2"));
+    let (code, _, err) = annals(&Vec::new(), &["setup", "lark", "--url", "https://example.com/lark"]).await;
+    assert!(
+        code == 1 && err.contains("LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN are not set"),
+        "{err}"
+    );
+}
+
+#[tokio::test]
+async fn discord_is_not_there_and_says_so() {
+    for arguments in
+        [&["setup", "discord"][..], &["setup", "discord", "--url", "https://example.com/discord"]]
+    {
+        let (code, out, err) = annals(&Vec::new(), arguments).await;
+        assert_eq!((code, out.as_str()), (1, ""));
+        assert!(err.contains("no door for Discord"), "{err}");
+    }
+}

@@ -1,0 +1,363 @@
+//! `/stop`: what is being answered is answered no more, and what comes behind it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_agent::{Agent, Delivery, TurnError};
+use annals_shared::command::Command;
+use annals_shared::history::stop::LOOK_AGAIN;
+use annals_shared::history::turn::OpenTurn;
+use annals_shared::history::{History, Reply};
+use annals_shared::ingress::{Ingress, IngressError};
+use annals_shared::message::{Role, UiMessage};
+use annals_shared::record::{Channel, Draft, Kind, Record};
+use annals_shared::sort_key::{MessageId, SortKey};
+use serde_json::json;
+
+use crate::app::{APP_KEY, TestApp, a_while, text_of, wait_until};
+use crate::support::faults::{Faults, Plan};
+use crate::support::solo::{NoQueue, Solo};
+use crate::support::world::{claim, message};
+use crate::turns::assert_answered_once;
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+const STOPPED: &str = "Stopped.";
+const NOTHING_RUNS: &str = "Nothing is being answered at the moment.";
+const NOT_ANSWERED: &str = "Stopped before there was an answer.";
+
+fn sent(app: &TestApp) -> Vec<String> {
+    app.telegram_api().sent().into_iter().map(|sent| sent.text).collect()
+}
+
+/// The time stands still: the run is stopped at once, and nothing else happens.
+#[tokio::test]
+async fn a_run_is_stopped_at_once_and_what_comes_behind_is_answered() {
+    let app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "Write a novel")).await;
+    app.receive(private(42, 2, "about beans")).await;
+    app.model().wait_for(1).await;
+    app.receive(private(42, 3, "/stop").command()).await;
+    assert_eq!(sent(&app), [STOPPED]);
+    app.idle().await;
+    assert_eq!(app.model().count(), 1);
+    app.model().resume();
+    app.model().answer_with("Beans.");
+    app.receive(private(42, 4, "Just a haiku")).await;
+    app.idle().await;
+    assert_eq!(sent(&app), [STOPPED, "Beans."]);
+    let lines = app.lines(CHAT).await;
+    assert_eq!(
+        lines,
+        [
+            "1 user: Write a novel",
+            "2 user: about beans",
+            &format!("2/notice assistant notice: {NOT_ANSWERED}"),
+            "3 user notice: /stop",
+            &format!("3/notice assistant notice: {STOPPED}"),
+            "4 user: Just a haiku",
+            "4/reply assistant: Beans.",
+        ]
+    );
+    assert_answered_once(&app.records(CHAT).await);
+    assert_eq!(app.history(CHAT).await[2]["metadata"]["stoppedBy"], "3");
+    assert_eq!(app.context_lines(CHAT).await.len(), 4, "what was stopped is still in view");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_that_comes_again_stops_nothing_more() {
+    let mut app = TestApp::start().await;
+    app.model().hang();
+    app.receive(private(42, 1, "one")).await;
+    app.model().wait_for(1).await;
+    let stop = private(42, 2, "/stop").command();
+    app.receive(&stop).await;
+    app.idle().await;
+    app.receive(private(42, 3, "two")).await;
+    app.model().wait_for(2).await;
+    app.receive(&stop).await;
+    a_while().await;
+    assert_eq!(app.model().running(), 1, "what came behind it goes on");
+    app.restart().await;
+    app.model().resume();
+    app.receive(&stop).await;
+    app.idle().await;
+    assert_eq!(sent(&app), [STOPPED, "You said: one\ntwo"]);
+    assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn with_nothing_running_it_says_so() {
+    let app = TestApp::start().await;
+    app.receive(private(42, 1, "/stop").command()).await;
+    app.receive(private(42, 2, "one")).await;
+    app.idle().await;
+    app.receive(private(42, 3, "/stop@annals_test_bot").command()).await;
+    app.idle().await;
+    assert_eq!(sent(&app), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
+    assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
+    app.finish().await;
+}
+
+/// Whoever waits for the answer hears that there is none.
+#[tokio::test]
+async fn over_http_both_are_told() {
+    let app = TestApp::builder().model().start().await;
+    app.model().hang();
+    let path = "/v1/chats/c1/messages?wait=20";
+    let asked = json!({"userId": "ada", "text": "Write a novel", "messageId": "1", "ts": 1_000});
+    let stop = json!({"userId": "ada", "text": "/stop", "messageId": "2", "ts": 2_000});
+    let asking = app.post(path, APP_KEY, &asked);
+    let stopping = async {
+        app.model().wait_for(1).await;
+        app.post(path, APP_KEY, &stop).await
+    };
+    let (answer, stopped) =
+        Box::pin(app.as_time_passes(async { tokio::join!(Box::pin(asking), Box::pin(stopping)) })).await;
+    assert_eq!(answer.body["reply"]["parts"][0]["text"], NOT_ANSWERED, "{answer:?}");
+    assert_eq!(stopped.body["reply"]["parts"][0]["text"], STOPPED, "{stopped:?}");
+    app.model().resume();
+    app.finish().await;
+}
+
+/// Between two tries of a turn nothing runs, but something waits.
+#[tokio::test]
+async fn what_waits_for_its_next_try_is_stopped_too() {
+    let app = TestApp::start().await;
+    app.model().fail(100, 500);
+    app.receive(private(42, 1, "one")).await;
+    app.as_time_passes(app.model().wait_for(3)).await;
+    app.receive(private(42, 2, "/stop").command()).await;
+    app.idle_as_time_passes().await;
+    assert_eq!(sent(&app), [STOPPED]);
+    assert_eq!(app.lines(CHAT).await[1], format!("1/notice assistant notice: {NOT_ANSWERED}"));
+    app.finish().await;
+}
+
+/// A deployed function does not hear of it, and looks.
+#[tokio::test]
+async fn a_run_of_another_process_ends_within_two_seconds() {
+    let solo = Solo::new(&[]).await;
+    solo.model.hang();
+    let asked = solo.hear(0, "Write a novel", true).await;
+    let (agent, faults) = solo.counted_agent();
+    let run = solo.start(agent, &asked, Delivery(1));
+    solo.model.wait_for(1).await;
+    faults.take();
+    solo.advance(LOOK_AGAIN.as_secs() - 1);
+    a_while().await;
+    assert_eq!(faults.take(), 0, "a turn that is answered soon does not look");
+    solo.advance(1);
+    wait_until("it looks", async || faults.requests() == 1).await;
+    assert_eq!(solo.stop(1).await.as_deref(), Some(STOPPED));
+    a_while().await;
+    assert_eq!((run.is_finished(), faults.requests()), (false, 1));
+    solo.advance(LOOK_AGAIN.as_secs());
+    solo.ended(run).await.unwrap();
+    assert_eq!(listed(&solo.records().await)[1].1, NOT_ANSWERED);
+    assert_eq!(solo.history().head(&solo.chat).await.unwrap().stopped_to, None);
+    assert_eq!(solo.model.count(), 1);
+}
+
+/// The reply of a run that has committed may be stored already, or in these moments.
+#[tokio::test]
+async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
+    for is_stored in [true, false] {
+        let solo = Solo::new(&[]).await;
+        let (one, agent) = (solo.hear(0, "one", true).await, solo.agent(Faults::default()));
+        solo.run(&one).await;
+        let two = solo.hear(1, "two", true).await;
+        let lease = claim(&solo.history(), &solo.chat).await;
+        let turn = OpenTurn::new(vec![two.clone()]);
+        solo.history().commit(&lease, &turn).await.unwrap().unwrap();
+        let late = reply(&two, "the answer");
+        if is_stored {
+            solo.history().append_reply(&solo.chat, late.clone()).await.unwrap();
+        }
+        assert_eq!(solo.stop(2).await.as_deref(), Some(STOPPED));
+        assert!(solo.history().commit(&lease, &turn).await.unwrap().is_err(), "no piece is noted any more");
+        solo.start(agent, &two, Delivery(1)).await.unwrap().unwrap();
+        // Late, it meets what stands there.
+        solo.history().append_reply(&solo.chat, late).await.unwrap();
+        let records = solo.records().await;
+        assert_answered_once(&records);
+        let text = if is_stored { "the answer" } else { NOT_ANSWERED };
+        assert_eq!(
+            listed(&records)[3],
+            ("2/reply".replace("reply", if is_stored { "reply" } else { "notice" }), text.into())
+        );
+        let head = solo.history().head(&solo.chat).await.unwrap();
+        assert_eq!((head.turn, head.stopped_to), (None, None));
+    }
+}
+
+/// What waits for Telegram's rate limit is not sent any more either.
+#[tokio::test]
+async fn a_delivery_is_stopped() {
+    let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
+    app.telegram_api().rate_limit(1, 7);
+    app.receive(private(42, 1, "one")).await;
+    wait_until("it is throttled", async || !app.telegram_api().statuses("sendMessage").is_empty()).await;
+    app.receive(private(42, 2, "/stop").command()).await;
+    app.idle().await;
+    app.clock().advance(Duration::from_mins(1));
+    a_while().await;
+    assert_eq!(sent(&app), [STOPPED]);
+    let history = app.history(CHAT).await;
+    assert_eq!(text_of(&history[1]), "You said: one", "it stays");
+    let reason = "stopped by /stop while it was being sent";
+    assert_eq!(history[1]["metadata"]["deliveryFailure"]["reason"], reason);
+    app.finish().await;
+}
+
+/// Cut off anywhere, and whatever goes on first: the platform's repeat of the command, or the queue's of the turn.
+#[tokio::test]
+async fn a_stop_that_is_cut_off_anywhere_is_carried_out_once() {
+    let mut number = 1;
+    while Box::pin(cut_off(number, Plan::Before)).await {
+        assert!(Box::pin(cut_off(number, Plan::Lost)).await);
+        number += 1;
+    }
+    println!("{} requests", number - 1);
+    assert!(number > 6);
+}
+
+/// Whether the command makes as many requests as `number`.
+async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
+    let mut is_reached = true;
+    for repeats_first in [true, false] {
+        let what = format!("{:?}, {repeats_first}", plan(number));
+        let solo = Solo::new(&[]).await;
+        let one = solo.hear(0, "one", true).await;
+        solo.model.hang();
+        let run = solo.start(solo.agent(Faults::default()), &one, Delivery(1));
+        solo.model.wait_for(1).await;
+        let faults = Faults::new(plan(number));
+        // Told or not.
+        let history = solo.world.history_with(faults.clone(), true);
+        drop(Box::pin(solo.try_stop(1, &history)).await);
+        is_reached &= faults.requests() >= number;
+        let two = Draft { asks: true, ..solo.in_time(2, "two") };
+        let two = solo.history().append(&two).await.unwrap().base;
+        if repeats_first {
+            let told = solo.stop(1).await;
+            assert!(told.is_none() || told.as_deref() == Some(STOPPED), "{what}: {told:?}");
+            solo.advance(LOOK_AGAIN.as_secs());
+        }
+        solo.model.resume();
+        let ended = solo.ended(run).await;
+        assert!(matches!(ended, Ok(()) | Err(TurnError::Superseded(_))), "{what}: {ended:?}");
+        solo.start(solo.agent(Faults::default()), &one, Delivery(2)).await.unwrap().unwrap();
+        drop(solo.stop(1).await);
+        // What the stop itself has queued.
+        solo.run(&two).await;
+        let records = solo.records().await;
+        assert_answered_once(&records);
+        let told = records.iter().filter(|record| record.message_id.as_str() == "2/notice");
+        assert_eq!(told.count(), 1, "{what}: {:?}", listed(&records));
+        let covering = records.iter().find(|record| record.covers.contains(&one)).unwrap();
+        if repeats_first {
+            assert_eq!(covering.message.plain_text(), NOT_ANSWERED, "{what}");
+        }
+        let last = records.last().unwrap();
+        assert_eq!((&last.covers, last.kind), (&vec![two], Kind::Normal), "{what}");
+        let head = solo.history().head(&solo.chat).await.unwrap();
+        assert_eq!((head.turn, head.stopped_to), (None, None), "{what}");
+    }
+    is_reached
+}
+
+/// `/new` does not wait behind a run either, nor does what `/new` begins lose its turn.
+#[tokio::test]
+async fn new_and_stop_do_not_wait_behind_a_run() {
+    let app = TestApp::start().await;
+    app.model().hang_answers();
+    app.receive(private(42, 1, "Write a novel")).await;
+    app.model().wait_for(1).await;
+    app.receive(private(42, 2, "/new").command()).await;
+    app.receive(private(42, 3, "/help").command()).await;
+    app.receive(private(42, 4, "/stop").command()).await;
+    let said = sent(&app);
+    assert_eq!(
+        (said.len(), said[0].as_str(), said[2].as_str()),
+        (3, "New conversation. What is on your mind?", STOPPED)
+    );
+    app.idle().await;
+    app.model().resume();
+    app.receive(private(42, 5, "And now?")).await;
+    app.idle().await;
+    assert_eq!(app.context_lines(CHAT).await, ["5 user: And now?", "5/reply assistant: You said: And now?"]);
+    assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+/// A `/compact` is a turn, and can be stopped as one.
+#[tokio::test]
+async fn a_compaction_is_stopped() {
+    let solo = Solo::new(&[("KEEP_RECENT", "2")]).await;
+    for minute in 0..6 {
+        solo.hear(minute, &format!("message {minute}: {}", "lorem ipsum ".repeat(20)), false).await;
+    }
+    let command = solo.hear_compact(7).await;
+    solo.model.hang_notes();
+    let run = solo.start(solo.agent(Faults::default()), &command, Delivery(1));
+    solo.model.wait_for_notes(1).await;
+    assert_eq!(solo.stop(8).await.as_deref(), Some(STOPPED));
+    solo.world.clock.advance(Duration::from_secs(2));
+    solo.ended(run).await.unwrap();
+    let records = solo.records().await;
+    let covering: Vec<&Record> = records.iter().filter(|record| record.covers.contains(&command)).collect();
+    assert_eq!(covering.len(), 1);
+    assert_eq!(covering[0].message.plain_text(), NOT_ANSWERED);
+    assert_eq!(solo.summaries().await, []);
+    solo.model.resume();
+}
+
+fn listed(records: &[Record]) -> Vec<(String, String)> {
+    records.iter().map(|record| (record.message_id.to_string(), record.message.plain_text())).collect()
+}
+
+impl Solo {
+    fn counted_agent(&self) -> (Agent, Faults) {
+        let faults = Faults::default();
+        (self.agent(faults.clone()), faults)
+    }
+
+    /// What Ada says so many minutes behind the start, while the clock stands still: no run looks but where a test wants it.
+    fn in_time(&self, minute: i64, text: &str) -> Draft {
+        let id = u64::try_from(minute).unwrap() + 1;
+        Draft { chat_id: "42".into(), ..message(&self.chat, id, minute * 60_000, text) }
+    }
+
+    /// Ada types `/stop`; answers with what she is told, if she was not before.
+    async fn stop(&self, minute: i64) -> Option<String> {
+        Box::pin(self.try_stop(minute, &self.world.history())).await.unwrap()
+    }
+
+    async fn try_stop(&self, minute: i64, history: &History) -> Result<Option<String>, IngressError> {
+        let ingress = Ingress::new(history.clone(), Arc::new(NoQueue), "annals".into());
+        let draft = self.in_time(minute, "/stop");
+        let confirmation = ingress.command(&Command::Stop, &draft).await?.confirmation;
+        let Some(confirmation) = confirmation else { return Ok(None) };
+        let text = confirmation.text.clone();
+        ingress.confirmed(&draft, confirmation).await?;
+        Ok(Some(text))
+    }
+}
+
+fn reply(base: &SortKey, text: &str) -> Reply {
+    Reply {
+        kind: Kind::Normal,
+        channel: Channel::Telegram,
+        chat_id: "42".into(),
+        agent_id: "annals".into(),
+        message: UiMessage::text("", Role::Assistant, text),
+        behind: base.clone(),
+        behind_id: MessageId::number(2),
+        asked_at: None,
+        covers: vec![base.clone()],
+    }
+}

@@ -1,0 +1,185 @@
+//! The routes: what comes in is checked, brought into OpenAI's form, and answered.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::Value;
+
+use super::check::{check_body, check_key};
+use super::shape::Shape;
+use super::state::{Hangs, Running, Shared};
+use super::wire::{Completion, Refusal, Said, said_last};
+use super::{anthropic, bad, bedrock, is_for_notes, note};
+
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/chat/completions", post(openai))
+        .route("/v1/models", get(models))
+        .route("/anthropic/v1/models", get(models))
+        .route("/anthropic/v1/messages", post(anthropic_messages))
+        .route("/bedrock/model/{model}/{operation}", post(converse))
+        .fallback(no_such_url)
+        .method_not_allowed_fallback(no_such_url)
+        .with_state(shared)
+}
+
+/// A request that is well-formed.
+pub(super) struct Asked {
+    /// In its OpenAI form.
+    pub(super) body: Value,
+    pub(super) raw: Value,
+    pub(super) path: String,
+    pub(super) streams: bool,
+}
+
+async fn openai(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri, body: Bytes) -> Response {
+    let (any_key, refuses) = {
+        let state = shared.state();
+        (state.any_key, state.refuses_stream_options)
+    };
+    let checked = check_key(&headers, any_key).and_then(|()| {
+        let body = check_body(&body)?;
+        if refuses && !body["stream_options"].is_null() {
+            // Servers that validate every field word it like this.
+            return Err(bad("[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options')}]"));
+        }
+        let (raw, path, streams) = (body.clone(), uri.path().to_owned(), body["stream"] == true);
+        Ok(Asked { body, raw, path, streams })
+    });
+    answer(shared, Shape::OpenAi, checked).await
+}
+
+async fn anthropic_messages(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    uri: Uri,
+    body: Bytes,
+) -> Response {
+    let (any_key, signed) = {
+        let state = shared.state();
+        (state.any_key, state.signed.clone())
+    };
+    let checked = anthropic::check_key(&headers, any_key).and_then(|()| {
+        let raw: Value =
+            serde_json::from_slice(&body).map_err(|_| bad("The request body is not valid JSON"))?;
+        let body = anthropic::check_body(&raw, is_among(&signed))?;
+        let streams = raw["stream"] == true;
+        Ok(Asked { body, raw, path: uri.path().to_owned(), streams })
+    });
+    answer(shared, Shape::Anthropic, checked).await
+}
+
+async fn converse(
+    State(shared): State<Arc<Shared>>,
+    Path((model, operation)): Path<(String, String)>,
+    headers: HeaderMap,
+    uri: Uri,
+    body: Bytes,
+) -> Response {
+    let (any_key, refuses, signed) = {
+        let state = shared.state();
+        (state.any_key, state.refuses_stream_options, state.signed.clone())
+    };
+    let checked = bedrock::check_key(&headers, &uri, &body, any_key).and_then(|()| {
+        let raw: Value =
+            serde_json::from_slice(&body).map_err(|_| bad("The request body is not valid JSON"))?;
+        let streams = match operation.as_str() {
+            "converse-stream" => true,
+            "converse" => false,
+            _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "UnknownOperationException")),
+        };
+        if streams && refuses {
+            return Err(bad("This model doesn't support the toolConfig in streaming mode."));
+        }
+        let body = bedrock::check_body(&model, streams, &raw, is_among(&signed))?;
+        Ok(Asked { body, raw, path: uri.path().to_owned(), streams })
+    });
+    answer(shared, Shape::Bedrock, checked).await
+}
+
+/// The one model that there is.
+async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let any_key = shared.state().any_key;
+    let checked = check_key(&headers, any_key)
+        .or_else(|refusal| anthropic::check_key(&headers, any_key).map_err(|_| refusal));
+    if let Err(refusal) = checked {
+        shared.state().refusals.push(refusal.message.clone());
+        return refusal.into_response(Shape::OpenAi);
+    }
+    let body = r#"{"object":"list","data":[{"id":"test","object":"model","created":1,"owned_by":"test"}]}"#;
+    ([("content-type", "application/json")], body).into_response()
+}
+
+fn is_among(signed: &[(String, String)]) -> impl Fn(&str, &str) -> bool {
+    |thought, signature| signed.iter().any(|(t, s)| t == thought && s == signature)
+}
+
+async fn answer(shared: Arc<Shared>, shape: Shape, checked: Result<Asked, Refusal>) -> Response {
+    let asked = match checked {
+        Ok(asked) => asked,
+        Err(refusal) => {
+            shared.state().refusals.push(refusal.message.clone());
+            return refusal.into_response(shape);
+        }
+    };
+    let body = &asked.body;
+    let (said, mishap, streams, delay, factor) = {
+        let mut state = shared.state();
+        let said = match state.refuse(shape, body) {
+            Some(refusal) => Err(refusal),
+            None => Ok((state.next_calls(body), state.answer_by.clone(), state.answer.clone(), state.finish)),
+        };
+        let streams = asked.streams && !state.never_streams;
+        let mishap = if streams && said.is_ok() { state.next_mishap() } else { None };
+        (said, mishap, streams, state.delay, state.usage_factor)
+    };
+    let is_for_notes = is_for_notes(body);
+    // Outside the lock, since a test's own answer may look at this.
+    let said = said.map(|(calls, answer_by, answer, finish)| {
+        calls.unwrap_or_else(|| {
+            let answer = answer.filter(|_| !is_for_notes);
+            let text = answer_by.and_then(|answer_by| answer_by(body)).or(answer);
+            Said::Text(
+                text.or_else(|| note(body)).unwrap_or_else(|| format!("You said: {}", said_last(body))),
+                finish,
+            )
+        })
+    });
+    let running = Running::start(&shared, shape, &asked);
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "how long a model takes is real time, also where a test's clock is not"
+    )]
+    tokio::time::sleep(delay).await;
+    let goes_on = |hangs: &Hangs| if is_for_notes { !hangs.notes } else { !hangs.answers };
+    let _ = shared.hangs.subscribe().wait_for(goes_on).await;
+
+    let id = format!("chatcmpl-{}", running.at + 1);
+    let at = running.at;
+    // Ended before the answer goes out, so that a caller who has it and calls again is never counted twice.
+    drop(running);
+    let said = match said {
+        Err(refusal) => return refusal.into_response(shape),
+        Ok(said) => said,
+    };
+    let mut state = shared.state();
+    let mut completion = Completion::new(id, body, said, factor, state.calls[at].cached);
+    completion.thought = state.thought.clone().filter(|_| !is_for_notes).map(|thought| {
+        let signature = format!("sig-{at}");
+        state.signed.push((thought.clone(), signature.clone()));
+        (thought, signature)
+    });
+    drop(state);
+    shape.answer(&completion, streams, mishap)
+}
+
+async fn no_such_url(State(shared): State<Arc<Shared>>, method: Method, uri: Uri) -> Response {
+    let refusal = Refusal::new(StatusCode::NOT_FOUND, format!("Invalid URL ({method} {})", uri.path()));
+    shared.state().refusals.push(refusal.message.clone());
+    refusal.into_response(Shape::OpenAi)
+}

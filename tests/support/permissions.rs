@@ -1,0 +1,256 @@
+//! What a function may do is what it does: its role in `infra/template.yaml`, beside what its program can call.
+//!
+//! A linker leaves out of a program what nobody in it refers to. So the calls to AWS that a function can make, by
+//! whichever way, are those whose code its program still holds; a list of calls that somebody remembered could miss one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectSymbol};
+use serde_json::Value;
+
+use super::template::{TEMPLATE, properties};
+
+/// Each function of the code that calls AWS: its module of `annals_shared`, its name there, what it calls, and on what.
+/// Where it says "secrets", those that `ANNALS_SECRETS` names; "tools" is the object that `TOOLS` may name.
+const CALLS: [(&str, &str, &str, &str); 19] = [
+    ("history::table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
+    ("history::table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
+    ("history::table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
+    ("history::table", "Table::keys", "dynamodb:Query", "Table.Arn"),
+    ("history::table", "Table::query_once", "dynamodb:Query", "Table.Arn"),
+    ("history::table", "Table::query_due", "dynamodb:Query", "Table.Arn/index/due"),
+    ("history::table", "Table::delete", "dynamodb:DeleteItem", "Table.Arn"),
+    ("history::shelf", "Shelf::put_new", "s3:PutObject", "Bucket.Arn/segments/*"),
+    ("history::shelf", "Shelf::get", "s3:GetObject", "Bucket.Arn/segments/*"),
+    ("history::shelf", "Shelf::delete_all", "s3:DeleteObject", "Bucket.Arn/segments/*"),
+    ("history::shelf", "Shelf::delete_all", "s3:ListBucket", "Bucket.Arn"),
+    ("history::bodies", "Bodies::put", "s3:PutObject", "Bucket.Arn/bodies/*"),
+    ("history::bodies", "Bodies::get", "s3:GetObject", "Bucket.Arn/bodies/*"),
+    ("history::bodies", "Bodies::delete_all", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
+    ("history::bodies", "Bodies::delete_all", "s3:ListBucket", "Bucket.Arn"),
+    ("queue", "Sqs::enqueue", "sqs:SendMessage", "Queue.Arn"),
+    ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
+    ("aws", "text", "s3:GetObject", "tools"),
+    ("config::secrets", "fetch", "secretsmanager:GetSecretValue", "secrets"),
+];
+
+/// Calls for others, on what they say: those stand above in its place.
+const FOR_OTHERS: (&str, &str) = ("history::bodies", "delete_under");
+
+/// What the SDK holds for itself, and a function of this stack never calls: sessions of another kind of bucket, and
+/// roles to take on, which a function has been given already.
+const OF_THE_SDK: [&str; 3] = ["s3:CreateSession", "sts:AssumeRole", "sts:AssumeRoleWithWebIdentity"];
+
+/// What is permitted under which condition of the template: condition, action, resource.
+type Grant = (Option<String>, String, String);
+
+/// Compares the role of `function` with what `program` can call. In an optimised program, what is inlined has no symbol.
+pub(crate) fn check(function: &str, program: &str) {
+    every_call_has_a_row();
+    let symbols = symbols(Path::new(program));
+    let is_linked = |module: &str, name: &str| symbols.contains(&format!("annals_shared::{module}::{name}"));
+    let called: Vec<_> = CALLS.iter().filter(|(module, name, ..)| is_linked(module, name)).collect();
+
+    let operations: BTreeSet<String> = symbols.iter().filter_map(|symbol| operation(symbol)).collect();
+    assert!(operations.contains("dynamodb:PutItem"), "{function}: no call is found: {operations:?}");
+    let known: BTreeSet<String> =
+        called.iter().map(|(.., action, _)| (*action).to_owned()).chain(OF_THE_SDK.map(Into::into)).collect();
+    let unknown: Vec<_> = operations.difference(&known).collect();
+    assert!(
+        unknown.is_empty(),
+        "{function} calls {unknown:?}: which function of the code does, and on what?"
+    );
+
+    let mut needed: BTreeSet<Grant> = of_the_platform(function);
+    for (.., action, resource) in called {
+        if *resource == "secrets" {
+            needed.extend(secrets(function));
+        } else if *resource == "tools" {
+            let object = "arn:AWS::Partition:s3:::ToolsObject".to_owned();
+            needed.insert((Some("HasToolsObject".to_owned()), (*action).into(), object));
+            continue;
+        } else {
+            needed.insert((None, (*action).into(), (*resource).into()));
+        }
+        if *action == "s3:GetObject" {
+            // Without it S3 says 403 of an object that is not there.
+            needed.insert((None, "s3:ListBucket".into(), "Bucket.Arn".into()));
+        }
+    }
+    let granted = granted(function);
+    let missing: Vec<_> = needed.difference(&granted).collect();
+    assert!(missing.is_empty(), "{function} may not do what it does: {missing:#?}");
+    let superfluous: Vec<_> = granted.difference(&needed).collect();
+    assert!(superfluous.is_empty(), "{function} may do what it does not: {superfluous:#?}");
+}
+
+/// The names of the functions that `program` holds, without those of their types' traits and of their own closures.
+fn symbols(program: &Path) -> BTreeSet<String> {
+    let bytes = std::fs::read(program).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let names = file.symbols().filter_map(|symbol| symbol.name().ok());
+    names
+        .filter(|name| name.contains("annals_shared") || name.contains("aws_sdk_"))
+        .map(|name| format!("{:#}", rustc_demangle::demangle(name)))
+        .map(|name| match name.strip_prefix('<').and_then(|name| name.split_once('>')) {
+            // `<Type as Trait>::function`, or `<Type>::function`
+            Some((own, rest)) => own.split(" as ").next().unwrap_or_default().to_owned() + rest,
+            None => name,
+        })
+        .map(|name| name.split("::{").next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// The action that a symbol of the SDK stands for, where it is what sends a request.
+fn operation(symbol: &str) -> Option<String> {
+    let path: Vec<&str> = symbol.split("::").collect();
+    let [sdk, "operation", _, operation, "orchestrate_with_stop_point"] = path[..] else { return None };
+    Some(format!("{}:{}", sdk.strip_prefix("aws_sdk_")?, operation.replace("ListObjectsV2", "ListBucket")))
+}
+
+/// What Lambda does in the function's name: it writes its log, traces it, and takes messages from its queue.
+fn of_the_platform(function: &str) -> BTreeSet<Grant> {
+    let function = properties(function);
+    let grant = |action: &str, resource: String| (None, action.to_owned(), resource);
+    let log = format!("{}.Arn", function["LoggingConfig"]["LogGroup"]["Ref"].as_str().unwrap());
+    let mut grants: BTreeSet<Grant> =
+        ["logs:CreateLogStream", "logs:PutLogEvents"].map(|action| grant(action, log.clone())).into();
+    let traces = ["xray:PutTelemetryRecords", "xray:PutTraceSegments"];
+    grants.extend(traces.map(|action| (Some("IsTraced".to_owned()), action.to_owned(), "*".to_owned())));
+    let events = function["Events"].as_object().into_iter().flat_map(|events| events.values());
+    for queue in events.filter(|event| event["Type"] == "SQS").map(|event| &event["Properties"]["Queue"]) {
+        for action in ["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"] {
+            grants.insert(grant(action, resource(queue)));
+        }
+    }
+    grants
+}
+
+/// To read the secrets that its environment names.
+fn secrets(function: &str) -> BTreeSet<Grant> {
+    let named = &properties(function)["Environment"]["Variables"]["ANNALS_SECRETS"];
+    let named = match named["Fn::Join"].as_array() {
+        Some(joined) => joined[1].as_array().unwrap().iter().collect(),
+        None => vec![named],
+    };
+    let grant = |named: &Value| {
+        let (condition, named) = conditional(named);
+        let name = named["Ref"].as_str().unwrap();
+        let resource =
+            format!("arn:AWS::Partition:secretsmanager:AWS::Region:AWS::AccountId:secret:{name}-??????");
+        (condition, "secretsmanager:GetSecretValue".to_owned(), resource)
+    };
+    named.into_iter().map(grant).collect()
+}
+
+/// What its role says.
+fn granted(function: &str) -> BTreeSet<Grant> {
+    let role = &properties(function)["Role"]["Fn::GetAtt"];
+    assert_eq!(role[1], "Arn", "{function} has a role of its own");
+    let role = properties(role[0].as_str().unwrap());
+    assert!(role.get("ManagedPolicyArns").is_none(), "what a role may do stands in it");
+    let policies = role["Policies"].as_array().unwrap().iter();
+    let statements = policies.flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
+    let mut grants = BTreeSet::new();
+    for (condition, statement) in statements.map(conditional) {
+        assert_eq!(statement["Effect"], "Allow");
+        for action in list(&statement["Action"]) {
+            for on in list(&statement["Resource"]) {
+                let action = action.as_str().unwrap().to_owned();
+                let is_new = grants.insert((condition.clone(), action, resource(on)));
+                assert!(
+                    is_new,
+                    "{function} is granted it twice: {action} on {on}",
+                    action = statement["Action"]
+                );
+            }
+        }
+    }
+    grants
+}
+
+fn list(value: &Value) -> Vec<&Value> {
+    value.as_array().map_or_else(|| vec![value], |items| items.iter().collect())
+}
+
+/// What stands under a condition, with that; else nothing of its kind is there.
+fn conditional(value: &Value) -> (Option<String>, &Value) {
+    let Some(choice) = value["Fn::If"].as_array() else { return (None, value) };
+    let condition = choice[0].as_str().unwrap();
+    assert!(TEMPLATE["Conditions"].get(condition).is_some(), "{condition}");
+    assert_eq!(choice[2]["Ref"], "AWS::NoValue", "{condition}");
+    (Some(condition.to_owned()), &choice[1])
+}
+
+/// `Table.Arn/index/due`, `*`
+fn resource(value: &Value) -> String {
+    if let Some(attribute) = value["Fn::GetAtt"].as_array() {
+        return format!("{}.{}", attribute[0].as_str().unwrap(), attribute[1].as_str().unwrap());
+    }
+    value["Fn::Sub"].as_str().or(value.as_str()).unwrap().replace("${", "").replace('}', "")
+}
+
+/// The code calls AWS in the functions of [`CALLS`] and nowhere else.
+fn every_call_has_a_row() {
+    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    sources(&code.join("shared/src"), &mut files);
+    for function in std::fs::read_dir(code.join("functions")).unwrap() {
+        sources(&function.unwrap().path().join("src"), &mut files);
+    }
+    let requests: BTreeSet<String> = CALLS.iter().map(|(.., action, _)| request(action)).collect();
+    let mut found = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        // Others have methods of such names.
+        if !text.contains("aws_sdk_") && !text.contains(FOR_OTHERS.1) {
+            continue;
+        }
+        let path = file.to_string_lossy().replace('\\', "/").replace(".rs", "").replace('/', "::");
+        let module = path.rsplit_once("::src::").unwrap().1.to_owned();
+        let mut within = "";
+        for line in text.lines() {
+            if let Some((_, rest)) = line.split_once("fn ") {
+                within = rest.split(['(', '<']).next().unwrap_or_default();
+            }
+            let forwards = format!("= {}(", FOR_OTHERS.1);
+            if line.contains(&forwards) || requests.iter().any(|request| line.contains(request)) {
+                found.insert((module.clone(), within.to_owned()));
+            }
+        }
+    }
+    let (module, name) = FOR_OTHERS;
+    let mut rows = BTreeSet::from([(module.to_owned(), name.to_owned())]);
+    for (module, name, ..) in CALLS {
+        rows.insert((module.to_owned(), name.rsplit("::").next().unwrap_or_default().to_owned()));
+    }
+    let without_row: Vec<_> = found.difference(&rows).collect();
+    assert!(without_row.is_empty(), "these call AWS, and no row says on what: {without_row:?}");
+    let without_call: Vec<_> = rows.difference(&found).collect();
+    assert!(without_call.is_empty(), "these are said to call AWS, and do not: {without_call:?}");
+}
+
+/// How the SDK's method for `action` is called: `.put_item()`.
+fn request(action: &str) -> String {
+    let operation = action.split(':').next_back().unwrap_or_default().replace("ListBucket", "ListObjectsV2");
+    let mut request = String::from(".");
+    for c in operation.chars() {
+        if c.is_ascii_uppercase() && request.len() > 1 {
+            request.push('_');
+        }
+        request.push(c.to_ascii_lowercase());
+    }
+    request + "()"
+}
+
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
