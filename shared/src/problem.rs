@@ -40,6 +40,11 @@ impl Problem {
         }
     }
 
+    /// 403: the caller may be here, but may not do this.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::FORBIDDEN, kind: "forbidden", title: "Not allowed", detail: detail.into() }
+    }
+
     /// 413: the body is too large.
     pub fn too_large(limit: &'static str) -> Self {
         Self {

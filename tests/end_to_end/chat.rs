@@ -10,13 +10,13 @@ use crate::turns::assert_answered_once;
 const ROOM: &str = "web:room:app:r1";
 
 /// A UI message stream as it comes.
-struct Stream {
+pub(crate) struct Stream {
     response: reqwest::Response,
     read: String,
 }
 
 impl Stream {
-    fn of(response: reqwest::Response) -> Self {
+    pub(crate) fn of(response: reqwest::Response) -> Self {
         assert_eq!(response.status(), StatusCode::OK);
         let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
         assert_eq!(header("content-type"), "text/event-stream");
@@ -49,7 +49,7 @@ impl Stream {
         }
     }
 
-    async fn rest(mut self) -> Vec<Value> {
+    pub(crate) async fn rest(mut self) -> Vec<Value> {
         let mut chunks = Vec::new();
         while let Some(chunk) = self.next().await {
             chunks.push(chunk);
@@ -68,14 +68,14 @@ impl Stream {
     }
 }
 
-fn kinds(chunks: &[Value]) -> Vec<&str> {
+pub(crate) fn kinds(chunks: &[Value]) -> Vec<&str> {
     let mut kinds: Vec<&str> = chunks.iter().map(|chunk| chunk["type"].as_str().unwrap()).collect();
     kinds.dedup();
     kinds
 }
 
 /// The text that is streamed.
-fn streamed(chunks: &[Value]) -> String {
+pub(crate) fn streamed(chunks: &[Value]) -> String {
     let deltas = chunks.iter().filter(|chunk| chunk["type"] == "text-delta");
     deltas.map(|chunk| chunk["delta"].as_str().unwrap()).collect()
 }
@@ -85,7 +85,7 @@ fn told(chunks: &[Value]) -> (String, String) {
     (chunks[0]["messageId"].as_str().unwrap().to_owned(), streamed(chunks))
 }
 
-fn user(id: &str, text: &str) -> Value {
+pub(crate) fn user(id: &str, text: &str) -> Value {
     json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]})
 }
 
@@ -93,11 +93,11 @@ fn assistant(id: &str, text: &str) -> Value {
     json!({"id": id, "role": "assistant", "parts": [{"type": "text", "text": text, "state": "done"}]})
 }
 
-fn submit(messages: &[Value]) -> Value {
+pub(crate) fn submit(messages: &[Value]) -> Value {
     json!({"id": "r1", "messages": messages, "trigger": "submit-message"})
 }
 
-async fn post(app: &TestApp, body: &Value) -> Stream {
+pub(crate) async fn post(app: &TestApp, body: &Value) -> Stream {
     let request = app.request(Method::POST, "/api/chat").bearer_auth(APP_KEY).json(body);
     Stream::of(request.send().await.unwrap())
 }
@@ -272,6 +272,7 @@ async fn another_try_is_a_later_form_and_the_history_keeps_all() {
     assert_eq!(asked(&app), ["user: one", "assistant: One, differently.", "user: three"]);
     app.idle().await;
     assert_eq!(app.history(ROOM).await.len(), 12);
+    app.export(ROOM, "chat-another-try").await;
     app.finish().await;
 }
 

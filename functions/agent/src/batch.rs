@@ -123,7 +123,7 @@ async fn is_done(agent: &Agent, chat: &ChatKey, from: Option<&SortKey>) -> Resul
         return Ok(false);
     }
     let seen = agent.history.context(chat, &head, from, &agent.policy(0)).await?.context;
-    Ok(seen.unanswered.is_empty() && seen.to_compact.is_empty())
+    Ok(seen.unanswered.is_empty() && seen.to_compact.is_empty() && seen.to_resume.is_empty())
 }
 
 /// The turns by chat, and the messages that are none.

@@ -90,10 +90,7 @@ pub(crate) async fn say(
     let listener = http.web.live.listen(&chat);
     let Asked { awaited, teller, may_be_there, past } =
         Box::pin(http.ask(&caller, &chat, &user, body)).await?;
-    let run = match (&http.web.run, &awaited) {
-        (Some(run), Awaited::Answer(base, _)) => Some(tokio::spawn(run(chat.clone(), base.clone()))),
-        _ => None,
-    };
+    let run = http.web.run.as_ref().map(|run| tokio::spawn(run(chat.clone(), awaited.base())));
     let follower = Follower { http: Arc::clone(&http), chat, awaited, listener, teller, may_be_there, run };
     let mut response = streamed(follower);
     response.headers_mut().insert(PAST, past.as_str().parse().map_err(|_| Problem::unavailable())?);

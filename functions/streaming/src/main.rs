@@ -5,14 +5,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_agent::mcp::Servers;
 use annals_agent::{Agent, LEASE};
 use annals_http::chat::Web;
 use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
-use annals_shared::config::{AgentConfig, ConfigError, StoreConfig, api_keys};
+use annals_shared::config::{
+    AgentConfig, ConfigError, StoreConfig, ToolsConfig, ToolsSetting, admins, api_keys,
+};
 use annals_shared::delivery::Deliverer;
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::live::Live;
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
@@ -42,13 +45,26 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let keys = api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let clock = Clock::system();
+    let tools = match ToolsSetting::from_env(env)? {
+        None => None,
+        Some(ToolsSetting::Given(tools)) => Some(tools),
+        Some(ToolsSetting::Stored { bucket, key }) => {
+            let text = aws::text(&aws, &bucket, &key).await?;
+            Some(ToolsConfig::parse(&text, env)?)
+        }
+    };
+    let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
+    let approvers = Approvers { admins: admins(env)?.into(), platforms: None };
 
     let metrics = Metrics::collected();
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let queue = aws::queue(&aws, queue_url);
-    let ingress =
-        |queue| Ingress::new(history.clone(), queue, config.agent_id.clone()).with_metrics(metrics.clone());
+    let ingress = |queue| {
+        Ingress::new(history.clone(), queue, config.agent_id.clone())
+            .with_metrics(metrics.clone())
+            .with_approvers(approvers.clone())
+    };
     let live = Live::on();
     let agent = Arc::new(Agent {
         history: history.clone(),
@@ -56,6 +72,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         // Its rooms' people fetch their replies.
         deliverer: Deliverer::default(),
         surroundings: None,
+        servers,
         groups_remember: config.memory.groups,
         view: config.view,
         system_prompt: config.system_prompt.clone(),

@@ -30,7 +30,8 @@ pub(super) fn notes(notes: &str) -> String {
     format!("<notes>\n{notes}\n</notes>\n")
 }
 
-fn line(part: PartView<'_>) -> Option<String> {
+/// One part in words; `None` where it says nothing.
+pub(super) fn line(part: PartView<'_>) -> Option<String> {
     match part {
         PartView::Text(text) => Some(text.to_owned()),
         PartView::File { media_type, filename: Some(name), .. } => {

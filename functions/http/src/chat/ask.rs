@@ -1,19 +1,20 @@
 //! What a request of `useChat` asks, done: appended and queued.
 
+use annals_shared::approval::{RESPONDED, Verdict};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::command::Command;
 use annals_shared::history::turn::Head;
 use annals_shared::history::{Appended, HistoryError, Outcome, Seen};
-use annals_shared::message::{Part, Role, UiMessage};
+use annals_shared::message::{Part, PartView, Role, UiMessage};
 use annals_shared::problem::Problem;
 use annals_shared::record::{Channel, Draft, Kind, Record};
 use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::body::Body;
 use super::chunks::Teller;
 use super::follow::Awaited;
-use super::past::Past;
+use super::past::{Past, names};
 use crate::auth::Caller;
 use crate::post::bad_message_id;
 use crate::{Failure, Http};
@@ -77,8 +78,10 @@ impl Http {
         } else if body.last.role == Role::User {
             self.submit(caller, chat, user, &body.last, &seen, at).await?
         } else {
+            let by = Draft { ts: at, ..self.draft(caller, chat, user, self.new_message_id()?, Vec::new()) };
+            let awaited = Awaited::Reply(self.answer_requests(&by, &body.last, &seen.records).await?);
             let teller = Teller::new(body.last.id, &body.last.parts);
-            return Ok(Asked { awaited: Awaited::Nothing, teller, may_be_there: true, past });
+            return Ok(Asked { awaited, teller, may_be_there: true, past });
         };
         tracing::info!(outcome = ?appended.outcome, "message");
         let awaited = Awaited::Answer(appended.base, id);
@@ -89,7 +92,12 @@ impl Http {
     pub(super) async fn awaited(&self, chat: &ChatKey) -> Result<Option<Awaited>, Failure> {
         let (head, seen) = self.seen(chat).await?;
         let waiting = seen.context.unanswered.into_iter().chain(seen.context.to_compact).max();
-        let open = head.turn.and_then(|turn| turn.covers.last().cloned());
+        let turn = head.turn;
+        let goes_on = turn.as_ref().and_then(|turn| Some(turn.resumes.as_ref()?.reply.clone()));
+        if let (None, Some(reply)) = (&waiting, goes_on.or(seen.context.to_resume.into_iter().next_back())) {
+            return Ok(Some(Awaited::Reply(reply)));
+        }
+        let open = turn.and_then(|turn| turn.covers.last().cloned());
         let Some(base) = waiting.or(open) else { return Ok(None) };
         let said =
             seen.records.iter().find(|record| record.key.base() == base && record.role() == Role::User);
@@ -154,10 +162,6 @@ impl Http {
         body: &Body,
         at: Timestamp,
     ) -> Result<Asking, Failure> {
-        let unknown = || {
-            let detail = "the history has no message of this id: load the conversation";
-            Problem::no_such("unknown-message", "No such message", detail)
-        };
         let named = body.message_id.as_deref().unwrap_or(&body.last.id);
         let id = message_id(answered_by(named))?;
         let history = self.web.ingress.history();
@@ -166,6 +170,24 @@ impl Http {
         let known = Known { records: history.range(chat, Some(&base)).await?, base };
         let parts = known.newest(&id).ok_or_else(unknown)?.message.parts.clone();
         self.say_again(Draft { ts: at, ..self.draft(caller, chat, user, id, parts) }, &known).await
+    }
+
+    /// Answers what the reply `last` asks, as a client has answered it; its key.
+    async fn answer_requests(
+        &self,
+        by: &Draft,
+        last: &UiMessage,
+        records: &[Record],
+    ) -> Result<SortKey, Failure> {
+        let is_it = |record: &&Record| record.key.is_reply() && names(record, &last.id);
+        let reply = records.iter().rfind(is_it).ok_or_else(unknown)?.key.clone();
+        for verdict in last.parts.iter().filter_map(verdict) {
+            let told = self.web.ingress.answer_request(&reply, verdict, by).await?;
+            if !told.is_settled {
+                return Err(Problem::forbidden(told.text).into());
+            }
+        }
+        Ok(reply)
     }
 
     async fn say_again(&self, draft: Draft, known: &Known) -> Result<Asking, Failure> {
@@ -238,6 +260,22 @@ impl Asking {
 /// Whether nothing was said behind the message `id` in what the model sees.
 fn is_last(messages: &[UiMessage], id: &MessageId) -> bool {
     messages.iter().rfind(|message| message.role == Role::User).is_some_and(|last| last.id == id.as_str())
+}
+
+fn unknown() -> Problem {
+    let detail = "the history has no message of this id: load the conversation";
+    Problem::no_such("unknown-message", "No such message", detail)
+}
+
+/// What a client has answered to a request, by the part of its call.
+fn verdict(part: &Part) -> Option<Verdict> {
+    let PartView::Tool { state: RESPONDED, .. } = part.view() else { return None };
+    let said = part.as_map().get("approval")?;
+    Some(Verdict {
+        id: said.get("id")?.as_str()?.to_owned(),
+        approved: said.get("approved")?.as_bool()?,
+        reason: said.get("reason").and_then(Value::as_str).map(str::to_owned),
+    })
 }
 
 fn message_id(id: &str) -> Result<MessageId, Problem> {

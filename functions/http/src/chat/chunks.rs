@@ -49,8 +49,8 @@ pub(crate) struct Teller {
     /// Whether what was sent is not what is being made any more: nothing is said before it is known what is stored.
     is_void: bool,
     has_diverged: bool,
-    /// White space that a text begins with; it counts as soon as more comes.
-    blank: String,
+    /// White space that a text, or a thought, begins with; it counts as soon as more comes.
+    blank: [String; 2],
     ids: u32,
 }
 
@@ -84,7 +84,7 @@ impl Teller {
             is_in_step: false,
             is_void: false,
             has_diverged: false,
-            blank: String::new(),
+            blank: <[String; 2]>::default(),
             ids: 0,
         }
     }
@@ -105,37 +105,42 @@ impl Teller {
         if let Some(at) = open {
             return self.go_on(self.had + at, delta);
         }
-        if !is_thought {
-            // What is nothing but white space is not stored.
-            self.blank.push_str(delta);
-            if self.blank.trim().is_empty() {
-                return;
-            }
+        // What is nothing but white space is not stored.
+        let blank = &mut self.blank[usize::from(is_thought)];
+        blank.push_str(delta);
+        if blank.trim().is_empty() {
+            return;
         }
-        let text = if is_thought { delta.to_owned() } else { std::mem::take(&mut self.blank) };
+        let text = std::mem::take(blank);
         self.begin_step();
         self.begin_words(is_thought, &text);
     }
 
     /// What was sent of the answer since the last parts is void.
     pub(crate) fn void(&mut self) {
-        self.blank.clear();
+        self.blank = <[String; 2]>::default();
         self.is_void |= self.sent.iter().any(|sent| matches!(sent, Sent::Words { open: Some(_), .. }));
     }
 
     /// The reply `message_id` is made, by this run or, from its beginning, by another.
     pub(crate) fn begin(&mut self, message_id: &str) {
-        self.blank.clear();
+        self.blank = <[String; 2]>::default();
         if !self.has_started {
             message_id.clone_into(&mut self.message_id);
         }
         self.is_void |= self.sent.len() > self.had;
     }
 
-    /// The reply so far: a step of it is over.
+    /// The reply so far: a step of it is over, or its calls are under way.
     pub(crate) fn parts(&mut self, parts: &[Part]) {
-        if !self.is_void {
-            self.advance(parts);
+        if self.is_void {
+            return;
+        }
+        self.advance(parts);
+        self.end_words();
+        let is_under_way =
+            |sent: &Sent| matches!(sent, Sent::Call { state, .. } if state == "input-available");
+        if !self.sent.iter().any(is_under_way) {
             self.end_step();
         }
     }
@@ -168,13 +173,6 @@ impl Teller {
         self.out.push(json!({"type": "finish", "finishReason": reason, "messageMetadata": listed.metadata}));
     }
 
-    /// There is nothing more to say.
-    pub(crate) fn finish_as_it_is(&mut self) {
-        self.end_step();
-        self.start();
-        self.out.push(json!({"type": "finish"}));
-    }
-
     /// Somebody has stopped it.
     pub(crate) fn abort(&mut self) {
         self.end_step();
@@ -189,7 +187,7 @@ impl Teller {
 
     /// Brings the client to `parts`.
     fn advance(&mut self, parts: &[Part]) {
-        self.blank.clear();
+        self.blank = <[String; 2]>::default();
         // Of one step alone a stored reply may not say where it starts.
         let is_start = |sent: Option<&Sent>| sent == Some(&Sent::StepStart);
         let first = parts.first().map(Sent::of);
@@ -305,6 +303,13 @@ impl Teller {
     }
 
     fn end_step(&mut self) {
+        self.end_words();
+        if std::mem::take(&mut self.is_in_step) {
+            self.out.push(json!({"type": "finish-step"}));
+        }
+    }
+
+    fn end_words(&mut self) {
         for sent in &mut self.sent {
             if let Sent::Words { is_thought, open, .. } = sent
                 && let Some(id) = open.take()
@@ -312,9 +317,6 @@ impl Teller {
                 let kind = if *is_thought { "reasoning-end" } else { "text-end" };
                 self.out.push(json!({"type": kind, "id": id}));
             }
-        }
-        if std::mem::take(&mut self.is_in_step) {
-            self.out.push(json!({"type": "finish-step"}));
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_shared::approval::{self, Verdict};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::history::HistoryError;
 use annals_shared::live::{Begun, Heard, Listener, Said};
@@ -35,18 +36,26 @@ const STILL_MADE: &str = "The answer is still being made: resume the stream, or 
 pub(crate) enum Awaited {
     /// What covers or confirms the message of this base and id, or the same message said again.
     Answer(SortKey, MessageId),
-    /// Nothing: the client is told what it has.
-    Nothing,
+    /// What the reply at this key comes to, behind the answers to what it asks.
+    Reply(SortKey),
 }
 
 impl Awaited {
+    /// The message that it is about.
+    pub(crate) fn base(&self) -> SortKey {
+        match self {
+            Self::Answer(base, _) => base.clone(),
+            Self::Reply(reply) => reply.base(),
+        }
+    }
+
     fn is_of(&self, begun: &Begun) -> bool {
         match self {
             Self::Answer(base, id) => {
                 let is_again = begun.message_id == id.derived("reply").as_str() && begun.reply > base.reply();
                 begun.covers.contains(base) || is_again
             }
-            Self::Nothing => false,
+            Self::Reply(reply) => begun.reply == *reply,
         }
     }
 }
@@ -154,10 +163,7 @@ impl Follower {
     async fn look(&mut self) -> bool {
         match self.stored().await {
             Ok(Some(record)) => self.end(&record),
-            Ok(None) => match self.awaited {
-                Awaited::Nothing => self.teller.finish_as_it_is(),
-                Awaited::Answer(..) => return false,
-            },
+            Ok(None) => return false,
             Err(error) => {
                 tracing::warn!(%error, "a stream cannot see whether its reply is stored; looking again");
                 return false;
@@ -170,8 +176,14 @@ impl Follower {
     async fn stored(&self) -> Result<Option<Record>, HistoryError> {
         let history = self.http.web.ingress.history();
         match &self.awaited {
-            Awaited::Answer(base, _) => history.reply_to(&self.chat, base).await,
-            Awaited::Nothing => Ok(None),
+            Awaited::Answer(base, _) => {
+                let Some(reply) = history.reply_to(&self.chat, base).await? else { return Ok(None) };
+                if approval::requests(&reply.message).is_empty() {
+                    return Ok(Some(reply));
+                }
+                Ok(settled(&history.message(&self.chat, &reply.key).await?, &reply.key).cloned())
+            }
+            Awaited::Reply(reply) => Ok(settled(&history.message(&self.chat, reply).await?, reply).cloned()),
         }
     }
 
@@ -185,6 +197,16 @@ impl Follower {
         }
         is_late
     }
+}
+
+/// The newest form of the reply at `reply` among `records`, if it does not go on before somebody says something.
+fn settled<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
+    let newest = approval::newest_form(records, reply)?;
+    let verdicts: Vec<Verdict> = records.iter().filter_map(Verdict::of).collect();
+    let goes_on = approval::is_answered(&newest.message, &verdicts)
+        || approval::allowed(&newest.message).next().is_some()
+        || (newest.stopped_by().is_none() && approval::is_unfinished(&newest.message));
+    (!goes_on).then_some(newest)
 }
 
 async fn next(listener: &mut Option<Listener>) -> Heard {

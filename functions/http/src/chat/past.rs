@@ -62,7 +62,7 @@ fn results(message: &UiMessage) -> impl Iterator<Item = (&str, Option<&Value>, O
 }
 
 /// Whether `id` is the id of this record's message, as streamed or as listed.
-fn names(record: &Record, id: &str) -> bool {
+pub(crate) fn names(record: &Record, id: &str) -> bool {
     let own = record.message_id.as_str();
     id == own
         || id.strip_prefix(own).and_then(|rest| rest.strip_prefix('@')) == Some(&record.revision.to_string())

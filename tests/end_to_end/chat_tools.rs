@@ -1,0 +1,175 @@
+//! `/api/chat` with tools: calls, results and requests arrive as they come about, and answers to requests by the way that
+//! `useChat` gives them.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, TestApp};
+use crate::chat::{Stream, kinds, post, streamed, submit, user};
+use crate::outside_tools::with_shop;
+use crate::support::mcp_server::McpServer;
+
+const ROOM: &str = "web:room:app:r1";
+
+fn asks() -> Value {
+    json!({"tools": {"refund": {"approval": true}}})
+}
+
+/// The reply as the client has it, its requests answered.
+fn answered(reply: &Value, approved: bool) -> Value {
+    let mut reply = reply.clone();
+    for part in reply["parts"].as_array_mut().unwrap() {
+        if part["state"] == "approval-requested" {
+            part["state"] = "approval-responded".into();
+            part["approval"]["approved"] = approved.into();
+            part["approval"]["reason"] = "since I say so".into();
+        }
+    }
+    reply
+}
+
+fn states(message: &Value) -> Vec<&str> {
+    message["parts"].as_array().unwrap().iter().filter_map(|part| part["state"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn calls_and_results_are_streamed_with_their_steps() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &asks()).start().await;
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    let chunks = post(&app, &submit(&[user("m1", "Where is A1?")])).await.rest().await;
+    assert_eq!(
+        kinds(&chunks),
+        [
+            "start",
+            "start-step",
+            "tool-input-start",
+            "tool-input-available",
+            "tool-output-available",
+            "finish-step",
+            "start-step",
+            "text-start",
+            "text-delta",
+            "text-end",
+            "finish-step",
+            "finish"
+        ]
+    );
+    assert_eq!(chunks[3]["input"], json!({"order": "A1"}));
+    app.idle().await;
+    let reply = app.history(ROOM).await.pop().unwrap();
+    let parts: Vec<&str> =
+        reply["parts"].as_array().unwrap().iter().map(|part| part["type"].as_str().unwrap()).collect();
+    assert_eq!(parts, ["step-start", "tool-shop_lookup", "step-start", "text"]);
+    assert_eq!(reply["parts"][1]["output"], chunks[4]["output"]);
+    assert_eq!(reply["parts"][3]["text"], streamed(&chunks));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_once() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &asks()).start().await;
+    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    let said = user("m1", "Pay A1 back.");
+    let chunks = post(&app, &submit(&[said.clone()])).await.rest().await;
+    let asked = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
+    assert_eq!(chunks.last().unwrap()["finishReason"], "tool-calls");
+    app.idle().await;
+    let reply = app.history(ROOM).await.pop().unwrap();
+    assert_eq!(reply["parts"][1]["approval"]["id"], asked["approvalId"]);
+    // Neither who did not ask nor an id that nobody gave out.
+    let answer = submit(&[said.clone(), answered(&reply, true)]);
+    let mut other = answer.clone();
+    other["userId"] = "eve".into();
+    assert_eq!(app.post("/api/chat", APP_KEY, &other).await.status, StatusCode::FORBIDDEN);
+    let mut forged = answer.clone();
+    forged["messages"][1]["parts"][1]["approval"]["id"] = "0123456789abcdef".into();
+    post(&app, &forged).await.rest().await;
+    assert!(shop.carried_out().is_empty());
+
+    let chunks = post(&app, &answer).await.rest().await;
+    assert_eq!(
+        kinds(&chunks),
+        [
+            "start",
+            "tool-output-available",
+            "start-step",
+            "text-start",
+            "text-delta",
+            "text-end",
+            "finish-step",
+            "finish"
+        ]
+    );
+    assert_eq!(chunks[0]["messageId"], "m1/reply");
+    // The same answer again, and another one: the first stands, and the reply is there.
+    for again in [answer, submit(&[said, answered(&reply, false)])] {
+        let chunks = post(&app, &again).await.rest().await;
+        assert_eq!(kinds(&chunks).last(), Some(&"finish"), "{chunks:?}");
+    }
+    app.idle().await;
+    assert_eq!(shop.carried_out().len(), 1);
+    let history = app.history(ROOM).await;
+    let forms: Vec<_> = history.iter().filter(|m| m["metadata"]["messageId"] == "m1/reply").collect();
+    assert_eq!(forms.len(), 4, "asked, answered, carried out, said: {history:#?}");
+    assert_eq!(states(forms[3]), ["output-available"]);
+    assert_eq!(forms[3]["id"], "m1/reply@3");
+    app.export(ROOM, "chat-approved").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &asks()).start().await;
+    let refund = || app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    refund();
+    let said = user("m1", "Pay A1 back.");
+    post(&app, &submit(&[said.clone()])).await.rest().await;
+    app.idle().await;
+    let reply = app.history(ROOM).await.pop().unwrap();
+    let chunks = post(&app, &submit(&[said.clone(), answered(&reply, false)])).await.rest().await;
+    assert_eq!(chunks[1]["type"], "tool-output-denied");
+    refund();
+    let mut again = submit(&[said.clone()]);
+    again["trigger"] = "regenerate-message".into();
+    let chunks = post(&app, &again).await.rest().await;
+    let second = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
+    assert_ne!(second["approvalId"], reply["parts"][1]["approval"]["id"]);
+    app.idle().await;
+    let reply = app.history(ROOM).await.pop().unwrap();
+    post(&app, &submit(&[said, answered(&reply, true)])).await.rest().await;
+    app.idle().await;
+    assert_eq!(shop.carried_out().len(), 1);
+    let mut ids: Vec<Value> = app.history(ROOM).await.iter().map(|message| message["id"].clone()).collect();
+    let all = ids.len();
+    ids.sort_by_key(ToString::to_string);
+    ids.dedup();
+    assert_eq!(ids.len(), all, "each form has an id of its own: {ids:?}");
+    app.export(ROOM, "chat-asked-again").await;
+    app.finish().await;
+}
+
+/// The call is under way when the client comes back: the whole reply is replayed.
+#[tokio::test]
+async fn a_reply_that_goes_on_is_resumed_from_its_beginning() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({"tools": {"slow": {"approval": true}}})).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    let said = user("m1", "Slowly");
+    post(&app, &submit(&[said.clone()])).await.rest().await;
+    app.idle().await;
+    let reply = app.history(ROOM).await.pop().unwrap();
+    drop(post(&app, &submit(&[said, answered(&reply, true)])).await);
+    let back = app.request(Method::GET, "/api/chat/r1/stream").bearer_auth(APP_KEY).send().await.unwrap();
+    let back = Stream::of(back);
+    shop.release();
+    let chunks = back.rest().await;
+    assert_eq!(
+        kinds(&chunks)[..5],
+        ["start", "start-step", "tool-input-start", "tool-input-available", "tool-approval-request"]
+    );
+    assert!(kinds(&chunks).contains(&"tool-output-available"), "{chunks:?}");
+    app.finish().await;
+}
