@@ -25,7 +25,7 @@ docs *args:
 deny:
     cargo deny --locked --workspace check
 
-# Whether Vercel's AI SDK, from 6.0.0 on, takes what is stored (node 20, npm)
+# Whether Vercel's AI SDK, from 6.0.0 on, takes what is stored
 ai-sdk:
     tests/ai-sdk/run
 
