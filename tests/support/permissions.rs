@@ -13,12 +13,13 @@ use super::template::{TEMPLATE, properties};
 
 /// Each function of the code that calls AWS: its module of `annals_shared`, its name there, what it calls, and on what.
 /// Where it says "secrets", those that `ANNALS_SECRETS` names.
-const CALLS: [(&str, &str, &str, &str); 18] = [
+const CALLS: [(&str, &str, &str, &str); 19] = [
     ("history::table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("history::table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("history::table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
     ("history::table", "Table::keys", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::query_once", "dynamodb:Query", "Table.Arn"),
+    ("history::table", "Table::newest", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::query_due", "dynamodb:Query", "Table.Arn/index/due"),
     ("history::table", "Table::delete", "dynamodb:DeleteItem", "Table.Arn"),
     ("history::shelf", "Shelf::put_new", "s3:PutObject", "Bucket.Arn/segments/*"),
