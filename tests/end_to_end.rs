@@ -38,6 +38,8 @@ mod bounds;
 mod budgets;
 #[path = "end_to_end/bursts.rs"]
 mod bursts;
+#[path = "end_to_end/chats.rs"]
+mod chats;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compact_command.rs"]
@@ -70,6 +72,8 @@ mod forgetting;
 mod groups;
 #[path = "end_to_end/http_access.rs"]
 mod http_access;
+#[path = "end_to_end/http_limits.rs"]
+mod http_limits;
 #[path = "end_to_end/http_messages.rs"]
 mod http_messages;
 #[path = "end_to_end/http_reads.rs"]
@@ -100,8 +104,12 @@ mod metrics;
 mod migrations;
 #[path = "end_to_end/models.rs"]
 mod models;
+#[path = "end_to_end/openapi.rs"]
+mod openapi;
 #[path = "end_to_end/outside_tools.rs"]
 mod outside_tools;
+#[path = "end_to_end/paging.rs"]
+mod paging;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
 #[path = "end_to_end/recalled.rs"]

@@ -9,6 +9,7 @@ use annals_agent::Agent;
 use annals_agent::mcp::Servers;
 use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
+use annals_http::limit::Limits;
 use annals_http::{Http, random_id};
 use annals_lark::Lark;
 use annals_shared::aws;
@@ -22,6 +23,7 @@ use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::Metrics;
 use annals_shared::model::{Model, ModelSettings};
 use annals_shared::problem::Problem;
+use annals_shared::telemetry;
 use annals_shared::upkeep::Upkeep;
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE};
 use anyhow::Context;
@@ -77,11 +79,7 @@ impl Program {
             history.free(&chat).await?;
         }
 
-        let guard = Guard {
-            telegram: config.telegram.is_some(),
-            lark: config.lark.is_some(),
-            api: !config.uses_dev_key,
-        };
+        let guard = Arc::new(Guard::of(&config));
         let (lark_token, telegram_secret) = (config.lark_token(), config.telegram_secret());
         let (lark_identity, lark_client, lark_key, surroundings) = match config.lark {
             Some(lark) => {
@@ -156,6 +154,8 @@ impl Program {
             view: config.agent.view,
             groups_remember: config.agent.memory.groups,
             system_prompt: config.agent.system_prompt,
+            cors_origins: config.cors_origins,
+            limits: Limits::new(config.rate_limit),
             new_id: random_id,
             clock,
         });
@@ -166,6 +166,7 @@ impl Program {
                 .route("/local/outbox", get(async move || Json(outbox.entries())))
                 .layer(middleware::from_fn_with_state(guard, only_local));
         }
+        let router = router.layer(middleware::from_fn(telemetry::with_request_id));
 
         let listener = bind(SocketAddr::new(config.host, config.port)).await?;
         Ok(Self { listener, router, queue, ready, agent, compactor, stores, gateway: None, _lock: data_lock })
@@ -223,7 +224,8 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// Lets a handler end what it has begun, also where its caller hangs up: between the append and the queueing of a turn
 /// nobody else would go on. A Lambda function has no callers that can hang up.
 async fn to_the_end(request: Request, next: Next) -> Response {
-    tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::unavailable().into_response())
+    // It ends otherwise by a panic alone.
+    tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::internal().into_response())
 }
 
 /// The model, which may be one that is asked as whom this machine is signed in to AWS.

@@ -22,7 +22,7 @@ use crate::sort_key::Timestamp;
 const LEASE: Duration = Duration::from_mins(1);
 
 /// What was deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Forgotten {
     /// Records that were still in the table, of every kind: messages, their revisions, replies, summaries, notices.
     pub records: usize,

@@ -20,6 +20,7 @@
 //! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: where segments are
 //! - `search.rs`: what of the segments fits a question
 //! - `forget.rs`: deleting a chat whole
+//! - [`directory`]: the list of all chats
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
 //! - [`stop`]: how `/stop` takes a chat from its run
@@ -29,6 +30,7 @@
 mod append;
 mod archive;
 mod bodies;
+pub mod directory;
 pub mod due;
 mod forget;
 pub(crate) mod item;

@@ -19,6 +19,7 @@ const CALLS: [(&str, &str, &str, &str); 19] = [
     ("history::table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
     ("history::table", "Table::keys", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::query_once", "dynamodb:Query", "Table.Arn"),
+    ("history::table", "Table::newest", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::query_due", "dynamodb:Query", "Table.Arn/index/due"),
     ("history::table", "Table::delete", "dynamodb:DeleteItem", "Table.Arn"),
     ("history::shelf", "Shelf::put_new", "s3:PutObject", "Bucket.Arn/segments/*"),

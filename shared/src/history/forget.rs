@@ -40,6 +40,8 @@ impl History {
             // Behind the pointers, since one must never point at nothing.
             erased.segments += self.shelf.delete_all(name).await?;
             erased.bodies += self.bodies.delete_all(name).await?;
+            // So that whoever speaks there again, to this process at least, has it listed at once.
+            self.registry.forget(name);
             if *name != lease.chat {
                 self.table.delete(&pk, vec![HEAD.into()]).await?;
             }
