@@ -14,6 +14,7 @@ use futures::future::join_all;
 use serde_json::json;
 
 use crate::pacing::Delivery;
+use crate::sight::{Shown, Sight};
 use crate::tools::{self, MAX_ROUNDS, Place, part};
 use crate::turn::{Agent, TurnError};
 use crate::work::Work;
@@ -124,14 +125,22 @@ impl Agent {
         let prompt_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
         let mut room = self.view.window.saturating_sub(prompt_tokens).saturating_sub(beside);
         let mut asking = Asking::new(&self.model, self.clock.now());
+        let mut sight = Sight::default();
         loop {
             let mut seen = work.seen(self.clock.now(), &policy);
-            let shortened = seen.shorten_unanswered(room);
+            let shown = tokio::select! {
+                biased;
+                shown = self.look_at(&seen, &mut sight) => shown,
+                () = self.keep_typing(work, newest) => Shown::default(),
+            };
+            let shortened = seen.shorten_unanswered(room.saturating_sub(shown.waiting_tokens));
+            shown.name_the_unseen(&mut seen.messages);
             let question = Question {
                 system: self.system_prompt.as_deref(),
                 messages: &seen.messages,
                 unanswered: seen.unanswered.len(),
                 notes: work.memory.as_deref(),
+                images: &shown.images,
                 group: newest.is_group(),
                 tools: &tools,
                 ..Question::default()
@@ -144,12 +153,15 @@ impl Agent {
             match answered {
                 Ok(mut message) => {
                     Self::note_what_was_left_out(&mut message, &seen, &shortened);
+                    shown.tell(&mut message);
                     return Ok(message);
                 }
+                Err(ModelError::ImagesRefused) if sight.refuse() => continue,
                 Err(ModelError::ContextTooLong) if squeezes < MAX_SQUEEZES => {}
                 Err(error) => return Err(error.into()),
             }
             squeezes += 1;
+            sight.squeeze();
             policy.token_budget = share(policy.token_budget.min(seen.tokens));
             room = policy.token_budget;
             let why = Why::Room { budget: policy.token_budget };
@@ -209,7 +221,7 @@ impl Agent {
                 () = self.clock.sleep(left) => Err(ModelError::Unreachable("timed out")),
             };
             match answered {
-                Err(error) if error != ModelError::ContextTooLong => {
+                Err(error) if !error.asks_for_another_question() => {
                     tracing::warn!(%error, "the model fails; the fallback answers");
                     asking.model = fallback;
                 }
@@ -225,7 +237,7 @@ impl Agent {
         loop {
             match model.answer(question, NO_SINK).await {
                 // Asking the same again would only cost.
-                Err(error @ ModelError::ContextTooLong) => return Err(error),
+                Err(error) if error.asks_for_another_question() => return Err(error),
                 Err(error @ ModelError::Refused { .. }) if model.fallback().is_some() => return Err(error),
                 Err(error) if tries < MODEL_TRIES => {
                     tracing::warn!(%error, tries, "the model gave no answer; asking again");

@@ -9,6 +9,7 @@
 //! - `remember.rs`: memory: what ended is captured, what is known recalled
 //! - `room.rs`: compaction before a turn, and on `/compact`
 //! - `answer.rs`: asking the model, within its window, and what is left out where compaction does not do
+//! - `sight.rs`: images that the model is shown, and what it is not
 //! - `tools.rs`: what the model may call
 //! - `deliver.rs`: the stored reply on its way out
 //! - [`batch`]: a batch of the queue: chats side by side, what failed handed back
@@ -21,6 +22,7 @@ mod pacing;
 mod quiet;
 mod remember;
 mod room;
+mod sight;
 mod stop;
 pub mod surroundings;
 mod tools;
