@@ -1,4 +1,4 @@
-//! Lambda's runtime API for one process and one event: [`launch`].
+//! Lambda's runtime API for one process and two events: [`launch`].
 //!
 //! ```text
 //! GET  /2018-06-01/runtime/invocation/next            200, the event; headers Lambda-Runtime-Aws-Request-Id, …
@@ -12,7 +12,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use axum::Router;
@@ -23,7 +23,7 @@ use axum::routing::{get, post};
 use axum::serve::ListenerExt;
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
 /// How long a process may take to its first answer.
@@ -36,29 +36,38 @@ const TIMEOUT: Duration = Duration::from_mins(14);
 pub(crate) struct Launch {
     /// From the start of the process until it asks for an event.
     pub(crate) ready: Duration,
-    /// From the start of the process until its answer is there, all of it.
+    /// From the start of the process until its first answer is there, all of it.
     pub(crate) answered: Duration,
-    /// Processor time until then, of all threads that still live.
+    /// What the second event takes, from its delivery to its answer.
+    pub(crate) warm: Duration,
+    /// Processor time until the first answer, of all threads that still live.
     pub(crate) cpu: Duration,
     /// The most memory that was resident, in KB.
     pub(crate) peak_kb: u64,
 }
 
 struct Shared {
-    event: Mutex<Option<String>>,
+    events: Mutex<mpsc::UnboundedReceiver<String>>,
     said: mpsc::UnboundedSender<(Instant, Said)>,
 }
 
 enum Said {
-    Ready,
+    Asked,
     Answered(Bytes),
     Failed(Bytes),
 }
 
-/// Starts `binary` with `env` and nothing else in its environment, gives it `event`, and ends it once it has answered.
-pub(crate) async fn launch(binary: &Path, env: &[(String, String)], event: &Value) -> (Launch, Bytes) {
+/// Starts `binary` with `env` and nothing else in its environment, gives it the events that `make` makes (the second once
+/// the first is answered), and ends it.
+pub(crate) async fn launch(
+    binary: &Path,
+    env: &[(String, String)],
+    make: impl AsyncFn(u64) -> Value,
+) -> (Launch, [Bytes; 2]) {
     let (said, mut heard) = mpsc::unbounded_channel();
-    let shared = Arc::new(Shared { event: Mutex::new(Some(event.to_string())), said });
+    let (give, events) = mpsc::unbounded_channel();
+    let shared = Arc::new(Shared { events: Mutex::new(events), said });
+    give.send(make(0).await.to_string()).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
@@ -76,34 +85,40 @@ pub(crate) async fn launch(binary: &Path, env: &[(String, String)], event: &Valu
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let started = Instant::now();
     let child = Process(command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display())));
-    let mut ready = None;
-    let (answered, body) = loop {
+    let pid = child.0.id();
+    let mut hear = async || {
         let said = timeout(PATIENCE, heard.recv()).await;
         match said.unwrap_or_else(|_| panic!("{} does not answer", binary.display())).unwrap() {
-            (at, Said::Ready) => ready = ready.or(Some(at)),
-            (at, Said::Answered(body)) => break (at, body),
             (_, Said::Failed(body)) => {
                 panic!("{} failed: {}", binary.display(), String::from_utf8_lossy(&body))
             }
+            (at, Said::Asked) => (at, None),
+            (at, Said::Answered(body)) => (at, Some(body)),
         }
     };
+    let (ready, _) = hear().await;
+    let (answered, first) = hear().await;
+    let cpu = cpu(pid);
+    give.send(make(1).await.to_string()).unwrap();
+    let (given, _) = hear().await;
+    let (answered_again, second) = hear().await;
     let launch = Launch {
-        ready: ready.unwrap() - started,
+        ready: ready - started,
         answered: answered - started,
-        cpu: cpu(child.0.id()),
-        peak_kb: peak_kb(child.0.id()),
+        warm: answered_again - given,
+        cpu,
+        peak_kb: peak_kb(pid),
     };
     drop(child);
     server.abort();
-    (launch, body)
+    (launch, [first.unwrap(), second.unwrap()])
 }
 
-/// The first event, and none after it.
+/// The next event; none after the last.
 async fn next(State(shared): State<Arc<Shared>>) -> Response<Body> {
-    let at = Instant::now();
-    let event = shared.event.lock().unwrap().take();
+    let event = shared.events.lock().await.recv().await;
     let Some(event) = event else { return std::future::pending().await };
-    shared.said.send((at, Said::Ready)).unwrap();
+    shared.said.send((Instant::now(), Said::Asked)).unwrap();
     let ends = (now() + TIMEOUT).as_millis();
     let function = "arn:aws:lambda:eu-central-1:123456789012:function:annals";
     let trace = "Root=1-6920ef20-0123456789abcdef01234567;Parent=0123456789abcdef;Sampled=0";

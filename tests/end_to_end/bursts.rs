@@ -28,7 +28,7 @@ async fn a_burst_gets_one_answer_once_the_chat_is_quiet() {
     assert_eq!(app.model().count(), 0, "a second is not over");
     app.clock().advance(Duration::from_millis(1));
     app.idle().await;
-    assert_eq!(texts_of(&app.model().requests()[0], "user").len(), 3);
+    assert_eq!(texts_of(&app.model().requests()[0], "user"), ["So\nI have a question\nabout beans"]);
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
     assert_answered_once(&app.records(CHAT).await);
     app.finish().await;
@@ -44,7 +44,7 @@ async fn a_burst_without_end_is_answered_after_five_quiet_times() {
         a_while().await;
     }
     app.model().wait_for(1).await;
-    assert_eq!(texts_of(&app.model().requests()[0], "user").len(), 10);
+    assert_eq!(texts_of(&app.model().requests()[0], "user"), [["and"; 10].join("\n")]);
     app.idle_as_time_passes().await;
     assert_eq!(app.model().count(), 1);
     app.finish().await;

@@ -187,7 +187,8 @@ async fn where_no_summary_comes_about_the_turn_runs_and_nothing_has_changed() {
 
 #[tokio::test]
 async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
-    let app = small().telegram().model().start().await;
+    // What may be called takes a quarter of the window at most.
+    let app = small().set("CONTEXT_WINDOW", "600").telegram().model().start().await;
     app.receive(private(42, 1, "The gate code is 80-41-XQ, keep it.")).await;
     app.idle().await;
     let offers = |request: &Value| request["tools"].to_string().contains("chat_history_search");

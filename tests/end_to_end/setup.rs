@@ -49,7 +49,7 @@ async fn telegram_is_told_where_what_and_with_which_secret_and_drops_nothing() {
             out,
             format!(
                 "bot       @annals_test_bot (7000000001)\nsecret    as TELEGRAM_WEBHOOK_SECRET has it\n\
-                 webhook   {url}: 8 kinds of update, 3 waiting\ncommands  6 in the menu\n"
+                 webhook   {url}: 8 kinds of update, 3 waiting\ncommands  7 in the menu\n"
             )
         );
         let webhook = telegram.webhook().unwrap();
