@@ -496,7 +496,8 @@ async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetc
     it.lark.forget_resource("img_4");
     it.receive(&message("om_4", P2P, "image", &json!({"image_key": "img_4"}), 30)).await;
     it.app.idle().await;
-    let media = json!({"file_key": "file_5", "image_key": "img_5", "file_name": "walk.mp4", "duration": 2000});
+    let media =
+        json!({"file_key": "file_5", "image_key": "img_5", "file_name": "walk.mp4", "duration": 2000});
     it.receive(&message("om_5", P2P, "media", &media, 40)).await;
     it.app.idle().await;
     let sent = it.sent();

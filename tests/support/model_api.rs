@@ -176,12 +176,12 @@ impl ModelApi {
     /// Refuses requests with images from now on (400), as a model does that cannot see. These refusals are
     /// [`ModelApi::images_refused`], not [`ModelApi::refusals`].
     pub fn blind(&self) {
-        self.shared.state().is_blind = true;
+        self.shared.state().images_refused = Some(0);
     }
 
     /// How many requests were refused for their images.
     pub fn images_refused(&self) -> usize {
-        self.shared.state().images_refused
+        self.shared.state().images_refused.unwrap_or_default()
     }
 
     /// Says from now on that a request took this many times the tokens that [`ModelApi::limit_context`] counts.

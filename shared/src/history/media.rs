@@ -11,6 +11,7 @@
 use aws_lc_rs::digest;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
+use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +93,7 @@ impl Media {
         let failed = |reason: String| MediaError { what: "give", key: key.to_owned(), reason };
         let object = match self.client.get_object().bucket(&self.bucket).key(key).send().await {
             Ok(object) => object,
-            Err(error) if error.as_service_error().is_some_and(|service| service.is_no_such_key()) => {
+            Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => {
                 return Ok(None);
             }
             Err(error) => return Err(failed(DisplayErrorContext(error).to_string())),

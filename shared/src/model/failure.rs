@@ -112,7 +112,7 @@ pub(super) fn is_about_images(status: u16, body: &str) -> bool {
     is_plain || is_blind(status, body)
 }
 
-/// OpenRouter says it as 404, llama.cpp and Ollama as 500.
+/// Gateways say it as 404, llama.cpp and Ollama as 500.
 fn may_be_about_images(status: u16) -> bool {
     matches!(status, 400 | 404 | 415 | 422 | 500 | 501)
 }

@@ -61,7 +61,7 @@ struct Known {
     /// It does not stream this.
     no_streaming: AtomicBool,
     /// Its model takes no images.
-    no_images: AtomicBool,
+    is_blind: AtomicBool,
 }
 
 impl Hosted {
@@ -129,7 +129,7 @@ impl Hosted {
     }
 
     pub(super) fn sees(&self) -> bool {
-        self.sees.unwrap_or_else(|| !self.known.no_images.load(Ordering::Relaxed))
+        self.sees.unwrap_or_else(|| !self.known.is_blind.load(Ordering::Relaxed))
     }
 
     pub(super) async fn answer(&self, question: &Question<'_>, sink: Sink<'_>) -> Result<Answer, ModelError> {
@@ -218,7 +218,7 @@ impl Hosted {
                     &self.known.no_stream_options
                 }
                 _ if conversation.has_images() => {
-                    self.known.no_images.fetch_or(failure::is_blind(status, &body), Ordering::Relaxed);
+                    self.known.is_blind.fetch_or(failure::is_blind(status, &body), Ordering::Relaxed);
                     return Err(match failure::of_response(status, &headers, &body) {
                         _ if failure::is_about_images(status, &body) => ModelError::ImagesRefused,
                         error => error,

@@ -40,8 +40,8 @@ pub(super) struct Stored {
     pub(super) calls_to_come: Vec<Vec<(String, Value)>>,
     pub(super) finish: Option<&'static str>,
     pub(super) context_limit: Option<u64>,
-    pub(super) is_blind: bool,
-    pub(super) images_refused: usize,
+    /// Of a model that cannot see: how many requests it has refused for their images.
+    pub(super) images_refused: Option<usize>,
     pub(super) usage_factor: f64,
     pub(super) too_long: usize,
     pub(super) failures: Vec<(usize, StatusCode)>,
@@ -70,8 +70,7 @@ impl Default for Stored {
             calls_to_come: Vec::new(),
             finish: None,
             context_limit: None,
-            is_blind: false,
-            images_refused: 0,
+            images_refused: None,
             usage_factor: 1.0,
             too_long: 0,
             failures: Vec::new(),
@@ -120,8 +119,8 @@ impl Stored {
         if images_of(body).len() > MAX_IMAGES {
             return Some(bad("Too many images in the request."));
         }
-        if self.is_blind && !images_of(body).is_empty() {
-            self.images_refused += 1;
+        if let Some(refused) = self.images_refused.as_mut().filter(|_| !images_of(body).is_empty()) {
+            *refused += 1;
             return Some(bad(match shape {
                 Shape::OpenAi => "Invalid content type. image_url is only supported by certain models.",
                 Shape::Anthropic => "This model does not support image input.",
