@@ -25,6 +25,10 @@ docs *args:
 deny:
     cargo deny --locked --workspace check
 
+# Whether Vercel's AI SDK, from 6.0.0 on, takes what is stored (node 20, npm)
+ai-sdk:
+    tests/ai-sdk/run
+
 # The SAM template
 infra:
     infra/validate.sh

@@ -79,6 +79,7 @@ impl Chat {
             model: Model::Echo,
             deliverer: Deliverer::default(),
             surroundings: None,
+            servers: None,
             view,
             groups_remember: false,
             system_prompt: None,

@@ -25,7 +25,8 @@ EVERYTHING = {
     **TELEGRAM, **LARK, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20",
     "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
     "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
-    "SecretsRevision": "2",
+    "SecretsRevision": "2", "ToolsObject": "settings/annals/tools.json", "ToolsSecret": "annals/tools",
+    "Admins": "telegram-42",
 }
 
 ECHO = {"Model": "echo"}
@@ -35,6 +36,7 @@ COMBINATIONS = {
     "lark": ({**ECHO, **LARK}, {"Lark"}),
     "http": ({**ECHO, **HTTP}, {"Http", "HttpStreaming"}),
     "telegram-lark": ({**MODEL, **TELEGRAM, **LARK}, {"Telegram", "Lark"}),
+    "tools": ({**MODEL, **HTTP, "Tools": '{"mcpServers": {"shop": {"url": "https://shop/mcp"}}}'}, {"Http", "HttpStreaming"}),
     "all": ({**MODEL, **TELEGRAM, **LARK, **HTTP}, {"Telegram", "Lark", "Http", "HttpStreaming"}),
     "everything": (EVERYTHING, {"Telegram", "Lark", "Http", "HttpStreaming"}),
     "own-topic": ({**ECHO, **HTTP, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"}, {"Http", "HttpStreaming"}),
@@ -43,6 +45,7 @@ COMBINATIONS = {
 REFUSED = {
     "AtLeastOneDoor": ECHO,
     "HostedModelHasKeyOrServer": {**HTTP, "Model": "openai:m"},
+    "OneDocumentOfTools": {**EVERYTHING, "Tools": "{}"},
     "OneAddressForAlarms": {**EVERYTHING, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"},
     "SetAsideTurnsAreLimited": {**EVERYTHING, "AgentMaximumTurns": "0"},
 }

@@ -10,6 +10,8 @@
 mod albums;
 #[path = "end_to_end/app.rs"]
 mod app;
+#[path = "end_to_end/approvals.rs"]
+mod approvals;
 #[path = "end_to_end/archive.rs"]
 mod archive;
 #[path = "end_to_end/archive_first.rs"]
@@ -90,6 +92,8 @@ mod lines;
 mod memory;
 #[path = "end_to_end/memory_store.rs"]
 mod memory_store;
+#[path = "end_to_end/memory_tools.rs"]
+mod memory_tools;
 #[path = "end_to_end/messages.rs"]
 mod messages;
 #[path = "end_to_end/metrics.rs"]
@@ -98,6 +102,8 @@ mod metrics;
 mod migrations;
 #[path = "end_to_end/models.rs"]
 mod models;
+#[path = "end_to_end/outside_tools.rs"]
+mod outside_tools;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
 #[path = "end_to_end/recalled.rs"]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
-    AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, api_keys, channel_settings,
-    reply_quiet, retention,
+    AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, ToolsSetting, admins, api_keys,
+    channel_settings, reply_quiet, retention,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -50,6 +50,10 @@ pub struct LocalConfig {
     pub lark: Option<LarkConfig>,
     /// How every channel's messages are read.
     pub channel_settings: Settings,
+    /// `TOOLS`
+    pub tools: Option<ToolsSetting>,
+    /// `ADMINS`
+    pub admins: Vec<String>,
 }
 
 impl LocalConfig {
@@ -97,6 +101,8 @@ impl LocalConfig {
             telegram,
             lark,
             channel_settings: channel_settings(env)?,
+            tools: ToolsSetting::from_env(env)?,
+            admins: admins(env)?,
         })
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::Agent;
+use annals_agent::mcp::Servers;
 use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
 use annals_http::{Http, random_id};
@@ -14,11 +15,12 @@ use annals_shared::aws;
 use annals_shared::channel::lark::client::Client as LarkClient;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
+use annals_shared::config::ToolsSetting;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::Metrics;
-use annals_shared::model::Model;
+use annals_shared::model::{Model, ModelSettings};
 use annals_shared::problem::Problem;
 use annals_shared::upkeep::Upkeep;
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE};
@@ -110,10 +112,10 @@ impl Program {
             lark_client.map(|client| client.with_patience(annals_lark::WEBHOOK_PATIENCE)),
             Some(outbox.clone()),
         );
+        let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
-        let settings = &config.agent.model;
-        let aws = if settings.needs_aws() { Some(Box::pin(aws::sdk_config()).await) } else { None };
-        let model = Model::new(settings, &clock, aws.as_ref())?;
+        let ingress = ingress.with_approvers(approvers);
+        let model = model(&config.agent.model, &clock).await?;
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
         let agent = Agent {
@@ -121,6 +123,7 @@ impl Program {
             model,
             deliverer,
             surroundings,
+            servers: servers(config.tools, clock.clone())?,
             groups_remember: config.agent.memory.groups,
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),
@@ -221,6 +224,25 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// nobody else would go on. A Lambda function has no callers that can hang up.
 async fn to_the_end(request: Request, next: Next) -> Response {
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::unavailable().into_response())
+}
+
+/// The model, which may be one that is asked as whom this machine is signed in to AWS.
+async fn model(settings: &ModelSettings, clock: &Clock) -> anyhow::Result<Model> {
+    let aws = if settings.needs_aws() { Some(Box::pin(aws::sdk_config()).await) } else { None };
+    Ok(Model::new(settings, clock, aws.as_ref())?)
+}
+
+/// The servers of `TOOLS`.
+fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<Arc<Servers>>> {
+    match tools {
+        None => Ok(None),
+        Some(ToolsSetting::Given(tools)) => Ok(Some(Arc::new(Servers::new(tools, clock)))),
+        Some(ToolsSetting::Stored { .. }) => {
+            anyhow::bail!(
+                "TOOLS names an object of S3, which only a deployed agent reads: give the document itself"
+            )
+        }
+    }
 }
 
 /// The histories of a data directory, for commands that only read.

@@ -344,6 +344,7 @@ mod tests {
             model: Model::Echo,
             deliverer: Deliverer::default(),
             surroundings: None,
+            servers: None,
             groups_remember: false,
             view: ViewConfig::from_env(env).unwrap(),
             system_prompt: None,

@@ -134,7 +134,7 @@ pub fn finds_something(said: &[Said], state: &State, place: usize) -> bool {
 /// The head as the code has it.
 pub fn head(turn: Option<Turn>, stop: Option<u8>) -> Head {
     Head {
-        turn: turn.map(|turn| OpenTurn { covers: bases(turn.covers), sent: turn.sent.into() }),
+        turn: turn.map(|turn| OpenTurn { sent: turn.sent.into(), ..OpenTurn::new(bases(turn.covers)) }),
         stopped_to: stop.map(|place| base(place.into())),
         ..Head::default()
     }

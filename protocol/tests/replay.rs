@@ -186,7 +186,7 @@ impl Real {
     }
 
     async fn commit(&self, lease: &RealLease, turn: Turn, is_lost: bool, what: &str) {
-        let turn = OpenTurn { covers: bases(turn.covers), sent: turn.sent.into() };
+        let turn = OpenTurn { sent: turn.sent.into(), ..OpenTurn::new(bases(turn.covers)) };
         let committed = self.history.commit(lease, &turn).await.unwrap();
         assert_eq!(committed.is_err(), is_lost, "{what}");
     }

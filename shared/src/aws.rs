@@ -4,6 +4,7 @@ use std::sync::Once;
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::config::ConfigBag;
+use aws_sdk_s3::error::DisplayErrorContext;
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
@@ -43,6 +44,16 @@ pub fn history(aws: &SdkConfig, store: StoreConfig, clock: Clock) -> History {
 /// The deployed queue at `url`.
 pub fn queue(aws: &SdkConfig, url: String) -> Sqs {
     Sqs::new(aws_sdk_sqs::Client::new(aws), url)
+}
+
+/// The text of an object of S3: a setting that is too long for a variable.
+pub async fn text(aws: &SdkConfig, bucket: &str, key: &str) -> Result<String, ConfigError> {
+    let failed =
+        |problem: String| ConfigError::new("TOOLS", format!("names s3://{bucket}/{key}, which {problem}"));
+    let object = aws_sdk_s3::Client::new(aws).get_object().bucket(bucket).key(key).send().await;
+    let object = object.map_err(|error| failed(format!("cannot be read: {}", DisplayErrorContext(error))))?;
+    let bytes = object.body.collect().await.map_err(|_| failed("cannot be read whole".into()))?;
+    String::from_utf8(bytes.to_vec()).map_err(|_| failed("is no text".into()))
 }
 
 /// The HTTP client of the SDK, for all its clients. Left to themselves each makes its own, and parses the system's

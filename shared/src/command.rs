@@ -31,6 +31,49 @@ pub enum Command {
         /// Its number in the list of `/memory`; `None` where no number, or more than one thing, was typed.
         number: Option<u32>,
     },
+    /// `/approve [number]`: allows a call that waits for it.
+    Approve {
+        /// Which.
+        which: Which,
+    },
+    /// `/deny [number] [reason]`: does not.
+    Deny {
+        /// Which.
+        which: Which,
+        /// Why: what else was typed, trimmed and never empty.
+        reason: Option<String>,
+    },
+}
+
+/// Which of the calls that wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The only one.
+    Only,
+    /// The one with this number in what was asked last.
+    Number(u32),
+    /// The one whose id starts so: four or more of its hexadecimal digits.
+    Code(String),
+    /// All that were asked for last.
+    All,
+}
+
+impl Which {
+    /// The first word of `rest` as the one that it names, and what follows; all of it follows where it names none.
+    fn parse(rest: &str) -> (Self, &str) {
+        let rest = rest.trim();
+        let (word, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let is_code = (4..=16).contains(&word.len())
+            && word.bytes().all(|b| b.is_ascii_hexdigit())
+            && word.bytes().any(|b| b.is_ascii_digit());
+        let which = match number(word) {
+            Some(number) if word.len() < 4 => Self::Number(number),
+            _ if word.eq_ignore_ascii_case("all") => Self::All,
+            _ if is_code => Self::Code(word.to_ascii_lowercase()),
+            _ => return (Self::Only, rest),
+        };
+        (which, behind.trim())
+    }
 }
 
 /// The commands that exist now, as `/help` and a platform's command menu list them: how it is typed, and what it
@@ -42,6 +85,8 @@ pub const LIST: &[(&str, &str)] = &[
     ("/compact [what to keep in mind]", "sum up what was said so far"),
     ("/memory", "list what I remember from earlier conversations"),
     ("/forget <number>", "forget one entry of that list"),
+    ("/approve [number]", "allow what I asked to do"),
+    ("/deny [number] [reason]", "do not allow it"),
     ("/help", "show this list"),
 ];
 
@@ -76,6 +121,11 @@ impl Command {
             "help" => Some(Self::Help),
             "memory" => Some(Self::Memory { up_to: number(head.rest) }),
             "forget" => Some(Self::Forget { number: number(head.rest) }),
+            "approve" => Some(Self::Approve { which: Which::parse(head.rest).0 }),
+            "deny" => {
+                let (which, reason) = Which::parse(head.rest);
+                Some(Self::Deny { which, reason: (!reason.is_empty()).then(|| reason.to_owned()) })
+            }
             _ => None,
         }
     }
@@ -93,7 +143,9 @@ impl Command {
             | Self::Compact
             | Self::Stop
             | Self::Memory { .. }
-            | Self::Forget { .. } => None,
+            | Self::Forget { .. }
+            | Self::Approve { .. }
+            | Self::Deny { .. } => None,
             Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
             Self::Reset => Some("Done: we start over. Earlier messages are no longer in view.".into()),
             Self::Start => Some(format!("Hello! Write to me and I will answer.\n\n{}", list())),
@@ -182,6 +234,32 @@ mod tests {
             ("/forget 99999999999", None),
         ] {
             check(typed, Some(Command::Forget { number }));
+        }
+    }
+
+    #[test]
+    fn what_is_approved_or_denied_is_named_by_number_code_or_not_at_all() {
+        let approve = |which| Some(Command::Approve { which });
+        for (typed, which) in [
+            ("/approve", Which::Only),
+            ("/Approve@annalsbot 2", Which::Number(2)),
+            ("/approve #2.", Which::Number(2)),
+            ("/approve ALL", Which::All),
+            ("/approve 5F2b", Which::Code("5f2b".into())),
+            ("/approve please", Which::Only),
+            ("/approve face", Which::Only),
+        ] {
+            assert_eq!(Command::parse(typed, Some("AnnalsBot")), approve(which), "{typed}");
+        }
+        for (typed, which, reason) in [
+            ("/deny", Which::Only, None),
+            ("/deny 2", Which::Number(2), None),
+            ("/deny 2 too much", Which::Number(2), Some("too much")),
+            ("/deny too much", Which::Only, Some("too much")),
+            ("/deny all not today", Which::All, Some("not today")),
+        ] {
+            let wanted = Command::Deny { which, reason: reason.map(str::to_owned) };
+            assert_eq!(Command::parse(typed, None), Some(wanted), "{typed}");
         }
     }
 

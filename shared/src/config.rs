@@ -6,6 +6,7 @@
 mod channels;
 mod models;
 mod secrets;
+pub mod tools;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ const MAX_QUIET: Duration = Duration::from_secs(10);
 
 pub use channels::{LarkConfig, TelegramConfig, channel_settings};
 pub use secrets::Settings;
+pub use tools::{ToolsConfig, ToolsSetting, admins};
 
 /// Where settings come from: the process's environment, or a test's table.
 #[derive(Clone, Copy)]

@@ -57,6 +57,8 @@ pub struct Context {
     pub unanswered: Vec<SortKey>,
     /// The bases of the `/compact` commands that wait to be carried out, in chat order.
     pub to_compact: Vec<SortKey>,
+    /// The replies that go on, in chat order: somebody has answered all that they ask.
+    pub to_resume: Vec<SortKey>,
     /// Whether something of another line of the chat is unanswered too.
     pub others_wait: bool,
     /// Where the Session starts; `None` if it is over or nothing was said.
@@ -99,6 +101,7 @@ impl View<'_> {
             messages: summary.into_iter().chain(shown).collect(),
             unanswered: self.unanswered.iter().map(|message| message.base.clone()).collect(),
             to_compact: self.to_compact,
+            to_resume: self.to_resume,
             others_wait: self.others_wait,
             session_start: self.session_start,
             reaches_back_to: self.reaches_back_to,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Button;
 use crate::channel::file::FileError;
 use crate::channel::lark;
 use crate::channel::telegram::address::Address;
@@ -87,6 +88,34 @@ pub struct Parcel<'a> {
     pub ts: Timestamp,
     /// The window's id now, where it is no longer the one that `to` came from.
     pub moved_to: Option<i64>,
+    /// What people are asked to allow, where the platform has buttons.
+    pub buttons: &'a [Asked],
+}
+
+/// A call that people are asked to allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What names it beside the others, if there are others.
+    pub number: Option<usize>,
+    /// The tool.
+    pub tool: String,
+    /// The request.
+    pub id: String,
+    /// The base of its reply.
+    pub base: SortKey,
+}
+
+impl Asked {
+    /// The button that allows it, or does not.
+    pub fn button(&self, approved: bool) -> Button {
+        Button { id: self.id.clone(), base: Some(self.base.clone()), approved }
+    }
+
+    /// What stands on that.
+    pub fn label(&self, approved: bool) -> String {
+        let word = if approved { "✅ Approve" } else { "❌ Deny" };
+        self.number.map_or_else(|| word.to_owned(), |number| format!("{word} {number}"))
+    }
 }
 
 /// Told after each piece but the last how many have been sent. (No `AsyncFn`: its future cannot be spawned yet.)
@@ -152,6 +181,23 @@ impl Deliverer {
         }
     }
 
+    /// Whether the platform says that this user administers this group; not where it does not tell.
+    pub async fn is_administrator(&self, channel: Channel, chat_id: &str, user_id: &str) -> bool {
+        let asked = match (channel, &self.telegram, &self.lark) {
+            (Channel::Telegram, Some(client), _) => {
+                client.is_administrator(chat_id, user_id).await.map_err(|error| error.to_string())
+            }
+            (Channel::Lark, _, Some(client)) => {
+                client.is_manager(chat_id, user_id).await.map_err(|error| error.to_string())
+            }
+            _ => Ok(false),
+        };
+        asked.unwrap_or_else(|error| {
+            tracing::warn!(error, "a platform does not tell who administers a group");
+            false
+        })
+    }
+
     /// Shows that an answer is being made, where the channel can. A failure of this is no failure of the turn.
     pub async fn show_typing(&self, to: &Record) {
         if let (Some(client), Channel::Telegram, Some(address)) =
@@ -184,7 +230,8 @@ async fn to_telegram(
     let chunks = telegram::chunks(parcel.text);
     for (index, chunk) in chunks.iter().enumerate().skip(sent) {
         let reply_to = address.reply_to.filter(|_| index == 0);
-        client.send_message(&Address { reply_to, ..address.clone() }, chunk).await?;
+        let keyboard = (index + 1 == chunks.len()).then(|| telegram::keyboard(parcel.buttons)).flatten();
+        client.send_with(&Address { reply_to, ..address.clone() }, chunk, keyboard.as_ref()).await?;
         if index + 1 < chunks.len() {
             progress(index + 1).await?;
         }
@@ -202,8 +249,17 @@ async fn to_lark(
     let chunks = lark::render::chunks(parcel.text);
     for (index, chunk) in chunks.iter().enumerate().skip(sent) {
         client.send_chunk(&address, chunk, &parcel.id(), index).await?;
-        if index + 1 < chunks.len() {
+        if index + 1 < chunks.len() || !parcel.buttons.is_empty() {
             progress(index + 1).await?;
+        }
+    }
+    if !parcel.buttons.is_empty() {
+        // A card of its own, behind what is said: a text has no buttons.
+        let card = lark::card::of(&parcel.to.chat, parcel.buttons);
+        match client.send_card(&address, &card, &parcel.id(), chunks.len()).await {
+            // What is said before it tells how to answer without buttons.
+            Err(error) if error.is_permanent() => tracing::warn!(%error, "Lark takes no buttons"),
+            sent => drop(sent?),
         }
     }
     Ok(())

@@ -1,7 +1,9 @@
 //! What every door does with a parsed message: append it, then queue its turn. Only then may it be acknowledged.
 //!
-//! What `/memory` and `/forget` say is in `recollection.rs`, what `/stop` does in `stop.rs`.
+//! What `/memory` and `/forget` say is in `recollection.rs`, what `/stop` does in `stop.rs`, who may allow a call in
+//! `approving.rs`.
 
+mod approving;
 mod recollection;
 mod stop;
 
@@ -18,6 +20,8 @@ use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use crate::record::{Draft, Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
 
+pub use approving::{Approvers, Told};
+
 /// How long a message may take from its platform's clock to ours, without being late.
 const PROMPT: Duration = Duration::from_secs(10);
 
@@ -28,6 +32,7 @@ pub struct Ingress {
     memory: Memory,
     queue: Arc<dyn TurnQueue>,
     agent_id: String,
+    approvers: Approvers,
     metrics: Metrics,
 }
 
@@ -72,7 +77,9 @@ pub struct Confirmation {
 impl Ingress {
     /// An ingress to `history`, the memory beside it and `queue`, for the agent `agent_id`; nothing is counted.
     pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
-        Self { memory: Memory::beside(&history), history, queue, agent_id, metrics: Metrics::default() }
+        let approvers = Approvers::default();
+        let metrics = Metrics::default();
+        Self { memory: Memory::beside(&history), history, queue, agent_id, approvers, metrics }
     }
 
     /// The same ingress, which counts in `metrics`.
@@ -159,7 +166,8 @@ impl Ingress {
         }
         let told = appended.outcome != Outcome::Stored && self.is_confirmed(draft, &appended.base).await?;
         // What has been told has been done: a repeat does nothing more.
-        let text = if told { None } else { self.answer(command, draft, &appended).await? };
+        // On the heap: some go a long way.
+        let text = if told { None } else { Box::pin(self.answer(command, draft, &appended)).await? };
         let confirmation = text.map(|text| Confirmation {
             // As a message, since a boundary's own id is none that a platform could quote.
             to: self.history.record_of(draft, draft.key(), 0),
@@ -197,6 +205,7 @@ impl Ingress {
             text: &confirmation.text,
             ts: now,
             moved_to: None,
+            buttons: &[],
         };
         match deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
             Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
@@ -231,6 +240,10 @@ impl Ingress {
             Command::Stop => Ok(Some(self.stop(draft, appended).await?)),
             Command::Memory { up_to } => Ok(Some(self.recollect(draft, *up_to).await?)),
             Command::Forget { number } => Ok(Some(self.forget(draft, *number).await?)),
+            Command::Approve { which } => Ok(Some(self.approve(draft, which, true, None).await?)),
+            Command::Deny { which, reason } => {
+                Ok(Some(self.approve(draft, which, false, reason.as_deref()).await?))
+            }
             Command::New { .. } | Command::Reset | Command::Compact | Command::Start | Command::Help => {
                 Ok(command.confirmation())
             }

@@ -10,6 +10,7 @@
 //! - [`record`]: what a history is made of
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`media`]: which files are images that a model can be shown, and what a file is called
+//! - [`approval`]: calls that somebody must allow first
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
 //! - [`refusal`]: whether a model declined
@@ -33,6 +34,7 @@
 //! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`] (logs), [`metrics`], [`aws`] (a deployed
 //!   function's clients), [`tls`]
 
+pub mod approval;
 pub mod aws;
 pub mod channel;
 pub mod chat_key;

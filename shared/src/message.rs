@@ -155,6 +155,36 @@ impl Part {
         Self(map)
     }
 
+    /// `{"type": "reasoning", "text": …, "state": "done"}`
+    pub fn reasoning(text: &str) -> Self {
+        Self::of("reasoning", json!({"text": text, "state": "done"}))
+    }
+
+    /// `{"type": "step-start"}`: a request to the model was made here.
+    pub fn step_start() -> Self {
+        Self::of("step-start", json!({}))
+    }
+
+    /// `{"type": "tool-<name>", "toolCallId": …, "state": …, "input": …}`, and what its state brings in `more`: `output`,
+    /// `errorText`, `approval`.
+    pub fn tool(name: &str, call_id: &str, state: &str, input: &Value, more: Value) -> Self {
+        let mut part =
+            Self::of(&format!("tool-{name}"), json!({"toolCallId": call_id, "state": state, "input": input}));
+        if let Value::Object(more) = more {
+            part.0.extend(more);
+        }
+        part
+    }
+
+    fn of(kind: &str, fields: Value) -> Self {
+        let mut map = Map::new();
+        map.insert("type".into(), kind.into());
+        if let Value::Object(fields) = fields {
+            map.extend(fields);
+        }
+        Self(map)
+    }
+
     /// The `type`.
     pub fn kind(&self) -> &str {
         self.get("type").unwrap_or_default()
@@ -178,9 +208,9 @@ impl Part {
                 locator: self.get("filename").or_else(|| self.get("sourceId")).unwrap_or_default(),
             },
             "step-start" => PartView::StepStart,
-            "dynamic-tool" => self.tool(self.get("toolName").unwrap_or_default()),
+            "dynamic-tool" => self.tool_view(self.get("toolName").unwrap_or_default()),
             kind => match (kind.strip_prefix("tool-"), kind.strip_prefix("data-")) {
-                (Some(name), _) => self.tool(name),
+                (Some(name), _) => self.tool_view(name),
                 (_, Some(name)) => PartView::Data { name, data: self.0.get("data") },
                 _ => PartView::Unknown,
             },
@@ -201,7 +231,7 @@ impl Part {
         self.0.get(key).and_then(Value::as_str)
     }
 
-    fn tool<'a>(&'a self, name: &'a str) -> PartView<'a> {
+    fn tool_view<'a>(&'a self, name: &'a str) -> PartView<'a> {
         PartView::Tool {
             name,
             call_id: self.get("toolCallId").unwrap_or_default(),

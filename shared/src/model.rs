@@ -10,7 +10,8 @@
 //! # Layout
 //!
 //! - `question.rs`, `answer.rs`: what goes in and comes out, the same for all
-//! - `conversation.rs`: a question by turns, as the strictest provider wants it; `readable.rs`: a message as text
+//! - `conversation.rs`: a question by turns, as the strictest provider wants it; [`exchange`]: what was called in earlier
+//!   turns; `readable.rs`: a message as text
 //! - `hosted.rs`: the way there and back, with its limits of time; `frames.rs`: a stream in pieces
 //! - `openai.rs`, `anthropic.rs`, `bedrock.rs`: each provider's wire format; `signing.rs`: AWS signatures
 //! - `failure.rs`: what a refusal means
@@ -19,6 +20,7 @@ mod answer;
 mod anthropic;
 mod bedrock;
 mod conversation;
+pub mod exchange;
 mod failure;
 mod frames;
 mod hosted;

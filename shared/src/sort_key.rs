@@ -6,6 +6,8 @@
 //! 1763765920000#00000000000000000042#2revision-000001 its first edit
 //! 1763765920000#00000000000000000042#3notice        a confirmation about it
 //! 1763765920000#00000000000000000042#4reply         the reply, or the failure notice, whose newest covered message it is
+//! 1763765920000#00000000000000000042#4reply-approval-5f2b81c09a3de417 an answer to what the reply asks to be allowed
+//! 1763765920000#00000000000000000042#4reply-revision-000001 what the reply became behind that
 //! 1763765920000#00000000000000000042#5summary       the summary that stands for the messages up to here
 //! 1763765920000#00000000000000000042#5summary-reply the same where the reply is the last that it counts
 //! 1763765920000#om_dc13264520392913993dd051dba21dcf a message with an id that is no number
@@ -206,6 +208,23 @@ impl SortKey {
         self.with_suffix("4reply")
     }
 
+    /// The `number`th later form of the reply that stands here, from 1.
+    #[must_use]
+    pub fn reply_form(&self, number: u32) -> Self {
+        self.with_suffix(&format!("4reply-revision-{number:06}"))
+    }
+
+    /// The answer to the request `id` of the reply that stands here, for a call to be allowed.
+    #[must_use]
+    pub fn approval(&self, id: &str) -> Self {
+        self.with_suffix(&format!("4reply-approval-{id}"))
+    }
+
+    /// Whether this hangs on a reply: a later form of it, or an answer to what it asks.
+    pub fn hangs_on_reply(&self) -> bool {
+        self.0[14..].split_once('#').is_some_and(|(_, suffix)| suffix.starts_with("4reply-"))
+    }
+
     /// The summary whose newest counted message, or reply, this is.
     #[must_use]
     pub fn summary(&self) -> Self {
@@ -316,14 +335,21 @@ mod tests {
             base.revision(10),
             base.notice(),
             base.reply(),
+            base.approval("5f2b81c09a3de417"),
+            base.reply_form(1),
+            base.reply_form(10),
+            base.summary(),
+            base.reply().summary(),
             key(1000, "a$"),
             key(1000, "a!"),
             key(1001, "0"),
         ];
         assert!(chain.is_sorted(), "{chain:#?}");
-        assert!(chain[1..7].iter().all(|k| k.base() == base));
-        assert!(chain[6].as_str() < base.end_of_base().as_str());
-        assert!(chain[7].as_str() > base.end_of_base().as_str());
+        assert!(chain[1..12].iter().all(|k| k.base() == base));
+        let hanging = chain.iter().filter(|key| key.hangs_on_reply()).count();
+        assert_eq!(hanging, 3, "the reply itself hangs on nothing");
+        assert!(chain[11].as_str() < base.end_of_base().as_str());
+        assert!(chain[12].as_str() > base.end_of_base().as_str());
     }
 
     #[test]

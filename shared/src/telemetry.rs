@@ -117,7 +117,17 @@ fn with_invocation(filter: EnvFilter) -> EnvFilter {
 
 fn filter(default: &str) -> EnvFilter {
     let set = process_env(EnvFilter::DEFAULT_ENV).filter(|value| !value.trim().is_empty());
-    set.and_then(|value| EnvFilter::try_new(value).ok()).unwrap_or_else(|| EnvFilter::new(default))
+    let set = set.filter(|value| EnvFilter::try_new(value).is_ok());
+    without_servers(set.as_deref().unwrap_or(default))
+}
+
+/// `directives`, which leave out `rmcp` where they do not name it: it quotes what servers say.
+fn without_servers(directives: &str) -> EnvFilter {
+    let filter = EnvFilter::new(directives);
+    match "rmcp=off".parse() {
+        Ok(silence) if !directives.contains("rmcp") => filter.add_directive(silence),
+        _ => filter,
+    }
 }
 
 #[cfg(test)]
@@ -165,7 +175,7 @@ mod tests {
         let written = Written::default();
         let writer = written.clone();
         let lines = json_lines(move || writer.clone());
-        let subscriber = registry().with(lines.with_filter(with_invocation(EnvFilter::new(level))));
+        let subscriber = registry().with(lines.with_filter(with_invocation(without_servers(level))));
         (written, tracing::subscriber::set_default(subscriber))
     }
 
@@ -191,6 +201,16 @@ mod tests {
             {"level": "ERROR", "name": "Lambda runtime invoke", "message": "of no chat", "requestId": "r-1", "xrayTraceId": "Root=1-2"},
         ]);
         assert_eq!(Value::from(written.lines()), expected);
+    }
+
+    #[test]
+    fn what_servers_of_tools_say_is_logged_where_that_is_asked_for_alone() {
+        for (level, lines) in [("info", 1), ("debug", 1), ("info,rmcp=warn", 2)] {
+            let (written, _guard) = subscribed(level);
+            tracing::warn!(target: "rmcp::service", "quoted");
+            tracing::warn!("own");
+            assert_eq!(written.lines().len(), lines, "{level}");
+        }
     }
 
     #[tokio::test]

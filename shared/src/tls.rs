@@ -1,4 +1,4 @@
-//! TLS with whom we reach by `reqwest`: platforms and models. (AWS's clients have their own: see [`crate::aws`].)
+//! TLS with whom we reach by `reqwest`: platforms, models and tools. (AWS's clients have their own: see [`crate::aws`].)
 
 use std::sync::LazyLock;
 
@@ -14,8 +14,8 @@ static TLS: LazyLock<Option<ClientConfig>> = LazyLock::new(|| {
     Some(config)
 });
 
-/// A client to be.
-pub(crate) fn client() -> ClientBuilder {
+/// A client to be, with the TLS of all of them.
+pub fn client() -> ClientBuilder {
     match &*TLS {
         Some(config) => Client::builder().tls_backend_preconfigured(config.clone()),
         // It tries again, and says what is wrong.

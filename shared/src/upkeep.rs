@@ -104,7 +104,8 @@ impl Upkeep {
             Claim::Claimed(lease) => *lease,
             Claim::Busy(until) => return Err(UpkeepError::Busy { until }),
         };
-        let visited = self.work(&lease).await;
+        // On the heap: it is a long way through.
+        let visited = Box::pin(self.work(&lease)).await;
         if visited.is_err() {
             // Without this the next visit would wait for the lease to run out.
             drop(self.history.release(&lease).await);

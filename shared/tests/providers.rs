@@ -18,7 +18,7 @@ use aws_config::{Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use model_api::{API_KEY, AWS_KEY_ID, AWS_REGION, AWS_SECRET, ModelApi, texts_of};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// In seconds: until something of an answer comes, and between two pieces of it.
 const FIRST: u64 = 90;
@@ -198,6 +198,54 @@ async fn a_call_from_another_provider_and_its_thoughts_do_not_get_in_the_way() {
         stage.model.answer(Question { steps: &steps, ..asked }, NO_SINK).await.unwrap();
         stage.well_formed();
         assert!(!stage.api.raw_requests()[0].to_string().contains("Hm."));
+    }
+}
+
+/// A chat that has called in a turn, and in the next: what it sent is sent again, byte by byte.
+#[tokio::test]
+async fn calls_of_earlier_turns_are_sent_as_they_were_and_in_words_where_no_tools_are_offered() {
+    for provider in ALL {
+        // OpenAI keeps unasked, the others where they are told, by marks that move on.
+        let stage = stage_with(provider, |settings| settings.marks_cache = false).await;
+        let tools = [tool("find")];
+        stage.api.answer_tools(&[("find", json!({"query": "x"}))]);
+        stage.api.answer_with("A hill.");
+        let first = [user("look it up")];
+        let asked = Question { tools: &tools, ..question(&first) };
+        let called = stage.model.answer(asked, NO_SINK).await.unwrap();
+        let part = json!({
+            "type": "tool-find", "toolCallId": called.calls[0].id, "state": "output-available",
+            "input": called.calls[0].input, "output": "a hill",
+        });
+        let waits = json!({
+            "type": "tool-find", "toolCallId": called.calls[0].id, "state": "approval-requested",
+            "input": {}, "approval": {"id": "5f2b81c09a3de417"},
+        });
+        let steps = [Step::new(called, [json!("a hill")])];
+        let answer = stage.model.answer(Question { steps: &steps, ..asked }, NO_SINK).await.unwrap();
+        let stored = |parts: Value| UiMessage {
+            parts: serde_json::from_value(parts).unwrap(),
+            ..said(Role::Assistant, "")
+        };
+        let start = json!({"type": "step-start"});
+        let reply = stored(json!([start, part, start, {"type": "text", "text": answer.text}]));
+        let later = [user("look it up"), reply, user("and y?"), stored(json!([waits])), user("well?")];
+        stage.model.answer(Question { tools: &tools, ..question(&later) }, NO_SINK).await.unwrap();
+        stage.well_formed();
+        let sent = stage.api.raw_requests();
+        let messages = |request: &Value| request["messages"].as_array().unwrap().clone();
+        let (before, again) = (messages(&sent[1]), messages(&sent[2]));
+        assert_eq!(again[..before.len()], before, "{provider:?}");
+        let results = texts_of(&stage.api.requests()[2], "tool");
+        assert_eq!((results.len(), results[0].as_str()), (2, "a hill"));
+        assert!(results[1].starts_with("not carried out: somebody has to allow this call"), "{results:?}");
+
+        stage.model.answer(question(&later), NO_SINK).await.unwrap();
+        stage.well_formed();
+        let request = stage.api.requests().pop().unwrap();
+        assert_eq!(texts_of(&request, "tool"), [""; 0], "{provider:?}");
+        let told = request["messages"].to_string();
+        assert!(told.contains("[called find with ") && told.contains("[result: a hill]"), "{told}");
     }
 }
 

@@ -298,6 +298,17 @@ impl TestApp {
         messages
     }
 
+    /// Writes the history and the context of `chat_key`, as given out, for `tests/ai-sdk/run`, which looks whether the AI
+    /// SDK takes them.
+    pub(crate) async fn export(&self, chat_key: &str, name: &str) {
+        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ai-sdk");
+        std::fs::create_dir_all(&folder).unwrap();
+        let both = serde_json::json!({
+            "history": self.history(chat_key).await, "context": self.context(chat_key).await,
+        });
+        std::fs::write(folder.join(format!("{name}.json")), both.to_string()).unwrap();
+    }
+
     /// [`lines`] of the history of `chat_key`.
     pub(crate) async fn lines(&self, chat_key: &str) -> Vec<String> {
         lines(&self.history(chat_key).await)

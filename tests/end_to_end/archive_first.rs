@@ -11,10 +11,10 @@ use crate::support::faults::{Faults, Plan};
 use crate::support::solo::Solo;
 use crate::support::world::records_of;
 
-/// A chat that has outgrown its window by a little: 1,600 tokens for messages, of which one summary can take in all but
-/// the six that stay.
+/// A chat that has outgrown its window by a little: some 1,600 tokens for messages beside the tools, of which one summary can
+/// take in all but the six that stay.
 async fn outgrown() -> Solo {
-    let solo = Solo::new(&[("CONTEXT_WINDOW", "2000"), ("KEEP_RECENT", "6")]).await;
+    let solo = Solo::new(&[("CONTEXT_WINDOW", "2400"), ("KEEP_RECENT", "6")]).await;
     solo.model.answer_with("Noted.");
     for n in 0..9 {
         solo.hear(n, &format!("message {n}: {}", "lorem ipsum dolor ".repeat(60).trim()), false).await;

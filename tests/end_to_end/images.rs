@@ -72,7 +72,7 @@ fn sent(app: &TestApp) -> Vec<String> {
 /// Of each provider; the second turn shows the same again at the same place, from what is kept.
 #[tokio::test]
 async fn a_photo_reaches_the_model_and_is_fetched_once() {
-    for model in ["openai:test", "anthropic:test", "bedrock:test"] {
+    for model in ["openai:test", "anthropic:test", "bedrock:anthropic.claude-test"] {
         let mut builder = TestApp::builder().telegram().model_of(model);
         if model.starts_with("bedrock") {
             builder = builder.set("MODEL_PROMPT_CACHE", "true");
@@ -93,8 +93,9 @@ async fn a_photo_reaches_the_model_and_is_fetched_once() {
         let second = last_request(&app);
         assert_eq!(images_of(&second), [picture("large")], "{model}");
         assert_eq!(second["messages"][0], request["messages"][0], "the beginning is the same");
-        // The first request tells nobody where to keep; the second does.
+        // The first request tells nobody what to keep; the second does.
         say(&app, private(42, 3, "and then?")).await;
+        assert_eq!((app.model().count(), app.model().refusals()), (3, Vec::new()), "{model}");
         assert_eq!(images_of(&last_request(&app)), [picture("large")], "{model}");
         assert!(app.model().cached_tokens()[2] > 0, "{model}");
         assert_eq!(app.telegram_api().statuses("getFile"), [200], "{model}");

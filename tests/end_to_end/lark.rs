@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::app::{Answer, NOW, TestApp};
 use crate::fixtures::payloads;
 use crate::support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, picture};
+use crate::support::mcp_server::{self, McpServer};
 use crate::support::model_api::{images_of, lines_said, texts_of};
 
 const TOKEN: &str = "lark-verification-token";
@@ -505,5 +506,70 @@ async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetc
     assert!(sent[4].ends_with("Not seen: walk.mp4, 0:02 (videos cannot be watched here)."), "{sent:?}");
     assert_eq!(images_of(&last(&it)), shown);
     assert_eq!(it.lark.codes("resource"), [0, 0, 0, 234_003], "each once");
+    it.app.finish().await;
+}
+
+/// Somebody presses a button that carries `value`.
+fn pressed(value: &Value, chat: &str, user: &str) -> Value {
+    json!({
+        "schema": "2.0",
+        "header": {"event_id": "ev_press", "event_type": "card.action.trigger", "token": TOKEN, "app_id": APP_ID,
+                   "create_time": (NOW * 1000).to_string()},
+        "event": {"operator": {"open_id": user}, "token": "c-1", "host": "im_message",
+                  "action": {"tag": "button", "value": value},
+                  "context": {"open_message_id": "om_sent_1", "open_chat_id": chat}},
+    })
+}
+
+#[tokio::test]
+async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
+    let shop = McpServer::start().await;
+    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
+    let settings =
+        [("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN), ("LARK_GROUP_CONTEXT", "0")];
+    let it = LarkApp::with(&settings).await;
+    it.lark.set_managers(GROUP, &["ou_owner", "ou_manager"]);
+    for (n, user, is_let) in [(1, "ou_stranger", false), (2, "ou_manager", true), (3, "ou_ada", true)] {
+        it.app.model().answer_tools(&[("shop_refund", json!({"order": format!("A{n}")}))]);
+        it.receive(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
+        it.app.idle().await;
+        let sent = it.lark.sent();
+        let card = sent.last().unwrap();
+        assert!(sent[sent.len() - 2].text().contains("/approve"), "who has no buttons is told what to say");
+        let values = card.button_values();
+        assert_eq!((values.len(), card.msg_type.as_str()), (2, "interactive"), "{card:?}");
+        let before = shop.carried_out().len();
+        for _ in 0..2 {
+            let answer = it.send(&pressed(&values[0], GROUP, user)).await;
+            it.app.idle().await;
+            assert_eq!(answer.status, 200);
+            let kind = if is_let { "success" } else { "warning" };
+            assert_eq!(answer.body["toast"]["type"], kind, "{user}: {:?}", answer.body);
+        }
+        assert_eq!(shop.carried_out().len() - before, usize::from(is_let), "{user}");
+    }
+    // By its other button, and by words.
+    for (n, is_press) in [(4, true), (5, false)] {
+        it.app.model().answer_tools(&[("shop_refund", json!({"order": format!("A{n}")}))]);
+        it.receive(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
+        it.app.idle().await;
+        let (values, before) = (it.lark.sent().last().unwrap().button_values(), shop.carried_out().len());
+        if is_press {
+            let answer = it.send(&pressed(&values[1], GROUP, "ou_ada")).await;
+            assert_eq!(answer.body["toast"], json!({"type": "success", "content": "Denied: shop_refund."}));
+        } else {
+            it.receive(&mentioning(text("om_deny", GROUP, "@_user_1 /deny too much", 6))).await;
+            assert_eq!(it.lark.sent().last().unwrap().text(), "Denied: shop_refund.");
+        }
+        it.app.idle().await;
+        assert_eq!(shop.carried_out().len(), before);
+        // And the first word stands.
+        let answer = it.send(&pressed(&values[0], GROUP, "ou_ada")).await;
+        assert_eq!(answer.body["toast"]["content"], "Denied already: shop_refund.");
+        it.app.idle().await;
+        assert_eq!(shop.carried_out().len(), before);
+    }
+    let other = it.send(&pressed(&json!({"theirs": true}), GROUP, "ou_ada")).await;
+    assert_eq!((other.status.as_u16(), other.body), (200, json!({})));
     it.app.finish().await;
 }

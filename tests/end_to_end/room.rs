@@ -281,8 +281,9 @@ async fn a_model_that_takes_next_to_nothing_is_asked_with_less_three_times_and_g
     for delivery in requests.chunks(4) {
         let sizes: Vec<u32> = delivery.iter().map(estimated).collect();
         assert!(sizes.is_sorted_by(|a, b| b < a), "{sizes:?}");
-        // Each is at most six tenths of the one before, but for what a message takes beside its text.
-        let is_much_less = |pair: &[u32]| f64::from(pair[1]) <= f64::from(pair[0]) * 0.6 + 24.0;
+        // Each is about six tenths of the one before, by a count that the model's own has corrected, and with what a
+        // message takes beside its text.
+        let is_much_less = |pair: &[u32]| f64::from(pair[1]) <= f64::from(pair[0]) * 0.65 + 24.0;
         assert!(sizes.windows(2).all(is_much_less), "{sizes:?}");
     }
     let lines = app.lines(CHAT).await;

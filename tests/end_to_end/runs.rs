@@ -76,7 +76,7 @@ impl Bench {
 
     /// A run that claims and commits to `covers`, and is not heard of until its lease is over.
     async fn commit_and_fall_silent(&self, covers: &[SortKey]) -> (Lease, OpenTurn) {
-        let (lease, turn) = (self.claim().await, OpenTurn { covers: covers.to_vec(), sent: 0 });
+        let (lease, turn) = (self.claim().await, OpenTurn::new(covers.to_vec()));
         self.history.commit(&lease, &turn).await.unwrap().unwrap();
         self.clock.advance(LEASE + Duration::from_secs(1));
         (lease, turn)

@@ -6,19 +6,22 @@ use std::path::Path;
 
 use annals_shared::config::{
     AgentConfig, ConfigError, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig, TelegramConfig,
-    ViewConfig, agent_id, api_keys, channel_settings, reply_quiet,
+    ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, reply_quiet,
 };
 use serde_json::{Value, json};
 
 use crate::support::template::{TEMPLATE, properties};
 
 /// What stands in a secret, by the parameter that names it.
-const SECRETS: [(&str, &[&str]); 4] = [
+const SECRETS: [(&str, &[&str]); 5] = [
     ("TelegramSecret", &["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]),
     ("LarkSecret", &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_ENCRYPT_KEY", "LARK_VERIFICATION_TOKEN"]),
     ("HttpSecret", &["HTTP_API_KEYS"]),
     ("ModelSecret", &["MODEL_API_KEY", "MODEL_FALLBACK_API_KEY"]),
+    // What `TOOLS` names, whatever that is.
+    (TOOLS_SECRET, &[]),
 ];
+const TOOLS_SECRET: &str = "ToolsSecret";
 
 /// What each function reads before its settings, by `telemetry` and by the SDK; and what nobody reads.
 const OF_ALL: [&str; 5] = [
@@ -36,7 +39,7 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// What a `main.rs` reads settings with.
-const READERS: [(&str, Reader); 12] = [
+const READERS: [(&str, Reader); 14] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("TelegramConfig::from_env(env)", |env| TelegramConfig::from_env(env).map(drop)),
@@ -44,6 +47,8 @@ const READERS: [(&str, Reader); 12] = [
     ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),
     ("MemoryConfig::from_env(env)", |env| MemoryConfig::from_env(env).map(drop)),
     ("ViewConfig::from_env(env)", |env| ViewConfig::from_env(env).map(drop)),
+    ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
+    ("admins(env)", |env| admins(env).map(drop)),
     ("agent_id(env)", |env| agent_id(env).map(drop)),
     ("api_keys(env)", |env| api_keys(env).map(drop)),
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
@@ -130,7 +135,10 @@ fn each_function_is_given_what_it_reads() {
         }
         let needed: BTreeSet<&str> = SECRETS
             .iter()
-            .filter(|(_, held)| held.iter().any(|name| read.contains(*name)))
+            .filter(|(parameter, held)| {
+                held.iter().any(|name| read.contains(*name))
+                    || (*parameter == TOOLS_SECRET && read.contains("TOOLS"))
+            })
             .map(|(parameter, _)| *parameter)
             .collect();
         assert_eq!(secrets(function), needed, "{function}");
@@ -180,9 +188,12 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
         let text = std::fs::read_to_string(&path).unwrap();
         let (code, _) = text.split_once("#[cfg(test)]").unwrap_or((&text, ""));
         for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            // What is read when the program is built is none.
+            let line = line.replace("env!(\"CARGO_PKG_VERSION\")", "");
             let is_setting = |text: &&str| {
                 let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                *text == "MODEL" || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
+                matches!(*text, "MODEL" | "TOOLS" | "ADMINS")
+                    || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             named.extend(line.split('"').skip(1).step_by(2).filter(is_setting).map(str::to_owned));
         }

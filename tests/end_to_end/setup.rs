@@ -49,7 +49,7 @@ async fn telegram_is_told_where_what_and_with_which_secret_and_drops_nothing() {
             out,
             format!(
                 "bot       @annals_test_bot (7000000001)\nsecret    as TELEGRAM_WEBHOOK_SECRET has it\n\
-                 webhook   {url}: 8 kinds of update, 3 waiting\ncommands  7 in the menu\n"
+                 webhook   {url}: 9 kinds of update, 3 waiting\ncommands  9 in the menu\n"
             )
         );
         let webhook = telegram.webhook().unwrap();
@@ -201,7 +201,8 @@ async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
             &format!("address   {url} answers Lark's challenge"),
             &format!("     {url}"),
             "     im.chat.access_event.bot_p2p_chat_entered_v1     the bot can write to a person",
-            "4. Create a version and publish it: permissions and events hold from then on",
+            "     card.action.trigger                              a button was pressed, by which a call is allowed or denied",
+            "5. Create a version and publish it: permissions, events and callbacks hold from then on",
         ] {
             assert!(out.lines().any(|it| it == line), "{line}\n{out}");
         }

@@ -171,7 +171,7 @@ async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
         solo.run(&one).await;
         let two = solo.hear(1, "two", true).await;
         let lease = claim(&solo.history(), &solo.chat).await;
-        let turn = OpenTurn { covers: vec![two.clone()], sent: 0 };
+        let turn = OpenTurn::new(vec![two.clone()]);
         solo.history().commit(&lease, &turn).await.unwrap().unwrap();
         let late = reply(&two, "the answer");
         if is_stored {
@@ -237,7 +237,8 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
         solo.model.wait_for(1).await;
         let faults = Faults::new(plan(number));
         // Told or not.
-        drop(solo.try_stop(1, &solo.world.history_with(faults.clone(), true)).await);
+        let history = solo.world.history_with(faults.clone(), true);
+        drop(Box::pin(solo.try_stop(1, &history)).await);
         is_reached &= faults.requests() >= number;
         let two = Draft { asks: true, ..solo.in_time(2, "two") };
         let two = solo.history().append(&two).await.unwrap().base;

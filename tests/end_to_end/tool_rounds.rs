@@ -1,5 +1,7 @@
 //! Calls of tools: how many of them a turn takes, and that they stay with their results.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
@@ -45,11 +47,14 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
     ada_says(&app, 4, "What was the gate code?").await;
     let answered = app.context(CHAT).await;
-    assert_eq!(states(answered.last().unwrap()), ["output-available", "text"]);
-    let seen =
-        |request: &Value| ["user", "assistant", "tool"].map(|role| texts_of(request, role).concat()).concat();
+    assert_eq!(states(answered.last().unwrap()), ["step-start", "output-available", "step-start", "text"]);
+    let seen = |request: &Value| request["messages"].to_string();
     ada_says(&app, 5, "Good.").await;
-    assert!(seen(&app.model().requests().pop().unwrap()).contains(TOOL), "so far it is in view");
+    let request = app.model().requests().pop().unwrap();
+    let roles: Vec<&str> =
+        request["messages"].as_array().unwrap().iter().rev().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!(roles[..5], ["user", "assistant", "tool", "assistant", "user"], "a call is sent as a call");
+    assert!(seen(&request).contains(TOOL), "so far it is in view");
 
     let noted = app.model().requests_for_notes().len();
     compact(&app, 6).await;
@@ -81,44 +86,54 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
 }
 
 #[tokio::test]
-async fn a_model_that_calls_for_ever_is_asked_without_tools_behind_three_rounds() {
+async fn a_model_that_calls_for_ever_is_asked_without_tools_behind_eight_rounds() {
     let app = archived().await;
-    for n in 0..10 {
+    for n in 0..20 {
         app.model().answer_tools(&[(TOOL, json!({"query": format!("gate {n}")}))]);
     }
     let before = app.model().count();
     ada_says(&app, 4, "What was the gate code?").await;
     let requests = &app.model().requests()[before..];
-    assert_eq!(requests.iter().map(offers_tools).collect::<Vec<_>>(), [true, true, true, false]);
+    let offered = requests.iter().map(offers_tools).collect::<Vec<_>>();
+    assert_eq!(offered, [true, true, true, true, true, true, true, true, false]);
     let results = requests.iter().map(|request| texts_of(request, "tool").len());
-    assert_eq!(results.collect::<Vec<_>>(), [0, 1, 2, 3], "each round sees those before");
+    assert_eq!(results.collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 7, 8], "each round sees those before");
     let history = app.history(CHAT).await;
     let reply = history.last().unwrap();
-    let done = "output-available";
-    assert_eq!(states(reply), [done, done, done, "text"]);
-    let queries: Vec<&Value> =
-        reply["parts"].as_array().unwrap().iter().take(3).map(|p| &p["input"]["query"]).collect();
-    assert_eq!(queries, ["gate 0", "gate 1", "gate 2"]);
-    assert_eq!(reply["parts"][3]["text"], "You said: What was the gate code?");
-    assert_eq!(app.telegram_api().sent().last().unwrap().text, "You said: What was the gate code?");
+    let parts = reply["parts"].as_array().unwrap();
+    assert_eq!(states(reply)[..4], ["step-start", "output-available", "step-start", "output-available"]);
+    let queries: Vec<String> =
+        parts.iter().filter_map(|part| part["input"]["query"].as_str().map(str::to_owned)).collect();
+    assert_eq!(queries, (0..8).map(|n| format!("gate {n}")).collect::<Vec<_>>());
+    let ids: HashSet<&str> = parts.iter().filter_map(|part| part["toolCallId"].as_str()).collect();
+    assert_eq!(ids.len(), 8);
+    app.export(CHAT, "eight-rounds").await;
+    assert!(parts.last().unwrap()["text"].as_str().unwrap().starts_with("You said: "), "it ends in words");
     app.finish().await;
 }
 
 #[tokio::test]
-async fn of_six_calls_at_once_four_are_carried_out_and_two_are_told_so() {
+async fn of_ten_calls_at_once_eight_are_carried_out_and_two_are_told_so() {
     let app = archived().await;
-    let calls: Vec<(&str, Value)> = (0..6).map(|_| (TOOL, json!({"query": "gate code"}))).collect();
+    let calls: Vec<(&str, Value)> = (0..10).map(|_| (TOOL, json!({"query": "gate code"}))).collect();
     app.model().answer_tools(&calls);
     let before = app.model().count();
     ada_says(&app, 4, "What was the gate code?").await;
     let [_, request] = &app.model().requests()[before..] else { panic!("one round") };
     let results = texts_of(request, "tool");
     let found = results.iter().map(|result| result.contains("80-41-XQ"));
-    assert_eq!(found.collect::<Vec<_>>(), [true, true, true, true, false, false], "{results:?}");
-    let refused = r#"{"error":"only 4 calls are carried out at once"}"#;
-    assert_eq!(results[4..], [refused, refused]);
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [true, true, true, true, true, true, true, true, false, false],
+        "{results:?}"
+    );
+    let refused = r#"{"error":"only 8 calls are carried out at once"}"#;
+    assert_eq!(results[8..], [refused, refused]);
     let history = app.history(CHAT).await;
     let (done, failed) = ("output-available", "output-error");
-    assert_eq!(states(history.last().unwrap()), [done, done, done, done, failed, failed, "text"]);
+    app.export(CHAT, "ten-calls").await;
+    let states = states(history.last().unwrap());
+    assert_eq!(states[..9], ["step-start", done, done, done, done, done, done, done, done]);
+    assert_eq!(states[9..], [failed, failed, "step-start", "text"]);
     app.finish().await;
 }

@@ -66,6 +66,13 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// What the buttons of the card carry, in order.
+    pub fn button_values(&self) -> Vec<Value> {
+        let elements = self.content["body"]["elements"].as_array();
+        let buttons = elements.into_iter().flatten().filter(|element| element["tag"] == "button");
+        buttons.map(|button| button["behaviors"][0]["value"].clone()).collect()
+    }
+
     /// The text, or the Markdown of the card.
     pub fn text(&self) -> String {
         let markdown = &self.content["body"]["elements"][0]["content"];
@@ -272,6 +279,12 @@ impl LarkApi {
     /// A stricter limit of a message's request than Lark's 30 KB for cards and 150 KB for texts.
     pub fn limit_body(&self, bytes: usize) {
         self.store().max_bytes = Some(bytes);
+    }
+
+    /// These users own (the first) and manage this group.
+    pub fn set_managers(&self, chat_id: &str, users: &[&str]) {
+        let users = users.iter().map(|user| (*user).to_owned()).collect();
+        self.store().managers.insert(chat_id.to_owned(), users);
     }
 
     /// How long to wait before each answer; what is asked is done before.

@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::template::{TEMPLATE, properties};
 
 /// Each function of the code that calls AWS: its module of `annals_shared`, its name there, what it calls, and on what.
-/// Where it says "secrets", those that `ANNALS_SECRETS` names.
-const CALLS: [(&str, &str, &str, &str); 22] = [
+/// Where it says "secrets", those that `ANNALS_SECRETS` names; "tools" is the object that `TOOLS` may name.
+const CALLS: [(&str, &str, &str, &str); 23] = [
     ("history::table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("history::table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("history::table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
@@ -35,6 +35,7 @@ const CALLS: [(&str, &str, &str, &str); 22] = [
     ("history::media", "Media::delete_all", "s3:ListBucket", "Bucket.Arn"),
     ("queue", "Sqs::enqueue", "sqs:SendMessage", "Queue.Arn"),
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
+    ("aws", "text", "s3:GetObject", "tools"),
     ("config::secrets", "fetch", "secretsmanager:GetSecretValue", "secrets"),
 ];
 
@@ -69,6 +70,10 @@ pub(crate) fn check(function: &str, program: &str) {
     for (.., action, resource) in called {
         if *resource == "secrets" {
             needed.extend(secrets(function));
+        } else if *resource == "tools" {
+            let object = "arn:AWS::Partition:s3:::ToolsObject".to_owned();
+            needed.insert((Some("HasToolsObject".to_owned()), (*action).into(), object));
+            continue;
         } else {
             needed.insert((None, (*action).into(), (*resource).into()));
         }

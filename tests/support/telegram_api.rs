@@ -1,8 +1,9 @@
 //! Telegram's Bot API on the loopback address: a stand-in with a memory, which refuses what Telegram refuses.
 //!
 //! Tests assert on what it stored ([`TelegramApi::sent`]) and on what was asked of it ([`TelegramApi::calls`]). It
-//! knows `getMe`, `getFile`, `sendMessage`, `sendChatAction`, `setWebhook`, `getWebhookInfo` and `setMyCommands`. Every chat, topic, message and
-//! file exists unless a test says otherwise.
+//! knows `getMe`, `getFile`, `sendMessage`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
+//! `getChatAdministrators`, `setWebhook`, `getWebhookInfo` and `setMyCommands`. Every chat, topic, message and file exists
+//! unless a test says otherwise.
 //!
 //! Descriptions are those of <https://github.com/tdlib/telegram-bot-api>.
 
@@ -68,6 +69,19 @@ pub struct Sent {
     pub message_id: i64,
     /// The place of its call in [`TelegramApi::calls`].
     pub at_seq: usize,
+    /// The rows of buttons under it, as they are now.
+    pub keyboard: Vec<Value>,
+}
+
+/// A press on a button that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// `callback_query_id`
+    pub id: String,
+    /// What whoever pressed was told.
+    pub text: String,
+    /// Whether over the chat.
+    pub alert: bool,
 }
 
 /// A call, taken or refused.
@@ -110,6 +124,8 @@ struct Store {
     refuse_replies: bool,
     max_units: Option<usize>,
     delay: Duration,
+    administrators: HashMap<i64, Vec<i64>>,
+    answered: Vec<Answered>,
     setup: Setup,
     files: Files,
     /// What answers are dated, in place of the system's time.
@@ -236,6 +252,16 @@ impl TelegramApi {
         self.store().max_units = Some(units);
     }
 
+    /// These users administer this group.
+    pub fn set_administrators(&self, chat_id: i64, users: &[i64]) {
+        self.store().administrators.insert(chat_id, users.to_vec());
+    }
+
+    /// The presses that were answered, in order.
+    pub fn answered(&self) -> Vec<Answered> {
+        self.store().answered.clone()
+    }
+
     /// How long to wait before each answer; what is asked is done before.
     pub fn delay(&self, delay: Duration) {
         self.store().delay = delay;
@@ -359,6 +385,9 @@ impl Store {
                 _ => refuse(400, "Bad Request: wrong parameter action in request"),
             },
             "getFile" => self.files.get(&body),
+            "answerCallbackQuery" => self.answer_callback(&body),
+            "editMessageReplyMarkup" => self.edit_keyboard(&body),
+            "getChatAdministrators" => self.chat_administrators(&body),
             "setWebhook" => self.setup.set_webhook(&body),
             "getWebhookInfo" => Ok(self.setup.info()),
             "setMyCommands" => self.setup.set_commands(&body),
@@ -439,6 +468,7 @@ impl Store {
             return refuse(400, "Bad Request: can't parse MessageEntity: refused by the test");
         }
         check_entities(text, &entities)?;
+        let keyboard = rows_of(&body["reply_markup"])?;
         let message_id = 1000 + i64::try_from(self.sent.len()).unwrap();
         self.sent.push(Sent {
             chat_id,
@@ -450,6 +480,7 @@ impl Store {
             direct_messages_topic_id: body["direct_messages_topic_id"].as_i64(),
             message_id,
             at_seq: self.calls.len(),
+            keyboard,
         });
         let kind = if chat_id < 0 { "supergroup" } else { "private" };
         Ok(json!({
@@ -457,6 +488,55 @@ impl Store {
             "from": {"id": BOT_ID, "is_bot": true, "first_name": "Annals", "username": BOT_USERNAME},
             "text": text, "entities": entities
         }))
+    }
+
+    /// A query can be answered once; an old one is too late, which a test says by an id that starts with `old`.
+    fn answer_callback(&mut self, body: &Value) -> Result<Value, Refusal> {
+        let id = body["callback_query_id"].as_str().unwrap_or_default();
+        if id.is_empty() || id.starts_with("old") || self.answered.iter().any(|answered| answered.id == id) {
+            return refuse(
+                400,
+                "Bad Request: query is too old and response timeout expired or query ID is invalid",
+            );
+        }
+        let text = body["text"].as_str().unwrap_or_default();
+        if text.chars().count() > 200 {
+            return refuse(400, "Bad Request: MESSAGE_TOO_LONG");
+        }
+        let alert = body["show_alert"] == true;
+        self.answered.push(Answered { id: id.to_owned(), text: text.to_owned(), alert });
+        Ok(json!(true))
+    }
+
+    fn edit_keyboard(&mut self, body: &Value) -> Result<Value, Refusal> {
+        let chat_id = self.chat(body)?;
+        let rows = rows_of(&body["reply_markup"])?;
+        let message_id = body["message_id"].as_i64();
+        let of_it = |sent: &&mut Sent| sent.chat_id == chat_id && Some(sent.message_id) == message_id;
+        let Some(sent) = self.sent.iter_mut().find(of_it) else {
+            return refuse(400, "Bad Request: message to edit not found");
+        };
+        if sent.keyboard == rows {
+            return refuse(
+                400,
+                "Bad Request: message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message",
+            );
+        }
+        sent.keyboard = rows;
+        Ok(json!({"message_id": sent.message_id, "date": 1_763_765_920, "chat": {"id": chat_id}}))
+    }
+
+    fn chat_administrators(&self, body: &Value) -> Result<Value, Refusal> {
+        // As a number, or as its digits.
+        let given = &body["chat_id"];
+        let chat_id = given.as_i64().or_else(|| given.as_str().and_then(|id| id.parse().ok()));
+        let Some(chat_id) = chat_id else { return refuse(400, "Bad Request: chat_id is empty") };
+        if chat_id > 0 {
+            return refuse(400, "Bad Request: there are no administrators in the private chat");
+        }
+        let users = self.administrators.get(&chat_id).cloned().unwrap_or_default();
+        let member = |id: &i64| json!({"status": "administrator", "user": {"id": id, "is_bot": false, "first_name": "Admin"}});
+        Ok(users.iter().map(member).collect())
     }
 
     fn reply_to(&self, chat_id: i64, reply: &Value) -> Result<Option<i64>, Refusal> {
@@ -469,6 +549,29 @@ impl Store {
             _ => Ok(Some(message_id)),
         }
     }
+}
+
+/// The rows of an inline keyboard; none where there is no markup.
+fn rows_of(markup: &Value) -> Result<Vec<Value>, Refusal> {
+    if markup.is_null() {
+        return Ok(Vec::new());
+    }
+    let Some(rows) = markup["inline_keyboard"].as_array() else {
+        return refuse(400, "Bad Request: object expected as reply markup");
+    };
+    for button in rows.iter().flat_map(|row| row.as_array().into_iter().flatten()) {
+        if button["text"].as_str().is_none_or(str::is_empty) {
+            return refuse(
+                400,
+                "Bad Request: can't parse inline keyboard button: Text buttons are unallowed",
+            );
+        }
+        let data = button["callback_data"].as_str().unwrap_or_default();
+        if data.is_empty() || data.len() > 64 {
+            return refuse(400, "Bad Request: BUTTON_DATA_INVALID");
+        }
+    }
+    Ok(rows.clone())
 }
 
 /// Stricter than Telegram, which drops or trims some of this without a word.

@@ -151,6 +151,7 @@ pub(crate) fn echo_agent(history: &History) -> Agent {
         model,
         deliverer,
         surroundings,
+        servers: None,
         view,
         groups_remember,
         system_prompt,

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use annals_shared::compaction::cut::Why;
 use annals_shared::history::{Reply, ReplyAppended};
-use annals_shared::message::{Part, Role, UiMessage};
+use annals_shared::message::{Role, UiMessage};
 use annals_shared::metrics::Metric;
-use annals_shared::model::{Answer, Model, ModelError, NO_SINK, Question, Step, Usage};
+use annals_shared::model::{Answer, Model, ModelError, NO_SINK, Question};
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::Timestamp;
 use annals_shared::tokens;
-use futures::future::join_all;
-use serde_json::json;
 
 use crate::pacing::Delivery;
+use crate::rounds::Rounds;
 use crate::sight::{Shown, Sight};
-use crate::tools::{self, MAX_ROUNDS, Place, part};
+use crate::tools::{self, Toolbox};
 use crate::turn::{Agent, TurnError};
 use crate::work::Work;
 
@@ -29,7 +28,7 @@ const MODEL_PATIENCE: Duration = Duration::from_secs(8);
 const FIRST_MODEL_DEADLINE: Duration = Duration::from_secs(100);
 /// How long a run may ask the model in all, summaries and tools among it, so that it still ends well within the
 /// function's five minutes.
-const MODEL_DEADLINE: Duration = Duration::from_secs(150);
+pub(crate) const MODEL_DEADLINE: Duration = Duration::from_secs(150);
 /// How often the typing indicator is shown again: Telegram's lasts five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// What the user is told when no answer can be made.
@@ -53,7 +52,9 @@ impl Agent {
                 let text = self.compact_as_asked(&mut work.lease, &newest).await?;
                 Ok((Kind::Notice, UiMessage::text("", Role::Assistant, text)))
             } else {
-                Ok((Kind::Normal, self.ask_within_window(work, &newest).await?))
+                let (chat, key) = (&work.lease.chat, newest.key.base().reply());
+                let rounds = Rounds::new(self.clock.now(), chat, &key);
+                Ok((Kind::Normal, self.ask_within_window(work, &newest, rounds).await?))
             }
         };
         let answered = tokio::select! {
@@ -117,9 +118,14 @@ impl Agent {
 
     /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
     /// compacted and the same turn tried again; where that does not do either, more is left out.
-    async fn ask_within_window(&self, work: &mut Work, newest: &Record) -> Result<UiMessage, TurnError> {
-        let tools = tools::of(&work.lease.head, &self.model, self.view.window);
-        let beside = tools::beside(work.memory.as_deref(), &tools);
+    pub(crate) async fn ask_within_window(
+        &self,
+        work: &mut Work,
+        newest: &Record,
+        mut rounds: Rounds,
+    ) -> Result<UiMessage, TurnError> {
+        let (notes, mut offered) = (work.notes(), work.tools.clone());
+        let beside = tools::beside(notes.as_deref(), &offered);
         let (mut policy, mut squeezes) = (self.policy(beside), 0);
         // What waits stays verbatim as long as the whole window can hold it.
         let prompt_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
@@ -127,33 +133,37 @@ impl Agent {
         let mut asking = Asking::new(&self.model, self.clock.now());
         let mut sight = Sight::default();
         loop {
-            let mut seen = work.seen(self.clock.now(), &policy);
+            let mut seen = work.seen(work.as_of(self.clock.now()), &policy);
             let shown = tokio::select! {
                 biased;
                 shown = self.look_at(&seen, &mut sight) => shown,
                 () = self.keep_typing(work, newest) => Shown::default(),
             };
+            let toolbox = Toolbox::new(self, work, newest.line(), &offered);
             let shortened = seen.shorten_unanswered(room.saturating_sub(shown.waiting_tokens));
             shown.name_the_unseen(&mut seen.messages);
             let question = Question {
                 system: self.system_prompt.as_deref(),
                 messages: &seen.messages,
                 unanswered: seen.unanswered.len(),
-                notes: work.memory.as_deref(),
+                notes: notes.as_deref(),
                 images: &shown.images,
                 group: newest.is_group(),
-                tools: &tools,
+                tools: toolbox.offered(),
                 ..Question::default()
             };
-            let place = Place { history: &self.history, chat: &work.lease.chat, line: newest.line() };
             let answered = tokio::select! {
-                answered = self.ask(question, place, &mut asking) => answered,
+                answered = self.ask(question, &toolbox, &mut rounds, &mut asking) => answered,
                 () = self.keep_typing(work, newest) => Err(ModelError::Empty),
             };
             match answered {
-                Ok(mut message) => {
+                Ok(()) => {
+                    let mut message = rounds.into_message(asking.model.name());
                     Self::note_what_was_left_out(&mut message, &seen, &shortened);
-                    shown.tell(&mut message);
+                    // What goes on behind an approval has told it before.
+                    if work.resumption.is_none() {
+                        shown.tell(&mut message);
+                    }
                     return Ok(message);
                 }
                 Err(ModelError::ImagesRefused) if sight.refuse() => continue,
@@ -161,9 +171,18 @@ impl Agent {
                 Err(error) => return Err(error.into()),
             }
             squeezes += 1;
+            // What was called is done, and is not called again: its results give way first.
+            if rounds.has_begun() && rounds.squeeze() {
+                continue;
+            }
             sight.squeeze();
             policy.token_budget = share(policy.token_budget.min(seen.tokens));
+            offered = tools::fitting(&offered, policy.token_budget);
             room = policy.token_budget;
+            if work.resumption.is_some() {
+                // What it was asked with is not compacted for it, but for the next turn.
+                continue;
+            }
             let why = Why::Room { budget: policy.token_budget };
             if self.compact_or_go_on(&mut work.lease, &work.records, why).await? {
                 work.records = self.reread(&work.lease, work.from.as_ref()).await?;
@@ -171,41 +190,9 @@ impl Agent {
         }
     }
 
-    /// Asks until there is an answer or the tries are used up, and carries out the calls on the way.
-    async fn ask(
-        &self,
-        question: Question<'_>,
-        place: Place<'_>,
-        asking: &mut Asking<'_>,
-    ) -> Result<UiMessage, ModelError> {
-        let (mut steps, mut parts): (Vec<Step>, Vec<Part>) = (Vec::new(), Vec::new());
-        let mut usage: Option<Usage> = None;
-        loop {
-            // The last round takes no calls, so that it ends in words.
-            let must_answer = steps.len() >= MAX_ROUNDS;
-            let asked = Question { must_answer, steps: &steps, ..question };
-            let answer = self.ask_repeatedly(asked, asking).await?;
-            usage = [usage, answer.usage].into_iter().flatten().reduce(Usage::plus);
-            if answer.calls.is_empty() || must_answer || question.tools.is_empty() {
-                let is_said = !answer.text.is_empty();
-                let message = || message_of(answer.text, parts, usage, asking.model.name());
-                return is_said.then(message).ok_or(ModelError::Empty);
-            }
-            let outputs = answer.calls.iter().enumerate().map(|(number, call)| place.call(number, call));
-            let outputs = join_all(outputs).await;
-            if !answer.text.trim().is_empty() {
-                parts.push(Part::text(answer.text.clone()));
-            }
-            parts.extend(answer.calls.iter().zip(&outputs).filter_map(|(call, output)| part(call, output)));
-            let results =
-                outputs.into_iter().map(|output| output.unwrap_or_else(|error| json!({"error": error})));
-            steps.push(Step::new(answer, results));
-        }
-    }
-
     /// Asks the model of this run until there is an answer, and where it fails for good, its fallback, which then has
     /// the rest of the run.
-    async fn ask_repeatedly(
+    pub(crate) async fn ask_repeatedly(
         &self,
         question: Question<'_>,
         asking: &mut Asking<'_>,
@@ -252,7 +239,7 @@ impl Agent {
     }
 
     /// Shows the typing indicator for as long as it is polled, where the platform takes anything for the chat.
-    async fn keep_typing(&self, work: &Work, to: &Record) {
+    pub(crate) async fn keep_typing(&self, work: &Work, to: &Record) {
         loop {
             if self.blocked(work, to).is_none() {
                 self.deliverer.show_typing(to).await;
@@ -268,7 +255,7 @@ fn share(tokens: u32) -> u32 {
 }
 
 /// Who is asked in a run.
-struct Asking<'a> {
+pub(crate) struct Asking<'a> {
     /// The model, or from some moment on its fallback.
     model: &'a Model,
     /// When the first model's time is over, where it has a fallback.
@@ -279,17 +266,4 @@ impl<'a> Asking<'a> {
     fn new(model: &'a Model, now: Timestamp) -> Self {
         Self { model, first_until: now.plus(FIRST_MODEL_DEADLINE) }
     }
-}
-
-/// The reply that says `text`, behind the calls that led to it.
-fn message_of(text: String, mut parts: Vec<Part>, usage: Option<Usage>, model: Option<String>) -> UiMessage {
-    parts.push(Part::text(text));
-    let mut message = UiMessage::new("", Role::Assistant, parts);
-    if let Some(model) = model {
-        message.metadata.insert("model".into(), model.into());
-    }
-    if let Some(usage) = usage.and_then(|usage| serde_json::to_value(usage).ok()) {
-        message.metadata.insert("usage".into(), usage);
-    }
-    message
 }

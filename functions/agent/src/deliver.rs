@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use annals_shared::approval;
 use annals_shared::chat_key::ChatKey;
-use annals_shared::delivery::{DeliveryError, Parcel, Progress};
+use annals_shared::delivery::{Asked, DeliveryError, Parcel, Progress};
 use annals_shared::history::turn::{OpenTurn, Reached, Superseded};
+use annals_shared::message::{Role, UiMessage};
 use annals_shared::metrics::Metric;
 use annals_shared::record::{Channel, DeliveryFailure, Record};
 use annals_shared::sort_key::Timestamp;
@@ -35,8 +37,14 @@ impl Agent {
             self.history.note_delivery_failure(reply, blocked).await?;
             return Ok(Reached::Unknown);
         }
-        let text = reply.message.plain_text();
-        let mut parcel = Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None };
+        let shown = work.resumption.as_ref().map_or(0, |resumption| resumption.shown_parts);
+        let (text, buttons) = (text_behind(&reply.message, shown), buttons(reply));
+        if text.is_empty() && buttons.is_empty() {
+            // A reply that a `/stop` has ended while it waited.
+            return Ok(Reached::Unknown);
+        }
+        let mut parcel =
+            Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None, buttons: &buttons };
         let mut sent = work.turn.sent;
         let is_superseded = AtomicBool::new(false);
         let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces, &is_superseded));
@@ -93,6 +101,28 @@ impl Agent {
     pub(crate) fn blocked<'a>(&self, work: &'a Work, to: &Record) -> Option<&'a DeliveryFailure> {
         work.lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, self.clock.now()))
     }
+}
+
+/// What people are to read of a reply behind its first `shown` parts, and what they are asked.
+fn text_behind(message: &UiMessage, shown: usize) -> String {
+    let new = message.parts.iter().skip(shown).cloned().collect();
+    let said = UiMessage::new("", Role::Assistant, new).plain_text();
+    let said = Some(said).filter(|said| !said.is_empty());
+    said.into_iter().chain(approval::question(message)).collect::<Vec<_>>().join("\n\n")
+}
+
+/// What people are asked to allow.
+fn buttons(reply: &Record) -> Vec<Asked> {
+    let requests = approval::requests(&reply.message);
+    let numbered = requests.len() > 1;
+    let open = requests.into_iter().filter(|request| request.is_open);
+    open.map(|request| Asked {
+        number: numbered.then_some(request.number),
+        tool: request.tool,
+        id: request.id,
+        base: reply.key.base(),
+    })
+    .collect()
 }
 
 /// Whether a refusal is still believed. Who writes again, or mentions the bot in a Lark group, has let it in again. A

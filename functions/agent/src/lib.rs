@@ -10,18 +10,23 @@
 //! - `room.rs`: compaction before a turn, and on `/compact`
 //! - `answer.rs`: asking the model, within its window, and what is left out where compaction does not do
 //! - `sight.rs`: images that the model is shown, and what it is not
-//! - `tools.rs`: what the model may call
+//! - `rounds.rs`: the model and its calls, within bounds; `tools.rs`: what it may call
+//! - [`mcp`]: outside tools
+//! - `resume.rs`: a reply that goes on behind an approval
 //! - `deliver.rs`: the stored reply on its way out
 //! - [`batch`]: a batch of the queue: chats side by side, what failed handed back
 
 mod answer;
 pub mod batch;
 mod deliver;
+pub mod mcp;
 pub mod next;
 mod pacing;
 mod quiet;
 mod remember;
+mod resume;
 mod room;
+mod rounds;
 mod sight;
 mod stop;
 pub mod surroundings;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use annals_agent::mcp::Servers;
 use annals_agent::surroundings::Surroundings;
 use annals_agent::{Agent, LEASE, batch};
 use annals_shared::aws;
@@ -10,7 +11,8 @@ use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, LarkConfig, StoreConfig, TelegramConfig, channel_settings, reply_quiet,
+    AgentConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting, channel_settings,
+    reply_quiet,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::metrics::{Metrics, Reporter};
@@ -56,6 +58,16 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         None => None,
     };
 
+    let tools = match ToolsSetting::from_env(env)? {
+        None => None,
+        Some(ToolsSetting::Given(tools)) => Some(tools),
+        Some(ToolsSetting::Stored { bucket, key }) => {
+            let text = aws::text(&aws, &bucket, &key).await?;
+            Some(ToolsConfig::parse(&text, env)?)
+        }
+    };
+    let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
+
     let metrics = Metrics::collected();
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let agent = Agent {
@@ -63,6 +75,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
         deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
         surroundings,
+        servers,
         groups_remember: config.memory.groups,
         view: config.view,
         system_prompt: config.system_prompt,

@@ -1,9 +1,11 @@
 //! What a run does next: [`next`], a pure function of the head as it was claimed and the records as they were read behind
 //! the claim. The exhaustive model of the protocol (`protocol/`) goes by this very function.
 
+use annals_shared::approval;
 use annals_shared::context::Context;
-use annals_shared::history::stop::{ends, waiting_before};
-use annals_shared::history::turn::{Head, OpenTurn};
+use annals_shared::history::stop::{ends, going_on_before, waiting_before};
+use annals_shared::history::turn::{Head, OpenTurn, Resumed};
+use annals_shared::message::Role;
 use annals_shared::record::Record;
 use annals_shared::sort_key::{SortKey, Timestamp};
 
@@ -16,18 +18,19 @@ pub enum Next {
     Nothing,
     /// The `/stop` at `command` ends this turn: it is covered by a notice.
     End {
-        /// The turn: the committed one, or one of what waits from before the command.
+        /// The turn: the committed one, or one of what waits from before the command, or a reply from before it that
+        /// would go on.
         turn: OpenTurn,
         /// The command.
         command: SortKey,
     },
     /// This turn is carried out.
     Answer {
-        /// The turn: the committed one, or one of what waits.
+        /// The turn: the committed one, one in which a reply goes on, or one of what waits.
         turn: OpenTurn,
         /// Whether there may be more to answer behind it.
         leaves_more: bool,
-        /// Whether its reply is stored, so that it is only delivered.
+        /// Whether its reply is stored, so that it is only delivered, or goes on.
         has_reply: bool,
     },
 }
@@ -43,8 +46,10 @@ pub fn next(head: &Head, records: &[Record], context: &Context, now: Timestamp) 
             return Next::End { turn, command: command.clone() };
         }
     }
-    let (turn, leaves_more) = match &head.turn {
-        Some(turn) => (turn.clone(), true),
+    // What was asked first goes on first.
+    let resumed = || context.to_resume.iter().find_map(|reply| resuming(records, reply));
+    let (turn, leaves_more) = match head.turn.clone().or_else(resumed) {
+        Some(turn) => (turn, true),
         None if context.unanswered.is_empty() && context.to_compact.is_empty() => return Next::Nothing,
         None => turn_of(records, context),
     };
@@ -61,7 +66,23 @@ pub fn has_stopped(head: &Head) -> bool {
 /// The first of what the `/stop` at `command` ends.
 fn ended_by(records: &[Record], command: &SortKey, now: Timestamp) -> Option<OpenTurn> {
     let covers = covered_by_one_turn(records, waiting_before(records, command, now));
-    (!covers.is_empty()).then_some(OpenTurn { covers, sent: 0 })
+    if covers.is_empty() {
+        return going_on_before(records, command).find_map(|reply| resuming(records, &reply));
+    }
+    Some(OpenTurn::new(covers))
+}
+
+/// The turn in which the reply at `key` goes on; `None` where what it answers has left the table.
+fn resuming(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
+    let reply = records.iter().find(|record| record.key == *key)?;
+    let newest = reply.covers.last()?;
+    let said = |record: &Record| record.key.base() == *newest && record.role() == Role::User;
+    if !records.iter().any(said) {
+        return None;
+    }
+    let shown = approval::newest_form(records, key)?.revision;
+    let resumes = Some(Resumed { reply: key.clone(), shown });
+    Some(OpenTurn { resumes, ..OpenTurn::new(reply.covers.clone()) })
 }
 
 /// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
@@ -71,13 +92,13 @@ fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
     if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
     {
         let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
-        return (OpenTurn { covers: vec![command.clone()], sent: 0 }, leaves_more || context.others_wait);
+        return (OpenTurn::new(vec![command.clone()]), leaves_more || context.others_wait);
     }
     // What was said behind a `/compact` is answered behind it.
     let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
     let covers = covered_by_one_turn(records, before.cloned().collect());
     let leaves_more = covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
-    (OpenTurn { covers, sent: 0 }, leaves_more)
+    (OpenTurn::new(covers), leaves_more)
 }
 
 /// Whether the reply of `turn` is among `records`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::history::turn::{Ending, Lease};
-use annals_shared::memory::sessions::{Remembering, recalled};
+use annals_shared::memory::sessions::{Recalled, Remembering, recalled};
 use annals_shared::record::Record;
 
 use crate::turn::Agent;
@@ -42,9 +42,9 @@ impl Agent {
     }
 
     /// What memory tells this turn. A failure is logged: an answer without it is better than none.
-    pub(crate) async fn recall(&self, chat: &ChatKey, records: &[Record]) -> Option<String> {
+    pub(crate) async fn recall(&self, chat: &ChatKey, records: &[Record]) -> Option<Recalled> {
         match recalled(&self.history, chat, records, &self.view, self.groups_remember).await {
-            Ok(section) => section,
+            Ok(recalled) => recalled,
             Err(error) => {
                 tracing::warn!(%error, "a turn goes without memory");
                 None

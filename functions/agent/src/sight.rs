@@ -145,9 +145,13 @@ impl Shown {
             }
             format!("{named} ({})", why.words())
         });
-        // A paragraph of its own: parts are joined by one line break.
-        let note = format!("\nNot seen: {}.", told.collect::<Vec<_>>().join(". "));
-        reply.parts.push(media::note(note));
+        let note = format!("Not seen: {}.", told.collect::<Vec<_>>().join(". "));
+        // A paragraph of its own: parts are joined by one line break. What waits for somebody's word ends with its calls.
+        if reply.has_open_call() {
+            reply.parts.insert(0, media::note(note + "\n"));
+        } else {
+            reply.parts.push(media::note(format!("\n{note}")));
+        }
     }
 }
 

@@ -1,66 +1,48 @@
-//! The tools that a turn has: `chat_history_search`, where the chat has archived messages.
+//! What a model may call in a turn: [`Toolbox`].
+//!
+//! - `history.rs`: `chat_history_search`, where the chat has archived messages
+//! - `memory.rs`: `memory_search`, `memory_save`, `memory_forget`, where the turn has a memory
+//! - `mcp.rs`, beside this: those of outside servers
+//! - `schema.rs`: whether an input is what the tool wants
+//! - `result.rs`: what comes of a call, and how much of it is passed on
+//!
+//! *Invariant:* whatever a call meets, an error, a timeout, an unknown name, is a result that the model is given, and no
+//! failure of the turn.
+
+mod history;
+mod memory;
+pub(crate) mod result;
+mod schema;
+
+use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
+use annals_shared::clock::Clock;
 use annals_shared::history::History;
-use annals_shared::history::Search;
 use annals_shared::history::turn::Head;
-use annals_shared::message::Part;
-use annals_shared::model::{Model, Tool, ToolCall};
-use annals_shared::sort_key::Timestamp;
+use annals_shared::memory::sessions::Recalled;
+use annals_shared::memory::{Memory, Source};
+use annals_shared::model::{Tool, ToolCall};
+use annals_shared::sort_key::SortKey;
 use annals_shared::tokens;
-use serde_json::{Value, json};
 
-/// The tool's name.
-pub(crate) const SEARCH: &str = "chat_history_search";
+use self::memory::Notes;
+use self::result::Output;
+use crate::mcp::{External, Session};
+use crate::turn::Agent;
+use crate::work::Work;
 
-/// How many rounds of calls one turn takes; then the model must say what it has.
-pub(crate) const MAX_ROUNDS: usize = 3;
-/// How many calls of one round are carried out.
-const MAX_CALLS: usize = 4;
-/// What share of the window all tools may take: the rest is for what is said.
-const WINDOW_SHARE: u32 = 4;
-/// The longest question, in characters.
-const MAX_QUERY_CHARS: usize = 500;
+/// What part of the window all tools may take, as one in this many: the rest is for what is said.
+const TOOLS_SHARE: u32 = 4;
 
-/// What `model`, with a window of so many tokens, is offered in a chat of this head: in the same order in each turn, since
-/// its provider keeps what it has read of a request, and tools come first in it.
-pub(crate) fn of(head: &Head, model: &Model, window: u32) -> Vec<Tool> {
-    // A chat that has no segment has nothing to search.
-    let has_segments = head.longest_segment.is_some();
-    let mut left = window / WINDOW_SHARE;
-    let all = if has_segments && !model.is_echo() { vec![search()] } else { Vec::new() };
-    let fitting = all.into_iter().take_while(|tool| {
-        let fits = tool.tokens() <= left;
-        left = left.saturating_sub(tool.tokens());
-        fits
-    });
-    fitting.collect()
-}
+/// The most that a turn offers, near enough: what providers take.
+const MAX_TOOLS: usize = 120;
 
-/// The token estimate of what stands beside the prompt and the messages: what memory says, and the tools.
-pub(crate) fn beside(memory: Option<&str>, tools: &[Tool]) -> u32 {
-    let memory = memory.map_or(0, tokens::of_text);
-    tools.iter().map(Tool::tokens).fold(memory, u32::saturating_add)
-}
-
-fn search() -> Tool {
-    Tool {
-        name: SEARCH.into(),
-        description: "Searches the earlier messages of this chat that are no longer in view, by words. Use it when somebody \
-                      refers to something said before that neither the messages nor the summary hold: an exact wording, a \
-                      number, a name, a date. Search for the words that the message itself will have held."
-            .into(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {"query": {"type": "string", "description": "the words to look for"}},
-            "required": ["query"],
-            "additionalProperties": false,
-        }),
-    }
-}
+/// The names of the agent's own tools.
+pub(crate) const OWN: [&str; 4] = [history::SEARCH, memory::SEARCH, memory::SAVE, memory::FORGET];
 
 /// Where a call is carried out.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) history: &'a History,
     pub(crate) chat: &'a ChatKey,
@@ -68,57 +50,132 @@ pub(crate) struct Place<'a> {
     pub(crate) line: Option<&'a str>,
 }
 
-/// What came of a call: its result for the model, or why there is none.
-pub(crate) type Output = Result<Value, String>;
+/// What one turn may call.
+pub(crate) struct Toolbox<'a> {
+    place: Place<'a>,
+    clock: &'a Clock,
+    notes: Option<Notes>,
+    outside: &'a [External],
+    session: Option<Session<'a>>,
+    offered: Vec<Tool>,
+}
 
-impl Place<'_> {
-    /// Carries out the `number`th call of its round, from 0.
-    pub(crate) async fn call(self, number: usize, call: &ToolCall) -> Output {
-        if number >= MAX_CALLS {
-            return Err(format!("only {MAX_CALLS} calls are carried out at once"));
+/// Tools that are offered together or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Kit {
+    tools: Vec<Tool>,
+}
+
+impl Kit {
+    fn tokens(&self) -> u32 {
+        self.tools.iter().map(Tool::tokens).fold(0, u32::saturating_add)
+    }
+}
+
+/// What a turn could offer, in a fixed order: the provider keeps what it has read of a request, and tools come first in it.
+pub(crate) fn available(head: &Head, memory: Option<&Recalled>, outside: &[External]) -> Vec<Kit> {
+    // A chat that has no segment has nothing to search.
+    let search = head.longest_segment.map(|_| Kit { tools: vec![history::tool()] });
+    let notes = memory.map(|memory| Kit { tools: memory::tools(&memory.owner) });
+    let outside = outside.iter().map(|external| Kit { tools: vec![external.tool.clone()] });
+    search.into_iter().chain(notes).chain(outside).take(MAX_TOOLS).collect()
+}
+
+/// Those of `kits` that are offered where a request may take `window` tokens: a part of it at most, and where that is
+/// small the later ones give way.
+pub(crate) fn fitting(kits: &[Kit], window: u32) -> Vec<Kit> {
+    let mut left = window / TOOLS_SHARE;
+    let fits = |kit: &&Kit| {
+        let takes = kit.tokens();
+        let fits = takes <= left;
+        left = left.saturating_sub(if fits { takes } else { 0 });
+        fits
+    };
+    kits.iter().filter(fits).cloned().collect()
+}
+
+/// The token estimate of what stands beside the prompt and the messages: notes, and the tools that are offered.
+pub(crate) fn beside(notes: Option<&str>, offered: &[Kit]) -> u32 {
+    offered.iter().map(Kit::tokens).fold(notes.map_or(0, tokens::of_text), u32::saturating_add)
+}
+
+impl<'a> Toolbox<'a> {
+    /// The tools of the turn that `work` is, of which `kits` are offered.
+    pub(crate) fn new(agent: &'a Agent, work: &'a Work, line: Option<&'a str>, kits: &[Kit]) -> Self {
+        let place = Place { history: &agent.history, chat: &work.lease.chat, line };
+        let notes = work.memory.as_ref().zip(source_of(work)).map(|(recalled, source)| {
+            Notes::new(Memory::beside(&agent.history), recalled.owner.clone(), source)
+        });
+        let offered = kits.iter().flat_map(|kit| kit.tools.clone()).collect();
+        let session = agent.servers.as_deref().map(Session::new);
+        Self { place, clock: &agent.clock, notes, outside: &work.outside.tools, session, offered }
+    }
+
+    /// What the model is offered.
+    pub(crate) fn offered(&self) -> &[Tool] {
+        &self.offered
+    }
+
+    /// Whether somebody must allow the call first. One that cannot be carried out anyway is not worth asking for.
+    pub(crate) fn asks(&self, call: &ToolCall) -> bool {
+        self.outside(&call.name).is_some_and(|external| external.asks) && self.check(call).is_ok()
+    }
+
+    /// Carries out a call, within `left`.
+    pub(crate) async fn call(&self, call: &ToolCall, left: Duration) -> Output {
+        if self.asks(call) {
+            return Err("this call must be allowed by somebody first".into());
         }
-        if call.name != SEARCH {
+        self.call_allowed(call, left).await
+    }
+
+    /// Carries out a call that needs nobody's word, or has it.
+    pub(crate) async fn call_allowed(&self, call: &ToolCall, left: Duration) -> Output {
+        self.check(call)?;
+        tokio::select! {
+            output = self.carry_out(call) => output,
+            () = self.clock.sleep(left) => {
+                Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
+            }
+        }
+    }
+
+    /// Why a call cannot be carried out as it is.
+    fn check(&self, call: &ToolCall) -> Result<(), String> {
+        let Some(tool) = self.offered.iter().find(|tool| tool.name == call.name) else {
             return Err(format!("there is no tool {:?}", call.name));
+        };
+        schema::problem(&tool.input_schema, &call.input).map_or(Ok(()), Err)
+    }
+
+    async fn carry_out(&self, call: &ToolCall) -> Output {
+        if call.name == history::SEARCH {
+            return history::search(&self.place, &call.input).await;
         }
-        let query = call.input.get("query").and_then(Value::as_str).map(str::trim).unwrap_or_default();
-        if query.is_empty() {
-            return Err("\"query\" must hold the words to look for".into());
+        if let Some(notes) = &self.notes
+            && let Some(output) = notes.call(&call.name, &call.input).await
+        {
+            return output;
         }
-        let query: String = query.chars().take(MAX_QUERY_CHARS).collect();
-        match self.history.search_segments(self.chat, &Search::new(&query, self.line)).await {
-            Ok(found) => {
-                let hits: Vec<Value> = found
-                    .hits
-                    .iter()
-                    .map(|hit| {
-                        json!({"at": at(hit.ts), "id": hit.message_id, "who": hit.who, "text": hit.excerpt})
-                    })
-                    .collect();
-                Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_cut_off}))
-            }
-            Err(error) => {
-                tracing::warn!(%error, "an archive cannot be searched");
-                Err("the archive cannot be searched at the moment".into())
-            }
+        match (self.outside(&call.name), &self.session) {
+            (Some(external), Some(session)) => session.call(external, &call.input).await,
+            _ => Err(format!("there is no tool {:?}", call.name)),
         }
+    }
+
+    fn outside(&self, name: &str) -> Option<&External> {
+        self.outside.iter().find(|external| external.tool.name == name)
     }
 }
 
-/// A call with its result as a part of the reply, in the AI SDK's states.
-pub(crate) fn part(call: &ToolCall, output: &Output) -> Option<Part> {
-    let mut part = json!({
-        "type": format!("tool-{}", call.name), "toolCallId": call.id, "state": "output-available", "input": call.input,
-    });
-    match output {
-        Ok(output) => part["output"] = output.clone(),
-        Err(error) => {
-            part["state"] = "output-error".into();
-            part["errorText"] = error.as_str().into();
-        }
-    }
-    Part::new(part).ok()
-}
-
-fn at(ts: Timestamp) -> String {
-    ts.rfc3339()
+/// Where an entry that the turn saves comes from: what it answers.
+fn source_of(work: &Work) -> Option<Source> {
+    let (from, to) = (work.turn.covers.first()?, work.turn.covers.last()?);
+    let id = |base: &SortKey| {
+        let record = work.records.iter().find(|record| record.key.base() == *base);
+        record.map(|record| record.message_id.clone())
+    };
+    let chat = work.lease.chat.clone();
+    let session = Source::session_id(&chat, from.ts());
+    Some(Source { session, chat, from_id: id(from)?, to_id: id(to)?, from: from.clone(), to: to.clone() })
 }

@@ -5,6 +5,7 @@
 //! run finishes first: with the same messages covered, so with the same key of the reply, and from the piece on that
 //! was not delivered. Why no message is answered twice in the history is written in `annals_shared::history::turn`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
@@ -13,19 +14,21 @@ use annals_shared::compaction::run::{Compaction, CompactionError};
 use annals_shared::config::ViewConfig;
 use annals_shared::context::Policy;
 use annals_shared::delivery::{Deliverer, DeliveryError};
-use annals_shared::history::turn::{Claim, Ending, Lease, Superseded};
+use annals_shared::history::turn::{Claim, Ending, Head, Lease, Superseded};
 use annals_shared::history::{History, HistoryError, Seen};
+use annals_shared::memory::sessions::Recalled;
 use annals_shared::metrics::{Metric, Metrics};
 use annals_shared::model::{Model, ModelError};
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
 
+use crate::mcp::{Offer, Servers};
 use crate::next::{Next, has_stopped, next};
 use crate::pacing::Delivery;
 use crate::room::Passes;
 use crate::surroundings::Surroundings;
-use crate::tools;
-use crate::work::{Work, of_turn};
+use crate::tools::{self, Kit};
+use crate::work::{Work, notes, of_turn};
 
 /// Answers chats.
 #[derive(Clone)]
@@ -42,6 +45,8 @@ pub struct Agent {
     pub view: ViewConfig,
     /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
     pub groups_remember: bool,
+    /// The servers of `TOOLS`.
+    pub servers: Option<Arc<Servers>>,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// `AGENT_ID`: who speaks in replies.
@@ -195,10 +200,10 @@ impl Agent {
         let mut work = match self.look(lease.clone(), from).await? {
             Found::Work(work) => work,
             Found::Stopped(work) => {
-                self.end(*work).await?;
+                Box::pin(self.end(*work)).await?;
                 return Ok(Done::Some);
             }
-            Found::Nothing(ending) if ending == Ending::default() => {
+            Found::Nothing(ending) if ending == Ending::default() && lease.head.turn.is_none() => {
                 self.history.release(lease).await??;
                 return Ok(Done::All);
             }
@@ -209,8 +214,9 @@ impl Agent {
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
         let reply = match work.stored_reply() {
+            _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery)).await?,
             Some(reply) => reply.clone(),
-            None => self.answer(&mut work, delivery).await?,
+            None => Box::pin(self.answer(&mut work, delivery)).await?,
         };
         let reached = self.deliver(&work, &reply, delivery).await?;
         let has_stopped = has_stopped(&lease.head);
@@ -229,6 +235,7 @@ impl Agent {
         let mut passes = Passes::default();
         let mut remembered = None;
         let mut memory = None;
+        let (mut offered, mut outside) = (Vec::new(), None);
         loop {
             let policy = self.policy(0);
             let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
@@ -253,6 +260,12 @@ impl Agent {
                 let remembered = remembered.unwrap_or_default();
                 return Ok(Found::Nothing(Ending { context_from: reaches, has_stopped, ..remembered }));
             };
+            if turn.resumes.is_some() {
+                let remembered = remembered.unwrap_or_default();
+                let found = self.look_at_resumed(lease, turn, remembered.clone()).await?;
+                // Where it is gone, so is what it asked.
+                return Ok(found.map_or(Found::Nothing(remembered), |work| Found::Work(Box::new(work))));
+            }
             if committed.is_none()
                 && let Some(pause) = self.pause_for_more(&records, &context.unanswered)
             {
@@ -266,9 +279,14 @@ impl Agent {
                 if asks_model && memory.is_none() {
                     memory = Some(self.recall(&lease.chat, &own).await);
                 }
-                let tools = tools::of(&lease.head, &self.model, self.view.window);
-                let beside = tools::beside(memory.as_ref().and_then(Option::as_deref), &tools);
-                let budget = self.policy(beside).token_budget;
+                // `echo` calls nothing.
+                if asks_model && !self.model.is_echo() && outside.is_none() {
+                    outside = Some(self.offer().await);
+                }
+                let (known, offer) = (memory.as_ref().and_then(Option::as_ref), outside.as_ref());
+                offered = offer.map(|offer| self.offered(&lease.head, known, offer)).unwrap_or_default();
+                let notes = notes(known, offer);
+                let budget = self.policy(tools::beside(notes.as_deref(), &offered)).token_budget;
                 if asks_model && self.make_room(&mut lease, &own, budget, &mut passes).await? {
                     continue;
                 }
@@ -285,6 +303,9 @@ impl Agent {
                 from,
                 remembered: remembered.unwrap_or_default(),
                 memory: memory.flatten(),
+                outside: outside.unwrap_or_default(),
+                tools: offered,
+                resumption: None,
                 stopped_by: None,
             })));
         }
@@ -299,6 +320,20 @@ impl Agent {
             agent_id: self.agent_id.clone(),
             metrics: self.metrics.clone(),
         }
+    }
+
+    /// What outside servers have to offer.
+    pub(crate) async fn offer(&self) -> Offer {
+        match &self.servers {
+            Some(servers) => servers.offer().await,
+            None => Offer::default(),
+        }
+    }
+
+    /// What a turn of a chat of this head offers the model. The like in each of its turns, whatever memory says in one:
+    /// what a provider has read of a request starts with it.
+    pub(crate) fn offered(&self, head: &Head, memory: Option<&Recalled>, outside: &Offer) -> Vec<Kit> {
+        tools::fitting(&tools::available(head, memory, &outside.tools), self.view.window)
     }
 
     /// The policy of a context beside whose prompt stand these tokens more.

@@ -5,9 +5,13 @@ use std::collections::HashSet;
 use annals_shared::context::{Context, Policy, context};
 use annals_shared::history::HistoryError;
 use annals_shared::history::turn::{Ending, Lease, OpenTurn};
+use annals_shared::memory::sessions::Recalled;
 use annals_shared::message::Role;
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
+
+use crate::mcp::Offer;
+use crate::tools::Kit;
 
 /// The most messages that one turn covers, and the most bytes of their keys: a head and a reply must hold them.
 const MAX_COVERED: usize = 100;
@@ -28,10 +32,27 @@ pub(crate) struct Work {
     pub(crate) from: Option<SortKey>,
     /// What there is to note of Sessions that have ended.
     pub(crate) remembered: Ending,
-    /// What memory says, as a section of what the model is sent.
-    pub(crate) memory: Option<String>,
+    /// Whose memory the turn has, and what it says.
+    pub(crate) memory: Option<Recalled>,
+    /// What outside servers have to offer.
+    pub(crate) outside: Offer,
+    /// What the turn offers the model to call.
+    pub(crate) tools: Vec<Kit>,
+    /// Where a reply goes on: what is stored of it.
+    pub(crate) resumption: Option<Resumption>,
     /// The `/stop` that has ended it.
     pub(crate) stopped_by: Option<SortKey>,
+}
+
+/// A reply that goes on, as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Resumption {
+    /// Its first form.
+    pub(crate) reply: Record,
+    /// Its message, with all that hangs on that: later forms of the reply and answers to what it asks.
+    pub(crate) forms: Vec<Record>,
+    /// How many parts of it people have seen.
+    pub(crate) shown_parts: usize,
 }
 
 impl Work {
@@ -47,8 +68,21 @@ impl Work {
             from: None,
             remembered: Ending::default(),
             memory: None,
+            outside: Offer::default(),
+            tools: Vec::new(),
+            resumption: None,
             stopped_by: Some(command),
         }
+    }
+
+    /// The time by which its Session is told: now, or for a reply that goes on, when that was made.
+    pub(crate) fn as_of(&self, now: Timestamp) -> Timestamp {
+        self.resumption.as_ref().map_or(now, |resumption| resumption.reply.sent_at)
+    }
+
+    /// See [`notes`].
+    pub(crate) fn notes(&self) -> Option<String> {
+        notes(self.memory.as_ref(), Some(&self.outside))
     }
 
     /// The newest message that the turn covers: what the reply answers and stands behind.
@@ -87,6 +121,16 @@ impl Work {
     pub(crate) fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
         context(&of_turn(&self.records, &self.turn, now, policy), now, policy)
     }
+}
+
+/// What the model is told beside what was said: what memory says, and which servers cannot be reached. Neither is the same
+/// in the next turn, so it stands behind all that is.
+pub(crate) fn notes(memory: Option<&Recalled>, outside: Option<&Offer>) -> Option<String> {
+    let known = memory.and_then(|memory| memory.section.clone());
+    let silent = outside.map(|outside| outside.silent.join(", ")).filter(|silent| !silent.is_empty());
+    let silent = silent.map(|silent| format!("At the moment the tools of {silent} cannot be reached."));
+    let notes: Vec<String> = known.into_iter().chain(silent).collect();
+    (!notes.is_empty()).then(|| notes.join("\n\n"))
 }
 
 /// `records` as `turn` sees them: without the unanswered messages that it does not cover, since its reply stands before

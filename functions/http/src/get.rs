@@ -94,7 +94,8 @@ pub(crate) async fn context(
     let seen = history.context(&chat, &head, None, &http.view.policy(0)).await.map_err(read_failure)?;
     let memory = recalled(history, &chat, &seen.records, &http.view, http.groups_remember);
     let memory = memory.await.map_err(|error| unavailable(&error))?;
-    let parts: Vec<String> = http.system_prompt.clone().into_iter().chain(memory).collect();
+    let parts: Vec<String> =
+        http.system_prompt.clone().into_iter().chain(memory.and_then(|memory| memory.section)).collect();
     let system = (!parts.is_empty()).then(|| parts.join("\n\n"));
     let system_tokens = system.as_deref().map_or(0, tokens::of_text);
     let seen = annals_shared::context::context(

@@ -8,9 +8,9 @@ use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, agent_id, api_keys,
+    ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, api_keys,
 };
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::telemetry::{self, Traces};
 use lambda_http::Error;
@@ -36,8 +36,11 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
+    let approvers = Approvers { admins: admins(env)?.into(), platforms: None };
+    let ingress =
+        Ingress::new(history, queue, agent_id(env)?).with_metrics(metrics).with_approvers(approvers);
     let router = reporter.of_router(router(Http {
-        ingress: Ingress::new(history, queue, agent_id(env)?).with_metrics(metrics),
+        ingress,
         keys,
         view: ViewConfig::from_env(env)?,
         groups_remember: MemoryConfig::from_env(env)?.groups,

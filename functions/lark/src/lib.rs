@@ -151,7 +151,7 @@ async fn webhook(
         Ok(Verified::Challenge(challenge)) => Ok(Json(json!({ "challenge": challenge }))),
         // Cut off anywhere, an event is taken up again by its redelivery.
         Ok(Verified::Event(event)) => match in_time(Box::pin(lark.receive(event))).await {
-            Ok(()) => Ok(Json(json!({}))),
+            Ok(answer) => Ok(Json(answer)),
             Err(error) => {
                 tracing::error!(%error, "an event is not stored; Lark will deliver it again");
                 Err(Problem::unavailable())
@@ -166,7 +166,9 @@ async fn webhook(
 }
 
 impl Lark {
-    async fn receive(&self, event: Value) -> Result<(), WebhookError> {
+    /// What the event is answered with: nothing but for a press on a button, which gets a word for whoever pressed.
+    async fn receive(&self, event: Value) -> Result<Value, WebhookError> {
+        let mut answer = json!({});
         let event = self.with_thread(event).await?;
         let bot = self.identity.bot(parse::needs_open_id(&event)).await?;
         let has_own_time = parse::has_own_time(&event);
@@ -201,10 +203,16 @@ impl Lark {
                     self.ingress.history().set_blocked(&chat, None).await?;
                     tracing::info!("chat entered");
                 }
+                Incoming::Press(press) => {
+                    telemetry::about(&press.by.chat);
+                    let told = self.ingress.pressed(&press.button, &press.by).await?;
+                    let kind = if told.is_settled { "success" } else { "warning" };
+                    answer = json!({"toast": {"type": kind, "content": told.text}});
+                }
                 Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "event ignored"),
             }
         }
-        Ok(())
+        Ok(answer)
     }
 
     async fn message(&self, draft: Draft, has_own_time: bool) -> Result<(), WebhookError> {
@@ -265,7 +273,9 @@ impl Lark {
     }
 }
 
-async fn in_time(receiving: impl Future<Output = Result<(), WebhookError>>) -> Result<(), WebhookError> {
+async fn in_time(
+    receiving: impl Future<Output = Result<Value, WebhookError>>,
+) -> Result<Value, WebhookError> {
     timeout(WEBHOOK_DEADLINE, receiving).await?
 }
 

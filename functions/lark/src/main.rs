@@ -7,9 +7,9 @@ use annals_lark::{Identity, Lark, WEBHOOK_PATIENCE, router};
 use annals_shared::aws;
 use annals_shared::channel::lark::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, LarkConfig, StoreConfig, channel_settings};
+use annals_shared::config::{ConfigError, LarkConfig, StoreConfig, admins, channel_settings};
 use annals_shared::delivery::Deliverer;
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::telemetry::{self, Traces};
 use lambda_http::Error;
@@ -37,10 +37,14 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
-    let ingress = Ingress::new(history, queue, settings.agent_id.clone()).with_metrics(metrics);
+    let deliverer = Deliverer::new(None, Some(client.clone()), None);
+    let approvers = Approvers { admins: admins(env)?.into(), platforms: Some(deliverer.clone()) };
+    let ingress = Ingress::new(history, queue, settings.agent_id.clone())
+        .with_metrics(metrics)
+        .with_approvers(approvers);
     let router = router(Lark {
         ingress,
-        deliverer: Deliverer::new(None, Some(client.clone()), None),
+        deliverer,
         settings,
         verification_token: config.verification_token,
         encrypt_key: config.encrypt_key,

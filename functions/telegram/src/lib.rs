@@ -12,7 +12,7 @@ use std::time::Duration;
 use annals_shared::channel::settings::Settings;
 use annals_shared::channel::telegram::bot::Bot;
 use annals_shared::channel::telegram::client::{Client, SendError};
-use annals_shared::channel::telegram::parse::{self, Incoming};
+use annals_shared::channel::telegram::parse::{self, Incoming, Press};
 use annals_shared::channel::telegram::verify::{SECRET_HEADER, secret_matches};
 use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
@@ -151,6 +151,24 @@ async fn webhook(
 }
 
 impl Telegram {
+    /// Takes a press up; then tells whoever pressed. That word is a courtesy: where Telegram does not take it, the press
+    /// counts all the same.
+    async fn press(&self, press: &Press) -> Result<(), WebhookError> {
+        telemetry::about(&press.by.chat);
+        let told = self.ingress.pressed(&press.button, &press.by).await?;
+        let Some(client) = &self.identity.client else { return Ok(()) };
+        if let Err(error) = client.answer_callback(&press.callback_id, &told.text, !told.is_settled).await {
+            tracing::info!(%error, "a press is not answered");
+        }
+        if told.is_settled {
+            let (chat_id, message_id) = press.place;
+            if let Err(error) = client.edit_keyboard(chat_id, message_id, &press.left).await {
+                tracing::info!(%error, "answered buttons stay");
+            }
+        }
+        Ok(())
+    }
+
     async fn receive(&self, incoming: &Incoming) -> Result<(), WebhookError> {
         match incoming {
             Incoming::Message(draft) => {
@@ -176,6 +194,7 @@ impl Telegram {
                 self.ingress.history().set_blocked(chat, Some(&left).filter(|_| !can_write)).await?;
                 tracing::info!(can_write, "membership");
             }
+            Incoming::Press(press) => self.press(press).await?,
             Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "update ignored"),
         }
         Ok(())

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use annals_shared::aws;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, StoreConfig, TelegramConfig, channel_settings};
+use annals_shared::config::{ConfigError, StoreConfig, TelegramConfig, admins, channel_settings};
 use annals_shared::delivery::Deliverer;
-use annals_shared::ingress::Ingress;
+use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::telemetry::{self, Traces};
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE, router};
@@ -37,10 +37,14 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
-    let ingress = Ingress::new(history, queue, settings.agent_id.clone()).with_metrics(metrics);
+    let deliverer = Deliverer::new(Some(client.clone()), None, None);
+    let approvers = Approvers { admins: admins(env)?.into(), platforms: Some(deliverer.clone()) };
+    let ingress = Ingress::new(history, queue, settings.agent_id.clone())
+        .with_metrics(metrics)
+        .with_approvers(approvers);
     let router = router(Telegram {
         ingress,
-        deliverer: Deliverer::new(Some(client.clone()), None, None),
+        deliverer,
         settings,
         secret: config.secret,
         identity: Identity::asked_for(config.bot_id, client),

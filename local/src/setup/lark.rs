@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use annals_shared::channel::lark::EVENTS;
+use annals_shared::channel::lark::card::PRESSED;
 use annals_shared::channel::lark::client::Client;
 use annals_shared::channel::lark::verify::encrypt;
 use annals_shared::clock::Clock;
@@ -65,6 +66,7 @@ fn steps(url: &Url, config: &LarkConfig, out: &mut impl Write) -> std::io::Resul
         out,
         "   and, to see all that is said in groups (GROUP_ACTIVATION=always, LARK_GROUP_CONTEXT), im:message.group_msg"
     )?;
+    writeln!(out, "   and, so that a group's managers may allow calls of tools (TOOLS), im:chat:readonly")?;
     writeln!(
         out,
         "2. Events and callbacks, Encryption: the encrypt key and the verification token must be those above"
@@ -77,7 +79,13 @@ fn steps(url: &Url, config: &LarkConfig, out: &mut impl Write) -> std::io::Resul
     for (event, meaning) in EVENTS {
         writeln!(out, "     {event:<48} {meaning}")?;
     }
-    writeln!(out, "4. Create a version and publish it: permissions and events hold from then on")
+    writeln!(
+        out,
+        "4. Events and callbacks, Callback configuration: send callbacks to the developer's server, at the same address,"
+    )?;
+    writeln!(out, "   and add this callback:")?;
+    writeln!(out, "     {PRESSED:<48} a button was pressed, by which a call is allowed or denied")?;
+    writeln!(out, "5. Create a version and publish it: permissions, events and callbacks hold from then on")
 }
 
 /// Asks `url` as Lark does when it is entered in the console.

@@ -26,6 +26,7 @@
 
 pub mod address;
 pub mod bot;
+pub mod card;
 pub mod client;
 pub mod listed;
 pub mod parse;

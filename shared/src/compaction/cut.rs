@@ -64,7 +64,9 @@ pub fn cut<'v, 'a>(view: &'v View<'a>, why: Why, rules: &Rules, now: Timestamp) 
     let earlier = &view.earlier[..];
     let limit = earlier
         .iter()
-        .position(|message| message.is_open() && now.since(message.first.sent_at) <= rules.approval_patience)
+        .position(|message| {
+            message.is_open() && now.since(message.newest().sent_at) <= rules.approval_patience
+        })
         .unwrap_or(earlier.len());
     let recent = position_of_recent(earlier, rules.keep_recent.saturating_sub(count(&view.unanswered)));
     let wanted = match why {

@@ -48,6 +48,7 @@ fn nothing_said_nothing_shown() {
         messages: vec![],
         unanswered: vec![],
         to_compact: vec![],
+        to_resume: vec![],
         others_wait: false,
         session_start: None,
         reaches_back_to: None,

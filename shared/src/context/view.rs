@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Policy;
 use super::session::Session;
+use crate::approval;
 use crate::media::{self, IMAGE_TOKENS};
 use crate::message::{Role, UiMessage};
 use crate::record::{Kind, Record, Source};
@@ -33,6 +34,8 @@ pub struct View<'a> {
     pub unanswered: Vec<Message<'a>>,
     /// See [`super::Context::to_compact`].
     pub to_compact: Vec<SortKey>,
+    /// See [`super::Context::to_resume`].
+    pub to_resume: Vec<SortKey>,
     /// See [`super::Context::others_wait`].
     pub others_wait: bool,
     /// See [`super::Context::session_start`].
@@ -77,7 +80,7 @@ impl<'a> View<'a> {
         let earlier: Vec<Message<'_>> = answered
             .into_iter()
             .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled())
-            .filter(|m| !is_counted(m.key()))
+            .filter(|m| !is_counted(m.key()) || summary.is_some_and(|summary| m.has_gone_on_since(summary)))
             .collect();
         let (mut earlier, mut unanswered) = (earlier, unanswered);
         count_images(&mut earlier, &mut unanswered, policy.images);
@@ -92,6 +95,7 @@ impl<'a> View<'a> {
         });
         Self {
             to_compact: to_compact(records, &covered, now),
+            to_resume: approval::to_resume(records),
             others_wait: others.iter().any(|message| message.unanswered),
             session_start: start,
             reaches_back_to,
@@ -207,6 +211,11 @@ impl Message<'_> {
         self.newest.record.message.has_open_call()
     }
 
+    /// Whether it is a reply that went on after `summary` was made, which does not say what came of it.
+    fn has_gone_on_since(&self, summary: &Record) -> bool {
+        self.first.key.is_reply() && self.newest().revision > 0 && self.newest().sent_at > summary.sent_at
+    }
+
     /// The newest form under the message's own id.
     pub fn shown(&self) -> UiMessage {
         let mut message = self.newest.record.listed();
@@ -236,7 +245,10 @@ fn messages<'a>(
             // The first edit of a command, where the command itself is no message.
             Kind::Revision => {
                 let base = record.key.base();
-                !said.contains(&base) && commands.contains(&base) && edited_commands.insert(base)
+                !record.key.hangs_on_reply()
+                    && !said.contains(&base)
+                    && commands.contains(&base)
+                    && edited_commands.insert(base)
             }
             Kind::Summary | Kind::Boundary | Kind::Notice => false,
         })
@@ -244,7 +256,8 @@ fn messages<'a>(
         .map(|first| {
             let base = first.key.base();
             let own = Form { record: first, asks: false };
-            let newest = if first.key.is_reply() { own } else { newest.get(&base).copied().unwrap_or(own) };
+            let place = if first.key.is_reply() { &first.key } else { &base };
+            let newest = newest.get(place).copied().unwrap_or(own);
             let waits = newest.asks && !has_lapsed(newest.record, now);
             let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
             Message { base, first, newest, unanswered, images: 0 }
@@ -278,8 +291,9 @@ fn newest_forms(records: &[Record]) -> HashMap<SortKey, Form<'_>> {
         if !is_form || record.key.is_reply() {
             continue;
         }
+        let base = record.key.base();
         forms
-            .entry(record.key.base())
+            .entry(if record.key.hangs_on_reply() { base.reply() } else { base })
             .and_modify(|form| {
                 if (record.form_ts, record.revision) >= (form.record.form_ts, form.record.revision) {
                     form.record = record;
@@ -307,7 +321,7 @@ fn with_whole_albums<'a>(mut messages: Vec<Message<'a>>, covered: &HashSet<&Sort
 fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -> Vec<SortKey> {
     let edited: HashSet<SortKey> = records
         .iter()
-        .filter(|record| record.kind == Kind::Revision)
+        .filter(|record| record.kind == Kind::Revision && !record.key.hangs_on_reply())
         .map(|record| record.key.base())
         .collect();
     let is_command =

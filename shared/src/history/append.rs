@@ -8,6 +8,7 @@ use super::item::{self, MessageAttribute};
 use super::table::{Item, Update, Written, number};
 use super::table::{Span, string};
 use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
+use crate::approval::Verdict;
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
 use crate::record::{Channel, Draft, Kind, Record, Source};
@@ -168,6 +169,60 @@ impl History {
         match self.put_beside(&record, is_registered).await? {
             Written::Done(_) => Ok(ReplyAppended::Stored(record)),
             Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
+        }
+    }
+
+    /// Appends the `number`th later form of `reply`, from 1: what it became behind an approval. One place takes one form.
+    pub async fn append_reply_form(
+        &self,
+        reply: &Record,
+        number: u32,
+        message: UiMessage,
+    ) -> Result<ReplyAppended, HistoryError> {
+        let what = (Kind::Revision, reply.channel);
+        let record = Record {
+            chat_id: reply.chat_id.clone(),
+            user_id: reply.user_id.clone(),
+            revision: number,
+            ..self.agents_record(
+                &reply.chat,
+                reply.key.reply_form(number),
+                reply.message_id.clone(),
+                what,
+                message,
+            )
+        };
+        match self.put(&record).await? {
+            Written::Done(_) => Ok(ReplyAppended::Stored(record)),
+            Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
+        }
+    }
+
+    /// Appends somebody's answer to what `reply` asks to be allowed: `by` is who, where and what was typed. The first
+    /// answer stands. Answers with what became of it, and the answer that stands.
+    pub async fn append_approval(
+        &self,
+        reply: &Record,
+        by: &Draft,
+        verdict: &Verdict,
+    ) -> Result<(Outcome, Record), HistoryError> {
+        let key = reply.key.approval(&verdict.id);
+        let message_id = reply.message_id.derived(&format!("approval-{}", verdict.id));
+        let mut record = Record {
+            chat: reply.chat.clone(),
+            ts: reply.ts,
+            form_ts: None,
+            kind: Kind::Notice,
+            asks: false,
+            album: None,
+            ..self.record_of(by, key, 0)
+        };
+        record.message.metadata.insert("approval".into(), verdict.to_json());
+        record.message_id = message_id;
+        record.message.id = record.message_id.to_string();
+        match self.put(&record).await? {
+            Written::Done(_) => Ok((Outcome::Stored, record)),
+            Written::Refused(existing) => Ok((Outcome::Duplicate, self.record(&existing).await?)),
         }
     }
 

@@ -108,12 +108,16 @@ impl History {
 
     /// Whether the table has a later form of a message: that was said, or taken back, after it was archived.
     async fn is_changed_in_table(&self, record: &Record) -> Result<bool, HistoryError> {
-        if record.key.is_reply() {
-            return Ok(false);
-        }
         let forms = self.message(&record.chat, &record.key).await?;
-        Ok(forms.iter().any(|form| is_said(form) && !form.key.is_reply() && is_newer(form, record)))
+        let is_later = |form: &Record| place_of(form) == place_of(record) && is_newer(form, record);
+        Ok(forms.iter().any(|form| is_said(form) && is_later(form)))
     }
+}
+
+/// What all forms of a message share: its base, or for a reply its whole key.
+fn place_of(record: &Record) -> SortKey {
+    let base = record.key.base();
+    if record.key.is_reply() || record.key.hangs_on_reply() { base.reply() } else { base }
 }
 
 /// The newest form of each message, the newest message first.
@@ -124,9 +128,8 @@ fn newest_forms(segments: &[Arc<Segment>]) -> Vec<&Record> {
         if !is_said(record) {
             continue;
         }
-        let place = if record.key.is_reply() { record.key.clone() } else { record.key.base() };
         newest
-            .entry((&record.chat, place))
+            .entry((&record.chat, place_of(record)))
             .and_modify(|known| {
                 if is_newer(record, known) {
                     *known = record;

@@ -12,6 +12,7 @@ use super::item::integer;
 use super::table::{Update, number, string};
 use super::turn::{Head, Lease, OpenTurn, head_of};
 use super::{HEAD, History, HistoryError, partition};
+use crate::approval;
 use crate::chat_key::ChatKey;
 use crate::context::{Policy, context};
 use crate::message::Role;
@@ -97,12 +98,25 @@ pub fn has_something_to_end(
 ) -> bool {
     let waiting = waiting_on_line(records, command, now);
     let is_open = |base: &SortKey| head.turn.as_ref().is_some_and(|turn| turn.covers.contains(base));
-    let waits = waiting.iter().any(|base| base < command && !is_open(base));
+    let waits = waiting.iter().any(|base| base < command && !is_open(base))
+        || going_on_before(records, command).any(|reply| !is_open(&reply.base()));
     match &head.turn {
         Some(turn) => waits || ends(records, command, turn),
         // A run may be at something from before where `records` begin.
         None => waits || (is_running && waiting.is_empty()),
     }
+}
+
+/// The replies that would go on, from before the `/stop` at `command`, in chat order: those on the command's line.
+pub fn going_on_before<'a>(
+    records: &'a [Record],
+    command: &'a SortKey,
+) -> impl Iterator<Item = SortKey> + 'a {
+    let line = said_at(records, command).and_then(Record::line);
+    approval::to_resume(records).into_iter().filter(move |reply| {
+        let found = records.iter().find(|record| record.key == *reply);
+        reply.base() < *command && found.and_then(Record::line) == line
+    })
 }
 
 fn waiting_on_line(records: &[Record], command: &SortKey, now: Timestamp) -> Vec<SortKey> {

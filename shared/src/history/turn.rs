@@ -90,6 +90,25 @@ pub struct OpenTurn {
     pub covers: Vec<SortKey>,
     /// How many pieces of the reply have been delivered.
     pub sent: usize,
+    /// Where it is a reply that goes on, behind an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<Resumed>,
+}
+
+/// A reply that goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The reply.
+    pub reply: SortKey,
+    /// Which form of it people have seen: what is behind that is delivered.
+    pub shown: u32,
+}
+
+impl OpenTurn {
+    /// A turn whose reply will cover these, in order.
+    pub fn new(covers: Vec<SortKey>) -> Self {
+        Self { covers, sent: 0, resumes: None }
+    }
 }
 
 /// An earlier name of a chat.

@@ -6,7 +6,7 @@ use super::{History, HistoryError};
 use crate::chat_key::ChatKey;
 use crate::context::{Context, Policy, context};
 use crate::record::Record;
-use crate::sort_key::SortKey;
+use crate::sort_key::{SortKey, Timestamp};
 
 /// A context and the records that it was made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,29 @@ impl History {
             match (&from, &context.reaches_back_to) {
                 (Some(read), Some(reaches)) if reaches < read => from = Some(reaches.clone()),
                 _ => return Ok(Seen { records, context }),
+            }
+        }
+    }
+
+    /// The records that the context of `before` was made of: what stands before that reply, as the Session was `at` the
+    /// time that it was made. `from` is the first message that it covers.
+    pub async fn records_before(
+        &self,
+        chat: &ChatKey,
+        head: &Head,
+        from: &SortKey,
+        before: &SortKey,
+        at: Timestamp,
+        policy: &Policy,
+    ) -> Result<Vec<Record>, HistoryError> {
+        let mut from = head.context_from.clone().map(|known| known.min(from.clone()));
+        loop {
+            let mut records = self.records_from(chat, head, from.as_ref()).await?;
+            records.retain(|record| record.key < *before);
+            let reaches = context(&records, at, policy).reaches_back_to;
+            match (&from, reaches) {
+                (Some(read), Some(reaches)) if reaches < *read => from = Some(reaches),
+                _ => return Ok(records),
             }
         }
     }

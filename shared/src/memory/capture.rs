@@ -210,7 +210,7 @@ fn finds_nothing(text: &str) -> bool {
 }
 
 /// What two texts that say the same have in common: their letters and digits.
-fn normalized(text: &str) -> String {
+pub(super) fn normalized(text: &str) -> String {
     let letters: String = text.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect();
     if letters.is_empty() { text.trim().to_owned() } else { letters }
 }

@@ -152,16 +152,25 @@ impl Remembering {
     }
 }
 
-/// What memory tells the Session of `records` now, as a section for the system part: what is known of the one person who
-/// speaks in it, or of the group, that fits what waits best. One query; for a
-/// group, one read more for each name that its chat has had.
+/// What memory is to a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recalled {
+    /// Whose memory it is: the one person's who speaks, or the group's.
+    pub owner: Owner,
+    /// What is known, as a section for the system part; `None` where that is nothing.
+    pub section: Option<String>,
+}
+
+/// What memory tells the Session of `records` now: what is known of the one person who speaks in it, or of the group, that
+/// fits what waits best. `None` where nobody's memory may be seen or kept. One query; for a group, one read more for each
+/// name that its chat has had.
 pub async fn recalled(
     history: &History,
     chat: &ChatKey,
     records: &[Record],
     config: &ViewConfig,
     groups: bool,
-) -> Result<Option<String>, RememberError> {
+) -> Result<Option<Recalled>, RememberError> {
     let policy = config.policy(0);
     let view = View::of(records, history.clock().now(), &policy);
     let Some(owner) = owner_of(chat, &view, groups) else { return Ok(None) };
@@ -170,7 +179,8 @@ pub async fn recalled(
     let asked = asked.iter().rev().filter(|message| message.first.is_interaction());
     let asked: Vec<String> = asked.take(3).map(|message| message.newest().message.plain_text()).collect();
     let budget = (policy.token_budget / RECALLED_SHARE).min(MAX_RECALLED_TOKENS);
-    Ok(Memory::beside(history).recall_section(&owner, &asked.join("\n"), budget).await?)
+    let section = Memory::beside(history).recall_section(&owner, &asked.join("\n"), budget).await?;
+    Ok(Some(Recalled { owner, section }))
 }
 
 /// Whose memory the Session of `view` is about. What a summary speaks for counts like what was said.

@@ -25,7 +25,7 @@
 
 use aws_sdk_dynamodb::Client;
 
-use super::capture::Finding;
+use super::capture::{Finding, normalized};
 use super::entry::{Correction, Entry, Source};
 use super::id::EntryId;
 use super::owner::Owner;
@@ -76,6 +76,17 @@ pub enum Captured {
     Stored(usize),
     /// The Session was captured before, maybe with other findings; those stand, and are all stored now.
     Before,
+}
+
+/// What became of something that is to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// It is an entry now.
+    Now(Kept),
+    /// It was one before: this very saving was done already, or the owner has an entry that says the same.
+    Before(Kept),
+    /// It was saved, and has been deleted since.
+    Deleted,
 }
 
 /// What a deletion met.
@@ -266,6 +277,51 @@ impl Memory {
                 Ok(Captured::Before)
             }
         }
+    }
+
+    /// Keeps `finding`, once: `number` says which of the savings of the turn that answers from `source.from` on this is, so
+    /// that the turn's repeat meets what it saved before, also in other words. What the owner has in the same words
+    /// already is not saved twice.
+    ///
+    /// Costs a query over the owner's entries, and three writes.
+    pub async fn save(
+        &self,
+        owner: &Owner,
+        source: &Source,
+        number: u32,
+        finding: &Finding,
+    ) -> Result<Saved, MemoryError> {
+        let key = format!("!saved#{}#{}#{number}", source.chat.session_id(), source.from);
+        let items = self.table.query(&owner.partition(), &entries()).await?;
+        let is_same = |kept: &Kept| normalized(&kept.entry.text) == normalized(&finding.text);
+        if let Some(known) = items.iter().filter_map(|item| kept(owner, item)).find(is_same) {
+            return Ok(Saved::Before(known));
+        }
+        let capture = Capture {
+            first: items.last().and_then(number_of).unwrap_or(0).saturating_add(1),
+            created: self.clock.now(),
+            source: source.clone(),
+            findings: vec![finding.clone()],
+            key,
+        };
+        let (first, is_new) = match self.table.put_new(capture.item(owner)?).await? {
+            Written::Done(_) => {
+                self.complete(owner, &capture, vec![0], capture.first).await?;
+                (capture.first, true)
+            }
+            Written::Refused(existing) => {
+                self.resume(owner, &existing).await?;
+                (integer(&existing, "first").and_then(|first| u32::try_from(first).ok()).unwrap_or(1), false)
+            }
+        };
+        let span = Span { from: entry_key(first), ..entries() };
+        let since = self.table.query(&owner.partition(), &span).await?;
+        let own = since.iter().find(|item| is_at(item, &capture.key, 0)).and_then(|item| kept(owner, item));
+        Ok(match own {
+            Some(own) if is_new => Saved::Now(own),
+            Some(own) => Saved::Before(own),
+            None => Saved::Deleted,
+        })
     }
 
     /// Completes the capture that `item` is, where it is not complete.

@@ -1,6 +1,6 @@
 //! What a model answers: [`Answer`], and [`Delta`], what comes of it while it comes.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ModelError, ToolCall};
@@ -54,7 +54,7 @@ pub enum Finish {
 }
 
 /// Tokens, as the provider counts them and as we did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Tokens read, those from a cache among them.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Coming, Counts, Finish};
 use super::anthropic::object;
-use super::conversation::{Block, Conversation, Speaker};
+use super::conversation::{Block, Conversation, Speaker, called, came_of_it};
 use super::frames::Frame;
 use super::question::Tool;
 
@@ -114,8 +114,8 @@ fn block(block: &Block<'_>) -> Vec<Value> {
 /// A block without calls: they and their results in words.
 fn told(said: &Block<'_>) -> Vec<Value> {
     match said {
-        Block::Call(_, call) => vec![json!({"text": format!("[called {} with {}]", call.name, call.input)})],
-        Block::Result(_, text) => vec![json!({"text": format!("[result: {text}]")})],
+        Block::Call(_, call) => vec![json!({"text": called(call)})],
+        Block::Result(_, text) => vec![json!({"text": came_of_it(text)})],
         Block::Reasoning(_) => Vec::new(),
         Block::Text(_) | Block::Image(_) => block(said),
     }

@@ -8,8 +8,14 @@
 //! What does not change from one turn of a chat to the next comes first, since providers keep what they have read of a
 //! request and charge less for a beginning that they know: tools, system part, and the messages up to
 //! [`Conversation::stable`]. Sources: "Prompt caching" of OpenAI, Anthropic and Amazon Bedrock.
+//!
+//! What was called in earlier turns is sent as it was in its own, but for what was thought. As calls where tools are
+//! offered; where none are, Anthropic and Bedrock take no calls either, and the same stands there in words.
 
-use super::question::{Done, Image, Prompt, Question, Step, Tool, ToolCall};
+use std::collections::HashSet;
+
+use super::exchange::{self, Piece};
+use super::question::{Image, Prompt, Question, Step, Tool, ToolCall};
 use super::{Reasoning, readable};
 use crate::message::Role;
 
@@ -29,6 +35,8 @@ pub(super) struct Conversation<'a> {
     pub(super) turns: Vec<Turn<'a>>,
     /// The place (turn, block) of the last block that the chat's next turn will send again, where there is one.
     pub(super) stable: Option<(usize, usize)>,
+    /// Whether this turn has made calls.
+    has_called: bool,
     /// How long the answer may get.
     pub(super) max_tokens: Option<u32>,
 }
@@ -53,18 +61,61 @@ pub(super) enum Block<'a> {
     Text(String),
     Image(&'a Image),
     Reasoning(&'a Reasoning),
-    Call(CallId<'a>, &'a ToolCall),
-    Result(CallId<'a>, String),
+    Call(CallId, ToolCall),
+    Result(CallId, String),
 }
 
-/// What joins a call to its result, as all providers take it: `[A-Za-z0-9_-]`, at most 64. One that is not so, of
-/// another provider, is replaced by its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CallId<'a>(std::borrow::Cow<'a, str>);
+/// A call in words, for who takes none.
+pub(super) fn called(call: &ToolCall) -> String {
+    format!("[called {} with {}]", call.name, call.input)
+}
 
-impl CallId<'_> {
+/// And its result.
+pub(super) fn came_of_it(result: &str) -> String {
+    format!("[result: {result}]")
+}
+
+/// What joins a call to its result, as all providers take it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CallId(String);
+
+impl CallId {
     pub(super) fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// The ids of the calls of a conversation, each of them once: some providers refuse one that comes again, though models
+/// number their calls anew in every answer.
+#[derive(Default)]
+struct CallIds {
+    taken: HashSet<String>,
+    steps: usize,
+}
+
+impl CallIds {
+    /// The ids of the next step's calls: `[A-Za-z0-9_-]`, at most 64. One that is not so, of another provider, is
+    /// replaced by its place.
+    fn of(&mut self, step: &Step) -> Vec<CallId> {
+        let number = self.steps;
+        self.steps += 1;
+        let ids = step.done.iter().enumerate().map(|(at, done)| {
+            let id = done.call.id.as_str();
+            let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+            let fits = (1..=64).contains(&id.len()) && id.bytes().all(is_allowed);
+            if fits { self.once(id) } else { self.once(&format!("call_{number}_{at}")) }
+        });
+        ids.collect()
+    }
+
+    fn once(&mut self, given: &str) -> CallId {
+        let (mut id, mut number) = (given.to_owned(), 1);
+        while !self.taken.insert(id.clone()) {
+            number += 1;
+            let mark = format!("_{number}");
+            id = format!("{}{mark}", &given[..given.len().min(64 - mark.len())]);
+        }
+        CallId(id)
     }
 }
 
@@ -77,8 +128,10 @@ impl<'a> Conversation<'a> {
             must_answer: question.must_answer,
             turns: Vec::new(),
             stable: None,
+            has_called: !question.steps.is_empty(),
             max_tokens: None,
         };
+        let mut ids = CallIds::default();
         let first_unanswered = question.first_unanswered();
         for (at, message) in question.messages.iter().enumerate() {
             if at == first_unanswered {
@@ -87,25 +140,32 @@ impl<'a> Conversation<'a> {
                     conversation.say(Speaker::User, Block::Text(readable::notes(notes)));
                 }
             }
-            let speaker = match message.role {
-                Role::Assistant if !readable::is_summary(message) => Speaker::Assistant,
-                Role::User | Role::Assistant => Speaker::User,
-                Role::System => continue,
-            };
-            let text = readable::text(message, question.group);
-            if text.trim().is_empty() {
-                continue;
-            }
-            conversation.say(speaker, Block::Text(text));
-            if speaker == Speaker::User {
-                let own = question.images.iter().filter(|placed| placed.message == at);
-                for placed in own.filter(|placed| placed.image.format().is_some()) {
-                    conversation.say(speaker, Block::Image(&placed.image));
+            match message.role {
+                Role::Assistant if !readable::is_summary(message) => {
+                    for piece in exchange::pieces(message) {
+                        match piece {
+                            Piece::Text(text) => conversation.tell(Speaker::Assistant, text),
+                            Piece::Step(step) => conversation.go_on(&step, &mut ids),
+                        }
+                    }
                 }
+                Role::User | Role::Assistant => {
+                    conversation.tell(Speaker::User, readable::text(message, question.group));
+                    let own = question.images.iter().filter(|placed| placed.message == at);
+                    for placed in own.filter(|placed| placed.image.format().is_some()) {
+                        conversation.say(Speaker::User, Block::Image(&placed.image));
+                    }
+                }
+                Role::System => {}
             }
         }
-        for (at, step) in question.steps.iter().enumerate() {
-            conversation.go_on(at, step, name);
+        for step in question.steps {
+            // Nobody takes another's thoughts.
+            let own = |reasoning: &&Reasoning| reasoning.by.is_empty() || reasoning.by == name;
+            if let Some(reasoning) = step.reasoning.as_ref().filter(own) {
+                conversation.say(Speaker::Assistant, Block::Reasoning(reasoning));
+            }
+            conversation.go_on(step, &mut ids);
         }
         conversation
     }
@@ -118,6 +178,7 @@ impl<'a> Conversation<'a> {
             must_answer: true,
             turns: vec![Turn { speaker: Speaker::User, blocks }],
             stable: None,
+            has_called: false,
             max_tokens: Some(prompt.max_tokens),
         }
     }
@@ -132,29 +193,28 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The calls of a step, and their results.
-    fn go_on(&mut self, number: usize, step: &'a Step, name: &str) {
-        // Nobody takes another's thoughts.
-        let own = step.reasoning.as_ref().filter(|reasoning| reasoning.by.is_empty() || reasoning.by == name);
-        if let Some(reasoning) = own {
-            self.say(Speaker::Assistant, Block::Reasoning(reasoning));
+    /// Says it, unless that is nothing.
+    fn tell(&mut self, speaker: Speaker, text: String) {
+        if !text.trim().is_empty() {
+            self.say(speaker, Block::Text(text));
         }
-        if !step.text.trim().is_empty() {
-            self.say(Speaker::Assistant, Block::Text(step.text.clone()));
+    }
+
+    /// What was said in a step, its calls, and their results.
+    fn go_on(&mut self, step: &Step, ids: &mut CallIds) {
+        let offers = !self.tools.is_empty();
+        let ids = ids.of(step);
+        self.tell(Speaker::Assistant, step.text.clone());
+        for (id, done) in ids.iter().zip(&step.done) {
+            let call = &done.call;
+            let own = if offers { Block::Call(id.clone(), call.clone()) } else { Block::Text(called(call)) };
+            self.say(Speaker::Assistant, own);
         }
-        let id = |at: usize, done: &'a Done| {
-            let id = done.call.id.as_str();
-            let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-            let fits = (1..=64).contains(&id.len()) && id.bytes().all(is_allowed);
-            CallId(if fits { id.into() } else { format!("call_{number}_{at}").into() })
-        };
-        for (at, done) in step.done.iter().enumerate() {
-            self.say(Speaker::Assistant, Block::Call(id(at, done), &done.call));
-        }
-        for (at, done) in step.done.iter().enumerate() {
+        for (id, done) in ids.into_iter().zip(&step.done) {
             let sent = done.sent();
             let sent = if sent.trim().is_empty() { "[nothing]".into() } else { sent };
-            self.say(Speaker::User, Block::Result(id(at, done), sent));
+            let own = if offers { Block::Result(id, sent) } else { Block::Text(came_of_it(&sent)) };
+            self.say(Speaker::User, own);
         }
     }
 
@@ -169,11 +229,10 @@ impl<'a> Conversation<'a> {
         Some((self.turns.len() - 1, last.blocks.len() - 1))
     }
 
-    /// Where a provider that is told so keeps what it has read: behind what the next turn sends again, and where calls
-    /// have been made, behind all, for the next request of this turn.
+    /// Where a provider that is told so keeps what it has read: behind what the next turn sends again, and where this
+    /// turn has made calls, behind all, for its next request.
     pub(super) fn cache_places(&self) -> Vec<(usize, usize)> {
-        let has_calls = self.turns.iter().flat_map(|turn| &turn.blocks).any(|b| matches!(b, Block::Call(..)));
-        let last = self.last_place().filter(|_| has_calls);
+        let last = self.last_place().filter(|_| self.has_called);
         self.stable.into_iter().chain(last).collect()
     }
 }
@@ -182,7 +241,7 @@ impl<'a> Conversation<'a> {
 mod tests {
     use serde_json::json;
 
-    use super::super::question::ImageAt;
+    use super::super::question::{Done, ImageAt};
     use super::*;
     use crate::message::UiMessage;
 
@@ -273,7 +332,14 @@ mod tests {
             done: vec![done("toolu_1", json!("found")), done("a/b", json!("")), done("", json!({"n": 1}))],
         };
         let messages = [said(Role::User, "where?")];
-        let question = Question { messages: &messages, unanswered: 1, steps: &[step], ..Question::default() };
+        let (steps, tools) = ([step], [finder()]);
+        let question = Question {
+            messages: &messages,
+            unanswered: 1,
+            steps: &steps,
+            tools: &tools,
+            ..Question::default()
+        };
         let conversation = Conversation::of_question(&question, "");
         assert_eq!(
             outline(&conversation),
@@ -284,6 +350,66 @@ mod tests {
             ]
         );
         assert_eq!(conversation.cache_places(), [(2, 2)]);
+        let told = Conversation::of_question(&Question { tools: &[], ..question }, "");
+        assert_eq!(
+            outline(&told),
+            [
+                "u: where?",
+                "a: thought|Let me see.|[called find with {}]|[called find with {}]|[called find with {}]",
+                "u: [result: found]|[result: [nothing]]|[result: {\"n\":1}]"
+            ]
+        );
+    }
+
+    fn finder() -> Tool {
+        Tool { name: "find".into(), description: "Finds.".into(), input_schema: json!({"type": "object"}) }
+    }
+
+    /// A reply with two steps of calls, as it is stored.
+    fn found(id: &str) -> UiMessage {
+        let start = json!({"type": "step-start"});
+        let call = |call: &str, output: &str| json!({"type": "tool-find", "toolCallId": call, "state": "output-available", "input": {}, "output": output});
+        let parts = json!([
+            start, {"type": "text", "text": "Let me see."}, call("a/b", "one"), call("call", "two"),
+            start, call("call", "three"),
+            start, {"type": "text", "text": "There."}
+        ]);
+        serde_json::from_value(json!({"id": id, "role": "assistant", "parts": parts})).unwrap()
+    }
+
+    #[test]
+    fn a_turn_that_has_called_is_sent_again_as_it_was() {
+        let tools = [finder()];
+        let outlines = |question: Question<'_>| {
+            let question = Question { unanswered: 1, tools: &tools, notes: None, ..question };
+            outline(&Conversation::of_question(&question, ""))
+        };
+        let earlier = [said(Role::User, "where?"), found("1/reply"), said(Role::User, "and now?")];
+        let steps = exchange::steps(&found("2/reply"));
+        let asked = outlines(Question { messages: &earlier, steps: &steps, ..Question::default() });
+        assert_eq!(
+            asked,
+            [
+                "u: where?",
+                "a: Let me see.|find(call_0_0)|find(call)",
+                "u: one|two",
+                "a: find(call_2)",
+                "u: three",
+                "a: There.",
+                "u: and now?",
+                "a: Let me see.|find(call_2_0)|find(call_3)",
+                "u: one|two",
+                "a: find(call_4)",
+                "u: three"
+            ]
+        );
+        let [where_to, first, and_now] = earlier;
+        let later = [where_to, first, and_now, found("2/reply"), said(Role::User, "thanks")];
+        let next = outlines(Question { messages: &later, ..Question::default() });
+        assert_eq!(next[..asked.len()], asked);
+        let behind = Question { messages: &later, tools: &tools, unanswered: 1, ..Question::default() };
+        let behind = Conversation::of_question(&behind, "");
+        assert_eq!(behind.cache_places().len(), 1, "calls of earlier turns are no steps of this one");
     }
 
     #[test]

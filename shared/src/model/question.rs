@@ -188,6 +188,11 @@ impl Step {
 }
 
 impl Done {
+    /// The token estimate of the result as it is sent.
+    pub fn tokens(&self) -> u32 {
+        tokens::of_text(&self.sent())
+    }
+
     /// The result as it is sent.
     pub(super) fn sent(&self) -> String {
         match &self.output {

@@ -33,7 +33,8 @@ pub(super) fn notes(notes: &str) -> String {
     format!("<notes>\n{notes}\n</notes>\n")
 }
 
-fn line(part: &Part) -> Option<String> {
+/// One part in words; `None` where it says nothing.
+pub(super) fn line(part: &Part) -> Option<String> {
     match part.view() {
         PartView::Text(text) => Some(text.to_owned()),
         PartView::File { .. } => media::line(part),

@@ -53,6 +53,8 @@ pub(super) struct Store {
     /// What resources hold that are not as usual; nothing where they are gone.
     pub(super) resources: HashMap<String, Option<Vec<u8>>>,
     pub(super) delay: Duration,
+    /// Of each group: the owner, then the managers.
+    pub(super) managers: HashMap<String, Vec<String>>,
 }
 
 /// A refusal: the status, the code, the words.
@@ -71,6 +73,7 @@ impl Store {
         let name = match (method.as_str(), parts.as_slice()) {
             ("POST", ["open-apis", "auth", "v3", "tenant_access_token", "internal"]) => "token",
             ("GET", ["open-apis", "bot", "v3", "info"]) => "bot",
+            ("GET", ["open-apis", "im", "v1", "chats", _]) => "chat",
             ("GET", ["open-apis", "im", "v1", "messages"]) => "list",
             ("GET", ["open-apis", "im", "v1", "messages", _]) => "get",
             ("GET", ["open-apis", "im", "v1", "messages", _, "resources", _]) => "resource",
@@ -101,6 +104,7 @@ impl Store {
             "bot" => Ok(json!({"code": 0, "msg": "ok", "bot": {
                 "activate_status": 2, "app_name": BOT_NAME, "avatar_url": "", "ip_white_list": [], "open_id": BOT_OPEN_ID
             }})),
+            "chat" => self.chat(id, &query).map(|data| success(&data)),
             "get" => self.get(id).map(|data| success(&data)),
             "resource" => match self.resource(id, parts[6], &query) {
                 Ok(file) => {
@@ -126,6 +130,20 @@ impl Store {
                 Answer { hangs, ..Answer::json(200, answer.to_string()) }
             }
         }
+    }
+
+    /// A group with its owner and managers, by the ids that are asked for.
+    fn chat(&self, chat_id: &str, query: &Query) -> Result<Value, Refusal> {
+        if self.troubles.get(chat_id) == Some(&Trouble::Unknown) {
+            return refuse(232_006, "Your request specifies a chat_id which is invalid.");
+        }
+        if query.get("user_id_type").map(String::as_str) != Some("open_id") {
+            return refuse(99_992_402, "field validation failed");
+        }
+        let managers = self.managers.get(chat_id).cloned().unwrap_or_default();
+        let owner = managers.first();
+        Ok(json!({"name": chat_id, "owner_id_type": "open_id", "owner_id": owner,
+            "user_manager_id_list": managers.get(1..).unwrap_or_default()}))
     }
 
     fn page(&mut self, name: &str, status: u16, page: &str) -> Answer {
@@ -349,7 +367,17 @@ fn check_card(card: &Value) -> Result<(), Refusal> {
     }
     let elements = card["body"]["elements"].as_array().cloned().unwrap_or_default();
     let text: String = elements.iter().filter_map(|element| element["content"].as_str()).collect();
-    if elements.iter().any(|element| element["tag"] != "markdown") || text.trim().is_empty() {
+    // A button of 2.0 stands among the elements (2.0 has no `action`), and calls back by its behaviours alone.
+    let is_button = |element: &Value| {
+        element["tag"] == "button"
+            && element["text"]["tag"] == "plain_text"
+            && element["text"]["content"].as_str().is_some_and(|text| !text.is_empty())
+            && element["value"].is_null()
+            && element["behaviors"][0]["type"] == "callback"
+            && element["behaviors"][0]["value"].is_object()
+    };
+    let is_known = |element: &Value| element["tag"] == "markdown" || is_button(element);
+    if !elements.iter().all(is_known) || text.trim().is_empty() {
         return card_error("ErrCode: 200621; ErrMsg: unknown element; ErrorValue: x");
     }
     if text

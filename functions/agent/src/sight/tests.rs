@@ -16,6 +16,7 @@ fn seen(answered: usize, waiting: usize) -> Context {
         messages: (0..answered + waiting).map(message).collect(),
         unanswered: (0..waiting).map(|n| SortKey::message(at, &MessageId::number(n as u64))).collect(),
         to_compact: Vec::new(),
+        to_resume: Vec::new(),
         others_wait: false,
         session_start: None,
         reaches_back_to: None,
@@ -60,6 +61,16 @@ fn many_files_are_told_by_the_first_of_each_reason() {
         "Done.\n\nNot seen: 1.mp4; 2.mp4; 3.mp4; 4.mp4; 5.mp4; and 2 more (videos cannot be watched here). \
          a.png (it can no longer be fetched)."
     );
+}
+
+#[test]
+fn what_waits_for_somebodys_word_still_ends_with_its_call() {
+    let call = json!({"type": "tool-pay", "toolCallId": "c", "state": "approval-requested", "input": {}});
+    let call = Part::new(call).unwrap();
+    let mut reply = UiMessage::new("", Role::Assistant, vec![call.clone()]);
+    let untold = vec![(Why::Video, "1.mp4".to_owned())];
+    Shown { untold, ..Shown::default() }.tell(&mut reply);
+    assert_eq!((reply.parts.len(), reply.parts.last()), (2, Some(&call)));
 }
 
 #[test]

@@ -189,13 +189,13 @@ impl Client {
     /// Sends `content` in answer to the message of `address`, in its thread where it is in one, or to the chat where
     /// `address` names no message; returns the id of the message.
     pub async fn reply(&self, address: &Address, content: &Content, uuid: &str) -> Result<String, SendError> {
-        self.post(&Target::of(address), content, uuid, &mut self.effort()).await
+        self.post(&Target::of(address), wire(content), uuid, &mut self.effort()).await
     }
 
     /// Sends `content` to the chat, and returns the id of the message.
     pub async fn send(&self, chat_id: &str, content: &Content, uuid: &str) -> Result<String, SendError> {
         let target = Target { chat_id, message_id: None, in_thread: false };
-        self.post(&target, content, uuid, &mut self.effort()).await
+        self.post(&target, wire(content), uuid, &mut self.effort()).await
     }
 
     /// Sends the chunk at `index` of the reply that is recorded at `key` (chat and sort key), and returns the ids of
@@ -220,7 +220,7 @@ impl Client {
         let mut left = VecDeque::from([Piece { chunk: chunk.clone(), uuid: uuid(key, index) }]);
         let mut sent: Vec<String> = Vec::new();
         while let Some(piece) = left.pop_front() {
-            match self.post(&target, &piece.chunk.primary(), &piece.uuid, &mut effort).await {
+            match self.post(&target, wire(&piece.chunk.primary()), &piece.uuid, &mut effort).await {
                 Ok(message_id) => {
                     sent.push(message_id);
                     target = target.behind_the_first();
@@ -237,10 +237,39 @@ impl Client {
         Ok(sent)
     }
 
+    /// Sends a card behind the chunks of the reply that is recorded at `key`, as its message at `index`.
+    pub async fn send_card(
+        &self,
+        address: &Address,
+        card: &Value,
+        key: &str,
+        index: usize,
+    ) -> Result<String, SendError> {
+        let target = Target::of(address).behind_the_first();
+        self.post(&target, ("interactive", card.to_string()), &uuid(key, index), &mut self.effort()).await
+    }
+
+    /// Whether `open_id` owns or manages the group `chat_id`.
+    pub async fn is_manager(&self, chat_id: &str, open_id: &str) -> Result<bool, SendError> {
+        const METHOD: &str = "im/v1/chats/:chat_id";
+        #[derive(Deserialize)]
+        struct Group {
+            owner_id: Option<String>,
+            #[serde(default, deserialize_with = "null_as_empty")]
+            user_manager_id_list: Vec<Value>,
+        }
+        let mut url = self.wire.url(&["im", "v1", "chats", chat_id]);
+        url.query_pairs_mut().append_pair("user_id_type", "open_id");
+        let request = self.wire.request(METHOD, Method::GET, url)?;
+        let group: Data<Group> = self.call(METHOD, &request, &mut self.effort()).await?;
+        let mut managers = group.data.user_manager_id_list.iter().filter_map(Value::as_str);
+        Ok(group.data.owner_id.as_deref() == Some(open_id) || managers.any(|id| id == open_id))
+    }
+
     async fn post(
         &self,
         target: &Target<'_>,
-        content: &Content,
+        (msg_type, content): (&str, String),
         uuid: &str,
         effort: &mut Effort,
     ) -> Result<String, SendError> {
@@ -248,7 +277,7 @@ impl Client {
         struct Posted {
             message_id: String,
         }
-        let mut body = json!({"msg_type": content.msg_type(), "content": content.to_json(), "uuid": uuid});
+        let mut body = json!({"msg_type": msg_type, "content": content, "uuid": uuid});
         let mut url = self.wire.url(&["im", "v1", "messages"]);
         let method = if let Some(message_id) = target.message_id {
             url = self.wire.url(&["im", "v1", "messages", message_id, "reply"]);
@@ -324,6 +353,11 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("api_base", &self.wire.base.as_str()).finish_non_exhaustive()
     }
+}
+
+/// `msg_type` and `content`.
+fn wire(content: &Content) -> (&'static str, String) {
+    (content.msg_type(), content.to_json())
 }
 
 #[derive(Deserialize)]

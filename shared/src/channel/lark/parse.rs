@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::bot::Bot;
 use super::content::Content;
 use super::event::{Envelope, Message, RECEIVED, RECEIVED_V1, user_ids};
-use super::{gate, metadata};
+use super::{card, gate, metadata};
+use crate::approval::Button;
 use crate::channel::settings::{DmScope, Settings};
 use crate::channel::view::View;
 use crate::chat_key::{ChatKey, KeyError, Place};
@@ -66,6 +67,8 @@ pub enum Incoming {
         /// When.
         at: Timestamp,
     },
+    /// Somebody pressed a button that asks for an approval.
+    Press(Box<Press>),
     /// Holds nothing to record.
     Ignored {
         /// The event's type.
@@ -73,6 +76,15 @@ pub enum Incoming {
         /// Why, without any of its text.
         reason: String,
     },
+}
+
+/// A button that was pressed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Press {
+    /// Which.
+    pub button: Button,
+    /// Who pressed it, and where, as a message would say.
+    pub by: Draft,
 }
 
 /// Why an event cannot be parsed.
@@ -97,6 +109,10 @@ pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incomi
     let at = at.unwrap_or(Timestamp::MIN);
     let parsed = match kind {
         RECEIVED | RECEIVED_V1 => parser.message(envelope),
+        card::PRESSED => match card::press(event) {
+            Some(press) => Ok(Incoming::Press(Box::new(press))),
+            None => Err(Refusal::Ignored("a button that is none of ours")),
+        },
         "im.message.recalled_v1" => recall(event, at),
         "im.chat.member.bot.added_v1" | "add_bot" => membership(event, true, at),
         "im.chat.member.bot.deleted_v1" | "im.chat.disbanded_v1" | "remove_bot" | "chat_disband" => {

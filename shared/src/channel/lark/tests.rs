@@ -116,6 +116,7 @@ fn draft_of(incoming: &Incoming) -> Option<&Draft> {
         Incoming::Recall { .. }
         | Incoming::Membership { .. }
         | Incoming::Entered { .. }
+        | Incoming::Press(_)
         | Incoming::Ignored { .. } => None,
     }
 }

@@ -28,8 +28,9 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
@@ -45,6 +46,8 @@ use super::markdown::{self, Styled};
 use super::split::{LIMIT, split};
 use crate::channel::connection::Connection;
 use crate::clock::Clock;
+use crate::delivery::Asked;
+use crate::sort_key::Timestamp;
 
 /// How long one call waits for 429s in all, unless [`Client::with_patience`] says otherwise.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -61,6 +64,25 @@ pub struct Client {
     token: SecretString,
     clock: Clock,
     patience: Duration,
+    administrators: Arc<Mutex<Administrators>>,
+}
+
+/// Of each group: when Telegram was asked, and whom it named.
+type Administrators = HashMap<String, (Timestamp, Vec<String>)>;
+
+/// How long a group's administrators are gone by, and of how many groups.
+const ADMINISTRATORS_FRESH: Duration = Duration::from_mins(5);
+const MAX_KNOWN_GROUPS: usize = 1_000;
+
+/// `{"inline_keyboard": [[{"text": "✅ Approve", "callback_data": "y…"}, {"text": "❌ Deny", …}], …]}`: a row for each
+/// call; `None` where there is none.
+pub fn keyboard(asked: &[Asked]) -> Option<Value> {
+    let row = |asked: &Asked| -> Value {
+        let button =
+            |approved| json!({"text": asked.label(approved), "callback_data": asked.button(approved).data()});
+        json!([button(true), button(false)])
+    };
+    (!asked.is_empty()).then(|| json!({"inline_keyboard": asked.iter().map(row).collect::<Vec<_>>()}))
 }
 
 /// Who the bot is.
@@ -194,6 +216,7 @@ impl Client {
             token,
             clock,
             patience: PATIENCE,
+            administrators: Arc::default(),
         })
     }
 
@@ -215,12 +238,23 @@ impl Client {
     /// What Telegram refuses for a part that can be spared is sent without it: without styles, without the topic if
     /// it is gone, without the quotation.
     pub async fn send_message(&self, address: &Address, chunk: &Styled) -> Result<Vec<i64>, SendError> {
+        self.send_with(address, chunk, None).await
+    }
+
+    /// [`Client::send_message`] with buttons under the last of the messages that it becomes.
+    pub async fn send_with(
+        &self,
+        address: &Address,
+        chunk: &Styled,
+        keyboard: Option<&Value>,
+    ) -> Result<Vec<i64>, SendError> {
         let mut effort = Effort::new(self.patience);
         let mut target = Target { thread_id: address.thread_id, reply_to: address.reply_to };
         let mut left = VecDeque::from([chunk.clone()]);
         let mut sent = Vec::new();
         while let Some(piece) = left.pop_front() {
-            let body = message_body(address, target, &piece);
+            let mut body = message_body(address, target, &piece);
+            insert_some(&mut body, "reply_markup", keyboard.filter(|_| left.is_empty()).cloned());
             match self.call::<Message>("sendMessage", &body, &mut effort).await {
                 Ok(message) => {
                     sent.push(message.message_id);
@@ -236,6 +270,57 @@ impl Client {
             }
         }
         Ok(sent)
+    }
+
+    /// Ends the waiting of whoever pressed a button, with a word; over the chat where it is a refusal (`alert`). A press
+    /// can be answered for some minutes.
+    pub async fn answer_callback(&self, id: &str, text: &str, alert: bool) -> Result<(), SendError> {
+        let mut body = Map::new();
+        body.insert("callback_query_id".into(), id.into());
+        // Telegram takes 200 characters.
+        body.insert("text".into(), text.chars().take(200).collect::<String>().into());
+        body.insert("show_alert".into(), alert.into());
+        self.try_once("answerCallbackQuery", &body).await.map(|_: Value| ())
+    }
+
+    /// Puts other buttons under a message, or none.
+    pub async fn edit_keyboard(
+        &self,
+        chat_id: i64,
+        message_id: i64,
+        keyboard: &Value,
+    ) -> Result<(), SendError> {
+        let mut body = Map::new();
+        body.insert("chat_id".into(), chat_id.into());
+        body.insert("message_id".into(), message_id.into());
+        body.insert("reply_markup".into(), keyboard.clone());
+        self.try_once("editMessageReplyMarkup", &body).await.map(|_: Value| ())
+    }
+
+    /// Whether `user_id` administers the group `chat_id`, as Telegram said within the last [`ADMINISTRATORS_FRESH`].
+    pub async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, SendError> {
+        let now = self.clock.now();
+        let known = self.administrators.lock().unwrap_or_else(PoisonError::into_inner).get(chat_id).cloned();
+        if let Some((asked, ids)) = known
+            && now.since(asked) < ADMINISTRATORS_FRESH
+        {
+            return Ok(ids.iter().any(|id| id == user_id));
+        }
+        let mut body = Map::new();
+        body.insert("chat_id".into(), chat_id.into());
+        let members: Vec<Value> =
+            self.call("getChatAdministrators", &body, &mut Effort::new(self.patience)).await?;
+        let ids: Vec<String> = members
+            .iter()
+            .filter_map(|member| Some(member.get("user")?.get("id")?.as_i64()?.to_string()))
+            .collect();
+        let is_administrator = ids.iter().any(|id| id == user_id);
+        let mut known = self.administrators.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN_GROUPS {
+            known.clear();
+        }
+        known.insert(chat_id.to_owned(), (now, ids));
+        Ok(is_administrator)
     }
 
     /// Shows "typing…" in the chat for about five seconds. Tried once: it is only worth something now.

@@ -15,8 +15,10 @@ use serde_json::Value;
 
 use super::bot::Bot;
 use super::content::Content;
+use super::readable::person_name;
 use super::update::{ChatType, Flavour, UpdateKind};
 use super::{gate, metadata};
+use crate::approval::Button;
 use crate::channel::settings::{DmScope, Settings};
 use crate::channel::view::View;
 use crate::chat_key::{ChatKey, KeyError};
@@ -59,6 +61,8 @@ pub enum Incoming {
         /// When.
         at: Timestamp,
     },
+    /// Somebody pressed a button that asks for an approval.
+    Press(Box<Press>),
     /// Holds nothing to record.
     Ignored {
         /// The field's name in the update.
@@ -66,6 +70,21 @@ pub enum Incoming {
         /// Why, without any of its text.
         reason: String,
     },
+}
+
+/// A button that was pressed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Press {
+    /// Which.
+    pub button: Button,
+    /// Who pressed it, and where, as a message would say.
+    pub by: Draft,
+    /// What the press is answered by.
+    pub callback_id: String,
+    /// The window and the message that the button is under.
+    pub place: (i64, i64),
+    /// What is left of the message's buttons without those of this request: `{"inline_keyboard": […]}`.
+    pub left: Value,
 }
 
 /// Why an update cannot be parsed.
@@ -90,6 +109,7 @@ pub fn parse(update: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incom
             UpdateKind::Message(flavour) => parser.message(value, flavour, false),
             UpdateKind::Edit(flavour) => parser.message(value, flavour, true),
             UpdateKind::MyMembership => parser.membership(value),
+            UpdateKind::Press => parser.press(value),
             UpdateKind::NoMessage => Err(Refusal::Ignored("holds no message of a chat")),
             UpdateKind::Unknown => parser.unknown(name, value),
         };
@@ -190,6 +210,60 @@ impl Parser<'_> {
         };
         let chat = self.chat_key(chat_id, ChatType::of(chat, Flavour::Own), Flavour::Own, None)?;
         Ok(Incoming::Membership { chat, can_write, at: seconds(change, "date").unwrap_or(Timestamp::MIN) })
+    }
+
+    /// A press on a button of ours. The message under which it is may be out of Telegram's reach by now; then it says no
+    /// more than where it is.
+    fn press(&self, value: &Value) -> Result<Incoming, Refusal> {
+        const NOT_OURS: Refusal = Refusal::Ignored("holds no message of a chat");
+        let press = View::of(value).ok_or(NOT_OURS)?;
+        let button = press.text("data").and_then(Button::parse).ok_or(NOT_OURS)?;
+        let (Some(callback_id), Some(from), Some(message)) =
+            (press.text("id"), press.object("from"), press.object("message"))
+        else {
+            return Err(NOT_OURS);
+        };
+        let chat = message.object("chat").ok_or(NOT_OURS)?;
+        let (Some(chat_id), Some(message_id), Some(user_id)) =
+            (chat.int("id"), message.int("message_id"), from.int("id"))
+        else {
+            return Err(NOT_OURS);
+        };
+        let topic = metadata::topic(message).or_else(|| metadata::direct_messages_topic(message));
+        let chat_type = ChatType::of(chat, Flavour::Own);
+        let mut said = serde_json::Map::new();
+        if let Some(name) = person_name(from) {
+            said.insert("senderName".into(), name.into());
+        }
+        said.insert("chatType".into(), chat_type.as_str().into());
+        let rows = message.object("reply_markup").and_then(|markup| markup.raw("inline_keyboard"));
+        let rows = rows.and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_other = |row: &Value| {
+            let mut data =
+                row.as_array().into_iter().flatten().filter_map(|button| button.get("callback_data"));
+            !data.any(|data| data.as_str().and_then(Button::parse).is_some_and(|b| b.id == button.id))
+        };
+        let left: Vec<Value> = rows.into_iter().filter(is_other).collect();
+        let by = Draft {
+            chat: self.chat_key(chat_id, chat_type, Flavour::Own, topic)?,
+            channel: Channel::Telegram,
+            chat_id: chat_id.to_string(),
+            user_id: user_id.to_string(),
+            message_id: MessageId::new(format!("press-{callback_id}")).map_err(|_| NOT_OURS)?,
+            ts: Timestamp::MIN,
+            form_ts: None,
+            role: Role::User,
+            kind: Kind::Notice,
+            parts: Vec::new(),
+            metadata: said,
+            album: None,
+            asks: false,
+            opens_session: false,
+            person: None,
+        };
+        let place = (chat_id, message_id);
+        let left = serde_json::json!({ "inline_keyboard": left });
+        Ok(Incoming::Press(Box::new(Press { button, by, callback_id: callback_id.to_owned(), place, left })))
     }
 
     fn draft(&self, message: View<'_>, chat: View<'_>, flavour: Flavour) -> Result<Draft, Refusal> {

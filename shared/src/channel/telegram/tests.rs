@@ -71,7 +71,7 @@ fn draft_of(incoming: &Incoming) -> Option<&Draft> {
         Incoming::Message(draft)
         | Incoming::Command { draft, .. }
         | Incoming::Migration { event: draft, .. } => Some(draft),
-        Incoming::Membership { .. } | Incoming::Ignored { .. } => None,
+        Incoming::Membership { .. } | Incoming::Press(_) | Incoming::Ignored { .. } => None,
     }
 }
 

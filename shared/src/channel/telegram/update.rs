@@ -16,6 +16,8 @@ pub(super) enum UpdateKind {
     Message(Flavour),
     /// A later form of a message.
     Edit(Flavour),
+    /// Somebody pressed a button under a message.
+    Press,
     /// The bot's own place in a chat changed.
     MyMembership,
     /// A known kind that holds no message of a chat.
@@ -40,7 +42,7 @@ pub(super) enum Flavour {
 }
 
 /// The kinds of update that are read: what a webhook asks Telegram for.
-const READ: [(&str, UpdateKind); 8] = [
+const READ: [(&str, UpdateKind); 9] = [
     ("message", UpdateKind::Message(Flavour::Own)),
     ("edited_message", UpdateKind::Edit(Flavour::Own)),
     ("channel_post", UpdateKind::Message(Flavour::Channel)),
@@ -49,6 +51,7 @@ const READ: [(&str, UpdateKind); 8] = [
     ("edited_business_message", UpdateKind::Edit(Flavour::Business)),
     ("guest_message", UpdateKind::Message(Flavour::Guest)),
     ("my_chat_member", UpdateKind::MyMembership),
+    ("callback_query", UpdateKind::Press),
 ];
 
 /// The kinds of update that are read, as `allowed_updates` of `setWebhook` names them.
@@ -64,7 +67,6 @@ impl UpdateKind {
         }
         match name {
             "business_connection"
-            | "callback_query"
             | "chat_boost"
             | "chat_join_request"
             | "chat_member"

@@ -31,6 +31,7 @@ fn summary(incoming: &Incoming) -> String {
         Incoming::Recall { chat_id, message_id, at } => return format!("recall {chat_id} {message_id} {at}"),
         Incoming::Membership { chat, can_write, at } => return format!("membership {chat} {can_write} {at}"),
         Incoming::Entered { chat, at } => return format!("entered {chat} {at}"),
+        Incoming::Press(press) => return format!("press {} by {}", press.button.data(), press.by.user_id),
         Incoming::Ignored { kind, reason } => return format!("ignored {kind}: {reason}"),
     };
     let draft = draft_of(incoming).unwrap();

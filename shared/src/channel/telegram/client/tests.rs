@@ -91,6 +91,7 @@ async fn a_message_arrives_with_all_that_its_address_says() {
             direct_messages_topic_id: Some(9),
             message_id: 1000,
             at_seq: 0,
+            keyboard: Vec::new(),
         }]
     );
 }

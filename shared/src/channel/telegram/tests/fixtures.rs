@@ -28,6 +28,7 @@ fn summary(incoming: &Incoming) -> String {
         Incoming::Command { command, .. } => format!("{command:?}"),
         Incoming::Migration { old, new, .. } => format!("migration {old} > {new}"),
         Incoming::Membership { chat, can_write, at } => return format!("membership {chat} {can_write} {at}"),
+        Incoming::Press(press) => return format!("press {} by {}", press.button.data(), press.by.user_id),
         Incoming::Ignored { kind, reason } => return format!("ignored {kind}: {reason}"),
     };
     let draft = draft_of(incoming).unwrap();

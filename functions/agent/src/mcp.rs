@@ -1,0 +1,270 @@
+//! Outside tools: MCP servers over streamable HTTP, as `TOOLS` names them.
+//!
+//! Nothing is done at start. A turn that may call tools asks each server for its list, side by side, unless it was asked a
+//! while ago ([`FRESH`]); a call opens a connection, which lasts for the turn, since a function is frozen between two. A
+//! server that does not answer is left out: its tools are not offered, or as they were last known, the model is told, and
+//! for a while ([`PAUSE`]) it holds no turn up.
+//!
+//! What a server says of its tools, their names, descriptions and results, is passed on within bounds.
+//!
+//! *Invariant:* no header's value, no address and nothing that a tool is called with or gives is in an error or a log.
+
+mod listed;
+mod result;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use annals_shared::clock::Clock;
+use annals_shared::config::tools::{ServerConfig, ToolsConfig};
+use annals_shared::sort_key::Timestamp;
+use annals_shared::tls;
+use futures::future::join_all;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+    PaginatedRequestParams,
+};
+use rmcp::service::{RoleClient, RunningService, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use secrecy::ExposeSecret;
+use serde_json::Value;
+use tokio::sync::{Mutex, OnceCell};
+
+pub(crate) use self::listed::External;
+use self::listed::external;
+use crate::tools::{self, result::Output};
+
+/// How long a list of tools is gone by.
+const FRESH: Duration = Duration::from_mins(5);
+/// How long a server that has failed is not asked again for its list.
+const PAUSE: Duration = Duration::from_secs(30);
+/// How long a turn waits for the lists of servers.
+const LIST_TIMEOUT: Duration = Duration::from_secs(8);
+/// The most pages of a list, and the most tools of one server.
+const MAX_PAGES: usize = 20;
+const MAX_TOOLS: usize = 64;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The servers of `TOOLS`. What is known of them is shared by all turns of a process.
+pub struct Servers {
+    all: Vec<Server>,
+    /// Made when it is first used, since that reads the system's certificates.
+    http: OnceLock<reqwest::Client>,
+    clock: Clock,
+}
+
+struct Server {
+    config: ServerConfig,
+    listed: Mutex<Listed>,
+}
+
+#[derive(Default)]
+struct Listed {
+    tools: Option<Arc<[External]>>,
+    /// When it was asked last, and whether it answered.
+    asked: Option<(Timestamp, bool)>,
+}
+
+/// What the servers offer now.
+#[derive(Clone, Default)]
+pub(crate) struct Offer {
+    /// The tools, server by server in the order of `TOOLS`, each list in its server's.
+    pub(crate) tools: Vec<External>,
+    /// The servers that do not answer.
+    pub(crate) silent: Vec<String>,
+}
+
+type Connection = RunningService<RoleClient, ClientConfig>;
+
+impl Servers {
+    /// The servers of `config`. Does no work.
+    pub fn new(config: ToolsConfig, clock: Clock) -> Self {
+        let all =
+            config.servers.into_iter().map(|config| Server { config, listed: Mutex::default() }).collect();
+        Self { all, http: OnceLock::new(), clock }
+    }
+
+    /// The client for all servers, on the TLS of the process's others.
+    fn http(&self) -> Result<reqwest::Client, String> {
+        if let Some(http) = self.http.get() {
+            return Ok(http.clone());
+        }
+        let http = tls::client()
+            .connect_timeout(CONNECT_TIMEOUT)
+            // It would carry the headers elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|_| "no TLS client could be set up".to_owned())?;
+        Ok(self.http.get_or_init(|| http).clone())
+    }
+
+    /// What there is to call. Never fails, and takes [`LIST_TIMEOUT`] at most.
+    pub(crate) async fn offer(&self) -> Offer {
+        let lists = join_all(self.all.iter().enumerate().map(|(at, server)| self.list(at, server))).await;
+        let mut offer = Offer::default();
+        let mut taken: HashSet<String> = tools::OWN.iter().map(|name| (*name).to_owned()).collect();
+        for (server, (tools, answers)) in self.all.iter().zip(lists) {
+            for mut tool in tools.iter().flat_map(|tools| tools.iter().cloned()) {
+                // A server `memory` may have a `search`.
+                if taken.contains(&tool.tool.name) {
+                    tool.rename();
+                }
+                if taken.insert(tool.tool.name.clone()) {
+                    offer.tools.push(tool);
+                }
+            }
+            if !answers {
+                offer.silent.push(server.config.name.clone());
+            }
+        }
+        offer
+    }
+
+    /// The tools of one server as far as they are known, and whether it answers.
+    async fn list(&self, at: usize, server: &Server) -> (Option<Arc<[External]>>, bool) {
+        let mut listed = server.listed.lock().await;
+        let now = self.clock.now();
+        if let Some((when, answered)) = listed.asked
+            && now.since(when) < if answered { FRESH } else { PAUSE }
+        {
+            return (listed.tools.clone(), answered);
+        }
+        let asked = tokio::select! {
+            asked = self.ask_for_list(at, server) => asked,
+            () = self.clock.sleep(LIST_TIMEOUT) => Err("no answer in time".to_owned()),
+        };
+        listed.asked = Some((self.clock.now(), asked.is_ok()));
+        match asked {
+            Ok(tools) => {
+                listed.tools = Some(tools.into());
+                (listed.tools.clone(), true)
+            }
+            Err(error) => {
+                tracing::warn!(
+                    server = server.config.name,
+                    error,
+                    "a server of TOOLS does not list its tools"
+                );
+                (listed.tools.clone(), false)
+            }
+        }
+    }
+
+    async fn ask_for_list(&self, at: usize, server: &Server) -> Result<Vec<External>, String> {
+        let connection = self.connect(server).await?;
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        for _ in 0..MAX_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page =
+                connection.list_tools(Some(params)).await.map_err(|error| kind_of(&error).to_owned())?;
+            tools.extend(page.tools.iter().filter_map(|tool| external(at, &server.config, tool)));
+            cursor = page.next_cursor;
+            if cursor.is_none() || tools.len() >= MAX_TOOLS {
+                break;
+            }
+        }
+        if tools.len() > MAX_TOOLS || cursor.is_some() {
+            tracing::warn!(server = server.config.name, "a server of TOOLS has more tools than are offered");
+            tools.truncate(MAX_TOOLS);
+        }
+        Ok(tools)
+    }
+
+    async fn connect(&self, server: &Server) -> Result<Connection, String> {
+        let headers: HashMap<HeaderName, HeaderValue> = server
+            .config
+            .headers
+            .iter()
+            .filter_map(|(name, value)| {
+                let mut value = HeaderValue::from_str(value.expose_secret()).ok()?;
+                value.set_sensitive(true);
+                Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
+            })
+            .collect();
+        let config = StreamableHttpClientTransportConfig::with_uri(server.config.url.expose_secret())
+            .custom_headers(headers);
+        let transport = StreamableHttpClientTransport::with_client(self.http()?, config);
+        let who = Implementation::new("annals", env!("CARGO_PKG_VERSION"));
+        let client = ClientConfig::new(ClientCapabilities::default(), who);
+        // The error quotes what the server says.
+        rmcp::serve_client(client, transport).await.map_err(|_| "no connection".to_owned())
+    }
+}
+
+/// The connections of one turn, opened by its calls and closed with it.
+pub(crate) struct Session<'a> {
+    servers: &'a Servers,
+    open: Vec<OnceCell<Connection>>,
+}
+
+impl<'a> Session<'a> {
+    /// None so far.
+    pub(crate) fn new(servers: &'a Servers) -> Self {
+        Self { servers, open: servers.all.iter().map(|_| OnceCell::new()).collect() }
+    }
+
+    /// Calls `tool` with `input`, within its server's time.
+    pub(crate) async fn call(&self, tool: &External, input: &Value) -> Output {
+        let (server, open) = (&self.servers.all[tool.server], &self.open[tool.server]);
+        let timeout = server.config.timeout;
+        tokio::select! {
+            output = self.carry_out(server, open, tool, input) => output,
+            () = self.servers.clock.sleep(timeout) => Err(format!(
+                "there was no answer within {} seconds. Whether the call was carried out is not known.",
+                timeout.as_secs()
+            )),
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        server: &Server,
+        open: &OnceCell<Connection>,
+        tool: &External,
+        input: &Value,
+    ) -> Output {
+        let failed = |kind: &str| {
+            tracing::warn!(server = server.config.name, error = kind, "a call of an outside tool has failed");
+        };
+        let connection = match open.get_or_try_init(|| self.servers.connect(server)).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                failed(&error);
+                return Err("the tool cannot be reached at the moment; nothing was carried out".into());
+            }
+        };
+        let mut params = CallToolRequestParams::new(tool.name.clone());
+        params.arguments = input.as_object().cloned();
+        match connection.call_tool_once(params).await {
+            Ok(CallToolResponse::Complete(result)) => result::output(&result),
+            Ok(_) => Err("the tool asks for more than can be given here: it was not completed".into()),
+            Err(ServiceError::McpError(error)) => {
+                Err(format!("the tool refused the call: {}", error.message))
+            }
+            Err(error) => {
+                failed(kind_of(&error));
+                let told = match error {
+                    ServiceError::UnexpectedResponse => "the tool gave an answer that cannot be read",
+                    _ => {
+                        "the tool broke off, or cannot be reached at the moment. Whether the call was carried out is not known."
+                    }
+                };
+                Err(told.into())
+            }
+        }
+    }
+}
+
+/// What went wrong, without what the server said.
+fn kind_of(error: &ServiceError) -> &'static str {
+    match error {
+        ServiceError::McpError(_) => "an error of the protocol",
+        ServiceError::TransportSend(_) => "the request failed",
+        ServiceError::TransportClosed => "the connection closed",
+        ServiceError::UnexpectedResponse => "an answer of another kind",
+        _ => "broken off",
+    }
+}

@@ -1,0 +1,172 @@
+//! `memory_search`, `memory_save` and `memory_forget`: what is kept beyond a Session, of the one person who speaks, or of
+//! the group; of nobody else. Offered where the turn is told what memory says, by the same rule.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use annals_shared::memory::capture::MAX_FINDING_CHARS;
+use annals_shared::memory::entry::clean;
+use annals_shared::memory::{
+    Correction, Deleted, EntryId, EntryKind, Finding, Kept, Memory, MemoryError, Owner, Saved, Source,
+};
+use annals_shared::model::Tool;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::history::query_of;
+use super::result::Output;
+
+/// The tools' names.
+pub(crate) const SEARCH: &str = "memory_search";
+/// See [`SEARCH`].
+pub(crate) const SAVE: &str = "memory_save";
+/// See [`SEARCH`].
+pub(crate) const FORGET: &str = "memory_forget";
+
+/// How many tokens of entries a search gives.
+const FOUND_TOKENS: u32 = 1_500;
+
+/// One owner's memory, in one turn.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    memory: Memory,
+    owner: Owner,
+    /// What the turn answers: where an entry comes from.
+    source: Source,
+    /// How many entries the turn has saved, so that its repeat meets each of them again.
+    saved: AtomicU32,
+    /// One call at a time, in the order that the model made them.
+    turn: Mutex<()>,
+}
+
+impl Notes {
+    /// The memory of `owner`, as the turn that answers `source` has it.
+    pub(crate) fn new(memory: Memory, owner: Owner, source: Source) -> Self {
+        Self { memory, owner, source, saved: AtomicU32::new(0), turn: Mutex::new(()) }
+    }
+
+    /// Carries out a call; `None` where `name` is none of these.
+    pub(crate) async fn call(&self, name: &str, input: &Value) -> Option<Output> {
+        let _turn = self.turn.lock().await;
+        let done = match name {
+            SEARCH => self.search(input).await,
+            SAVE => self.save(input).await,
+            FORGET => self.forget(input).await,
+            _ => return None,
+        };
+        Some(done.unwrap_or_else(|error| {
+            tracing::warn!(%error, "memory is not reached by a call");
+            Err("memory cannot be reached at the moment".into())
+        }))
+    }
+
+    async fn search(&self, input: &Value) -> Result<Output, MemoryError> {
+        let query = match query_of(input) {
+            Ok(query) => query,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let found = self.memory.recall(&self.owner, &query, FOUND_TOKENS).await?;
+        Ok(Ok(json!({"notes": found.iter().map(told).collect::<Vec<_>>()})))
+    }
+
+    async fn save(&self, input: &Value) -> Result<Output, MemoryError> {
+        // Counted whatever comes of it, since a repeat calls the like.
+        let number = self.saved.fetch_add(1, Ordering::Relaxed);
+        let text = clean(input.get("text").and_then(Value::as_str).unwrap_or_default());
+        let length = text.chars().count();
+        if length == 0 || length > MAX_FINDING_CHARS {
+            return Ok(Err(format!(
+                "\"text\" must have 1 to {MAX_FINDING_CHARS} characters, and has {length}"
+            )));
+        }
+        let kind = input.get("type").and_then(Value::as_str).and_then(EntryKind::named);
+        if let Some(replaces) = number_of(input, "replaces") {
+            return self.replace(replaces, &text).await;
+        }
+        let finding = Finding { kind: kind.unwrap_or(EntryKind::Note), text };
+        Ok(match self.memory.save(&self.owner, &self.source, number, &finding).await? {
+            Saved::Now(kept) => Ok(json!({"saved": told(&kept)})),
+            Saved::Before(kept) => Ok(json!({"alreadyKept": told(&kept)})),
+            Saved::Deleted => Err("this was saved, and has been deleted since".into()),
+        })
+    }
+
+    async fn replace(&self, number: u32, text: &str) -> Result<Output, MemoryError> {
+        let correction = match Correction::of_text(text) {
+            Ok(correction) => correction,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let id = EntryId { owner: self.owner.clone(), number };
+        let corrected = self.memory.correct(&id, &correction).await?;
+        Ok(corrected.map(|kept| json!({"saved": told(&kept)})).ok_or_else(|| no_such(number)))
+    }
+
+    async fn forget(&self, input: &Value) -> Result<Output, MemoryError> {
+        let Some(number) = number_of(input, "number") else {
+            return Ok(Err("\"number\" must be the number of a note".into()));
+        };
+        let id = EntryId { owner: self.owner.clone(), number };
+        Ok(match self.memory.delete(&id).await? {
+            Deleted::Now | Deleted::Before => Ok(json!({"forgotten": number})),
+            Deleted::Unknown => Err(no_such(number)),
+        })
+    }
+}
+
+/// What the memory of `owner` offers.
+pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
+    let whose = match owner {
+        Owner::User(_) => "this person",
+        Owner::Chat(_) => "this group",
+    };
+    let kinds: Vec<&str> = EntryKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let tool = |name: &str, description: String, properties: Value, required: &[&str]| Tool {
+        name: name.into(),
+        description,
+        input_schema: json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+        }),
+    };
+    vec![
+        tool(
+            SEARCH,
+            format!(
+                "Searches the notes that are kept about {whose} across conversations. The notes that you are given are \
+                     those that fit best; this finds the others, and says the number of each."
+            ),
+            json!({"query": {"type": "string", "description": "the words to look for"}}),
+            &["query"],
+        ),
+        tool(
+            SAVE,
+            format!(
+                "Keeps one note about {whose} for later conversations. Use it when you are asked to remember \
+                     something, or told a lasting fact, preference, decision or task. Never keep passwords or keys."
+            ),
+            json!({
+                "text": {"type": "string", "description": "one sentence that can be understood on its own"},
+                "type": {"enum": kinds},
+                "replaces": {"type": "integer", "description": "the number of a note that this corrects, if it does"},
+            }),
+            &["text"],
+        ),
+        tool(
+            FORGET,
+            format!("Deletes one note about {whose} for good. Use it only when you are asked to forget it."),
+            json!({"number": {"type": "integer", "description": "the note's number, as memory_search says it"}}),
+            &["number"],
+        ),
+    ]
+}
+
+fn number_of(input: &Value, name: &str) -> Option<u32> {
+    input.get(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok())
+}
+
+fn no_such(number: u32) -> String {
+    format!("there is no note number {number}")
+}
+
+fn told(kept: &Kept) -> Value {
+    let day = kept.entry.updated.unwrap_or(kept.entry.created).rfc3339();
+    json!({"number": kept.number, "type": kept.entry.kind.as_str(), "since": &day[..10], "text": kept.entry.text})
+}

@@ -1,0 +1,395 @@
+//! Calls that somebody must allow first: what a reply asks for, what was answered, and which replies go on. All pure.
+//!
+//! A reply that ends at such a call holds it in the AI SDK's state `approval-requested`. An answer is a record of its own, of
+//! kind `notice`, under a key made of the request's id; so the first word stands, and a second press, by whomever, meets it:
+//!
+//! ```json
+//! {"sk": "1763765920000#…42#4reply-approval-5f2b81c09a3de417", "kind": "notice", "role": "user", "userId": "42",
+//!  "message": "{\"id\":\"approval-5f2b81c09a3de417\",\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"text\":\"/approve 1\"}],
+//!               \"metadata\":{\"approval\":{\"id\":\"5f2b81c09a3de417\",\"approved\":true}}}"}
+//! ```
+//!
+//! Once all requests of a reply are answered it goes on: what it says and does then are later forms of it, at
+//! `#4reply-revision-00000n`. The first of them has the answers in it (`approval-responded`, `output-denied`) and is put
+//! before any call is made. One place takes one form; so a call is made by the run whose put was taken, and by no other. A
+//! run that finds that form and no result behind it knows that a run died, and not whether the call was made: it says so.
+//!
+//! `/stop` denies all that waits: its answers carry `stoppedBy`, the command's id, and so does the last form of a reply that it
+//! ends, which does not go on.
+
+use std::collections::HashMap;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::{Map, Value, json};
+
+use crate::chat_key::ChatKey;
+use crate::message::{Part, PartView, UiMessage};
+use crate::model::exchange::UNKNOWN;
+use crate::record::{Kind, Record, STOPPED_BY};
+use crate::sort_key::SortKey;
+
+/// How much of an input people are shown, in characters.
+const MAX_SHOWN_CHARS: usize = 1_200;
+
+/// The state of a call that waits for somebody's word.
+pub const REQUESTED: &str = "approval-requested";
+/// The state of a call that is allowed and not carried out yet.
+pub const RESPONDED: &str = "approval-responded";
+/// Why a call is denied that waited when somebody said `/stop`.
+pub const STOPPED: &str = "stopped by /stop";
+
+/// A call that somebody was asked to allow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Names it, unique over all chats: 16 hexadecimal digits.
+    pub id: String,
+    /// Its place among those of its reply, from 1; it stays the same when others are answered.
+    pub number: usize,
+    /// The tool.
+    pub tool: String,
+    /// What it is to be called with.
+    pub input: Value,
+    /// Whether nobody's word is in the reply yet.
+    pub is_open: bool,
+}
+
+/// An answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The request.
+    pub id: String,
+    /// Whether the call may be made.
+    pub approved: bool,
+    /// What was said beside.
+    pub reason: Option<String>,
+}
+
+impl Verdict {
+    /// The answer that `record` is, if it is one.
+    pub fn of(record: &Record) -> Option<Self> {
+        if record.kind != Kind::Notice || !record.key.hangs_on_reply() {
+            return None;
+        }
+        let said = record.message.metadata.get("approval")?;
+        Some(Self {
+            id: said.get("id")?.as_str()?.to_owned(),
+            approved: said.get("approved")?.as_bool()?,
+            reason: said.get("reason").and_then(Value::as_str).map(str::to_owned),
+        })
+    }
+
+    /// As it stands in a record's metadata.
+    pub fn to_json(&self) -> Value {
+        let mut json = json!({"id": self.id, "approved": self.approved});
+        if let Some(reason) = &self.reason {
+            json["reason"] = reason.as_str().into();
+        }
+        json
+    }
+}
+
+/// The id of the request for the call `call_id` of the reply at `reply`.
+pub fn id(chat: &ChatKey, reply: &SortKey, call_id: &str) -> String {
+    let hash = digest(&SHA256, format!("{chat}\n{reply}\n{call_id}").as_bytes());
+    hex::encode(&hash.as_ref()[..8])
+}
+
+/// What `message` asks people to allow, or asked.
+pub fn requests(message: &UiMessage) -> Vec<Request> {
+    let asked = message.parts.iter().filter_map(|part| {
+        let PartView::Tool { name, state, input, .. } = part.view() else { return None };
+        Some((name, state, input, approval_of(part)?.get("id")?.as_str()?))
+    });
+    asked
+        .enumerate()
+        .map(|(at, (tool, state, input, id))| Request {
+            id: id.to_owned(),
+            number: at + 1,
+            tool: tool.to_owned(),
+            input: input.cloned().unwrap_or_default(),
+            is_open: state == REQUESTED,
+        })
+        .collect()
+}
+
+/// What people are asked, in Markdown: nothing where `message` waits for nothing.
+pub fn question(message: &UiMessage) -> Option<String> {
+    let all = requests(message);
+    let open: Vec<&Request> = all.iter().filter(|request| request.is_open).collect();
+    let numbered = all.len() > 1;
+    let asked = open.iter().map(|request| {
+        let number = if numbered { format!("{}. ", request.number) } else { String::new() };
+        let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
+        let mut shown: String = input.chars().take(MAX_SHOWN_CHARS).collect();
+        if shown.len() < input.len() {
+            shown.push_str("\n…");
+        }
+        // A fence that the input cannot close.
+        let fence = if shown.contains("```") { "~~~~~~" } else { "```" };
+        format!("{number}May I call `{}` with this?\n\n{fence}json\n{shown}\n{fence}", request.tool)
+    });
+    let how = match (open.len(), numbered) {
+        (0, _) => return None,
+        (_, false) => "Answer with /approve or /deny, and why if you like.".to_owned(),
+        _ => "Answer with /approve or /deny and the number, and why if you like.".to_owned(),
+    };
+    Some(asked.chain([how]).collect::<Vec<_>>().join("\n\n"))
+}
+
+/// `message` with the answers to what it asks: what is allowed is to be carried out now, what is not is over.
+#[must_use]
+pub fn answered(message: &UiMessage, verdicts: &[Verdict]) -> UiMessage {
+    let parts = message.parts.iter().map(|part| {
+        let id = approval_of(part).and_then(|approval| approval.get("id"));
+        let verdict = verdicts.iter().find(|verdict| id.and_then(Value::as_str) == Some(&verdict.id));
+        match (state_of(part), verdict) {
+            (Some(REQUESTED), Some(verdict)) => {
+                let state = if verdict.approved { RESPONDED } else { "output-denied" };
+                changed(part, state, &json!({ "approval": verdict.to_json() }))
+            }
+            _ => part.clone(),
+        }
+    });
+    UiMessage { parts: parts.collect(), ..message.clone() }
+}
+
+/// Whether `message` asks for anything, and `verdicts` answer all of it.
+pub fn is_answered(message: &UiMessage, verdicts: &[Verdict]) -> bool {
+    let requests = requests(message);
+    let mut open = requests.iter().filter(|request| request.is_open).peekable();
+    open.peek().is_some() && open.all(|request| verdicts.iter().any(|verdict| verdict.id == request.id))
+}
+
+/// `message` with what each call that was allowed has come to, by `outcomes` in their order.
+#[must_use]
+pub fn carried_out(message: &UiMessage, outcomes: Vec<Result<Value, String>>) -> UiMessage {
+    let mut outcomes = outcomes.into_iter();
+    let parts = message.parts.iter().map(|part| {
+        if state_of(part) != Some(RESPONDED) {
+            return part.clone();
+        }
+        match outcomes.next() {
+            Some(Ok(output)) => changed(part, "output-available", &json!({ "output": output })),
+            Some(Err(error)) => changed(part, "output-error", &json!({ "errorText": error })),
+            None => part.clone(),
+        }
+    });
+    UiMessage { parts: parts.collect(), ..message.clone() }
+}
+
+/// `message` as the `/stop` of this id leaves it: what nobody has allowed is denied, of what was about to be called nobody
+/// knows what came. `None` where it is over already.
+pub fn stopped(message: &UiMessage, command: &str) -> Option<UiMessage> {
+    let is_open = requests(message).iter().any(|request| request.is_open);
+    if !is_open && !is_unfinished(message) {
+        return None;
+    }
+    let parts = message.parts.iter().map(|part| match state_of(part) {
+        Some(REQUESTED) => {
+            let id = approval_of(part).and_then(|approval| approval.get("id")).cloned().unwrap_or_default();
+            let approval = json!({"id": id, "approved": false, "reason": STOPPED});
+            changed(part, "output-denied", &json!({ "approval": approval }))
+        }
+        Some(RESPONDED) => changed(part, "output-error", &json!({ "errorText": UNKNOWN })),
+        _ => part.clone(),
+    });
+    let mut stopped = UiMessage { parts: parts.collect(), ..message.clone() };
+    stopped.metadata.insert(STOPPED_BY.into(), command.into());
+    Some(stopped)
+}
+
+/// What the reply at `reply` among `records` ends as, where a `/stop` has answered what it asks.
+pub fn stopped_by_answer(records: &[Record], reply: &SortKey) -> Option<UiMessage> {
+    let form = newest_form(records, reply)?;
+    let open: Vec<String> = requests(&form.message).into_iter().filter(|r| r.is_open).map(|r| r.id).collect();
+    let command = records.iter().find_map(|record| {
+        Verdict::of(record).filter(|verdict| open.contains(&verdict.id)).and(record.stopped_by())
+    });
+    stopped(&form.message, command?)
+}
+
+/// The parts of `message` that are calls which were allowed and have no result.
+pub fn allowed(message: &UiMessage) -> impl Iterator<Item = &Part> {
+    message.parts.iter().filter(|part| state_of(part) == Some(RESPONDED))
+}
+
+/// Whether `message` breaks off: nobody is asked, nothing is said behind its last call, and no `/stop` has ended it.
+pub fn is_unfinished(message: &UiMessage) -> bool {
+    let is_call = |part: &Part| matches!(part.view(), PartView::Tool { .. });
+    message.parts.last().is_some_and(is_call)
+        && !message.metadata.contains_key(STOPPED_BY)
+        && !requests(message).iter().any(|request| request.is_open)
+}
+
+/// The newest form of the reply at `reply` among `records`.
+pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
+    let is_form = |record: &&Record| {
+        record.key == *reply || (record.kind == Kind::Revision && record.key.hangs_on_reply())
+    };
+    let forms = records.iter().filter(is_form).filter(|record| record.key.base() == reply.base());
+    forms.max_by_key(|record| record.revision)
+}
+
+/// The replies among `records` that go on, in order: all that they ask is answered, or a run broke off.
+pub fn to_resume(records: &[Record]) -> Vec<SortKey> {
+    let mut forms: HashMap<SortKey, &Record> = HashMap::new();
+    let mut verdicts: HashMap<SortKey, Vec<String>> = HashMap::new();
+    for record in records.iter().filter(|record| record.key.hangs_on_reply()) {
+        let base = record.key.base();
+        if let Some(verdict) = Verdict::of(record) {
+            verdicts.entry(base).or_default().push(verdict.id);
+        } else if record.kind == Kind::Revision {
+            let newest = forms.entry(base).or_insert(record);
+            if record.revision > newest.revision {
+                *newest = record;
+            }
+        }
+    }
+    if forms.is_empty() && verdicts.is_empty() {
+        return Vec::new();
+    }
+    let replies = records.iter().filter(|record| record.kind == Kind::Normal && record.key.is_reply());
+    let goes_on = |reply: &&Record| {
+        let base = reply.key.base();
+        let newest = forms.get(&base).copied().unwrap_or(reply);
+        let asked = requests(&newest.message);
+        let mut open = asked.iter().filter(|request| request.is_open).peekable();
+        if open.peek().is_none() {
+            return newest.revision > 0 && is_unfinished(&newest.message);
+        }
+        let said = verdicts.get(&base);
+        open.all(|request| said.is_some_and(|said| said.contains(&request.id)))
+    };
+    replies.filter(goes_on).map(|reply| reply.key.clone()).collect()
+}
+
+/// A button of a request, as platforms carry it back: the request and where its reply is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Button {
+    /// The request.
+    pub id: String,
+    /// The base of the reply, where it is known.
+    pub base: Option<SortKey>,
+    /// Whether it allows the call.
+    pub approved: bool,
+}
+
+/// The most bytes that Telegram carries.
+const MAX_DATA_BYTES: usize = 64;
+
+impl Button {
+    /// `y5f2b81c09a3de4171763765920000#00000000000000000042`: at most 64 bytes, without the base where that is too long.
+    pub fn data(&self) -> String {
+        let short = format!("{}{}", if self.approved { 'y' } else { 'n' }, self.id);
+        match &self.base {
+            Some(base) if short.len() + base.as_str().len() <= MAX_DATA_BYTES => format!("{short}{base}"),
+            _ => short,
+        }
+    }
+
+    /// The button that `data` is of.
+    pub fn parse(data: &str) -> Option<Self> {
+        let (word, rest) = data.split_at_checked(1)?;
+        let (id, base) = rest.split_at_checked(16)?;
+        let approved = match word {
+            "y" => true,
+            "n" => false,
+            _ => return None,
+        };
+        let is_id = id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let base = if base.is_empty() { None } else { Some(base.parse().ok()?) };
+        is_id.then(|| Self { id: id.to_owned(), base, approved })
+    }
+}
+
+fn state_of(part: &Part) -> Option<&str> {
+    match part.view() {
+        PartView::Tool { state, .. } => Some(state),
+        _ => None,
+    }
+}
+
+fn approval_of(part: &Part) -> Option<&Map<String, Value>> {
+    part.as_map().get("approval").and_then(Value::as_object)
+}
+
+/// `part` in another state, with what that brings.
+fn changed(part: &Part, state: &str, more: &Value) -> Part {
+    let mut map = part.as_map().clone();
+    map.insert("state".into(), state.into());
+    if let Value::Object(more) = more {
+        map.extend(more.clone());
+    }
+    // It was a part before, and has its type.
+    Part::new(Value::Object(map)).unwrap_or_else(|_| part.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Role;
+
+    fn reply(states: &[&str]) -> UiMessage {
+        let parts = states.iter().enumerate().map(|(at, state)| {
+            let approval = json!({"approval": {"id": format!("{at:016x}")}});
+            Part::tool("refund", &format!("c{at}"), state, &json!({"order": at}), approval)
+        });
+        UiMessage::new("1/reply", Role::Assistant, parts.collect())
+    }
+
+    fn verdict(at: usize, approved: bool, reason: Option<&str>) -> Verdict {
+        Verdict { id: format!("{at:016x}"), approved, reason: reason.map(str::to_owned) }
+    }
+
+    #[test]
+    fn an_answer_makes_a_request_a_call_or_ends_it_and_touches_no_other() {
+        let asked = reply(&[REQUESTED, REQUESTED, REQUESTED]);
+        let said = answered(&asked, &[verdict(0, true, None), verdict(1, false, Some("too much"))]);
+        let json: Vec<Value> = said.parts.iter().map(|part| json!(part)).collect();
+        assert_eq!(json[0]["state"], RESPONDED);
+        assert_eq!(json[1]["state"], "output-denied");
+        assert_eq!(
+            json[1]["approval"],
+            json!({"id": "0000000000000001", "approved": false, "reason": "too much"})
+        );
+        assert_eq!(said.parts[2], asked.parts[2]);
+        assert!(!is_unfinished(&said), "somebody is still asked");
+        let all = answered(&said, &[verdict(2, true, None)]);
+        assert_eq!(allowed(&all).count(), 2);
+        assert!(is_unfinished(&all));
+        let done = carried_out(&all, vec![Ok(json!(1)), Err("down".into())]);
+        let states: Vec<&str> = done.parts.iter().filter_map(state_of).collect();
+        assert_eq!(states, ["output-available", "output-denied", "output-error"]);
+        assert_eq!(json!(done.parts[0])["approval"]["approved"], true);
+        assert!(is_unfinished(&done) && !is_unfinished(&UiMessage::text("", Role::Assistant, "x")));
+    }
+
+    #[test]
+    fn what_is_asked_names_the_call_and_how_to_answer() {
+        assert_eq!(question(&reply(&["output-available"])), None);
+        let one = question(&reply(&[REQUESTED])).unwrap();
+        assert!(
+            one.starts_with("May I call `refund` with this?\n\n```json\n{\n  \"order\": 0\n}\n```"),
+            "{one}"
+        );
+        assert!(one.ends_with("Answer with /approve or /deny, and why if you like."));
+        let two = question(&reply(&["output-available", REQUESTED])).unwrap();
+        assert!(two.starts_with("2. May I call") && two.contains("/deny and the number"), "{two}");
+    }
+
+    #[test]
+    fn a_button_reads_back_and_fits() {
+        let base: SortKey = "1763765920000#00000000000000000042".parse().unwrap();
+        let button = Button { id: "5f2b81c09a3de417".into(), base: Some(base), approved: true };
+        assert!(button.data().len() <= 64);
+        assert_eq!(Button::parse(&button.data()), Some(button.clone()));
+        let long: SortKey = format!("1763765920000#{}", "x".repeat(60)).parse().unwrap();
+        let far = Button { base: Some(long), approved: false, ..button.clone() };
+        assert_eq!(Button::parse(&far.data()), Some(Button { base: None, ..far }));
+        for other in
+            ["", "y", "x5f2b81c09a3de417", "y5f2b81c09a3de41", "y5f2b81c09a3de417!", "好".repeat(9).as_str()]
+        {
+            assert_eq!(Button::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What `/approve`, `/deny` and the buttons do and say: who may answer for a call, and that one answer counts.
+//!
+//! A call is answered for by whoever asked (whose message its reply covers), by those of `ADMINS`, and in groups by the
+//! platform's administrators; anybody else is told so, and nothing is recorded.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use futures::future::try_join_all;
+
+use super::{Ingress, IngressError};
+use crate::approval::{self, Button, Request, Verdict};
+use crate::chat_key::Place;
+use crate::command::Which;
+use crate::delivery::Deliverer;
+use crate::history::{MAX_PAGE, Outcome, Position};
+use crate::message::{Part, Role};
+use crate::queue::Turn;
+use crate::record::{Channel, Draft, Kind, Record, STOPPED_BY};
+use crate::sort_key::SortKey;
+
+/// How many of the messages that a reply covers are looked at for who asked.
+const MAX_ASKERS: usize = 20;
+
+const NOTHING: &str = "Nothing waits for an approval here.";
+const GONE: &str = "This request is no longer open.";
+const NOT_YOURS: &str = "Only the person who asked, or an administrator, can answer this.";
+
+/// Who may answer for calls beside those who asked.
+#[derive(Clone, Default)]
+pub struct Approvers {
+    /// `ADMINS`: persons, as they are known across channels.
+    pub admins: Arc<[String]>,
+    /// What asks a platform for the administrators of a group.
+    pub platforms: Option<Deliverer>,
+}
+
+/// What came of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What to tell whoever answered.
+    pub text: String,
+    /// Whether the request needs no further answer, so that its buttons can go.
+    pub is_settled: bool,
+}
+
+impl Told {
+    fn new(text: impl Into<String>, is_settled: bool) -> Self {
+        Self { text: text.into(), is_settled }
+    }
+}
+
+/// A reply with what it asks.
+pub(super) struct Asking {
+    reply: Record,
+    requests: Vec<Request>,
+    /// The answers so far.
+    answers: Vec<(Verdict, Record)>,
+}
+
+impl Asking {
+    /// The reply at `key` among `records`, if it asks for anything.
+    fn of(records: &[Record], key: &SortKey) -> Option<Self> {
+        let reply = records.iter().find(|record| record.key == *key && record.kind == Kind::Normal)?;
+        let requests = approval::requests(&approval::newest_form(records, key)?.message);
+        let answers = records.iter().filter(|record| record.key.base() == key.base());
+        let answers = answers.filter_map(|record| Some((Verdict::of(record)?, record.clone())));
+        (!requests.is_empty()).then(|| Self { reply: reply.clone(), answers: answers.collect(), requests })
+    }
+
+    fn answer(&self, id: &str) -> Option<&(Verdict, Record)> {
+        self.answers.iter().find(|(verdict, _)| verdict.id == id)
+    }
+
+    /// What nobody has answered.
+    fn open(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(|request| request.is_open && self.answer(&request.id).is_none())
+    }
+}
+
+impl Ingress {
+    /// The same ingress, where these may answer for calls too.
+    #[must_use]
+    pub fn with_approvers(mut self, approvers: Approvers) -> Self {
+        self.approvers = approvers;
+        self
+    }
+
+    /// A button was pressed: `by` says by whom and where. Safe to repeat; the first answer counts.
+    pub async fn pressed(&self, button: &Button, by: &Draft) -> Result<Told, IngressError> {
+        let asking = match &button.base {
+            Some(base) => {
+                Asking::of(&self.history.message(&by.chat, base).await?, &base.reply()).into_iter().collect()
+            }
+            None => self.asking(by).await?,
+        };
+        let found =
+            asking.iter().find(|asking| asking.requests.iter().any(|request| request.id == button.id));
+        let Some(asking) = found else { return Ok(Told::new(GONE, true)) };
+        let word = if button.approved { "/approve" } else { "/deny" };
+        let by = Draft { parts: vec![Part::text(word)], role: Role::User, ..by.clone() };
+        let verdict = Verdict { id: button.id.clone(), approved: button.approved, reason: None };
+        self.settle(asking, verdict, &by).await
+    }
+
+    /// What `/approve` and `/deny` do. A repeat of the command meets its own answers.
+    pub(super) async fn approve(
+        &self,
+        by: &Draft,
+        which: &Which,
+        approved: bool,
+        reason: Option<&str>,
+    ) -> Result<String, IngressError> {
+        let asking = self.asking(by).await?;
+        let is_own =
+            |record: &Record| record.message.metadata.get("command") == Some(&by.message_id.as_str().into());
+        let own: Vec<(&Asking, &Verdict)> = asking
+            .iter()
+            .flat_map(|asking| asking.answers.iter().map(move |(verdict, record)| (asking, verdict, record)))
+            .filter(|(_, _, record)| is_own(record))
+            .map(|(asking, verdict, _)| (asking, verdict))
+            .collect();
+        let chosen: Vec<(&Asking, String)> = if own.is_empty() {
+            match chosen(&asking, which) {
+                Ok(chosen) => chosen,
+                Err(problem) => return Ok(problem),
+            }
+        } else {
+            own.into_iter().map(|(asking, verdict)| (asking, verdict.id.clone())).collect()
+        };
+        let mut by = by.clone();
+        by.metadata.insert("command".into(), by.message_id.as_str().into());
+        let mut told: Vec<String> = Vec::new();
+        for (asking, id) in chosen {
+            let verdict = Verdict { id, approved, reason: reason.map(str::to_owned) };
+            let text = self.settle(asking, verdict, &by).await?.text;
+            if !told.contains(&text) {
+                told.push(text);
+            }
+        }
+        Ok(told.join("\n"))
+    }
+
+    /// Records an answer, unless there is one, and queues the turn in which the reply goes on.
+    async fn settle(&self, asking: &Asking, verdict: Verdict, by: &Draft) -> Result<Told, IngressError> {
+        let request = asking.requests.iter().find(|request| request.id == verdict.id);
+        let tool = request.map(|request| request.tool.as_str()).unwrap_or_default();
+        if !self.may_answer(asking, by).await? {
+            return Ok(Told::new(NOT_YOURS, false));
+        }
+        let is_open = request.is_some_and(|request| request.is_open);
+        if !is_open && asking.answer(&verdict.id).is_none() {
+            return Ok(Told::new(GONE, true));
+        }
+        let (outcome, stands) = match asking.answer(&verdict.id) {
+            Some((_, record)) => (Outcome::Duplicate, record.clone()),
+            None => self.history.append_approval(&asking.reply, by, &verdict).await?,
+        };
+        if is_open {
+            // Also for one that was there: its first delivery may have crashed before this.
+            self.enqueue_resumption(asking, &verdict.id).await?;
+        }
+        let stood = Verdict::of(&stands).unwrap_or_else(|| verdict.clone());
+        let is_own = outcome == Outcome::Stored
+            || (stands.user_id == by.user_id && stood.approved == verdict.approved);
+        let word = if stood.approved { "Approved" } else { "Denied" };
+        let text = if is_own { format!("{word}: {tool}.") } else { format!("{word} already: {tool}.") };
+        tracing::info!(?outcome, approved = stood.approved, "approval");
+        Ok(Told::new(text, true))
+    }
+
+    /// Denies all that waits for somebody's word from before the `/stop` at `command`, on its line: whoever may stop the
+    /// agent may keep it from a call. Answers with a denied request of each reply, also where that was done before.
+    pub(super) async fn deny_all(
+        &self,
+        by: &Draft,
+        command: &SortKey,
+    ) -> Result<Vec<(Asking, String)>, IngressError> {
+        let line = self.history.record_of(by, command.clone(), 0);
+        let mut own = by.clone();
+        own.metadata.insert(STOPPED_BY.into(), by.message_id.as_str().into());
+        let mut denied = Vec::new();
+        for asking in self.asking(by).await? {
+            if asking.reply.key.base() >= *command || asking.reply.line() != line.line() {
+                continue;
+            }
+            let is_own =
+                |(_, record): &&(Verdict, Record)| record.stopped_by() == Some(by.message_id.as_str());
+            let mut last = asking.answers.iter().find(is_own).map(|(verdict, _)| verdict.id.clone());
+            for request in asking.open() {
+                let reason = Some(approval::STOPPED.to_owned());
+                let verdict = Verdict { id: request.id.clone(), approved: false, reason };
+                // Where somebody was faster, the reply goes on, and the command ends it as it does any.
+                self.history.append_approval(&asking.reply, &own, &verdict).await?;
+                last = Some(verdict.id);
+            }
+            denied.extend(last.map(|id| (asking, id)));
+        }
+        Ok(denied)
+    }
+
+    /// Queues the turn in which a reply goes on, for the answer to the request `id`.
+    pub(super) async fn enqueue_resumption(&self, asking: &Asking, id: &str) -> Result<(), IngressError> {
+        let from = asking.reply.covers.first().cloned().unwrap_or_else(|| asking.reply.key.base());
+        let turn = Turn { chat: asking.reply.chat.clone(), from, at: None };
+        let once = format!("approval\n{}\n{id}", turn.chat);
+        let once = hex::encode(digest(&SHA256, once.as_bytes()));
+        Ok(self.queue.enqueue(&turn, &once).await?)
+    }
+
+    /// The replies of this chat that ask or asked for something, the newest first, among its last records.
+    async fn asking(&self, by: &Draft) -> Result<Vec<Asking>, IngressError> {
+        let records = self.history.page(&by.chat, &Position::Newest, MAX_PAGE).await?.records;
+        let replies = records.iter().rev().filter(|record| record.key.is_reply());
+        Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key)).collect())
+    }
+
+    async fn may_answer(&self, asking: &Asking, by: &Draft) -> Result<bool, IngressError> {
+        if self.approvers.admins.contains(&person(by)) {
+            return Ok(true);
+        }
+        let covers = asking.reply.covers.iter().rev().take(MAX_ASKERS);
+        let asked = covers.map(|base| self.history.message(&asking.reply.chat, base));
+        let asked = try_join_all(asked).await?;
+        let is_asker = |record: &Record| {
+            record.role() == Role::User
+                && record.kind != Kind::Notice
+                && (record.channel, &record.user_id) == (by.channel, &by.user_id)
+        };
+        if asked.iter().flatten().any(is_asker) {
+            return Ok(true);
+        }
+        // One person's own chat, through every door.
+        if matches!(asking.reply.chat.place(), Place::Direct { user_id, .. } if *user_id == person(by)) {
+            return Ok(true);
+        }
+        let is_group = asking.reply.channel == by.channel && asked.iter().flatten().any(Record::is_group);
+        // Who writes as a group of Telegram's itself is one of its administrators, who does not say which.
+        if is_group && by.channel == Channel::Telegram && by.chat_id == by.user_id {
+            return Ok(true);
+        }
+        match self.approvers.platforms.as_ref().filter(|_| is_group) {
+            Some(platforms) => Ok(platforms.is_administrator(by.channel, &by.chat_id, &by.user_id).await),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Which requests are meant: of the newest reply that asks, unless a part of an id says otherwise.
+fn chosen<'a>(asking: &'a [Asking], which: &Which) -> Result<Vec<(&'a Asking, String)>, String> {
+    if let Which::Code(code) = which {
+        let all =
+            asking.iter().flat_map(|asking| asking.requests.iter().map(move |request| (asking, request)));
+        let found: Vec<_> = all.filter(|(_, request)| request.id.starts_with(code.as_str())).collect();
+        return match found[..] {
+            [(asking, request)] => Ok(vec![(asking, request.id.clone())]),
+            _ => Err(NOTHING.into()),
+        };
+    }
+    let waiting = asking.iter().find(|asking| asking.open().next().is_some());
+    let Some(asking) = waiting else { return Err(NOTHING.into()) };
+    let open: Vec<&Request> = asking.open().collect();
+    let chosen: Vec<&Request> = match which {
+        Which::All => open,
+        Which::Number(number) => {
+            asking.requests.iter().filter(|request| request.number == *number as usize).collect()
+        }
+        Which::Only | Which::Code(_) if open.len() == 1 => open,
+        Which::Only | Which::Code(_) => Vec::new(),
+    };
+    if chosen.is_empty() {
+        let list = asking.open().map(|request| format!("{}. {}", request.number, request.tool));
+        let list: Vec<String> = list.collect();
+        return Err(format!("Which one? Say /approve or /deny and its number, or all:\n{}", list.join("\n")));
+    }
+    Ok(chosen.into_iter().map(|request| (asking, request.id.clone())).collect())
+}
+
+/// Who speaks, as one person through every door.
+fn person(by: &Draft) -> String {
+    match (&by.person, by.channel) {
+        (Some(person), _) => person.clone(),
+        (None, Channel::Telegram) => format!("telegram-{}", by.user_id),
+        (None, Channel::Lark) => format!("lark-{}", by.user_id),
+        (None, _) => by.user_id.clone(),
+    }
+}

@@ -1,0 +1,379 @@
+//! Calls that somebody must allow: asked, answered by whoever may, once, and carried out at most once.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, text_of, wait_until};
+use crate::outside_tools::with_shop;
+use crate::support::mcp_server::McpServer;
+use crate::support::model_api::texts_of;
+use crate::support::telegram_api::Sent;
+use crate::updates::{group, private};
+
+const CHAT: &str = "telegram:chat:42";
+const GROUP: &str = "telegram:chat:-7";
+
+/// `refund` and `slow` need somebody's word.
+fn marked() -> Value {
+    json!({"tools": {"refund": {"approval": true}, "slow": {"approval": true}}})
+}
+
+fn refund(order: &str) -> (&'static str, Value) {
+    ("shop_refund", json!({ "order": order }))
+}
+
+async fn ada_says(app: &TestApp, id: i64, text: &str) {
+    app.receive(private(42, id, text)).await;
+    app.idle().await;
+}
+
+/// Somebody presses the button at `column` of row `row` under `sent`.
+async fn press(app: &TestApp, sent: &Sent, (row, column): (usize, usize), user: i64, id: &str) -> StatusCode {
+    let kind = if sent.chat_id < 0 { "group" } else { "private" };
+    let update = json!({"update_id": 900, "callback_query": {
+        "id": id, "chat_instance": "1", "data": sent.keyboard[row][column]["callback_data"],
+        "from": {"id": user, "is_bot": false, "first_name": "Somebody"},
+        "message": {"message_id": sent.message_id, "date": 1_763_765_920, "text": sent.text,
+            "chat": {"id": sent.chat_id, "type": kind}, "reply_markup": {"inline_keyboard": sent.keyboard}},
+    }});
+    app.telegram(&update).await
+}
+
+fn last_sent(app: &TestApp) -> Sent {
+    app.telegram_api().sent().pop().unwrap()
+}
+
+/// `<id> <states of its calls>` of each form of the replies in a history.
+async fn forms(app: &TestApp, chat: &str) -> Vec<String> {
+    let history = app.history(chat).await;
+    let replies = history.iter().filter(|message| message["role"] == "assistant");
+    let form = |message: &Value| {
+        let states = message["parts"].as_array().unwrap().iter().filter_map(|part| part["state"].as_str());
+        format!("{} {}", message["id"].as_str().unwrap(), states.collect::<Vec<_>>().join(" "))
+            .trim()
+            .to_owned()
+    };
+    replies.filter(|message| message["metadata"]["kind"] != "notice").map(form).collect()
+}
+
+#[tokio::test]
+async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_later() {
+    let shop = McpServer::start().await;
+    // Telegram takes one answer to a press, and no buttons that are there already.
+    let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"})), refund("A1")]);
+    ada_says(&app, 1, "Pay A1 back.").await;
+    assert_eq!(
+        shop.carried_out(),
+        [("lookup".to_owned(), json!({"order": "A1"}))],
+        "only what needs nobody's word"
+    );
+    let asked = last_sent(&app);
+    assert!(asked.text.contains("May I call shop_refund") && asked.text.contains("A1"), "{}", asked.text);
+    assert_eq!(asked.keyboard.len(), 1);
+    let reply = app.history(CHAT).await.pop().unwrap();
+    let part = &reply["parts"][1];
+    assert_eq!((&part["type"], &part["state"]), (&json!("tool-shop_refund"), &json!("approval-requested")));
+    assert_eq!(part["approval"]["id"].as_str().unwrap().len(), 16);
+
+    app.restart().await;
+    app.clock().advance(Duration::from_hours(30));
+    let before = app.model().count();
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    app.idle().await;
+    // A redelivery, and a second press.
+    for id in ["c1", "c2"] {
+        assert_eq!(press(&app, &asked, (0, 0), 42, id).await, 200);
+        app.idle().await;
+    }
+    assert_eq!(press(&app, &asked, (0, 1), 42, "c3").await, 200);
+    app.idle().await;
+    let refunds = shop.carried_out().into_iter().filter(|(name, _)| name == "refund").count();
+    assert_eq!(refunds, 1, "pressed four times");
+    let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();
+    assert_eq!(told, ["Approved: shop_refund.", "Approved: shop_refund.", "Approved already: shop_refund."]);
+    assert_eq!(last_sent(&app).text, "You said: Pay A1 back.", "only what is new is delivered");
+    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
+
+    let [request] = &app.model().requests()[before..] else { panic!("the model is asked once more") };
+    assert!(texts_of(request, "tool").concat().contains("refunded A1"));
+    assert_eq!(
+        forms(&app, CHAT).await,
+        [
+            "1/reply output-available approval-requested",
+            "1/reply@1 output-available approval-responded",
+            "1/reply@2 output-available output-available",
+            "1/reply@3 output-available output-available",
+        ]
+    );
+    let context = app.context(CHAT).await;
+    let [_, reply] = &context[..] else { panic!("{context:#?}") };
+    assert_eq!((&reply["id"], text_of(reply).as_str()), (&json!("1/reply"), "You said: Pay A1 back."));
+    assert_eq!(reply["parts"][1]["approval"]["approved"], true);
+    app.export(CHAT, "approved").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_denied_call_is_not_made_and_the_model_is_told_why() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[refund("A1"), refund("A2")]);
+    ada_says(&app, 1, "Pay both back.").await;
+    app.export(CHAT, "pending").await;
+    app.receive(private(42, 2, "/approve").command()).await;
+    app.idle().await;
+    assert!(last_sent(&app).text.starts_with("Which one?"), "{}", last_sent(&app).text);
+    app.receive(private(42, 3, "/deny 2 too much").command()).await;
+    app.idle().await;
+    assert_eq!(last_sent(&app).text, "Denied: shop_refund.");
+    assert_eq!(
+        forms(&app, CHAT).await,
+        ["1/reply approval-requested approval-requested"],
+        "one is still asked for"
+    );
+    app.receive(private(42, 4, "/approve 1").command()).await;
+    app.idle().await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+    let reply =
+        app.history(CHAT).await.into_iter().rfind(|m| m["id"].as_str().unwrap().starts_with("1/reply@"));
+    let parts = reply.unwrap()["parts"].clone();
+    assert_eq!(
+        (&parts[0]["state"], &parts[1]["state"]),
+        (&json!("output-available"), &json!("output-denied"))
+    );
+    assert_eq!(parts[1]["approval"]["reason"], "too much");
+    let seen = texts_of(&app.model().requests().pop().unwrap(), "tool");
+    assert!(seen[1].starts_with("not carried out: this call was denied") && seen[1].ends_with("too much"));
+    app.export(CHAT, "denied").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn only_who_asked_or_administers_may_answer() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).set("GROUP_ACTIVATION", "always").set("ADMINS", "telegram-77,boss");
+    let app = app.start().await;
+    app.telegram_api().set_administrators(-7, &[50]);
+    for (id, user, is_let) in [(1, 43, false), (2, 42, true), (3, 50, true), (4, 77, true)] {
+        app.model().answer_tools(&[refund(&format!("A{id}"))]);
+        app.receive(group(-7, id, "Pay it back.")).await;
+        app.idle().await;
+        let (asked, before) = (last_sent(&app), shop.carried_out().len());
+        assert_eq!(press(&app, &asked, (0, 0), user, &format!("c{id}")).await, 200);
+        app.idle().await;
+        assert_eq!(shop.carried_out().len() - before, usize::from(is_let), "user {user}");
+        let answered = app.telegram_api().answered().pop().unwrap();
+        assert_eq!(answered.alert, !is_let, "{answered:?}");
+        if !is_let {
+            assert_eq!(answered.text, "Only the person who asked, or an administrator, can answer this.");
+            let verdicts = app.records(GROUP).await.into_iter().filter(|r| r.key.hangs_on_reply()).count();
+            assert_eq!(verdicts, 0, "nothing is recorded");
+        }
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_a_crash_cut_off_is_not_made_again() {
+    let shop = McpServer::start().await;
+    let mut app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    ada_says(&app, 1, "Go.").await;
+    let asked = last_sent(&app);
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.restart().await;
+    app.idle().await;
+    assert_eq!(shop.carried_out().len(), 1, "once, whatever became of it");
+    let reply = app.history(CHAT).await.pop().unwrap();
+    assert_eq!((&reply["id"], &reply["parts"][0]["state"]), (&json!("1/reply@3"), &json!("output-error")));
+    let told = texts_of(&app.model().requests().pop().unwrap(), "tool").concat();
+    assert!(told.contains("the outcome of this call is not known"), "{told}");
+    app.export(CHAT, "cut-off").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_said_meanwhile_is_answered_and_the_request_stays_open() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[refund("A1")]);
+    ada_says(&app, 1, "Pay A1 back.").await;
+    let asked = last_sent(&app);
+    ada_says(&app, 2, "What time is it?").await;
+    let request = app.model().requests().pop().unwrap();
+    let waits = texts_of(&request, "tool").concat();
+    assert!(waits.starts_with("not carried out: somebody has to allow this call first"), "{waits}");
+    // The stand-in says again all that was said since its last words.
+    assert_eq!(last_sent(&app).text, "You said: Pay A1 back.\nWhat time is it?");
+    app.export(CHAT, "meanwhile").await;
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    app.idle().await;
+    let lines = app.context_lines(CHAT).await;
+    assert_eq!(
+        lines,
+        [
+            "1 user: Pay A1 back.",
+            "1/reply assistant revision: You said: Pay A1 back.",
+            "2 user: What time is it?",
+            "2/reply assistant: You said: Pay A1 back.\nWhat time is it?",
+        ],
+        "it goes on in its own place"
+    );
+    let request = app.model().requests().pop().unwrap();
+    assert!(!texts_of(&request, "user").concat().contains("What time"), "and with what it saw then");
+    app.finish().await;
+}
+
+/// The whole Session is over by then, and others have been talking since.
+#[tokio::test]
+async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same() {
+    let shop = McpServer::start().await;
+    let mut app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[refund("A1")]);
+    ada_says(&app, 1, "Pay A1 back.").await;
+    let asked = last_sent(&app);
+    for (id, hours) in [(2, 50), (3, 70)] {
+        app.clock().advance(Duration::from_hours(hours));
+        ada_says(&app, id, "Good morning.").await;
+        app.restart().await;
+    }
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    app.idle().await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+    let request = app.model().requests().pop().unwrap();
+    let said = texts_of(&request, "user");
+    assert_eq!((said.len(), said[0].as_str()), (1, "Pay A1 back."), "it goes on with what it saw then");
+    assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Approved: shop_refund.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_is_denied_by_a_button_too() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[refund("A1")]);
+    ada_says(&app, 1, "Pay A1 back.").await;
+    let asked = last_sent(&app);
+    assert_eq!(press(&app, &asked, (0, 1), 42, "c1").await, 200);
+    app.idle().await;
+    assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Denied: shop_refund.");
+    assert_eq!(shop.carried_out(), []);
+    assert_eq!(forms(&app, CHAT).await[1..], ["1/reply@1 output-denied", "1/reply@2 output-denied"]);
+    assert_eq!(last_sent(&app).text, "You said: Pay A1 back.");
+    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
+    let shop = McpServer::start().await;
+    // Telegram takes no buttons that are there already.
+    let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    app.model().answer_tools(&[refund("A1"), refund("A2")]);
+    ada_says(&app, 1, "Pay both back.").await;
+    let (asked, before) = (last_sent(&app), app.model().count());
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    let command = private(42, 2, "/stop").command();
+    app.receive(&command).await;
+    app.idle().await;
+    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!(
+        (app.model().count(), shop.carried_out().len()),
+        (before, 0),
+        "nothing is called, nobody asked"
+    );
+    assert_eq!(
+        forms(&app, CHAT).await,
+        ["1/reply approval-requested approval-requested", "1/reply@1 output-denied output-denied"]
+    );
+    let ended = app.history(CHAT).await.into_iter().find(|message| message["id"] == "1/reply@1").unwrap();
+    assert_eq!(ended["metadata"]["stoppedBy"], "2");
+    assert_eq!(ended["parts"][1]["approval"]["reason"], "stopped by /stop");
+    app.export(CHAT, "stopped").await;
+
+    app.restart().await;
+    app.receive(&command).await;
+    for (column, id) in [(0, "c2"), (1, "c3")] {
+        assert_eq!(press(&app, &asked, (1, column), 42, id).await, 200);
+        app.idle().await;
+    }
+    let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();
+    assert_eq!(told, ["Approved: shop_refund.", "Denied already: shop_refund.", "Denied: shop_refund."]);
+    assert_eq!((last_sent(&app).text.as_str(), app.model().count()), ("Stopped.", before), "and no more");
+    ada_says(&app, 3, "Well?").await;
+    let request = app.model().requests().pop().unwrap();
+    let results = texts_of(&request, "tool");
+    assert!(results.iter().all(|result| result.ends_with("stopped by /stop")), "{results:?}");
+    assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    ada_says(&app, 1, "Go.").await;
+    let (asked, before) = (last_sent(&app), app.model().count());
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.receive(private(42, 2, "/stop").command()).await;
+    app.idle().await;
+    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!((app.model().count(), shop.carried_out().len()), (before, 1));
+    let forms = forms(&app, CHAT).await;
+    assert_eq!(
+        forms,
+        ["1/reply approval-requested", "1/reply@1 approval-responded", "1/reply@2 output-error"]
+    );
+    ada_says(&app, 3, "Well?").await;
+    let told = texts_of(&app.model().requests().pop().unwrap(), "tool").concat();
+    assert!(told.contains("the outcome of this call is not known"), "{told}");
+    app.export(CHAT, "stopped-call").await;
+    app.finish().await;
+}
+
+/// One that needs nobody's word.
+#[tokio::test]
+async fn a_stop_ends_a_run_that_waits_for_a_tool() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({})).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    app.receive(private(42, 1, "Go.")).await;
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.receive(private(42, 2, "/stop").command()).await;
+    app.idle().await;
+    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!(app.model().count(), 1);
+    let lines = app.lines(CHAT).await;
+    assert_eq!(lines[1], "1/notice assistant notice: Stopped before there was an answer.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn over_http_a_request_is_answered_by_words() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).set("ADMINS", "boss").start().await;
+    app.model().answer_tools(&[refund("A1")]);
+    let say = async |user: &str, key: &str, chat: &str, text: &str| {
+        let path = format!("{}?wait=20", chat_path(chat, "messages"));
+        let body = json!({"userId": user, "text": text});
+        app.as_time_passes(Box::pin(app.post(&path, key, &body))).await.body
+    };
+    let asked = say("ada", APP_KEY, "c", "Pay A1 back.").await;
+    assert_eq!(asked["reply"]["parts"][0]["state"], "approval-requested");
+    let told = say("bo", APP_KEY, "c", "/approve").await;
+    assert_eq!(
+        told["reply"]["parts"][0]["text"],
+        "Only the person who asked, or an administrator, can answer this."
+    );
+    let told = say("boss", OPS_KEY, "http:chat:app:c", "/approve").await;
+    assert_eq!(told["reply"]["parts"][0]["text"], "Approved: shop_refund.");
+    app.idle_as_time_passes().await;
+    assert_eq!(shop.carried_out().len(), 1);
+    app.finish().await;
+}

@@ -1,0 +1,140 @@
+//! What a model may do with memory in a turn: of whom, and once.
+
+use annals_shared::memory::{EntryId, Owner, Saved};
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::memory::{findings, memory_of, remember, source, user};
+use crate::updates::{group, private};
+
+const SAVE: &str = "memory_save";
+
+async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
+    let list = memory_of(app).await.list(owner).await.unwrap();
+    list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
+}
+
+fn offered(request: &Value) -> Vec<&str> {
+    let tools = request["tools"].as_array();
+    tools.into_iter().flatten().map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
+}
+
+/// `(state, output or errorText)` of each call of the newest reply.
+async fn results(app: &TestApp, chat: &str) -> Vec<(String, Value)> {
+    let history = app.history(chat).await;
+    let parts = history.last().unwrap()["parts"].as_array().unwrap().clone();
+    let calls = parts.iter().filter(|part| part["toolCallId"].is_string());
+    let result = |part: &Value| {
+        let said = if part["output"].is_null() { &part["errorText"] } else { &part["output"] };
+        (part["state"].as_str().unwrap().to_owned(), said.clone())
+    };
+    calls.map(result).collect()
+}
+
+#[tokio::test]
+async fn what_a_person_asks_to_keep_is_found_corrected_and_forgotten() {
+    let app = TestApp::start().await;
+    let chat = "telegram:chat:42";
+    app.model().answer_tools(&[
+        (SAVE, json!({"text": "Ada takes oat milk.", "type": "preference"})),
+        (SAVE, json!({"text": "The boat leaves at 7."})),
+        (SAVE, json!({"text": "", "type": "fact"})),
+        (SAVE, json!({"text": "x", "type": "secret"})),
+    ]);
+    app.receive(private(42, 1, "Remember: oat milk; the boat leaves at 7.")).await;
+    app.idle().await;
+    let ada = user("telegram-42");
+    let kept = [(1, "Ada takes oat milk.".to_owned()), (2, "The boat leaves at 7.".to_owned())];
+    assert_eq!(texts(&app, &ada).await, kept);
+    let told = results(&app, chat).await;
+    assert_eq!((told[0].0.as_str(), &told[0].1["saved"]["number"]), ("output-available", &json!(1)));
+    assert_eq!(told[2].1, "\"text\" must have 1 to 500 characters, and has 0");
+    assert!(told[3].1.as_str().unwrap().contains("must be one of \"fact\""), "{told:?}");
+
+    app.model().answer_tools(&[("memory_search", json!({"query": "boat"}))]);
+    app.model().answer_tools(&[(SAVE, json!({"text": "The boat leaves at 8.", "replaces": 2}))]);
+    app.model().answer_tools(&[
+        ("memory_forget", json!({"number": 1})),
+        ("memory_forget", json!({"number": 7})),
+        (SAVE, json!({"text": "the boat leaves at 8"})),
+    ]);
+    app.receive(private(42, 2, "It leaves at 8. And forget the milk.")).await;
+    app.idle().await;
+    let told = results(&app, chat).await;
+    assert_eq!(told[0].1["notes"][0]["number"], 2, "the best first: {told:?}");
+    assert_eq!(told[3], ("output-error".into(), json!("there is no note number 7")));
+    assert_eq!(told[4].1["alreadyKept"]["number"], 2);
+    assert_eq!(texts(&app, &ada).await, [(2, "The boat leaves at 8.".to_owned())]);
+    app.export(chat, "memory-tools").await;
+    let listed = app.get("/v1/memory?userId=telegram-42").await;
+    let source = &listed["memories"][0]["source"];
+    assert_eq!((&source["fromId"], &source["chatKey"]), (&json!("1"), &json!(chat)));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_sees_and_changes_the_memory_of_its_own_people_alone() {
+    for groups in ["false", "true"] {
+        let app = TestApp::builder()
+            .telegram()
+            .model()
+            .set("GROUP_ACTIVATION", "always")
+            .set("CAPTURE_GROUP_MEMORY", groups);
+        let app = app.start().await;
+        remember(&app, &user("telegram-42"), "telegram:chat:42", &["Ada's secret garden."]).await;
+        let all =
+            [("memory_search", json!({"query": "secret garden"})), (SAVE, json!({"text": "Said here."}))];
+        app.model().answer_tools(&all);
+        // Bo's own chat, then a group that Ada is in.
+        app.receive(private(43, 1, "What do you know?")).await;
+        app.idle().await;
+        let told = results(&app, "telegram:chat:43").await;
+        assert_eq!(told[0].1, json!({"notes": []}));
+        let before = app.model().count();
+        app.model().answer_tools(&all);
+        app.receive(group(-7, 1, "What do you know?")).await;
+        app.idle().await;
+        let requests = app.model().requests();
+        let names = offered(&requests[before]);
+        let of_group: Owner = Owner::Chat("telegram:chat:-7".parse().unwrap());
+        if groups == "true" {
+            assert_eq!(names, ["memory_search", SAVE, "memory_forget"]);
+            assert_eq!(texts(&app, &of_group).await, [(1, "Said here.".to_owned())]);
+        } else {
+            assert_eq!(names, [""; 0], "a group without a memory");
+            assert_eq!(texts(&app, &of_group).await, []);
+        }
+        assert_eq!(texts(&app, &user("telegram-43")).await, [(1, "Said here.".to_owned())]);
+        assert_eq!(texts(&app, &user("telegram-42")).await, [(1, "Ada's secret garden.".to_owned())]);
+        assert!(!json!(requests).to_string().contains("secret garden."), "nobody else is told");
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_turn_meets_what_it_has_saved() {
+    let app = TestApp::start().await;
+    let (memory, ada) = (memory_of(&app).await, user("ada"));
+    let turn = source("telegram:chat:42", 9);
+    let save =
+        async |number, text: &str| memory.save(&ada, &turn, number, &findings(&[text])[0]).await.unwrap();
+    let first = save(0, "Likes tea.").await;
+    let Saved::Now(kept) = &first else { panic!("{first:?}") };
+    assert_eq!(kept.number, 1);
+    save(1, "Lives in Lyon.").await;
+    // The model puts it in other words the second time.
+    for (number, text, entry) in
+        [(0, "Ada drinks tea.", 1), (1, "Ada's home is Lyon.", 2), (2, "LIKES TEA!", 1)]
+    {
+        let Saved::Before(kept) = save(number, text).await else { panic!("{text}") };
+        assert_eq!(kept.number, entry);
+    }
+    memory.delete(&EntryId { owner: ada.clone(), number: 1 }).await.unwrap();
+    assert_eq!(save(0, "Ada drinks tea.").await, Saved::Deleted, "what is forgotten meanwhile stays so");
+    assert_eq!(texts(&app, &ada).await, [(2, "Lives in Lyon.".to_owned())]);
+    // In a later turn it may be asked for again.
+    let later =
+        memory.save(&ada, &source("telegram:chat:43", 9), 0, &findings(&["Likes tea."])[0]).await.unwrap();
+    assert!(matches!(later, Saved::Now(kept) if kept.number == 3));
+    app.finish().await;
+}

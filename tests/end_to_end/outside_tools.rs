@@ -1,0 +1,133 @@
+//! Outside tools over MCP: listed, called, cut, and what the model is told where they fail.
+
+use serde_json::{Value, json};
+
+use crate::app::{Builder, TestApp};
+use crate::support::mcp_server::{McpServer, TOKEN};
+use crate::support::model_api::{notes_of, texts_of};
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+
+pub(crate) fn with_shop(shop: &McpServer, fields: &Value) -> Builder {
+    TestApp::builder().telegram().model().set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
+}
+
+fn offered(request: &Value) -> Vec<&str> {
+    let tools = request["tools"].as_array();
+    tools.into_iter().flatten().map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
+}
+
+async fn ada_says(app: &TestApp, id: i64, text: &str) {
+    app.receive(private(42, id, text)).await;
+    app.idle().await;
+}
+
+/// `(state, output or errorText)` of each call of the newest reply.
+async fn results(app: &TestApp) -> Vec<(String, Value)> {
+    let history = app.history(CHAT).await;
+    let parts = history.last().unwrap()["parts"].as_array().unwrap().clone();
+    let calls = parts.iter().filter(|part| part["toolCallId"].is_string());
+    let result = |part: &Value| {
+        let said = if part["output"].is_null() { &part["errorText"] } else { &part["output"] };
+        (part["state"].as_str().unwrap().to_owned(), said.clone())
+    };
+    calls.map(result).collect()
+}
+
+#[tokio::test]
+async fn tools_are_listed_once_and_called_and_whatever_comes_is_a_result() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({"tools": {"long": {"enabled": false}}})).start().await;
+    assert_eq!((shop.sessions(), shop.lists()), (0, 0), "nothing is done at start");
+    app.model().answer_tools(&[
+        ("shop_lookup", json!({"order": "A1"})),
+        ("shop_fail", json!({})),
+        ("shop_picture", json!({})),
+        ("shop_old", json!({})),
+        ("shop_lookup", json!({"order": 7})),
+    ]);
+    ada_says(&app, 1, "Where is my order?").await;
+    let request = &app.model().requests()[0];
+    let own = ["memory_search", "memory_save", "memory_forget"];
+    let shops = ["shop_lookup", "shop_refund", "shop_fail", "shop_slow", "shop_picture", "shop_old"];
+    assert_eq!(offered(request), [&own[..], &shops].concat(), "every page of the list, in its order");
+    let told = results(&app).await;
+    let (done, failed) = ("output-available".to_owned(), "output-error".to_owned());
+    assert_eq!(told[0], (done.clone(), json!({"order": "A1", "total": 12.5})));
+    assert_eq!(told[1], (failed.clone(), json!("the till is broken")));
+    let picture = "[an image (image/png) of 8 bytes, which cannot be shown here]\n[a link to plan, https://shop.example/plan]";
+    assert_eq!(told[2], (done, json!(picture)));
+    assert_eq!(told[3], (failed.clone(), json!("the tool refused the call: Unknown tool: old")));
+    assert_eq!(told[4], (failed, json!("\"order\" of the input must be string")));
+    let seen = texts_of(&app.model().requests()[1], "tool");
+    assert_eq!(seen[1], r#"{"error":"the till is broken"}"#);
+    assert_eq!(seen.len(), 5);
+    let names: Vec<String> = shop.carried_out().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 4, "what the schema forbids is not sent: {names:?}");
+    assert_eq!(shop.sessions(), 2, "one for the list, one for the calls of the turn");
+
+    ada_says(&app, 2, "Thank you.").await;
+    assert_eq!((shop.sessions(), shop.lists()), (2, 1), "a turn that calls nothing asks nobody");
+    assert_eq!(app.model().requests().last().unwrap()["tools"], request["tools"], "and offers the same");
+    assert_eq!(shop.refusals(), [""; 0]);
+    app.export(CHAT, "outside-tools").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_result_is_cut_to_its_bound_and_kept_so() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({})).start().await;
+    app.model().answer_tools(&[("shop_long", json!({}))]);
+    ada_says(&app, 1, "Tell me.").await;
+    let told = results(&app).await;
+    let text = told[0].1.as_str().unwrap();
+    assert!(text.starts_with("BEGIN") && text.ends_with("END") && text.contains("characters are left out"));
+    assert!(annals_shared::tokens::of_text(text) <= 4_000, "{}", text.len());
+    assert_eq!(texts_of(&app.model().requests()[1], "tool"), [text], "the model sees what is kept");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({"timeoutSecs": 2})).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({})), ("shop_lookup", json!({"order": "A1"}))]);
+    app.receive(private(42, 1, "Go.")).await;
+    app.idle_as_time_passes().await;
+    let told = results(&app).await;
+    let late = "there was no answer within 2 seconds. Whether the call was carried out is not known.";
+    assert_eq!(told[0], ("output-error".into(), json!(late)));
+    assert_eq!(told[1].0, "output-available");
+    assert_eq!(app.telegram_api().sent().last().unwrap().text, "You said: Go.");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_left_out_and_comes_back() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({})).start().await;
+    shop.set_down(true);
+    ada_says(&app, 1, "Hello.").await;
+    let request = app.model().requests().pop().unwrap();
+    assert_eq!(offered(&request), ["memory_search", "memory_save", "memory_forget"]);
+    assert_eq!(notes_of(&request), "At the moment the tools of shop cannot be reached.");
+    assert!(texts_of(&request, "system").is_empty(), "what a request starts with stays the same");
+    shop.set_down(false);
+    ada_says(&app, 2, "And now?").await;
+    assert_eq!(shop.lists(), 0, "for a while it is not asked again");
+    app.clock().advance(std::time::Duration::from_secs(31));
+    ada_says(&app, 3, "And now?").await;
+    let request = app.model().requests().pop().unwrap();
+    assert!(offered(&request).contains(&"shop_lookup") && notes_of(&request).is_empty(), "{request}");
+    // It goes down again: what is known of it stays, and a call says what is wrong.
+    shop.set_down(true);
+    app.clock().advance(std::time::Duration::from_secs(301));
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    ada_says(&app, 4, "And now?").await;
+    let told = results(&app).await;
+    let wanted = "the tool cannot be reached at the moment; nothing was carried out";
+    assert_eq!(told[0], ("output-error".into(), json!(wanted)));
+    app.finish().await;
+}
