@@ -78,6 +78,8 @@ mod http_limits;
 mod http_messages;
 #[path = "end_to_end/http_reads.rs"]
 mod http_reads;
+#[path = "end_to_end/images.rs"]
+mod images;
 #[path = "end_to_end/keeping.rs"]
 mod keeping;
 #[path = "end_to_end/kept.rs"]

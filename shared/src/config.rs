@@ -16,6 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::chat_key::ChatKey;
 use crate::context::Policy;
 use crate::history::Retention;
+use crate::media;
 use crate::model::ModelSettings;
 
 /// The longest time that a setting may name.
@@ -182,11 +183,15 @@ pub struct AgentConfig {
 impl AgentConfig {
     /// From the environment. `default_model` is what an unset `MODEL` means; `None` makes it required.
     pub fn from_env(env: Env<'_>, default_model: Option<&str>) -> Result<Self, ConfigError> {
+        let (model, mut view) = (models::model(env, default_model)?, ViewConfig::from_env(env)?);
+        if !model.may_see() {
+            view.images = 0;
+        }
         Ok(Self {
             agent_id: agent_id(env)?,
-            model: models::model(env, default_model)?,
+            model,
             system_prompt: env.optional("SYSTEM_PROMPT"),
-            view: ViewConfig::from_env(env)?,
+            view,
             memory: MemoryConfig::from_env(env)?,
         })
     }
@@ -220,6 +225,8 @@ pub struct ViewConfig {
     pub threshold: f64,
     /// `KEEP_RECENT`: how many user and assistant messages a compaction leaves as they are, at least 1.
     pub keep_recent: usize,
+    /// How many images a context shows at most; none to a model that cannot see.
+    pub images: usize,
 }
 
 impl ViewConfig {
@@ -246,6 +253,7 @@ impl ViewConfig {
             window,
             threshold,
             keep_recent,
+            images: media::most_images(window),
         })
     }
 
@@ -266,6 +274,7 @@ impl ViewConfig {
             stale_after: self.stale_after,
             fresh: self.fresh,
             token_budget: budget.saturating_sub(system_tokens),
+            images: self.images,
         }
     }
 }

@@ -135,6 +135,13 @@ impl Part {
         Self(map)
     }
 
+    /// `{"type": "text", "text": …, "providerMetadata": {<provider>: …}}`
+    pub fn text_of(text: impl Into<String>, provider: (&str, &Value)) -> Self {
+        let Self(mut map) = Self::text(text);
+        map.insert("providerMetadata".into(), json!({ provider.0: provider.1 }));
+        Self(map)
+    }
+
     /// `{"type": "file", "mediaType": …, "filename"?: …, "url": …, "providerMetadata"?: {<provider>: …}}`
     pub fn file(media_type: &str, filename: Option<&str>, url: String, provider: (&str, &Value)) -> Self {
         let mut map = Map::new();
