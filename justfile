@@ -25,9 +25,18 @@ docs *args:
 deny:
     cargo deny --locked --workspace check
 
-# Whether Vercel's AI SDK, from 6.0.0 on, takes what is stored (node 20, npm)
+# Whether Vercel's AI SDK, from 6.0.0 on, takes what is stored
 ai-sdk:
     tests/ai-sdk/run
+
+# What the HTTP API takes and answers, as a document, from the code's annotations
+openapi:
+    cargo run --quiet -p annals-http --example openapi > target/openapi.json
+    mv target/openapi.json functions/http/openapi.json
+
+# Calls that schemathesis makes of that document, to the local program: `just api --seed 7`
+api *args:
+    tests/schemathesis/run {{ args }}
 
 # The SAM template
 infra:

@@ -36,6 +36,9 @@ pub(crate) enum First {
     Schedule,
 }
 
+/// The name of the secret.
+const SECRET: &str = "annals";
+
 /// A function and what comes in first.
 pub(crate) struct Case {
     pub(crate) function: &'static str,
@@ -53,12 +56,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let secrets = secrets().map(|(name, values)| {
-            let values: serde_json::Map<String, Value> =
-                values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-            (name.to_owned(), Value::from(values).to_string())
-        });
-        let account = Account::start(HashMap::from(secrets)).await;
+        let values: serde_json::Map<String, Value> =
+            secret().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let secrets = HashMap::from([(SECRET.to_owned(), Value::from(values).to_string())]);
+        let account = Account::start(secrets).await;
         Self { account, telegram: TelegramApi::start().await, model: ModelApi::start().await }
     }
 
@@ -69,34 +70,28 @@ impl World {
         let streaming = [("HTTP_RESPONSES", "streaming".to_owned())];
         let telegram = [("TELEGRAM_API_BASE", self.telegram.base_url().to_owned())];
         let (telegram, echo, hosted) = (&telegram[..], &echo[..], &hosted[..]);
-        let case = |function, what, first, secrets: &[&str], settings: &[&[(&str, String)]]| Case {
+        let case = |function, what, first, settings: &[&[(&str, String)]]| Case {
             function,
             what,
             first,
-            env: self.env(function, secrets, settings),
+            env: self.env(function, settings),
         };
         vec![
-            case("minimal", "one put", First::Put, &[], &[]),
-            case("telegram", "a message", First::TelegramMessage, &["telegram"], &[telegram]),
-            case("lark", "a message, encrypted", First::LarkMessage, &["lark"], &[]),
-            case("lark", "a challenge", First::LarkChallenge, &["lark"], &[]),
-            case("http", "a message", First::HttpMessage, &["http"], &[]),
-            case("http", "a message, streamed answer", First::HttpMessage, &["http"], &[&streaming]),
-            case("agent", "a turn, `MODEL=echo`", First::Turn, &["telegram", "lark"], &[telegram, echo]),
-            case(
-                "agent",
-                "a turn, hosted model",
-                First::Turn,
-                &["telegram", "lark", "model"],
-                &[telegram, hosted],
-            ),
-            case("compactor", "the schedule, no chat due", First::NothingDue, &[], &[echo]),
-            case("compactor", "the schedule, one chat due", First::Schedule, &[], &[echo]),
+            case("minimal", "one put", First::Put, &[]),
+            case("telegram", "a message", First::TelegramMessage, &[telegram]),
+            case("lark", "a message, encrypted", First::LarkMessage, &[]),
+            case("lark", "a challenge", First::LarkChallenge, &[]),
+            case("http", "a message", First::HttpMessage, &[]),
+            case("http", "a message, streamed answer", First::HttpMessage, &[&streaming]),
+            case("agent", "a turn, `MODEL=echo`", First::Turn, &[telegram, echo]),
+            case("agent", "a turn, hosted model", First::Turn, &[telegram, hosted]),
+            case("compactor", "the schedule, no chat due", First::NothingDue, &[echo]),
+            case("compactor", "the schedule, one chat due", First::Schedule, &[echo]),
         ]
     }
 
     /// As Lambda and `infra/template.yaml` set it.
-    fn env(&self, function: &str, names: &[&str], settings: &[&[(&str, String)]]) -> Vec<(String, String)> {
+    fn env(&self, function: &str, settings: &[&[(&str, String)]]) -> Vec<(String, String)> {
         let lambda = [
             ("PATH", "/usr/local/bin:/usr/bin/:/bin:/opt/bin"),
             ("LANG", "en_US.UTF-8"),
@@ -119,8 +114,9 @@ impl World {
         env.push(("AWS_LAMBDA_FUNCTION_NAME".into(), function.into()));
         env.extend(self.account.env());
         env.extend(settings.iter().flat_map(|pairs| pairs.iter()).map(|(name, value)| own((name, value))));
-        if !names.is_empty() {
-            env.push(("ANNALS_SECRETS".into(), names.join(",")));
+        // The minimal one has no settings, and the compactor none that is secret where the model is `echo`.
+        if !["minimal", "compactor"].contains(&function) {
+            env.push(("ANNALS_SECRETS".into(), SECRET.into()));
         }
         env
     }
@@ -219,27 +215,17 @@ impl World {
     }
 }
 
-/// What the secrets hold, by their names.
-fn secrets() -> [(&'static str, Vec<(&'static str, String)>); 4] {
+/// What the secret holds: one for all, as the README has it.
+fn secret() -> [(&'static str, String); 8] {
     [
-        (
-            "telegram",
-            vec![
-                ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
-                ("TELEGRAM_WEBHOOK_SECRET", "telegram-webhook-secret".to_owned()),
-            ],
-        ),
-        (
-            "lark",
-            vec![
-                ("LARK_APP_ID", "cli_0123456789abcdef".to_owned()),
-                ("LARK_APP_SECRET", "lark-app-secret".to_owned()),
-                ("LARK_VERIFICATION_TOKEN", LARK_TOKEN.to_owned()),
-                ("LARK_ENCRYPT_KEY", LARK_KEY.to_owned()),
-            ],
-        ),
-        ("http", vec![("HTTP_API_KEYS", "me:http-secret:admin".to_owned())]),
-        ("model", vec![("MODEL_API_KEY", API_KEY.to_owned())]),
+        ("HTTP_API_KEYS", "me:http-secret:admin".to_owned()),
+        ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
+        ("TELEGRAM_WEBHOOK_SECRET", "telegram-webhook-secret".to_owned()),
+        ("LARK_APP_ID", "cli_0123456789abcdef".to_owned()),
+        ("LARK_APP_SECRET", "lark-app-secret".to_owned()),
+        ("LARK_VERIFICATION_TOKEN", LARK_TOKEN.to_owned()),
+        ("LARK_ENCRYPT_KEY", LARK_KEY.to_owned()),
+        ("MODEL_API_KEY", API_KEY.to_owned()),
     ]
 }
 

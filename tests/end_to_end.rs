@@ -42,6 +42,8 @@ mod bursts;
 mod chat;
 #[path = "end_to_end/chat_tools.rs"]
 mod chat_tools;
+#[path = "end_to_end/chats.rs"]
+mod chats;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compact_command.rs"]
@@ -74,10 +76,14 @@ mod forgetting;
 mod groups;
 #[path = "end_to_end/http_access.rs"]
 mod http_access;
+#[path = "end_to_end/http_limits.rs"]
+mod http_limits;
 #[path = "end_to_end/http_messages.rs"]
 mod http_messages;
 #[path = "end_to_end/http_reads.rs"]
 mod http_reads;
+#[path = "end_to_end/images.rs"]
+mod images;
 #[path = "end_to_end/keeping.rs"]
 mod keeping;
 #[path = "end_to_end/kept.rs"]
@@ -104,8 +110,12 @@ mod metrics;
 mod migrations;
 #[path = "end_to_end/models.rs"]
 mod models;
+#[path = "end_to_end/openapi.rs"]
+mod openapi;
 #[path = "end_to_end/outside_tools.rs"]
 mod outside_tools;
+#[path = "end_to_end/paging.rs"]
+mod paging;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
 #[path = "end_to_end/recalled.rs"]

@@ -5,6 +5,7 @@ pub(crate) mod faults;
 pub(crate) mod lark_api;
 pub(crate) mod mcp_server;
 pub(crate) mod model_api;
+pub(crate) mod openapi;
 pub(crate) mod solo;
 pub(crate) mod telegram_api;
 pub(crate) mod template;

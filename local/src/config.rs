@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
-    AgentConfig, ApiKey, ConfigError, Env, LarkConfig, TelegramConfig, ToolsSetting, admins, api_keys,
-    channel_settings, reply_quiet, retention,
+    AgentConfig, ApiKey, ConfigError, CorsOrigins, Env, LarkConfig, RateLimit, TelegramConfig, ToolsSetting,
+    admins, api_keys, channel_settings, http_cors_origins, http_rate_limit, reply_quiet, retention,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -44,6 +44,10 @@ pub struct LocalConfig {
     pub api_keys: Vec<ApiKey>,
     /// Whether `api_keys` is the development key, which anybody knows.
     pub uses_dev_key: bool,
+    /// `HTTP_CORS_ORIGINS`
+    pub cors_origins: CorsOrigins,
+    /// `HTTP_RATE_LIMIT`
+    pub rate_limit: Option<RateLimit>,
     /// Telegram, if it is set up.
     pub telegram: Option<TelegramConfig>,
     /// Lark, if it is set up.
@@ -88,6 +92,12 @@ impl LocalConfig {
             );
             return Err(ConfigError::new("ANNALS_HOST", problem));
         }
+        let cors_origins = http_cors_origins(env)?;
+        if cors_origins == CorsOrigins::Any && api_keys.is_none() {
+            let problem =
+                "is * while the development key is in use, which every page knows: set HTTP_API_KEYS first";
+            return Err(ConfigError::new("HTTP_CORS_ORIGINS", problem));
+        }
         let dev_key = || vec![ApiKey { name: "dev".into(), secret: DEV_API_KEY.into(), admin: true }];
         Ok(Self {
             data_dir: data_dir(env),
@@ -97,6 +107,8 @@ impl LocalConfig {
             reply_quiet: reply_quiet(env)?,
             retention: retention(env)?,
             uses_dev_key: api_keys.is_none(),
+            cors_origins,
+            rate_limit: http_rate_limit(env)?,
             api_keys: api_keys.unwrap_or_else(dev_key),
             telegram,
             lark,
@@ -137,6 +149,14 @@ mod tests {
         let config = config(&[]).unwrap();
         assert!(config.host.is_loopback() && config.port == 3000 && config.telegram.is_none());
         assert_eq!((config.api_keys[0].name.as_str(), config.api_keys[0].admin), ("dev", true));
+    }
+
+    #[test]
+    fn not_every_page_may_use_the_development_key() {
+        let error = config(&[("HTTP_CORS_ORIGINS", "*")]).unwrap_err();
+        assert!(error.starts_with("HTTP_CORS_ORIGINS") && error.contains("HTTP_API_KEYS"), "{error}");
+        assert!(config(&[("HTTP_CORS_ORIGINS", "*"), ("HTTP_API_KEYS", "a:b")]).is_ok());
+        assert!(config(&[("HTTP_CORS_ORIGINS", "http://localhost:5173")]).is_ok());
     }
 
     #[test]

@@ -79,6 +79,12 @@ impl Greeting {
             "curl -X POST '{base}/v1/chats/hello/messages?wait=20' -H 'Authorization: Bearer {key}' \
              -H 'Content-Type: application/json' -d '{{\"userId\":\"ada\",\"messageId\":\"hello-1\",\"text\":\"hello\"}}'\n"
         )?;
+        writeln!(
+            out,
+            "curl -N -X POST {base}/api/chat -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \
+             -d '{{\"id\":\"hello\",\"messages\":[{{\"id\":\"hello-1\",\"role\":\"user\",\
+             \"parts\":[{{\"type\":\"text\",\"text\":\"hello\"}}]}}]}}'\n"
+        )?;
         writeln!(out, "See what is stored:  cargo run -- history telegram:chat:42\nStop with Ctrl-C.")?;
         out.flush()
     }

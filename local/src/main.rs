@@ -159,7 +159,8 @@ struct OwnerArguments {
 #[tokio::main]
 async fn main() -> ExitCode {
     telemetry::init_terminal();
-    match run(Arguments::parse()).await {
+    // On the heap: it is as large as all commands together.
+    match Box::pin(run(Arguments::parse())).await {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of a pipe has left: no failure of ours.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

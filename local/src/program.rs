@@ -10,6 +10,7 @@ use annals_agent::mcp::Servers;
 use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
 use annals_http::chat::Web;
+use annals_http::limit::Limits;
 use annals_http::{Http, random_id};
 use annals_lark::Lark;
 use annals_shared::aws;
@@ -24,6 +25,7 @@ use annals_shared::live::Live;
 use annals_shared::metrics::Metrics;
 use annals_shared::model::{Model, ModelSettings};
 use annals_shared::problem::Problem;
+use annals_shared::telemetry;
 use annals_shared::upkeep::Upkeep;
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE};
 use anyhow::Context;
@@ -79,11 +81,7 @@ impl Program {
             history.free(&chat).await?;
         }
 
-        let guard = Guard {
-            telegram: config.telegram.is_some(),
-            lark: config.lark.is_some(),
-            api: !config.uses_dev_key,
-        };
+        let guard = Arc::new(Guard::of(&config));
         let (lark_token, telegram_secret) = (config.lark_token(), config.telegram_secret());
         let (lark_identity, lark_client, lark_key, surroundings) = match config.lark {
             Some(lark) => {
@@ -120,7 +118,6 @@ impl Program {
         let model = model(&config.agent.model, &clock).await?;
         let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
         let compactor = Compactor::new(history.clone(), upkeep);
-        let live = Live::on();
         let agent = Agent {
             history,
             model,
@@ -132,7 +129,7 @@ impl Program {
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
             metrics: Metrics::default(),
-            live: live.clone(),
+            live: Live::on(),
             lease: LEASE,
             quiet: config.reply_quiet,
             clock: clock.clone(),
@@ -154,15 +151,16 @@ impl Program {
             identity: lark_identity,
             clock: clock.clone(),
         });
-        // A stream is as long as its run, which goes on until it is over.
-        let web = Web { ingress: ingress.clone(), live, run: None, patience: LEASE };
         let http = annals_http::router(Http {
+            // A stream is as long as its run, which goes on until it is over.
+            web: Web { ingress: ingress.clone(), live: agent.live.clone(), run: None, patience: LEASE },
             ingress,
-            web,
             keys: config.api_keys,
             view: config.agent.view,
             groups_remember: config.agent.memory.groups,
             system_prompt: config.agent.system_prompt,
+            cors_origins: config.cors_origins,
+            limits: Limits::new(config.rate_limit),
             new_id: random_id,
             clock,
         });
@@ -173,6 +171,7 @@ impl Program {
                 .route("/local/outbox", get(async move || Json(outbox.entries())))
                 .layer(middleware::from_fn_with_state(guard, only_local));
         }
+        let router = router.layer(middleware::from_fn(telemetry::with_request_id));
 
         let listener = bind(SocketAddr::new(config.host, config.port)).await?;
         Ok(Self { listener, router, queue, ready, agent, compactor, stores, gateway: None, _lock: data_lock })
@@ -230,7 +229,8 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// Lets a handler end what it has begun, also where its caller hangs up: between the append and the queueing of a turn
 /// nobody else would go on. A Lambda function has no callers that can hang up.
 async fn to_the_end(request: Request, next: Next) -> Response {
-    tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::unavailable().into_response())
+    // It ends otherwise by a panic alone.
+    tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::internal().into_response())
 }
 
 /// The model, which may be one that is asked as whom this machine is signed in to AWS.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
+use annals_shared::history::directory::is_due_entry;
 use annals_shared::history::due::{DUE_AT, DUE_SINCE};
 use annals_shared::sort_key::Timestamp;
 use anyhow::Context;
@@ -78,7 +79,8 @@ pub async fn sweep(dynamodb: &Client, table: &str, now: Timestamp) -> anyhow::Re
         let mut item = item.context("cannot read the table")?;
         let number = |name: &str| -> Option<i64> { item.get(name)?.as_n().ok()?.parse().ok() };
         let has_expired = number("expiresAt").is_some_and(|at| at < now);
-        let waits = number(DUE_SINCE).is_some() || number(DUE_AT).is_some_and(|at| at <= now);
+        let is_entry = item.get("sk").and_then(|sk| sk.as_s().ok()).is_some_and(|sk| is_due_entry(sk));
+        let waits = number(DUE_SINCE).is_some() || (is_entry && number(DUE_AT).is_some_and(|at| at <= now));
         let (Some(AttributeValue::S(pk)), Some(sk)) = (item.remove("pk"), item.remove("sk")) else {
             continue;
         };

@@ -16,7 +16,7 @@ use serde_json::Map;
 use crate::state::{Kind, Lease, Places, Reply, Said, State, Turn};
 
 /// What is unanswered does not depend on it.
-pub const POLICY: Policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX };
+pub const POLICY: Policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
 
 /// The first message's second.
 pub const START: i64 = 1_795_305_512;

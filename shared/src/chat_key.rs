@@ -14,6 +14,9 @@ use std::str::FromStr;
 
 use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// The longest partition key that DynamoDB takes, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 2048;
@@ -127,6 +130,15 @@ pub enum KeyError {
     )]
     UnknownShape,
 }
+
+impl PartialSchema for ChatKey {
+    fn schema() -> RefOr<Schema> {
+        let examples = ["telegram:chat:42", "http:chat:app:c1"];
+        ObjectBuilder::new().schema_type(Type::String).examples(examples).into()
+    }
+}
+
+impl ToSchema for ChatKey {}
 
 impl ChatKey {
     /// The key of `place`, if every part is non-empty, free of control characters, and the whole is short enough.

@@ -4,6 +4,7 @@
 //! variable and says what to do. An empty variable counts as not set, since deployment templates pass those.
 
 mod channels;
+mod http;
 mod models;
 mod secrets;
 pub mod tools;
@@ -15,6 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::chat_key::ChatKey;
 use crate::context::Policy;
 use crate::history::Retention;
+use crate::media;
 use crate::model::ModelSettings;
 
 /// The longest time that a setting may name.
@@ -24,6 +26,7 @@ const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 const MAX_QUIET: Duration = Duration::from_secs(10);
 
 pub use channels::{LarkConfig, TelegramConfig, channel_settings};
+pub use http::{CorsOrigins, RateLimit, http_cors_origins, http_rate_limit};
 pub use secrets::Settings;
 pub use tools::{ToolsConfig, ToolsSetting, admins};
 
@@ -180,11 +183,15 @@ pub struct AgentConfig {
 impl AgentConfig {
     /// From the environment. `default_model` is what an unset `MODEL` means; `None` makes it required.
     pub fn from_env(env: Env<'_>, default_model: Option<&str>) -> Result<Self, ConfigError> {
+        let (model, mut view) = (models::model(env, default_model)?, ViewConfig::from_env(env)?);
+        if !model.may_see() {
+            view.images = 0;
+        }
         Ok(Self {
             agent_id: agent_id(env)?,
-            model: models::model(env, default_model)?,
+            model,
             system_prompt: env.optional("SYSTEM_PROMPT"),
-            view: ViewConfig::from_env(env)?,
+            view,
             memory: MemoryConfig::from_env(env)?,
         })
     }
@@ -218,6 +225,8 @@ pub struct ViewConfig {
     pub threshold: f64,
     /// `KEEP_RECENT`: how many user and assistant messages a compaction leaves as they are, at least 1.
     pub keep_recent: usize,
+    /// How many images a context shows at most; none to a model that cannot see.
+    pub images: usize,
 }
 
 impl ViewConfig {
@@ -244,6 +253,7 @@ impl ViewConfig {
             window,
             threshold,
             keep_recent,
+            images: media::most_images(window),
         })
     }
 
@@ -264,6 +274,7 @@ impl ViewConfig {
             stale_after: self.stale_after,
             fresh: self.fresh,
             token_budget: budget.saturating_sub(system_tokens),
+            images: self.images,
         }
     }
 }

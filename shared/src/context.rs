@@ -47,6 +47,8 @@ pub struct Policy {
     pub fresh: bool,
     /// How many tokens the messages may take.
     pub token_budget: u32,
+    /// How many images are shown at most, the newest; each takes [`IMAGE_TOKENS`](crate::media::IMAGE_TOKENS).
+    pub images: usize,
 }
 
 /// What the model sees, and what follows from it for the next turn.
@@ -89,7 +91,7 @@ impl View<'_> {
             tokens = waiting;
         }
         let kept = self.earlier.iter().rev().take_while(|message| {
-            let sum = tokens.saturating_add(self.corrected(message.tokens()));
+            let sum = tokens.saturating_add(self.corrected(message.shown_tokens()));
             let fits = sum <= policy.token_budget;
             tokens = if fits { sum } else { tokens };
             fits

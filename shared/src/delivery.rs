@@ -1,16 +1,22 @@
-//! Which door a reply goes out by, and what became of it.
+//! Which door a reply goes out by, and what became of it; and by which a file is fetched that somebody sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Button;
+use crate::channel::file::FileError;
 use crate::channel::lark;
 use crate::channel::telegram::address::Address;
 use crate::channel::telegram::client as telegram;
+use crate::media::Origin;
 use crate::record::{Channel, Record};
 use crate::sort_key::{SortKey, Timestamp};
+
+/// How long a fetch waits where a platform asks to slow down: an answer waits for it.
+const FETCH_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Sends replies to the channels that are set up; what has no channel set goes to the outbox, where there is one.
 #[derive(Clone, Default)]
@@ -132,6 +138,19 @@ impl Deliverer {
             Channel::Lark => self.lark.is_some() || self.outbox.is_some(),
             Channel::Discord => self.outbox.is_some(),
             Channel::Http | Channel::Web | Channel::Terminal => false,
+        }
+    }
+
+    /// The bytes at `origin`, at most `limit` of them, from the platform that has them.
+    pub async fn fetch(&self, origin: &Origin<'_>, limit: usize) -> Result<Vec<u8>, FileError> {
+        match (origin, &self.telegram, &self.lark) {
+            (Origin::Telegram { file_id }, Some(client), _) => {
+                client.clone().with_patience(FETCH_PATIENCE).file(file_id, limit).await
+            }
+            (Origin::Lark { message_id, key, kind }, _, Some(client)) => {
+                client.resource(message_id, key, kind, limit).await
+            }
+            _ => Err(FileError::NoChannel),
         }
     }
 

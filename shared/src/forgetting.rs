@@ -1,6 +1,6 @@
 //! Forgetting a chat: everything that is kept of it, in every place.
 //!
-//! Records, archived segments, bodies of large messages, the head, and the memory entries that were found in it, a
+//! Records, archived segments, bodies of large messages, images that people sent, the head, and the memory entries that were found in it, a
 //! person's as well as a group's. What backups hold stays there until they expire.
 //!
 //! The steps: claim the chat, so that no run answers or captures meanwhile; read who has spoken in it; delete their
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::chat_key::ChatKey;
 use crate::history::turn::{Claim, Superseded};
-use crate::history::{History, HistoryError, MAX_PAGE, Position, SegmentError};
+use crate::history::{Erased, History, HistoryError, MAX_PAGE, Position, SegmentError};
 use crate::memory::owner::person_of;
 use crate::memory::{Memory, MemoryError, Owner};
 use crate::sort_key::Timestamp;
@@ -22,7 +22,7 @@ use crate::sort_key::Timestamp;
 const LEASE: Duration = Duration::from_mins(1);
 
 /// What was deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Forgotten {
     /// Records that were still in the table, of every kind: messages, their revisions, replies, summaries, notices.
     pub records: usize,
@@ -30,6 +30,8 @@ pub struct Forgotten {
     pub segments: usize,
     /// Bodies of messages too large for the table.
     pub bodies: usize,
+    /// Images that people sent, and notes that one is not to be had.
+    pub media: usize,
     /// Memory entries that were found in the chat.
     pub memories: usize,
 }
@@ -72,8 +74,8 @@ pub async fn forget(history: &History, chat: &ChatKey) -> Result<Forgotten, Forg
             }
         }
         let erased = history.erase(&lease).await??;
-        let (records, segments, bodies) = (erased.records, erased.segments, erased.bodies);
-        Ok(Forgotten { records, segments, bodies, memories })
+        let Erased { records, segments, bodies, media } = erased;
+        Ok(Forgotten { records, segments, bodies, media, memories })
     };
     let forgotten = forgotten.await;
     if forgotten.is_err() {

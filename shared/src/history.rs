@@ -20,18 +20,21 @@
 //! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: where segments are
 //! - `search.rs`: what of the segments fits a question
 //! - `forget.rs`: deleting a chat whole
+//! - [`directory`]: the list of all chats
 //! - `view.rs`: the context, from no more records than it is made of
 //! - [`turn`]: the head: one run at a time, and where the context starts
 //! - [`stop`]: how `/stop` takes a chat from its run
 //! - [`due`]: which chats the compactor is to visit
-//! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3
+//! - `item.rs`, `table.rs`, `bodies.rs`: the item's shape, DynamoDB, S3; `media.rs`: images that people sent, in S3
 
 mod append;
 mod archive;
 mod bodies;
+pub mod directory;
 pub mod due;
 mod forget;
 pub(crate) mod item;
+mod media;
 mod merged;
 mod read;
 mod search;
@@ -59,6 +62,7 @@ pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, T
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
 pub use forget::Erased;
 pub use item::ItemError;
+pub use media::{Kept, MediaError};
 pub use read::{Cursor, CursorError, MAX_PAGE, Page, Position};
 pub use search::{Found, Hit, Search};
 pub use segment::{FormatError, SegmentId, SegmentIdError};
@@ -69,6 +73,7 @@ pub use view::Seen;
 use bodies::Bodies;
 use due::Registry;
 use item::Stored;
+use media::Media;
 use shelf::Shelf;
 use table::{Item, Table};
 
@@ -130,6 +135,7 @@ pub struct Horizon {
 pub struct History {
     table: Table,
     bodies: Bodies,
+    media: Media,
     shelf: Shelf,
     clock: Clock,
     retention: Retention,
@@ -147,6 +153,9 @@ pub enum HistoryError {
     /// S3 failed, or holds something else under a body's key.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// What is kept of files could not be deleted.
+    #[error(transparent)]
+    Media(#[from] MediaError),
     /// A segment could not be stored or read.
     #[error(transparent)]
     Segment(#[from] SegmentError),
@@ -186,6 +195,7 @@ impl History {
         Self {
             table: Table::new(dynamodb, table),
             bodies: Bodies::new(s3.clone(), bucket.clone()),
+            media: Media::new(s3.clone(), bucket.clone()),
             shelf: Shelf::new(s3, bucket),
             clock,
             retention,

@@ -9,6 +9,7 @@
 //! - [`message`]: the AI SDK's `UIMessage`, kept without loss
 //! - [`record`]: what a history is made of
 //! - [`mod@context`]: what the model sees, a pure function of records and time
+//! - [`media`]: which files are images that a model can be shown, and what a file is called
 //! - [`approval`]: calls that somebody must allow first
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
@@ -48,6 +49,7 @@ pub mod forgetting;
 pub mod history;
 pub mod ingress;
 pub mod live;
+pub mod media;
 pub mod memory;
 pub mod message;
 pub mod metrics;

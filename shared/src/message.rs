@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// Who speaks in a [`UiMessage`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A person, or what a platform says happened.
@@ -132,6 +132,13 @@ impl Part {
         let mut map = Map::new();
         map.insert("type".into(), "text".into());
         map.insert("text".into(), Value::String(text.into()));
+        Self(map)
+    }
+
+    /// `{"type": "text", "text": …, "providerMetadata": {<provider>: …}}`
+    pub fn text_of(text: impl Into<String>, provider: (&str, &Value)) -> Self {
+        let Self(mut map) = Self::text(text);
+        map.insert("providerMetadata".into(), json!({ provider.0: provider.1 }));
         Self(map)
     }
 

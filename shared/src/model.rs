@@ -65,6 +65,8 @@ pub struct ModelSettings {
     pub api_key: Option<SecretString>,
     /// Whether the provider is told what of a request to keep, where it waits to be told.
     pub marks_cache: bool,
+    /// `MODEL_VISION`: whether it can see images; `None` where that is to be found out.
+    pub sees: Option<bool>,
     /// `MODEL_FALLBACK` and what belongs to it: who is asked where this one fails for good.
     pub fallback: Option<Box<ModelSettings>>,
 }
@@ -97,7 +99,13 @@ impl ModelSettings {
     /// This model where its provider is, without a key.
     pub fn new(choice: ModelChoice) -> Self {
         let marks_cache = matches!(choice, ModelChoice::Anthropic(_));
-        Self { choice, base_url: None, api_key: None, marks_cache, fallback: None }
+        Self { choice, base_url: None, api_key: None, marks_cache, sees: None, fallback: None }
+    }
+
+    /// Whether it or its fallback may turn out to see images.
+    pub fn may_see(&self) -> bool {
+        let sees = self.choice != ModelChoice::Echo && self.sees != Some(false);
+        sees || self.fallback.as_ref().is_some_and(|fallback| fallback.may_see())
     }
 
     /// Whether this or its fallback is asked as the role that the process has in AWS.
@@ -124,6 +132,9 @@ pub enum ModelError {
     /// The request is more than the model takes. The same request fails again; a shorter one may not.
     #[error("the request is longer than the model takes; check CONTEXT_WINDOW")]
     ContextTooLong,
+    /// The model takes no images, or not these. The same question without them is another.
+    #[error("the model takes no images, or not these; check MODEL_VISION")]
+    ImagesRefused,
     /// The endpoint refuses this request: other 4xx.
     #[error(
         "the model's endpoint refused the request with {status}; check MODEL, MODEL_BASE_URL and MODEL_API_KEY, \
@@ -171,6 +182,14 @@ impl Model {
         matches!(self, Self::Echo)
     }
 
+    /// Whether it can see images, as far as is known. What it is shown all the same, it refuses.
+    pub fn sees(&self) -> bool {
+        match self {
+            Self::Echo => false,
+            Self::Hosted(hosted) => hosted.sees(),
+        }
+    }
+
     /// Who is asked where this one fails for good.
     pub fn fallback(&self) -> Option<&Self> {
         match self {
@@ -214,6 +233,11 @@ impl Model {
 }
 
 impl ModelError {
+    /// Whether another question, shorter or without images, is to be asked, and not another model.
+    pub fn asks_for_another_question(&self) -> bool {
+        matches!(self, Self::ContextTooLong | Self::ImagesRefused)
+    }
+
     /// How long the provider asks to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -2,14 +2,18 @@
 //!
 //! ```json
 //! {"type": "urn:annals:problem:missing-user", "title": "userId is missing", "status": 400,
-//!  "detail": "give the id of the person who speaks as \"userId\""}
+//!  "detail": "give the id of the person who speaks as \"userId\"", "requestId": "req_4c0a9be21d4f5a6b"}
 //! ```
+//!
+//! `requestId` is the answer's `x-request-id`, and in the log lines about it.
 //!
 //! Titles and details are written here or by a parser, never taken from an internal error, so internals cannot leak.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+
+use crate::telemetry;
 
 /// An error for a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +44,30 @@ impl Problem {
         }
     }
 
-    /// 403: the caller may be here, but may not do this.
+    /// 403: who calls is known, but may not do this.
     pub fn forbidden(detail: impl Into<String>) -> Self {
         Self { status: StatusCode::FORBIDDEN, kind: "forbidden", title: "Not allowed", detail: detail.into() }
+    }
+
+    /// 429: this key calls too often; the answer wants a `Retry-After` beside it.
+    pub fn too_many_requests() -> Self {
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            kind: "too-many-requests",
+            title: "This key calls too often",
+            detail: "wait for as many seconds as Retry-After says".into(),
+        }
+    }
+
+    /// 500: a fault of the program's own.
+    pub fn internal() -> Self {
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            kind: "internal",
+            title: "The program failed",
+            detail: "this is a fault of its own, and is logged; a message that came with it may be stored"
+                .into(),
+        }
     }
 
     /// 413: the body is too large.
@@ -124,12 +149,15 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
+        let mut body = json!({
             "type": format!("urn:annals:problem:{}", self.kind),
             "title": self.title,
             "status": self.status.as_u16(),
             "detail": self.detail,
         });
+        if let (Some(id), Some(body)) = (telemetry::request_id(), body.as_object_mut()) {
+            body.insert("requestId".into(), id.into());
+        }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

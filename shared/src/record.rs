@@ -5,13 +5,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use crate::chat_key::{ActorKey, ChatKey, KeyError};
 use crate::message::{Part, Role, UiMessage};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// The door that a message came in by, or that a reply goes out by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Channel {
     /// A Telegram bot.
@@ -43,7 +44,7 @@ pub const STOPPED_BY: &str = "stoppedBy";
 pub const REPLACES_FROM: &str = "replacesFrom";
 
 /// What a record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A message of a person or a reply of the agent.
@@ -167,7 +168,7 @@ impl From<&Record> for Draft {
 }
 
 /// Why a reply did not reach its platform.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryFailure {
     /// What the platform said.

@@ -22,10 +22,12 @@ use std::str::FromStr;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A point in time: milliseconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
+#[schema(minimum = 0)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
@@ -87,8 +89,9 @@ impl fmt::Display for Timestamp {
 }
 
 /// The platform's or the caller's id of a message: 1 to 256 bytes without control characters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(transparent)]
+#[schema(min_length = 1)]
 pub struct MessageId(String);
 
 /// The longest [`MessageId`], in bytes; escaped and with its suffix it fits DynamoDB's 1,024 byte sort key.

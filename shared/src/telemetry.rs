@@ -17,7 +17,9 @@ use std::io::IsTerminal;
 use std::panic;
 use std::process::ExitCode;
 
+use aws_lc_rs::rand;
 use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use json_subscriber::JsonLayer;
@@ -67,10 +69,53 @@ pub fn of_chat(chat: &ChatKey) -> Span {
     tracing::error_span!("chat", session = %chat.session_id())
 }
 
-/// A layer of a router: the span of a request, which learns by [`about`] which chat it is for.
+/// What names a request in its answer, in its problem and in its log lines: the caller's, where that is fit for it.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest id of a caller's, in bytes.
+const MAX_REQUEST_ID_BYTES: usize = 128;
+
+tokio::task_local! {
+    static CURRENT_REQUEST: HeaderValue;
+}
+
+/// A layer of a router: the span of a request, which has its id, and learns by [`about`] which chat it is for.
 pub async fn of_request(request: Request, next: Next) -> Response {
-    let span = tracing::error_span!("request", session = Empty);
-    next.run(request).instrument(span).await
+    let id = request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned().unwrap_or_else(made_id);
+    let span = tracing::error_span!("request", xRequestId = id.to_str().unwrap_or_default(), session = Empty);
+    identified(id, request, next).instrument(span).await
+}
+
+/// A layer around such routers, for what is answered outside them; they have the same id then.
+pub async fn with_request_id(mut request: Request, next: Next) -> Response {
+    let id = request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned().unwrap_or_else(made_id);
+    request.headers_mut().insert(REQUEST_ID, id.clone());
+    identified(id, request, next).await
+}
+
+async fn identified(id: HeaderValue, request: Request, next: Next) -> Response {
+    let mut response = CURRENT_REQUEST.scope(id.clone(), next.run(request)).await;
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+/// The id of the request that is answered here, if one is.
+pub fn request_id() -> Option<String> {
+    CURRENT_REQUEST.try_with(|id| id.to_str().unwrap_or_default().to_owned()).ok()
+}
+
+/// Whether a caller's id may be logged and given back: an opaque name, and no text.
+fn is_fit(id: &HeaderValue) -> bool {
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"-_.:=/+".contains(b);
+    (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.as_bytes().iter().all(is_part)
+}
+
+fn made_id() -> HeaderValue {
+    let mut bytes = [0_u8; 12];
+    if rand::fill(&mut bytes).is_err() {
+        tracing::error!("the system's random generator failed");
+    }
+    HeaderValue::from_str(&format!("req_{}", hex::encode(bytes))).unwrap_or(HeaderValue::from_static("req_"))
 }
 
 /// Says that the request is for `chat`: from here on its lines name it.

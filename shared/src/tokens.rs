@@ -4,6 +4,7 @@
 //! estimate does the first and guesses the second, by weights for each class of characters. `tests/token_estimate.rs`
 //! measures it against a real tokenizer; what a model's own is different by, [`correction`] tells.
 
+use crate::media;
 use crate::message::{PartView, UiMessage};
 
 /// Tokens that a message takes beside its text: role and separators.
@@ -39,9 +40,8 @@ pub fn of_message(message: &UiMessage) -> u32 {
     message.parts.iter().fold(PER_MESSAGE, |sum, part| {
         sum.saturating_add(match part.view() {
             PartView::Text(text) => of_text(text),
-            PartView::File { filename, media_type, .. } => {
-                of_text(filename.unwrap_or_default()).saturating_add(of_text(media_type))
-            }
+            // In words; an image that is shown takes more, see `media::IMAGE_TOKENS`.
+            PartView::File { .. } => media::line(part).map_or(0, |line| of_text(&line)),
             PartView::Tool { name, input, output, error, .. } => {
                 [of_text(name), of_json(input), of_json(output), of_text(error.unwrap_or_default())]
                     .into_iter()

@@ -58,6 +58,8 @@ pub struct Visited {
     pub captured: u32,
     /// When to come again for what is stored already; `None` where only new records make another visit worth while.
     pub next: Option<Timestamp>,
+    /// When somebody last spoke, by the message's own time, in what the visit has read.
+    pub spoken_at: Option<Timestamp>,
     /// Whether it did all there was to do. One that did not is gone on with at `next`, or by the next run.
     pub finished: bool,
 }
@@ -133,6 +135,8 @@ impl Upkeep {
         let from = lease.head.uncaptured_from.as_ref();
         let Seen { records, context } =
             self.history.context(&lease.chat, &lease.head, from, &self.view.policy(0)).await?;
+        let spoken = records.iter().rev().find(|record| record.is_interaction());
+        visited.spoken_at = spoken.map(|record| record.ts);
         let remembering = Remembering {
             history: self.history.clone(),
             model: self.model.clone(),

@@ -23,6 +23,7 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::support::model_api::{self, ModelApi};
+use crate::support::openapi;
 use crate::support::telegram_api::{self, TelegramApi};
 use crate::support::world;
 
@@ -278,7 +279,10 @@ impl TestApp {
         let status = response.status();
         let body = response.text().await.unwrap();
         assert_eq!(status, StatusCode::OK, "{path}: {body}");
-        serde_json::from_str(&body).unwrap()
+        let body = serde_json::from_str(&body).unwrap();
+        let route = path.split('?').next().unwrap_or_default();
+        openapi::check("GET", route, 200, "application/json", &body);
+        body
     }
 
     /// Posts `body` to `path` with the API key `key`.
@@ -391,13 +395,16 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) async fn of(request: RequestBuilder) -> Self {
-        let response = request.send().await.unwrap();
+        let (client, request) = request.build_split();
+        let request = request.unwrap();
+        let (method, path) = (request.method().to_string(), request.url().path().to_owned());
+        let response = client.execute(request).await.unwrap();
         let header = response.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap().to_owned());
-        Self {
-            status: response.status(),
-            content_type: header.unwrap_or_default(),
-            body: response.json().await.unwrap_or_default(),
-        }
+        let status = response.status();
+        let content_type = header.unwrap_or_default();
+        let body = response.json().await.unwrap_or_default();
+        openapi::check(&method, &path, status.as_u16(), &content_type, &body);
+        Self { status, content_type, body }
     }
 }
 

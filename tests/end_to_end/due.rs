@@ -26,8 +26,15 @@ use crate::support::world::echo_upkeep;
 const START: i64 = 1_795_305_600;
 /// How long after an append its chat is due, with the default settings.
 const D: Duration = Duration::from_hours(36);
-const NOTHING: Visited =
-    Visited { archived: 0, segments: 0, summaries: 0, captured: 0, next: None, finished: true };
+const NOTHING: Visited = Visited {
+    archived: 0,
+    segments: 0,
+    summaries: 0,
+    captured: 0,
+    next: None,
+    spoken_at: None,
+    finished: true,
+};
 
 struct Bench {
     stores: Stores,
@@ -150,10 +157,10 @@ async fn a_record_registers_its_chat_until_it_is_settled() {
     // Only what was seen at its date is settled.
     let elsewhen = Entry { due_at: third.due_at - 1, ..third.clone() };
     let never = Entry { key: sort_key(START, 99), due_at: START };
-    bench.history.settle(&key(1), &[first, elsewhen, never], None).await.unwrap();
+    bench.history.settle(&key(1), &[first, elsewhen, never], None, None).await.unwrap();
     assert_eq!(bench.due(1).await.unwrap().entries, std::slice::from_ref(&third));
     assert_eq!(bench.history.range(&key(1), None).await.unwrap().len(), 3, "and nothing was made or changed");
-    bench.history.settle(&key(1), &[third], None).await.unwrap();
+    bench.history.settle(&key(1), &[third], None, None).await.unwrap();
     assert_eq!(bench.due(1).await, None);
 }
 
@@ -190,7 +197,7 @@ async fn a_head_keeps_the_date_of_the_next_visit_and_since_when_the_chat_waits()
 
     // Then visited, with another visit to come; asking for a later one changes nothing, for an earlier one it does.
     bench.clock.advance(Duration::from_hours(1));
-    bench.history.settle(&key(1), &[head(38)], Some(hours(60))).await.unwrap();
+    bench.history.settle(&key(1), &[head(38)], Some(hours(60)), None).await.unwrap();
     assert_eq!(bench.due(1).await, None);
     bench.history.ask_for_visit(&key(1), hours(70)).await.unwrap();
     bench.history.ask_for_visit(&key(1), hours(50)).await.unwrap();
@@ -200,9 +207,9 @@ async fn a_head_keeps_the_date_of_the_next_visit_and_since_when_the_chat_waits()
     // It waits since then, and no longer since its first date.
     assert_eq!(bench.history.put_off(&key(1), &[head(50)], hours(51)).await.unwrap(), hours(50));
     bench.clock.advance(Duration::from_hours(1));
-    bench.history.settle(&key(1), &[head(50)], None).await.unwrap();
+    bench.history.settle(&key(1), &[head(50)], None, None).await.unwrap();
     assert_eq!(bench.due(1).await.unwrap().entries, [head(51)], "another's date is not settled");
-    bench.history.settle(&key(1), &[head(51)], None).await.unwrap();
+    bench.history.settle(&key(1), &[head(51)], None, None).await.unwrap();
     bench.clock.advance(Duration::from_hours(1000));
     assert_eq!(bench.due(1).await, None);
 }
@@ -218,18 +225,22 @@ async fn what_it_costs_to_keep_the_index() {
     let entries = bench.due(1).await.unwrap().entries;
     assert_eq!(cost(), units(0.5, 0.0, 1), "a shard, of up to 4 KB of keys");
     bench.history.put_off(&key(1), &entries, bench.in_an_hour()).await.unwrap();
-    assert_eq!(cost(), units(0.0, 4.0, 2), "the head and the record, each with its entry");
+    assert_eq!(
+        cost(),
+        units(0.0, 6.0, 3),
+        "head, record and the chat's place in the list, each with its entry"
+    );
     bench.history.claim(&key(1), Duration::from_mins(5)).await.unwrap();
     assert_eq!(cost(), units(0.0, 1.0, 1), "a run's write to a head that is an entry changes no entry");
     bench.clock.advance(Duration::from_hours(1));
     let entries = bench.due(1).await.unwrap().entries;
     bench.history.meter().take();
-    bench.history.settle(&key(1), &entries, Some(bench.in_an_hour())).await.unwrap();
+    bench.history.settle(&key(1), &entries, Some(bench.in_an_hour()), None).await.unwrap();
     assert_eq!(cost(), units(0.0, 3.0, 1), "an entry that moves is two");
     bench.clock.advance(Duration::from_hours(1));
     let entries = bench.due(1).await.unwrap().entries;
     bench.history.meter().take();
-    bench.history.settle(&key(1), &entries, None).await.unwrap();
+    bench.history.settle(&key(1), &entries, None, None).await.unwrap();
     assert_eq!(cost(), units(0.0, 2.0, 1));
 }
 
@@ -515,7 +526,7 @@ async fn the_data_of_an_earlier_version_is_indexed_and_its_chats_are_due() {
     assert_eq!(bench.due(2).await.unwrap().entries, head(START - 70));
     assert!(matches!(bench.history.claim(&key(2), D).await.unwrap(), Claim::Busy(_)));
     // Once is enough.
-    bench.history.settle(&key(1), &head(START - 50), None).await.unwrap();
+    bench.history.settle(&key(1), &head(START - 50), None, None).await.unwrap();
     Stores::open(bench.dir.path()).await.unwrap();
     assert_eq!(bench.due(1).await, None);
 }

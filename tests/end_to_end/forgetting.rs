@@ -77,7 +77,7 @@ async fn a_chat_is_forgotten_in_every_place_and_nothing_else_is() {
     let answer = forget(&app, CHAT, OPS_KEY).await;
     assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
     // Four messages with their replies; of the long one's both bodies.
-    let removed = json!({"records": 8, "segments": 1, "bodies": 2, "memories": 2});
+    let removed = json!({"records": 8, "segments": 1, "bodies": 2, "media": 0, "memories": 2});
     assert_eq!(answer.body, json!({"chatKey": CHAT, "removed": removed}));
 
     let left = left_of(&app, &names_of(CHAT)).await;
@@ -97,7 +97,10 @@ async fn a_chat_is_forgotten_in_every_place_and_nothing_else_is() {
 
     // Again there is nothing; and what is written from now on is kept, and found by the compactor.
     let again = forget(&app, CHAT, OPS_KEY).await;
-    assert_eq!(again.body["removed"], json!({"records": 0, "segments": 0, "bodies": 0, "memories": 0}));
+    assert_eq!(
+        again.body["removed"],
+        json!({"records": 0, "segments": 0, "bodies": 0, "media": 0, "memories": 0})
+    );
     app.receive(private(42, 5, "hello again")).await;
     app.idle().await;
     assert_eq!(app.lines(CHAT).await, ["5 user: hello again", "5/reply assistant: hello again"]);

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::app::{Answer, NOW, TestApp};
 use crate::fixtures::payloads;
-use crate::support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent};
+use crate::support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, picture};
 use crate::support::mcp_server::{self, McpServer};
-use crate::support::model_api::{lines_said, texts_of};
+use crate::support::model_api::{images_of, lines_said, texts_of};
 
 const TOKEN: &str = "lark-verification-token";
 const KEY: &str = "lark-encrypt-key";
@@ -472,6 +472,40 @@ async fn what_lark_will_never_take_ends_delivery_with_its_reason() {
         assert!(reason.contains(&code.to_string()), "{reason}");
     }
     assert_eq!((it.sent().len(), it.app.model().count()), (0, 4), "and is not repeated");
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetched_once() {
+    let it = LarkApp::start().await;
+    it.receive(&message("om_1", P2P, "image", &json!({"image_key": "img_1"}), 0)).await;
+    it.app.idle().await;
+    let last = |it: &LarkApp| it.app.model().requests().pop().unwrap();
+    assert_eq!(images_of(&last(&it)), [picture("img_1")]);
+    let post = json!({"title": "", "content": [[{"tag": "text", "text": "both"}, {"tag": "img", "image_key": "img_2"}]]});
+    it.receive(&message("om_2", P2P, "post", &post, 10)).await;
+    it.app.idle().await;
+    let file = json!({"file_key": "file_3", "file_name": "plan.png"});
+    it.receive(&message("om_3", P2P, "file", &file, 20)).await;
+    it.app.idle().await;
+    let shown = ["img_1", "img_2", "file_3"].map(picture);
+    assert_eq!(images_of(&last(&it)), shown);
+    assert_eq!(it.lark.codes("resource"), [0; 3]);
+    assert!(it.sent().iter().all(|text| !text.contains("Not seen")), "{:?}", it.sent());
+
+    // What Lark has no longer, and what nobody sees.
+    it.lark.forget_resource("img_4");
+    it.receive(&message("om_4", P2P, "image", &json!({"image_key": "img_4"}), 30)).await;
+    it.app.idle().await;
+    let media =
+        json!({"file_key": "file_5", "image_key": "img_5", "file_name": "walk.mp4", "duration": 2000});
+    it.receive(&message("om_5", P2P, "media", &media, 40)).await;
+    it.app.idle().await;
+    let sent = it.sent();
+    assert!(sent[3].ends_with("Not seen: image (it can no longer be fetched)."), "{sent:?}");
+    assert!(sent[4].ends_with("Not seen: walk.mp4, 0:02 (videos cannot be watched here)."), "{sent:?}");
+    assert_eq!(images_of(&last(&it)), shown);
+    assert_eq!(it.lark.codes("resource"), [0, 0, 0, 234_003], "each once");
     it.app.finish().await;
 }
 

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use annals_shared::config::{
     AgentConfig, ConfigError, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig, TelegramConfig,
-    ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, reply_quiet,
+    ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, http_cors_origins,
+    http_rate_limit, reply_quiet,
 };
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// What a `main.rs` reads settings with.
-const READERS: [(&str, Reader); 14] = [
+const READERS: [(&str, Reader); 16] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("TelegramConfig::from_env(env)", |env| TelegramConfig::from_env(env).map(drop)),
@@ -51,6 +52,8 @@ const READERS: [(&str, Reader); 14] = [
     ("admins(env)", |env| admins(env).map(drop)),
     ("agent_id(env)", |env| agent_id(env).map(drop)),
     ("api_keys(env)", |env| api_keys(env).map(drop)),
+    ("http_cors_origins(env)", |env| http_cors_origins(env).map(drop)),
+    ("http_rate_limit(env)", |env| http_rate_limit(env).map(drop)),
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
     // Where an endpoint is set, what is said to it.

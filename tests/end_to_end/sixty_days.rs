@@ -9,10 +9,11 @@ use std::time::Duration;
 use annals_agent::{Agent, Delivery};
 use annals_compactor::Compactor;
 use annals_http::Http;
+use annals_http::limit::Limits;
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
-use annals_shared::config::{Env, ViewConfig, api_keys, retention};
+use annals_shared::config::{CorsOrigins, Env, ViewConfig, api_keys, retention};
 use annals_shared::history::History;
 use annals_shared::history::due::shard_of;
 use annals_shared::ingress::Ingress;
@@ -121,6 +122,8 @@ impl Life {
             view,
             groups_remember: false,
             system_prompt: None,
+            cors_origins: CorsOrigins::None,
+            limits: Limits::new(None),
             new_id: annals_http::random_id,
             clock: clock.clone(),
         });

@@ -30,8 +30,14 @@ fn each_route_of_the_http_api_is_deployed() {
         })
         .collect();
     let events = properties("Http")["Events"].as_object().unwrap().values();
+    let (preflights, events): (Vec<&Value>, Vec<&Value>) =
+        events.map(|event| &event["Properties"]).partition(|event| event["Method"] == "OPTIONS");
+    // The code answers them, by the setting: with a configuration of its own, the API would, and take the code's words off.
+    assert_eq!(preflights.iter().map(|event| &event["Path"]).collect::<Vec<_>>(), ["/{proxy+}"]);
+    assert!(properties("Api").get("CorsConfiguration").is_none());
+    assert!(properties("HttpStreaming")["FunctionUrlConfig"].get("Cors").is_none());
     let deployed: BTreeSet<String> = events
-        .map(|event| &event["Properties"])
+        .into_iter()
         .map(|event| route(event["Method"].as_str().unwrap(), event["Path"].as_str().unwrap()))
         .collect();
     assert!(routed.len() > 10, "{routed:?}");

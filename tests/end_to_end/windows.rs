@@ -48,10 +48,10 @@ async fn check(ts: i64, listed: [&str; 7]) {
 
 #[tokio::test]
 async fn a_post_between_two_telegram_messages_is_answered_by_its_own_door() {
-    check(1000 * START + 3000, ["1", "1/reply", "2", "h", "h/reply", "4", "4/reply"]).await;
+    Box::pin(check(1000 * START + 3000, ["1", "1/reply", "2", "h", "h/reply", "4", "4/reply"])).await;
 }
 
 #[tokio::test]
 async fn a_post_before_telegram_messages_is_answered_by_its_own_door() {
-    check(1000 * START + 1500, ["1", "1/reply", "h", "h/reply", "2", "4", "4/reply"]).await;
+    Box::pin(check(1000 * START + 1500, ["1", "1/reply", "h", "h/reply", "2", "4", "4/reply"])).await;
 }

@@ -38,6 +38,8 @@ pub(crate) enum Plan {
     Stall(usize, Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>),
     /// S3 takes no segment; everything else works, and the program lives on.
     NoSegments,
+    /// S3 takes no image; everything else works, and the program lives on.
+    NoMedia,
     /// S3 stores each segment with this done to it.
     Altered(fn(&mut [u8])),
 }
@@ -97,7 +99,8 @@ impl Intercept for Faults {
                 tokio::task::block_in_place(|| gate.1.recv().unwrap());
                 Ok(())
             }
-            Plan::NoSegments if puts_segment(context.request()) => Err("no space".into()),
+            Plan::NoSegments if puts(context.request(), "/segments/") => Err("no space".into()),
+            Plan::NoMedia if puts(context.request(), "/media/") => Err("no space".into()),
             _ => Ok(()),
         }
     }
@@ -116,6 +119,6 @@ impl Intercept for Faults {
     }
 }
 
-fn puts_segment(request: &HttpRequest) -> bool {
-    request.method() == "PUT" && request.uri().contains("/segments/")
+fn puts(request: &HttpRequest, folder: &str) -> bool {
+    request.method() == "PUT" && request.uri().contains(folder)
 }

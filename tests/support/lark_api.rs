@@ -2,7 +2,7 @@
 //!
 //! Tests assert on what it stored ([`LarkApi::sent`]) and on what was asked of it ([`LarkApi::calls`],
 //! [`LarkApi::token_requests`]). It knows the app's token, the bot, and getting, listing, sending and answering
-//! messages. Every chat exists, with the bot in it, unless a test says otherwise; so does every message, of no chat in
+//! messages, and their resources. Every chat exists, with the bot in it, unless a test says otherwise; so does every message, of no chat in
 //! particular until a test [seeds](LarkApi::seed) it. Its time stands still but for [`LarkApi::pass`].
 //!
 //! Codes and words are those of <https://open.larksuite.com/document/uAjLw4CM/ukTMukTMukTM/reference/im-v1/message/reply>.
@@ -10,6 +10,7 @@
 #![allow(
     dead_code,
     unreachable_pub,
+    unused_imports,
     clippy::unwrap_used,
     clippy::missing_panics_doc,
     reason = "support for tests, included by several, each of which uses a part"
@@ -82,7 +83,7 @@ impl Sent {
 /// A call, taken or refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// `token`, `bot`, `get`, `list`, `send`, `reply`, or the path where it is none of these.
+    /// `token`, `bot`, `get`, `resource`, `list`, `send`, `reply`, or the path where it is none of these.
     pub method: String,
     /// The HTTP status that it was answered with.
     pub status: u16,
@@ -234,6 +235,16 @@ impl LarkApi {
         self.store().unknown.insert(message_id.to_owned());
     }
 
+    /// The resource of this key holds `bytes`, in place of a PNG that ends with the key.
+    pub fn set_resource(&self, key: &str, bytes: Vec<u8>) {
+        self.store().resources.insert(key.to_owned(), Some(bytes));
+    }
+
+    /// There is no such resource: 234003.
+    pub fn forget_resource(&self, key: &str) {
+        self.store().resources.insert(key.to_owned(), None);
+    }
+
     /// Messages of this type are refused with 230099.
     pub fn refuse_type(&self, msg_type: &str) {
         self.store().refused_type = Some(msg_type.to_owned());
@@ -299,6 +310,20 @@ struct Answer {
     body: String,
     is_json: bool,
     hangs: bool,
+    /// In place of the body: what its type is, and it.
+    file: Option<(&'static str, Vec<u8>)>,
+}
+
+impl Answer {
+    fn json(status: u16, body: String) -> Self {
+        Self { status, reset: None, body, is_json: true, hangs: false, file: None }
+    }
+}
+
+/// What every resource holds unless a test says otherwise: a PNG of one pixel, another for each `key`.
+pub fn picture(key: &str) -> Vec<u8> {
+    let head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+    [head, key.as_bytes()].concat()
 }
 
 /// A token request that is under way, until it is answered or given up.
@@ -346,7 +371,10 @@ async fn answer(
     }
     let kind = if answer.is_json { "application/json; charset=utf-8" } else { "text/html" };
     let status = StatusCode::from_u16(answer.status).unwrap();
-    let mut response = (status, [(header::CONTENT_TYPE, kind)], answer.body).into_response();
+    let mut response = match answer.file {
+        Some((kind, bytes)) => (status, [(header::CONTENT_TYPE, kind)], bytes).into_response(),
+        None => (status, [(header::CONTENT_TYPE, kind)], answer.body).into_response(),
+    };
     if let Some(reset) = answer.reset {
         response.headers_mut().insert("x-ogw-ratelimit-reset", reset.into());
     }

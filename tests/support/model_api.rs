@@ -34,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use base64::Engine;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -170,6 +171,17 @@ impl ModelApi {
     /// each message; tools count as JSON. These refusals are [`ModelApi::too_long`], not [`ModelApi::refusals`].
     pub fn limit_context(&self, tokens: u64) {
         self.shared.state().context_limit = Some(tokens);
+    }
+
+    /// Refuses requests with images from now on (400), as a model does that cannot see. These refusals are
+    /// [`ModelApi::images_refused`], not [`ModelApi::refusals`].
+    pub fn blind(&self) {
+        self.shared.state().images_refused = Some(0);
+    }
+
+    /// How many requests were refused for their images.
+    pub fn images_refused(&self) -> usize {
+        self.shared.state().images_refused.unwrap_or_default()
     }
 
     /// Says from now on that a request took this many times the tokens that [`ModelApi::limit_context`] counts.
@@ -365,6 +377,15 @@ fn between(body: &Value, start: &str, end: &str) -> String {
     let text = users.map(|message| content_text(&message["content"])).collect::<Vec<_>>().join("\n");
     let inner = text.split_once(start).and_then(|(_, rest)| rest.split_once(end));
     inner.map(|(inner, _)| inner.to_owned()).unwrap_or_default()
+}
+
+/// The images that a request's body shows, in order.
+pub fn images_of(body: &Value) -> Vec<Vec<u8>> {
+    let parts = messages_of(body).iter().filter_map(|message| message["content"].as_array()).flatten();
+    let urls = parts.filter_map(|part| part["image_url"]["url"].as_str());
+    // The data alone where it came as such.
+    let data = urls.map(|url| url.split_once(";base64,").map_or(url, |(_, data)| data));
+    data.filter_map(|data| base64::engine::general_purpose::STANDARD.decode(data).ok()).collect()
 }
 
 /// Whether a request is for a summary, or for what is worth remembering, and not for an answer.

@@ -13,12 +13,13 @@ use super::template::{TEMPLATE, properties};
 
 /// Each function of the code that calls AWS: its module of `annals_shared`, its name there, what it calls, and on what.
 /// Where it says "secrets", those that `ANNALS_SECRETS` names; "tools" is the object that `TOOLS` may name.
-const CALLS: [(&str, &str, &str, &str); 19] = [
+const CALLS: [(&str, &str, &str, &str); 24] = [
     ("history::table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("history::table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("history::table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
     ("history::table", "Table::keys", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::query_once", "dynamodb:Query", "Table.Arn"),
+    ("history::table", "Table::newest", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::query_due", "dynamodb:Query", "Table.Arn/index/due"),
     ("history::table", "Table::delete", "dynamodb:DeleteItem", "Table.Arn"),
     ("history::shelf", "Shelf::put_new", "s3:PutObject", "Bucket.Arn/segments/*"),
@@ -29,6 +30,10 @@ const CALLS: [(&str, &str, &str, &str); 19] = [
     ("history::bodies", "Bodies::get", "s3:GetObject", "Bucket.Arn/bodies/*"),
     ("history::bodies", "Bodies::delete_all", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
     ("history::bodies", "Bodies::delete_all", "s3:ListBucket", "Bucket.Arn"),
+    ("history::media", "Media::put_new", "s3:PutObject", "Bucket.Arn/media/*"),
+    ("history::media", "Media::get", "s3:GetObject", "Bucket.Arn/media/*"),
+    ("history::media", "Media::delete_all", "s3:DeleteObject", "Bucket.Arn/media/*"),
+    ("history::media", "Media::delete_all", "s3:ListBucket", "Bucket.Arn"),
     ("queue", "Sqs::send", "sqs:SendMessage", "Queue.Arn"),
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
     ("aws", "text", "s3:GetObject", "tools"),

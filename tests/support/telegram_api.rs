@@ -1,16 +1,16 @@
 //! Telegram's Bot API on the loopback address: a stand-in with a memory, which refuses what Telegram refuses.
 //!
 //! Tests assert on what it stored ([`TelegramApi::sent`]) and on what was asked of it ([`TelegramApi::calls`]). It
-//! knows `getMe`, `sendMessage`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
-//! `getChatAdministrators`, `setWebhook`, `getWebhookInfo` and `setMyCommands`. Every chat, topic and message exists unless a
-//! test says
-//! otherwise.
+//! knows `getMe`, `getFile`, `sendMessage`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
+//! `getChatAdministrators`, `setWebhook`, `getWebhookInfo` and `setMyCommands`. Every chat, topic, message and file exists
+//! unless a test says otherwise.
 //!
 //! Descriptions are those of <https://github.com/tdlib/telegram-bot-api>.
 
 #![allow(
     dead_code,
     unreachable_pub,
+    unused_imports,
     clippy::unwrap_used,
     clippy::missing_panics_doc,
     reason = "support for tests, included by several, each of which uses a part"
@@ -31,9 +31,13 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 // Named, since this file is itself included by path.
+#[path = "telegram_api/files.rs"]
+mod files;
 #[path = "telegram_api/setup.rs"]
 mod setup;
 
+use files::Files;
+pub use files::picture;
 use setup::Setup;
 pub use setup::Webhook;
 
@@ -123,6 +127,7 @@ struct Store {
     administrators: HashMap<i64, Vec<i64>>,
     answered: Vec<Answered>,
     setup: Setup,
+    files: Files,
     /// What answers are dated, in place of the system's time.
     date: Option<&'static str>,
 }
@@ -292,6 +297,21 @@ impl TelegramApi {
         self.store().setup.is_open = true;
     }
 
+    /// This file holds `bytes`, in place of a [`picture`].
+    pub fn set_file(&self, file_id: &str, bytes: Vec<u8>) {
+        self.store().files.set(file_id, bytes);
+    }
+
+    /// There is no such file: 400.
+    pub fn forget_file(&self, file_id: &str) {
+        self.store().files.forget(file_id);
+    }
+
+    /// The next `times` files are answered with `status` where they lie, though `getFile` says where that is.
+    pub fn fail_files(&self, times: usize, status: u16) {
+        self.store().files.fail(times, status);
+    }
+
     /// Answers have this `Date`.
     pub fn date(&self, date: &'static str) {
         self.store().date = Some(date);
@@ -336,6 +356,11 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap,
 
 impl Store {
     fn answer(&mut self, path: &str, headers: &HeaderMap, body: &[u8]) -> Response {
+        if let Some(path) = path.strip_prefix("/file/bot") {
+            let (status, bytes) = self.files.download(path);
+            self.called("file", None, status);
+            return (StatusCode::from_u16(status).unwrap(), bytes).into_response();
+        }
         let (token, method) = path.trim_start_matches("/bot").split_once('/').unwrap_or((path, ""));
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let chat_id = body["chat_id"].as_i64();
@@ -359,6 +384,7 @@ impl Store {
                 Some("typing") => self.chat(&body).map(|_| json!(true)),
                 _ => refuse(400, "Bad Request: wrong parameter action in request"),
             },
+            "getFile" => self.files.get(&body),
             "answerCallbackQuery" => self.answer_callback(&body),
             "editMessageReplyMarkup" => self.edit_keyboard(&body),
             "getChatAdministrators" => self.chat_administrators(&body),

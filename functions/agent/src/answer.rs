@@ -14,6 +14,7 @@ use annals_shared::tokens;
 
 use crate::pacing::Delivery;
 use crate::rounds::Rounds;
+use crate::sight::{Shown, Sight};
 use crate::tools::{self, Toolbox};
 use crate::turn::{Agent, TurnError};
 use crate::work::Work;
@@ -135,15 +136,23 @@ impl Agent {
         let prompt_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
         let mut room = self.view.window.saturating_sub(prompt_tokens).saturating_sub(beside);
         let mut asking = Asking::new(&self.model, self.clock.now(), work.feed.clone());
+        let mut sight = Sight::default();
         loop {
             let mut seen = work.seen(work.as_of(self.clock.now()), &policy);
+            let shown = tokio::select! {
+                biased;
+                shown = self.look_at(&seen, &mut sight) => shown,
+                () = self.keep_typing(work, newest) => Shown::default(),
+            };
             let toolbox = Toolbox::new(self, work, newest.line(), &offered);
-            let shortened = seen.shorten_unanswered(room);
+            let shortened = seen.shorten_unanswered(room.saturating_sub(shown.waiting_tokens));
+            shown.name_the_unseen(&mut seen.messages);
             let question = Question {
                 system: self.system_prompt.as_deref(),
                 messages: &seen.messages,
                 unanswered: seen.unanswered.len(),
                 notes: notes.as_deref(),
+                images: &shown.images,
                 group: newest.is_group(),
                 tools: toolbox.offered(),
                 ..Question::default()
@@ -156,8 +165,13 @@ impl Agent {
                 Ok(()) => {
                     let mut message = rounds.into_message(asking.model.name());
                     Self::note_what_was_left_out(&mut message, &seen, &shortened);
+                    // What goes on behind an approval has told it before.
+                    if work.resumption.is_none() {
+                        shown.tell(&mut message);
+                    }
                     return Ok(message);
                 }
+                Err(ModelError::ImagesRefused) if sight.refuse() => continue,
                 Err(ModelError::ContextTooLong) if squeezes < MAX_SQUEEZES => {}
                 Err(error) => return Err(error.into()),
             }
@@ -166,6 +180,7 @@ impl Agent {
             if rounds.has_begun() && rounds.squeeze() {
                 continue;
             }
+            sight.squeeze();
             policy.token_budget = share(policy.token_budget.min(seen.tokens));
             offered = tools::fitting(&offered, policy.token_budget);
             room = policy.token_budget;
@@ -198,7 +213,7 @@ impl Agent {
                 () = self.clock.sleep(left) => Err(ModelError::Unreachable("timed out")),
             };
             match answered {
-                Err(error) if error != ModelError::ContextTooLong => {
+                Err(error) if !error.asks_for_another_question() => {
                     tracing::warn!(%error, "the model fails; the fallback answers");
                     asking.model = fallback;
                 }
@@ -219,7 +234,7 @@ impl Agent {
         loop {
             match model.answer(question, &|delta| feed.hear(delta)).await {
                 // Asking the same again would only cost.
-                Err(error @ ModelError::ContextTooLong) => return Err(error),
+                Err(error) if error.asks_for_another_question() => return Err(error),
                 Err(error @ ModelError::Refused { .. }) if model.fallback().is_some() => return Err(error),
                 Err(error) if tries < MODEL_TRIES => {
                     tracing::warn!(%error, tries, "the model gave no answer; asking again");

@@ -9,6 +9,7 @@
 //! - `remember.rs`: memory: what ended is captured, what is known recalled
 //! - `room.rs`: compaction before a turn, and on `/compact`
 //! - `answer.rs`: asking the model, within its window, and what is left out where compaction does not do
+//! - `sight.rs`: images that the model is shown, and what it is not
 //! - `rounds.rs`: the model and its calls, within bounds; `tools.rs`: what it may call
 //! - [`mcp`]: outside tools
 //! - `resume.rs`: a reply that goes on behind an approval
@@ -26,6 +27,7 @@ mod remember;
 mod resume;
 mod room;
 mod rounds;
+mod sight;
 mod stop;
 pub mod surroundings;
 mod tools;

@@ -224,7 +224,9 @@ impl Compactor {
         match visited {
             Ok(visited) if visited.finished => {
                 let next = visited.next;
-                if let Err(error) = self.history.settle(&due.chat, &due.entries, next).await {
+                if let Err(error) =
+                    self.history.settle(&due.chat, &due.entries, next, visited.spoken_at).await
+                {
                     // What was done is done; another visit will find nothing to do.
                     tracing::warn!(%error, "a visited chat will be visited again");
                 }
@@ -266,7 +268,9 @@ impl Compactor {
     /// For further entries of a chat that was attended in this run: what was done with the first.
     async fn repeat(&self, due: &Due, attended: &Attended) {
         let repeated = match attended {
-            Attended::Settled { next, .. } => self.history.settle(&due.chat, &due.entries, *next).await,
+            Attended::Settled { next, visited } => {
+                self.history.settle(&due.chat, &due.entries, *next, visited.spoken_at).await
+            }
             Attended::PutOff { until, .. } => {
                 self.history.put_off(&due.chat, &due.entries, *until).await.map(drop)
             }

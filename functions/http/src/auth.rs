@@ -9,8 +9,9 @@ use annals_shared::problem::Problem;
 use aws_lc_rs::{constant_time, digest};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
 use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use secrecy::ExposeSecret;
 
 use crate::Http;
@@ -71,12 +72,18 @@ impl Caller {
 }
 
 impl FromRequestParts<Arc<Http>> for Caller {
-    type Rejection = Problem;
+    type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Response> {
         let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        caller(header, &http.keys)
-            .ok_or_else(|| Problem::unauthorized("send a known API key as 'Authorization: Bearer <key>'"))
+        let unknown = || Problem::unauthorized("send a known API key as 'Authorization: Bearer <key>'");
+        let caller = caller(header, &http.keys).ok_or_else(|| unknown().into_response())?;
+        http.limits.take(&caller.name, http.clock.now()).map_err(|wait| {
+            // Whole seconds, and none too few.
+            let secs = wait.as_millis().div_ceil(1000).max(1);
+            ([(RETRY_AFTER, secs.to_string())], Problem::too_many_requests()).into_response()
+        })?;
+        Ok(caller)
     }
 }
 

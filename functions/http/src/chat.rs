@@ -38,14 +38,15 @@ use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::auth::{Caller, MAX_CHAT_ID_BYTES};
-use crate::post::{bad_user, body_bytes, optional_body, path, user_id};
-use crate::{Failure, Http};
+use crate::post::{Reset, bad_user, body_bytes, optional_body, path, user_id};
+use crate::{Failure, Http, post};
 use ask::Asked;
-use body::Body;
+use body::{Body, ChatRequest};
 use chunks::Teller;
-use follow::{Awaited, Follower};
+use follow::Follower;
 
 /// Runs the turn of the message at this key, which is queued, in this process; done once that run is over.
 pub type Run = Arc<dyn Fn(ChatKey, SortKey) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -73,9 +74,15 @@ impl Web {
 /// What every stream carries: `useChat` does not ask for it, other clients of the AI SDK do.
 const PROTOCOL: (HeaderName, &str) = (HeaderName::from_static("x-vercel-ai-ui-message-stream"), "v1");
 /// How the past that a client has sent is beside the history: `same` or `differs`.
-const PAST: HeaderName = HeaderName::from_static("x-annals-history");
+pub(crate) const PAST: HeaderName = HeaderName::from_static("x-annals-history");
 
-/// `POST /api/chat`: says something, says it again in other words, tries again, or answers what a reply asks.
+/// `POST /api/chat`: what `useChat` of the Vercel AI SDK sends. It says something, says it again in other words, tries again,
+/// or answers what a reply asks. The answer is a UI message stream.
+#[utoipa::path(post, path = "/api/chat", operation_id = "postChat", tag = "chat", security(("key" = [])),
+    request_body(content = ChatRequest, content_type = "application/json"),
+    responses((status = 200, description = "Taken; the reply follows as it is made", body = String,
+        content_type = "text/event-stream",
+        headers(("x-annals-history" = String, description = "`same`, or `differs` where the client's past is not the history's")))))]
 pub(crate) async fn say(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -98,6 +105,10 @@ pub(crate) async fn say(
 }
 
 /// `GET /api/chat/{id}/stream`: the reply that is being made, from its beginning; 204 where none is.
+#[utoipa::path(get, path = "/api/chat/{id}/stream", operation_id = "resumeChat", tag = "chat", security(("key" = [])),
+    params(("id" = String, Path, description = "A room of the key's own, or with an admin key a whole ChatKey of one", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    responses((status = 200, description = "The reply that is being made", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "None is")))]
 pub(crate) async fn resume(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -113,17 +124,23 @@ pub(crate) async fn resume(
 }
 
 /// `{chatKey, messageId, stopped}`
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::struct_field_names, reason = "the names are the route's")]
 pub(crate) struct Stopped {
+    #[schema(value_type = String)]
     chat_key: ChatKey,
+    #[schema(value_type = String)]
     message_id: MessageId,
     /// Whether anything was being answered, or waited for it.
     stopped: bool,
 }
 
-/// `POST /api/chat/{id}/stop`: what `/stop` does; the body may name who asks as `userId`.
+/// `POST /api/chat/{id}/stop`: what `/stop` does; the body may name who asks as `userId`, and the command as `messageId`.
+#[utoipa::path(post, path = "/api/chat/{id}/stop", operation_id = "stopChat", tag = "chat", security(("key" = [])),
+    params(("id" = String, Path, description = "A room of the key's own, or with an admin key a whole ChatKey of one", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    request_body(content = Reset, content_type = "application/json"),
+    responses((status = 200, description = "Nothing is being answered any more", body = Stopped)))]
 pub(crate) async fn stop(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -132,13 +149,21 @@ pub(crate) async fn stop(
 ) -> Result<Json<Stopped>, Failure> {
     let chat = room(&caller, &path(id)?)?;
     telemetry::about(&chat);
-    let given = optional_body(body)?.user_id;
-    let user = given.map(|id| user_id(Some(id))).transpose()?.unwrap_or_else(|| caller.name.clone());
+    let body = optional_body(body)?;
+    let user = body.user_id.map(|id| user_id(Some(id))).transpose()?.unwrap_or_else(|| caller.name.clone());
     ActorKey::new(chat.clone(), &user).map_err(|error| bad_user(error.to_string()))?;
-    let message_id = http.new_message_id()?;
     let (_, seen) = http.seen(&chat).await?;
+    let at = http.behind(&seen);
+    let (message_id, ts) = match body.message_id {
+        Some(id) => {
+            let id = post::message_id(id)?;
+            let ts = http.web.ingress.history().first_time(&chat, &id, at).await?;
+            (id, ts)
+        }
+        None => (http.new_message_id()?, at),
+    };
     let draft = http.draft(&caller, &chat, &user, message_id.clone(), vec![Part::text("/stop")]);
-    let draft = Draft { ts: http.behind(&seen), ..draft };
+    let draft = Draft { ts, ..draft };
     let commanded = http.web.ingress.command(&Command::Stop, &draft).await?;
     let mut stopped = false;
     if let Some(confirmation) = commanded.confirmation {

@@ -19,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{Stream, stream};
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::post::path;
@@ -27,32 +28,53 @@ use crate::{Failure, Http, unavailable};
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 const DEFAULT_PAGE: usize = 50;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
+    /// `before` of an answer: the page in front of it. Not with `after`.
     before: Option<String>,
+    /// `after` of an answer: the page behind it.
     after: Option<String>,
+    /// How many messages; 50, at most 200.
+    #[param(value_type = Option<u32>, minimum = 1)]
     limit: Option<String>,
 }
 
 /// `{messages, before, after}`
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[allow(clippy::struct_field_names, reason = "the names are the route's")]
-struct Messages {
+pub(crate) struct Messages {
+    #[schema(value_type = Vec<crate::openapi::UiMessage>)]
     messages: Vec<UiMessage>,
+    /// What to ask the page of older messages with; null where there are none.
+    #[schema(required)]
     before: Option<String>,
+    /// What to ask the page of newer messages with; null where there are none.
+    #[schema(required)]
     after: Option<String>,
 }
 
 /// `{messages, system, tokens, window}`
-#[derive(Debug, Serialize)]
-struct ContextView {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Context)]
+pub(crate) struct ContextView {
+    #[schema(value_type = Vec<crate::openapi::UiMessage>)]
     messages: Vec<UiMessage>,
+    /// The system prompt, and what is remembered.
+    #[schema(required)]
     system: Option<String>,
+    /// The estimate of all of it.
     tokens: u32,
+    /// What the model's window takes, in tokens.
     window: u32,
 }
 
 /// `GET /v1/chats/{chatId}/messages`
+#[utoipa::path(get, path = "/v1/chats/{chatId}/messages", operation_id = "listMessages", tag = "histories", security(("key" = [])),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
+        PageQuery),
+    responses((status = 200, description = "A page, oldest first; or with `Accept: application/x-ndjson` the whole history, one message a line",
+        content((Messages = "application/json"), (String = "application/x-ndjson")))))]
 pub(crate) async fn messages(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -67,9 +89,7 @@ pub(crate) async fn messages(
         let body = Body::from_stream(lines(http.ingress.history().clone(), chat));
         return Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response());
     }
-    let bad_query =
-        |_| Problem::bad_request("bad-query", "The query is unusable", "see the routes in the README");
-    let Query(query) = query.map_err(bad_query)?;
+    let Query(query) = query.map_err(|_| bad_query())?;
     let page =
         http.ingress.history().page(&chat, &position(&query)?, limit(&query)?).await.map_err(read_failure)?;
     let Page { records, before, after } = page;
@@ -82,6 +102,9 @@ pub(crate) async fn messages(
 }
 
 /// `GET /v1/chats/{chatId}/context`
+#[utoipa::path(get, path = "/v1/chats/{chatId}/context", operation_id = "getContext", tag = "histories", security(("key" = [])),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    responses((status = 200, description = "What the model would see now", body = ContextView)))]
 pub(crate) async fn context(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -132,19 +155,28 @@ fn position(query: &PageQuery) -> Result<Position, Problem> {
     }
 }
 
-fn bad_cursor(detail: String) -> Problem {
+pub(crate) fn bad_cursor(detail: String) -> Problem {
     Problem::bad_request("bad-cursor", "No such cursor", detail)
 }
 
 fn limit(query: &PageQuery) -> Result<usize, Problem> {
-    let Some(limit) = &query.limit else { return Ok(DEFAULT_PAGE) };
+    limit_of(query.limit.as_deref(), DEFAULT_PAGE, MAX_PAGE)
+}
+
+pub(crate) fn bad_query() -> Problem {
+    Problem::bad_request("bad-query", "The query is unusable", "see the route in /openapi.json")
+}
+
+/// How many of a page are asked for: at most `most`, and `default` where nothing is said.
+pub(crate) fn limit_of(limit: Option<&str>, default: usize, most: usize) -> Result<usize, Problem> {
+    let Some(limit) = limit else { return Ok(default) };
     let is_number = !limit.is_empty() && limit.bytes().all(|b| b.is_ascii_digit());
     // A number too long for a usize is over the maximum all the same.
     match limit.parse().unwrap_or(usize::MAX) {
-        1.. if is_number => Ok(limit.parse().unwrap_or(MAX_PAGE).min(MAX_PAGE)),
+        1.. if is_number => Ok(limit.parse().unwrap_or(most).min(most)),
         _ => {
-            let detail = format!("give a whole number from 1 to {MAX_PAGE}");
-            Err(Problem::bad_request("bad-limit", "The limit is no number of messages", detail))
+            let detail = format!("give a whole number from 1 to {most}");
+            Err(Problem::bad_request("bad-limit", "The limit is no number", detail))
         }
     }
 }

@@ -7,34 +7,50 @@
 //! - `post.rs`: messages in, and waiting for their reply
 //! - `get.rs`: histories and contexts out
 //! - `segments.rs`: what was archived
+//! - `chats.rs`: the list of chats
 //! - `forget.rs`: forgetting a chat
+//! - `openapi.rs`: what all of it takes and answers, as a document
 //! - `memory.rs`: what is remembered of people and groups: seen, corrected, deleted
+//! - [`limit`]: how often a key may call
+
+#![allow(unused_qualifications, reason = "what `utoipa::path` writes")]
 
 pub mod auth;
 pub mod chat;
+mod chats;
 mod forget;
 mod get;
+pub mod limit;
 mod memory;
+mod openapi;
 mod post;
 mod segments;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_shared::clock::Clock;
-use annals_shared::config::{ApiKey, ViewConfig};
+use annals_shared::config::{ApiKey, CorsOrigins, ViewConfig};
 use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
 use annals_shared::memory::MemoryError;
 use annals_shared::problem::Problem;
 use annals_shared::telemetry;
+use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderName, Method, header};
 use axum::middleware::from_fn;
 use axum::routing::{MethodRouter, delete, get, post, put};
-use axum::{Json, Router};
-use serde_json::json;
+use serde_json::Value;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+use limit::Limits;
 
 /// The longest request body taken.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// How long a browser need not ask again whether it may call.
+const PREFLIGHT_HOLDS: Duration = Duration::from_hours(1);
 
 /// What the API needs.
 pub struct Http {
@@ -50,17 +66,32 @@ pub struct Http {
     pub groups_remember: bool,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
+    /// `HTTP_CORS_ORIGINS`: from which origins' pages a browser may call.
+    pub cors_origins: CorsOrigins,
     /// Makes ids of messages that come without one: unique, 1 to 256 bytes.
     pub new_id: fn() -> String,
+    /// `HTTP_RATE_LIMIT`: how often one key may call this process.
+    pub limits: Limits,
     /// The time.
     pub clock: Clock,
 }
 
 /// The routes.
 pub fn router(http: Http) -> Router {
+    let cors = cors(&http.cors_origins);
+    let router = routes(http);
+    match cors {
+        Some(cors) => router.layer(cors),
+        None => router,
+    }
+}
+
+fn routes(http: Http) -> Router {
     let route = |methods: MethodRouter<Arc<Http>>| methods.fallback(async || Problem::method_not_allowed());
     Router::new()
-        .route("/health", route(get(async || Json(json!({"status": "ok"})))))
+        .route("/health", route(get(openapi::health)))
+        .route("/openapi.json", route(get(openapi::document)))
+        .route("/v1/chats", route(get(chats::list)))
         .route("/v1/messages", route(post(post::direct_message)))
         .route("/v1/chats/{chat_id}", route(delete(forget::delete)))
         .route("/v1/chats/{chat_id}/messages", route(post(post::chat_message).get(get::messages)))
@@ -78,6 +109,37 @@ pub fn router(http: Http) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn(telemetry::of_request))
         .with_state(Arc::new(http))
+}
+
+/// What the API takes and answers, as `OpenAPI` 3.1: `openapi.json`.
+pub fn openapi() -> Value {
+    openapi::describe()
+}
+
+/// Lets pages of `origins` call with a bearer key; there are no cookies to send along.
+fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
+    let allowed = match origins {
+        CorsOrigins::None => return None,
+        CorsOrigins::Any => AllowOrigin::any(),
+        CorsOrigins::These(origins) => AllowOrigin::list(origins.iter().cloned()),
+    };
+    let exposed = [telemetry::REQUEST_ID, header::RETRY_AFTER, header::ALLOW, chat::PAST];
+    Some(
+        CorsLayer::new()
+            .allow_origin(allowed)
+            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+            .allow_headers([
+                header::AUTHORIZATION,
+                header::CONTENT_TYPE,
+                header::ACCEPT,
+                // Which the AI SDK sets where a browser lets it.
+                header::USER_AGENT,
+                HeaderName::from_static("last-event-id"),
+                telemetry::REQUEST_ID,
+            ])
+            .expose_headers(exposed)
+            .max_age(PREFLIGHT_HOLDS),
+    )
 }
 
 /// 128 random bits in hex.

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_http::chat::Web;
+use annals_http::limit::Limits;
 use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
     ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, api_keys,
+    http_cors_origins, http_rate_limit,
 };
 use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::{Metrics, Reporter};
@@ -47,6 +49,8 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         view: ViewConfig::from_env(env)?,
         groups_remember: MemoryConfig::from_env(env)?.groups,
         system_prompt: env.optional("SYSTEM_PROMPT"),
+        cors_origins: http_cors_origins(env)?,
+        limits: Limits::new(http_rate_limit(env)?),
         new_id: random_id,
         clock,
     }));

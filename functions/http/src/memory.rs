@@ -18,58 +18,77 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::post::{MAX_USER_ID_BYTES, bad_user, body_bytes};
 use crate::{Failure, Http};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
 pub(crate) struct OwnerQuery {
+    /// Whose; or `chatKey`, and not both.
+    #[param(min_length = 1)]
     user_id: Option<String>,
+    /// Of which chat: a conversation id, or with an admin key a whole ChatKey.
+    #[param(min_length = 1, max_length = 512)]
     chat_key: Option<String>,
 }
 
 /// `{text}` or `{markdown}`
-#[derive(Debug, Deserialize)]
-struct Body {
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = Correction)]
+pub(crate) struct Body {
+    /// What the entry shall say.
+    #[schema(value_type = Option<String>)]
     text: Option<Value>,
+    /// Or all of it: Markdown with front matter.
+    #[schema(value_type = Option<String>)]
     markdown: Option<Value>,
 }
 
 /// `{memories}`
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Memories {
     memories: Vec<Remembered>,
 }
 
 /// `{id, number, type, scope, userId or chatKey, text, markdown, source?, sessionId?, createdAt, updatedAt?}`
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Memory)]
 pub(crate) struct Remembered {
     id: String,
     number: u32,
     #[serde(rename = "type")]
     kind: EntryKind,
+    /// `user` or `chat`.
     scope: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     user_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     chat_key: Option<ChatKey>,
     text: String,
     markdown: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     source: Option<SourceView>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     session_id: Option<String>,
     created_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     updated_at: Option<Timestamp>,
 }
 
 /// `{chatKey, fromId, toId}`
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = MemorySource)]
 struct SourceView {
     chat_key: ChatKey,
     from_id: MessageId,
@@ -77,6 +96,9 @@ struct SourceView {
 }
 
 /// `GET /v1/memory`
+#[utoipa::path(get, path = "/v1/memory", operation_id = "listMemory", tag = "memory", security(("key" = [])),
+    params(OwnerQuery),
+    responses((status = 200, description = "What is remembered of a person, or of a chat", body = Memories)))]
 pub(crate) async fn list(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -104,6 +126,10 @@ pub(crate) async fn list(
 }
 
 /// `PUT /v1/memory/{id}`
+#[utoipa::path(put, path = "/v1/memory/{id}", operation_id = "correctMemory", tag = "memory", security(("key" = [])),
+    params(("id" = String, Path, description = "As listed", min_length = 1)),
+    request_body(content = Body, content_type = "application/json"),
+    responses((status = 200, description = "The entry as it is now", body = Remembered)))]
 pub(crate) async fn correct(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -117,6 +143,9 @@ pub(crate) async fn correct(
 }
 
 /// `DELETE /v1/memory/{id}`
+#[utoipa::path(delete, path = "/v1/memory/{id}", operation_id = "deleteMemory", tag = "memory", security(("key" = [])),
+    params(("id" = String, Path, description = "As listed", min_length = 1)),
+    responses((status = 204, description = "Forgotten for good")))]
 pub(crate) async fn delete(
     State(http): State<Arc<Http>>,
     caller: Caller,

@@ -20,6 +20,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::{Failure, Http};
@@ -34,37 +35,99 @@ const MAX_WAIT: Duration = Duration::from_secs(25);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_millis(800);
 
-/// `{userId, text or parts, messageId?, ts?}`; of a command `{userId?, focus?}`
+/// `{userId, text or parts, messageId?, ts?}`; of a command `{userId?, messageId?, focus?}`
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Body {
     pub(crate) user_id: Option<Value>,
     text: Option<Value>,
     parts: Option<Value>,
-    message_id: Option<Value>,
+    pub(crate) message_id: Option<Value>,
     ts: Option<Value>,
     focus: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A message.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "what `Body` is of a message")]
+pub(crate) struct NewMessage {
+    /// Who speaks: any id of the caller's, at most 512 bytes.
+    #[schema(min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    user_id: String,
+    /// What is said; or `parts`, and not both.
+    #[schema(pattern = "\\S")]
+    text: Option<String>,
+    #[schema(min_items = 1)]
+    parts: Option<Vec<crate::openapi::Part>>,
+    /// Under one id a message is stored and answered once; other content under it is a revision. At most 256 bytes.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    message_id: Option<String>,
+    /// When it was said, in epoch milliseconds; now. Not more than a year ahead.
+    #[schema(minimum = 0, maximum = 9_999_999_999_999_i64)]
+    ts: Option<i64>,
+}
+
+/// A command.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "what `Body` is of a command")]
+pub(crate) struct Reset {
+    /// Who asks; the key's name.
+    #[schema(min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    user_id: Option<String>,
+    /// Under one id a command is carried out once.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    message_id: Option<String>,
+}
+
+/// A command.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "what `Body` is of a command")]
+pub(crate) struct Compact {
+    /// Who asks; the key's name.
+    #[schema(min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    user_id: Option<String>,
+    /// Under one id a command is carried out once.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    message_id: Option<String>,
+    /// What the summary shall keep above all.
+    focus: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Wait {
+    /// For how many seconds to wait for the reply, at most 25.
+    #[param(value_type = Option<f64>, minimum = 0)]
     wait: Option<String>,
 }
 
 /// `{chatKey, messageId, duplicate, revision?, reply?}`
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Receipt {
+pub(crate) struct Receipt {
     chat_key: ChatKey,
     message_id: MessageId,
+    /// Whether this form of the message was there already.
     duplicate: bool,
+    /// Which later form of a message that was there this is.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1)]
     revision: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = crate::openapi::UiMessage, required = false)]
     reply: Option<UiMessage>,
 }
 
 /// `POST /v1/chats/{chatId}/messages`
+#[utoipa::path(post, path = "/v1/chats/{chatId}/messages", operation_id = "postMessage", tag = "messages", security(("key" = [])),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
+        Wait),
+    request_body(content = NewMessage, content_type = "application/json"),
+    responses((status = 200, description = "Taken and answered", body = Receipt),
+        (status = 202, description = "Taken; the answer comes", body = Receipt)))]
 pub(crate) async fn chat_message(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -79,6 +142,11 @@ pub(crate) async fn chat_message(
 }
 
 /// `POST /v1/messages`
+#[utoipa::path(post, path = "/v1/messages", operation_id = "postDirectMessage", tag = "messages", security(("key" = [])),
+    params(Wait),
+    request_body(content = NewMessage, content_type = "application/json"),
+    responses((status = 200, description = "Taken and answered", body = Receipt),
+        (status = 202, description = "Taken; the answer comes", body = Receipt)))]
 pub(crate) async fn direct_message(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -92,7 +160,12 @@ pub(crate) async fn direct_message(
     http.receive(&caller, chat, &message, wait).await
 }
 
-/// `POST /v1/chats/{chatId}/reset`: what `/reset` does; the body may name who asks as `userId`.
+/// `POST /v1/chats/{chatId}/reset`: what `/reset` does; the body may name who asks as
+/// `userId`, and the command as `messageId`, under which it is carried out once.
+#[utoipa::path(post, path = "/v1/chats/{chatId}/reset", operation_id = "resetChat", tag = "messages", security(("key" = [])),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    request_body(content = Reset, content_type = "application/json"),
+    responses((status = 202, description = "A new session", body = Receipt)))]
 pub(crate) async fn reset(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -101,11 +174,17 @@ pub(crate) async fn reset(
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
     let body = optional_body(body)?;
-    http.receive(&caller, chat, &command_of(&caller, body.user_id, "/reset".into())?, None).await
+    http.receive(&caller, chat, &command_of(&caller, body, "/reset".into())?, None).await
 }
 
-/// `POST /v1/chats/{chatId}/compact`: what `/compact` does; the body may name who asks as `userId`, and as `focus` what
-/// the summary shall keep above all. `?wait=` waits until it is done.
+/// `POST /v1/chats/{chatId}/compact`: what `/compact` does; the body as of `…/reset`, with what the summary shall keep above
+/// all as `focus`. `?wait=` waits until it is done.
+#[utoipa::path(post, path = "/v1/chats/{chatId}/compact", operation_id = "compactChat", tag = "messages", security(("key" = [])),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
+        Wait),
+    request_body(content = Compact, content_type = "application/json"),
+    responses((status = 200, description = "Done", body = Receipt),
+        (status = 202, description = "Taken: it is the chat's next turn", body = Receipt)))]
 pub(crate) async fn compact(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -115,15 +194,15 @@ pub(crate) async fn compact(
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
     let wait = wait_time(wait)?;
-    let body = optional_body(body)?;
-    let text = match body.focus {
+    let mut body = optional_body(body)?;
+    let text = match body.focus.take() {
         None | Some(Value::Null) => "/compact".to_owned(),
         Some(Value::String(focus)) => format!("/compact {focus}"),
         Some(_) => {
             return Err(Problem::bad_request("bad-focus", "The focus is no text", "give a string").into());
         }
     };
-    http.receive(&caller, chat, &command_of(&caller, body.user_id, text)?, wait).await
+    http.receive(&caller, chat, &command_of(&caller, body, text)?, wait).await
 }
 
 pub(crate) fn optional_body(body: Result<Bytes, BytesRejection>) -> Result<Body, Problem> {
@@ -132,9 +211,11 @@ pub(crate) fn optional_body(body: Result<Bytes, BytesRejection>) -> Result<Body,
 }
 
 /// The message that a command is; whoever calls says it where the body names nobody.
-fn command_of(caller: &Caller, given: Option<Value>, text: String) -> Result<Message, Problem> {
-    let user_id = given.map(|id| user_id(Some(id))).transpose()?.unwrap_or_else(|| caller.name.clone());
-    Ok(Message { user_id, parts: vec![Part::text(text)], id: None, ts: None })
+fn command_of(caller: &Caller, body: Body, text: String) -> Result<Message, Problem> {
+    let given = body.user_id.map(|id| user_id(Some(id))).transpose()?;
+    let id = body.message_id.map(message_id).transpose()?;
+    let user_id = given.unwrap_or_else(|| caller.name.clone());
+    Ok(Message { user_id, parts: vec![Part::text(text)], id, ts: None })
 }
 
 /// A request's body, checked.
@@ -315,7 +396,7 @@ pub(crate) fn bad_user(detail: String) -> Problem {
     Problem::bad_request("bad-user", "The userId is unusable", detail)
 }
 
-fn message_id(value: Value) -> Result<MessageId, Problem> {
+pub(crate) fn message_id(value: Value) -> Result<MessageId, Problem> {
     match value {
         Value::String(id) => MessageId::new(id).map_err(|error| bad_message_id(error.to_string())),
         _ => Err(bad_message_id("must be a string".into())),

@@ -22,14 +22,15 @@ use crate::post::path;
 use crate::{Failure, Http};
 
 /// `{segments}`
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Segments {
     segments: Vec<Listed>,
 }
 
 /// `{id, fromId, toId, count, bytes, createdAt}`
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Segment)]
 struct Listed {
     id: SegmentId,
     from_id: MessageId,
@@ -47,6 +48,9 @@ impl From<SegmentInfo> for Listed {
 }
 
 /// `GET /v1/chats/{chatId}/segments`
+#[utoipa::path(get, path = "/v1/chats/{chatId}/segments", operation_id = "listSegments", tag = "histories", security(("key" = [])),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    responses((status = 200, description = "What of the chat is archived, oldest first", body = Segments)))]
 pub(crate) async fn list(
     State(http): State<Arc<Http>>,
     caller: Caller,
@@ -59,6 +63,10 @@ pub(crate) async fn list(
 }
 
 /// `GET /v1/chats/{chatId}/segments/{id}`
+#[utoipa::path(get, path = "/v1/chats/{chatId}/segments/{id}", operation_id = "getSegment", tag = "histories", security(("key" = [])),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
+        ("id" = String, Path, description = "As listed", min_length = 1)),
+    responses((status = 200, description = "One segment, one message a line", body = String, content_type = "application/x-ndjson")))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,
     caller: Caller,

@@ -12,7 +12,7 @@ use annals_shared::chat_key::ChatKey;
 use annals_shared::sort_key::SortKey;
 
 /// How long behind its request a run may begin: the function's timeout must leave it time, and the queued turn is there.
-const LATEST: Duration = Duration::from_secs(60);
+const LATEST: Duration = Duration::from_mins(1);
 /// How often a chat that another run has is looked at.
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -8,11 +8,13 @@ use std::time::Duration;
 use annals_agent::mcp::Servers;
 use annals_agent::{Agent, LEASE};
 use annals_http::chat::Web;
+use annals_http::limit::Limits;
 use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, ConfigError, StoreConfig, ToolsConfig, ToolsSetting, admins, api_keys,
+    AgentConfig, ConfigError, StoreConfig, ToolsConfig, ToolsSetting, admins, api_keys, http_cors_origins,
+    http_rate_limit,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::{Approvers, Ingress};
@@ -104,6 +106,8 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         view: config.view,
         groups_remember: config.memory.groups,
         system_prompt: config.system_prompt,
+        cors_origins: http_cors_origins(env)?,
+        limits: Limits::new(http_rate_limit(env)?),
         new_id: random_id,
         clock,
     }));

@@ -160,7 +160,7 @@ fn position_that_fits(view: &View<'_>, at: usize, rules: &Rules, budget: u32) ->
     let aim = (f64::from(budget) * AIM) as u32;
     let dropped = view.earlier[at..].iter().take_while(|message| {
         let fits = left <= aim;
-        left = left.saturating_sub(view.corrected(message.tokens()));
+        left = left.saturating_sub(view.corrected(message.shown_tokens()));
         !fits
     });
     at + dropped.count()

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::cut::Cut;
+use crate::media;
 use crate::message::{PartView, Role, UiMessage};
 use crate::model::Prompt;
 use crate::refusal::is_refusal;
@@ -127,9 +128,7 @@ fn transcript<'a>(messages: impl Iterator<Item = (Timestamp, &'a UiMessage)>, qu
 fn readable(message: &UiMessage, quoted: usize) -> String {
     let parts = message.parts.iter().filter_map(|part| match part.view() {
         PartView::Text(text) => Some(middle_out(text, quoted)),
-        PartView::File { media_type, filename, .. } => {
-            Some(format!("[file {}, {media_type}]", filename.unwrap_or("without a name")))
-        }
+        PartView::File { .. } => media::line(part),
         PartView::Tool { name, input, output, error, .. } => {
             let json = |value: Option<&serde_json::Value>| {
                 value.map(|value| middle_out(&value.to_string(), quoted / RESULT_SHARE)).unwrap_or_default()

@@ -120,7 +120,7 @@ struct Life {
 }
 
 fn policy(token_budget: u32) -> Policy {
-    Policy { stale_after: Some(STALE), fresh: false, token_budget }
+    Policy { stale_after: Some(STALE), fresh: false, token_budget, images: 0 }
 }
 
 /// What a view says of the history, to be compared.

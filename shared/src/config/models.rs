@@ -77,6 +77,8 @@ fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError
     }
     settings.marks_cache =
         env.choice("MODEL_PROMPT_CACHE", &[("true", true), ("false", false)], &settings.marks_cache)?;
+    let sees = [("auto", None), ("true", Some(true)), ("false", Some(false))];
+    settings.sees = env.choice("MODEL_VISION", &sees, &None)?;
     settings.base_url = base_url;
     settings.api_key = api_key.map(SecretString::from);
     Ok(Some(settings))
@@ -171,6 +173,7 @@ mod tests {
             (vec![("MODEL", "openai:m"), ("MODEL_API_KEY", "hunter2\n")], "MODEL_API_KEY holds"),
             (vec![("MODEL", "openai:m"), ("MODEL_BASE_URL", "hunter2/v1")], "MODEL_BASE_URL must"),
             (vec![("MODEL", "bedrock:m"), ("MODEL_PROMPT_CACHE", "hunter2")], "MODEL_PROMPT_CACHE must"),
+            (vec![("MODEL", "bedrock:m"), ("MODEL_VISION", "hunter2")], "MODEL_VISION must"),
         ] {
             let error = read(&settings, None).unwrap_err();
             assert!(error.starts_with(wanted) && !error.contains("hunter2"), "{error}");

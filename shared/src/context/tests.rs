@@ -17,7 +17,7 @@ use crate::told::{
 };
 
 fn policy() -> Policy {
-    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000 }
+    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000, images: 0 }
 }
 
 fn texts(messages: &[UiMessage]) -> Vec<String> {
@@ -490,6 +490,25 @@ fn the_token_budget_leaves_out_the_oldest_and_never_the_unanswered() {
 }
 
 #[test]
+fn images_count_the_newest_first_and_no_more_than_are_shown() {
+    let photo = |record: Record| {
+        let file = json!({"type": "file", "mediaType": "image/jpeg", "url": "telegram:f"});
+        let mut record = record;
+        record.message.parts.push(Part::new(file).unwrap());
+        record
+    };
+    // The bot's own is none that it is shown.
+    let records = sorted([photo(user(0, 1)), photo(reply(&[(0, 1)])), photo(aside(1, 2)), photo(user(1, 3))]);
+    for (images, tokens) in [(0, 40), (1, 1_640), (2, 3_240), (3, 4_840), (20, 4_840)] {
+        let seen = context(&records, hours(1), &Policy { images, ..policy() });
+        assert_eq!((seen.tokens, seen.left_out), (tokens, 0), "{images}");
+    }
+    let tight = Policy { images: 20, token_budget: 3_250, ..policy() };
+    let seen = context(&records, hours(1), &tight);
+    assert_eq!((shown(&seen).as_str(), seen.left_out), ("a1 u2 | u3", 1));
+}
+
+#[test]
 fn a_message_counts_with_the_tokens_of_its_newest_form() {
     let first = aside(0, 1);
     let longer = Record { tokens: 90, ..edit(&first, 1, None) };
@@ -615,7 +634,7 @@ fn arrived(records: Vec<Record>) -> Vec<Record> {
 fn any_policy() -> impl Strategy<Value = Policy> {
     let stale_after = prop::option::of((1..100_u64).prop_map(Duration::from_hours));
     (stale_after, prop::bool::weighted(0.2), 0..300_u32)
-        .prop_map(|(stale_after, fresh, token_budget)| Policy { stale_after, fresh, token_budget })
+        .prop_map(|(stale_after, fresh, token_budget)| Policy { stale_after, fresh, token_budget, images: 0 })
 }
 
 /// All forms of each message by its base; replies are messages of their own.
@@ -750,7 +769,7 @@ proptest! {
     fn a_late_message_joins_the_session_and_moves_nothing(
         records in history(), at in 0..200_i64, asks in any::<bool>(),
     ) {
-        let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX };
+        let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
         let before = context(&records, hours(300), &policy);
         let late = Record { asks, ..user(at, 1000) };
         let boundary = records.iter().rev().find(|r| r.kind == Kind::Boundary);

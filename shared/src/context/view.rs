@@ -9,6 +9,7 @@ use super::Policy;
 use super::replaced::mark_replaced;
 use super::session::Session;
 use crate::approval;
+use crate::media::{self, IMAGE_TOKENS};
 use crate::message::{Role, UiMessage};
 use crate::record::{Kind, Record, Source};
 use crate::sort_key::{SortKey, Timestamp};
@@ -83,6 +84,8 @@ impl<'a> View<'a> {
             .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled() && !m.is_replaced)
             .filter(|m| !is_counted(m.key()) || summary.is_some_and(|summary| m.has_gone_on_since(summary)))
             .collect();
+        let (mut earlier, mut unanswered) = (earlier, unanswered);
+        count_images(&mut earlier, &mut unanswered, policy.images);
         let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
         let reaches_back_to = session.and_then(|session| match summary {
             Some(summary) => {
@@ -124,9 +127,9 @@ impl<'a> View<'a> {
         (f64::from(tokens) * self.correction).ceil() as u32
     }
 
-    /// The corrected estimate of `messages`.
+    /// The corrected estimate of `messages`, with the images that they show.
     pub fn tokens_of(&self, messages: &[Message<'_>]) -> u32 {
-        messages.iter().fold(0, |sum, message| sum.saturating_add(self.corrected(message.tokens())))
+        messages.iter().fold(0, |sum, message| sum.saturating_add(self.corrected(message.shown_tokens())))
     }
 }
 
@@ -167,6 +170,8 @@ pub struct Message<'a> {
     newest: Form<'a>,
     unanswered: bool,
     is_replaced: bool,
+    /// How many images it shows.
+    images: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -204,9 +209,14 @@ impl Message<'_> {
         self.newest.record
     }
 
-    /// The estimate of its newest form.
+    /// The estimate of its newest form, in words.
     pub fn tokens(&self) -> u32 {
         self.newest.record.tokens
+    }
+
+    /// The same, with the images that it shows.
+    pub fn shown_tokens(&self) -> u32 {
+        self.tokens().saturating_add(self.images.saturating_mul(IMAGE_TOKENS))
     }
 
     /// Whether it holds a tool call without its result, such as one that waits for an approval.
@@ -263,9 +273,20 @@ fn messages<'a>(
             let newest = newest.get(place).copied().unwrap_or(own);
             let waits = newest.asks && !has_lapsed(newest.record, now);
             let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
-            Message { base, first, newest, unanswered, is_replaced: false }
+            Message { base, first, newest, unanswered, is_replaced: false, images: 0 }
         })
         .collect()
+}
+
+/// Notes how many images each message shows: of all, the newest `most`.
+fn count_images<'a>(earlier: &mut [Message<'a>], unanswered: &mut [Message<'a>], most: usize) {
+    let mut left = most;
+    for message in unanswered.iter_mut().rev().chain(earlier.iter_mut().rev()) {
+        let newest = message.newest.record;
+        let shown = media::count_images(&newest.message, newest.channel).min(left);
+        left -= shown;
+        message.images = u32::try_from(shown).unwrap_or(u32::MAX);
+    }
 }
 
 /// The line of the first message that waits; where none does, of the last one that a person said.

@@ -30,6 +30,9 @@
 //! without an answer is not remembered, and neither is one that was refused; so the memory is only ever wrong towards
 //! one more entry.
 //!
+//! The list of chats reads the entries, too, and has partitions of its own in this index: see
+//! [`directory`](super::directory).
+//!
 //! Every record registers, also where `ARCHIVE_ON_COMPACT` is off: nothing is archived there, but what a stale
 //! session leaves to memory is still captured by visits.
 
@@ -131,7 +134,7 @@ impl History {
     ) -> Result<DuePage, HistoryError> {
         let start = start.map(|DueStart(key)| key);
         let (items, next) =
-            self.table.query_due(&shard.to_string(), now.as_millis() / 1000, limit, start).await?;
+            self.table.query_due(&shard.to_string(), now.as_millis() / 1000, false, limit, start).await?;
         let mut chats: Vec<Due> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for item in &items {
@@ -155,13 +158,15 @@ impl History {
         Ok(DuePage { chats, next: next.map(DueStart) })
     }
 
-    /// Notes that the visit for which [`due`](History::due) gave out `entries` has succeeded, and that `chat` wants
-    /// another at `next`. One write for each entry, and one for `next`; safe to repeat.
+    /// Notes that the visit for which [`due`](History::due) gave out `entries` has succeeded, that `chat` wants another
+    /// at `next`, and that somebody last spoke in it at `spoken_at`, as far as the visit has seen: its place in the list of
+    /// chats. One write for each entry, one for `next`, one for the place; safe to repeat.
     pub async fn settle(
         &self,
         chat: &ChatKey,
         entries: &[Entry],
         next: Option<Timestamp>,
+        spoken_at: Option<Timestamp>,
     ) -> Result<(), HistoryError> {
         let seen = entries.iter().find(|entry| entry.key == HEAD).map(|entry| entry.due_at);
         // The head first: a crash between the two leaves an entry too many, not one too few.
@@ -175,11 +180,13 @@ impl History {
             };
             self.table.update(&partition(chat), HEAD, update).await?;
         }
+        self.set_place(chat, entries, spoken_at).await?;
         self.remove_from_records(chat, entries).await
     }
 
     /// Puts a visit off until `until`: it failed, the chat is busy, or there is more to do than one visit does. Answers
-    /// since when the chat has been waiting. One write, and one for each entry that is a record; safe to repeat.
+    /// since when the chat has been waiting. One write, one for each entry that is a record, and where there are such one
+    /// for the chat's place in the list; safe to repeat.
     pub async fn put_off(
         &self,
         chat: &ChatKey,
@@ -199,6 +206,7 @@ impl History {
             ..Update::default()
         };
         let head = self.table.update(&partition(chat), HEAD, update).await?;
+        self.set_place(chat, entries, None).await?;
         self.remove_from_records(chat, entries).await?;
         let since = integer(head.item(), DUE_SINCE).unwrap_or(oldest);
         Ok(Timestamp::from_secs(since))
@@ -279,6 +287,13 @@ impl Registry {
         // A clock that was set back says nothing of how long ago it was.
         registered
             .is_none_or(|registered| *registered > arrival || arrival.since(*registered) >= due_after / 2)
+    }
+
+    /// Forgets `chat`: what it was registered by is deleted.
+    pub(super) fn forget(&self, chat: &ChatKey) {
+        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        generations.newer.remove(chat);
+        generations.older.remove(chat);
     }
 
     /// Remembers that a record of `chat` that arrived at `arrival` is stored as an entry of the index.

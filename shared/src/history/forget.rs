@@ -23,11 +23,13 @@ pub struct Erased {
     pub segments: usize,
     /// Bodies of large messages.
     pub bodies: usize,
+    /// What is kept of files.
+    pub media: usize,
 }
 
 impl History {
     /// Deletes what is kept of the chat of `lease`, under all the names that it has had, the oldest first: records,
-    /// segments, bodies, heads, whatever else lies in its partitions. Safe to repeat. A new message may be appended
+    /// segments, bodies, files, heads, whatever else lies in its partitions. Safe to repeat. A new message may be appended
     /// meanwhile; it stays, or goes with the rest.
     pub async fn erase(&self, lease: &Lease) -> Result<Result<Erased, Superseded>, HistoryError> {
         let mut erased = Erased::default();
@@ -40,6 +42,9 @@ impl History {
             // Behind the pointers, since one must never point at nothing.
             erased.segments += self.shelf.delete_all(name).await?;
             erased.bodies += self.bodies.delete_all(name).await?;
+            erased.media += self.media.delete_all(name).await?;
+            // So that whoever speaks there again, to this process at least, has it listed at once.
+            self.registry.forget(name);
             if *name != lease.chat {
                 self.table.delete(&pk, vec![HEAD.into()]).await?;
             }

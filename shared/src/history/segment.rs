@@ -32,8 +32,9 @@ const MAX_JSON_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The name of a segment in its chat: `<13 digits of its first record's time>-<16 hex digits>`, made of the keys of its
 /// first and its last record. Each record is in one segment, so no two segments share a name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
 #[serde(transparent)]
+#[schema(pattern = "^[0-9]{13}-[0-9a-f]{16}$")]
 pub struct SegmentId(String);
 
 /// The string is no name of a segment.

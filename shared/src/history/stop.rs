@@ -123,7 +123,7 @@ fn waiting_on_line(records: &[Record], command: &SortKey, now: Timestamp) -> Vec
     let line = said_at(records, command).and_then(Record::line);
     let own: Vec<Record> = records.iter().filter(|record| record.line() == line).cloned().collect();
     // What waits does not depend on it.
-    let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX };
+    let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
     let seen = context(&own, now, &policy);
     let mut waiting: Vec<SortKey> = seen.unanswered.into_iter().chain(seen.to_compact).collect();
     waiting.sort();

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::due;
+use super::{FIRST_KEY, LAST_KEY, due};
 
 /// How many items are deleted at once.
 const DELETIONS_AT_ONCE: usize = 32;
@@ -288,12 +288,41 @@ impl Table {
         Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }
 
-    /// At most `limit` entries of one partition of the index of due chats, those up to `until`, the oldest first, from
-    /// `start` on; and where the next page starts.
+    /// Attributes of the `limit` newest records of one partition, the newest first, as of some moments ago. `attributes`
+    /// is a projection, in which `#role` stands for a word that DynamoDB keeps for itself.
+    pub(crate) async fn newest(
+        &self,
+        pk: &str,
+        limit: usize,
+        attributes: &str,
+    ) -> Result<Vec<Item>, TableError> {
+        let output = self
+            .client
+            .query()
+            .table_name(&self.name)
+            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+            .expression_attribute_values(":pk", string(pk))
+            .expression_attribute_values(":from", string(FIRST_KEY))
+            .expression_attribute_values(":to", string(LAST_KEY))
+            .projection_expression(attributes)
+            .expression_attribute_names("#role", "role")
+            .scan_index_forward(false)
+            .set_limit(i32::try_from(limit).ok())
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|error| failed("query a chat", &error))?;
+        self.meter.count(output.consumed_capacity(), false);
+        Ok(output.items.unwrap_or_default())
+    }
+
+    /// At most `limit` entries of one partition of the index of due chats, those up to `until`, the oldest or the newest
+    /// first, from `start` on; and where the next page starts.
     pub(crate) async fn query_due(
         &self,
         shard: &str,
         until: i64,
+        newest_first: bool,
         limit: usize,
         start: Option<Item>,
     ) -> Result<(Vec<Item>, Option<Item>), TableError> {
@@ -305,6 +334,7 @@ impl Table {
             .key_condition_expression("dueShard = :shard AND dueAt <= :until")
             .expression_attribute_values(":shard", string(shard))
             .expression_attribute_values(":until", number(until))
+            .scan_index_forward(!newest_first)
             .set_limit(i32::try_from(limit).ok())
             .set_exclusive_start_key(start)
             .return_consumed_capacity(ReturnConsumedCapacity::Total)

@@ -25,7 +25,7 @@ impl Ingress {
         let (chat, command) = (&draft.chat, &appended.base);
         let denied = self.deny_all(draft, command).await?;
         let (head, is_running) = self.history.head_and_run(chat).await?;
-        let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX };
+        let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
         let records = self.history.context(chat, &head, Some(command), &policy).await?.records;
         let now = self.history.clock().now();
         if has_something_to_end(&records, command, &head, is_running, now) {

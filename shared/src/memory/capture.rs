@@ -17,6 +17,7 @@ use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::entry::{Entry, EntryKind, clean};
+use crate::media;
 use crate::message::{PartView, Role, UiMessage};
 use crate::model::Prompt;
 use crate::refusal::is_refusal;
@@ -232,9 +233,7 @@ fn said(message: &UiMessage) -> String {
         .iter()
         .filter_map(|part| match part.view() {
             PartView::Text(text) => Some(text.to_owned()),
-            PartView::File { filename, media_type, .. } => {
-                Some(format!("[file {}]", filename.unwrap_or(media_type)))
-            }
+            PartView::File { .. } => media::line(part),
             PartView::Tool { name, .. } => Some(format!("[used {name}]")),
             _ => None,
         })

@@ -218,6 +218,11 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Whether it shows any image.
+    pub(super) fn has_images(&self) -> bool {
+        self.turns.iter().flat_map(|turn| &turn.blocks).any(|block| matches!(block, Block::Image(_)))
+    }
+
     /// The place of the last block so far.
     pub(super) fn last_place(&self) -> Option<(usize, usize)> {
         let last = self.turns.last()?;

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{Done, Reasoning, Step, ToolCall};
+use crate::media;
 use crate::message::{Part, PartView, UiMessage};
 
 /// What a call that waits for somebody's word is said to have given.
@@ -41,7 +42,9 @@ pub(super) fn pieces(message: &UiMessage) -> Vec<Piece> {
                 open.reasoning = Some(Reasoning::from(text));
             }
             _ => {
-                let Some(text) = super::readable::line(part.view()) else { continue };
+                // What its user was told beside its words it would take for its own.
+                let line = super::readable::line(part).filter(|_| !media::is_note(part));
+                let Some(text) = line else { continue };
                 // What is said behind results belongs to the next step.
                 if !open.done.is_empty() {
                     close(&mut open, &mut pieces);

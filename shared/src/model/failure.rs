@@ -1,7 +1,7 @@
 //! What a refusal means.
 //!
-//! A body may quote what people said. It is looked into for two things, whether the request was too long and whether a
-//! field of it is not known, and goes no further.
+//! A body may quote what people said. It is looked into for three things, whether the request was too long, whether a
+//! field of it is not known, and whether its images are not taken, and goes no further.
 
 use std::time::Duration;
 
@@ -33,6 +33,27 @@ const WORDS: [&str; 17] = [
     "reduce the length of the",
     "too many tokens",
     "request too large for",
+];
+
+/// What providers' messages say where a model sees no images, in lower case; where most were seen is in the tests.
+const BLIND: [&str; 17] = [
+    "image_url is only supported by certain models",
+    "image input is not supported",
+    "does not support image",
+    "do not support image",
+    "doesn't support image",
+    "doesn't support the image",
+    "not support images",
+    "support image input",
+    "image input is not enabled",
+    "not a multimodal model",
+    "not a vlm",
+    "unknown variant `image_url`",
+    "unknown part type: image",
+    "at most 0 image",
+    "missing data required for image input",
+    "does not support vision",
+    "content must be a string",
 ];
 
 /// How much of a body without a structure is looked at.
@@ -74,6 +95,26 @@ pub(super) fn refuses_stream_options(status: u16, body: &str) -> bool {
 /// Whether Bedrock refuses a request because the model cannot stream its answer.
 pub(super) fn refuses_streaming(status: u16, body: &str) -> bool {
     status == 400 && said(body).any(|said| said.contains("support") && said.contains("stream"))
+}
+
+/// Whether the model behind the endpoint sees no images at all, by what is said of a request that has some.
+pub(super) fn is_blind(status: u16, body: &str) -> bool {
+    may_be_about_images(status)
+        && !says_too_long(status, body)
+        && said(body).any(|said| BLIND.iter().any(|words| said.contains(words)))
+}
+
+/// Whether a request that has images is refused for them: since there are any, or for one of them. Servers word it in so
+/// many ways that a refusal which says nothing of it counts too: where it was for something else, the same request without
+/// images is refused again.
+pub(super) fn is_about_images(status: u16, body: &str) -> bool {
+    let is_plain = matches!(status, 400 | 415 | 422) && !says_too_long(status, body);
+    is_plain || is_blind(status, body)
+}
+
+/// Gateways say it as 404, llama.cpp and Ollama as 500.
+fn may_be_about_images(status: u16) -> bool {
+    matches!(status, 400 | 404 | 415 | 422 | 500 | 501)
 }
 
 /// What an error's name is as a status. Sources: "Errors" of Anthropic, `ConverseStream` of Amazon Bedrock.
@@ -304,6 +345,82 @@ mod tests {
                 _ => ModelError::Refused { status: *status },
             };
             assert_eq!(read(*status, body), wanted, "{who}");
+        }
+    }
+
+    /// What is said of a request with images by who cannot take them: whether the model sees none at all, or not these.
+    const ABOUT_IMAGES: &[(&str, bool, u16, &str)] = &[
+        // github.com/roboflow/awesome-openai-vision-api-experiments/issues/11
+        (
+            "OpenAI",
+            true,
+            400,
+            r#"{"error": {"message": "Invalid content type. image_url is only supported by certain models.", "type": "invalid_request_error", "param": "messages.[0].content.[1].type", "code": null}}"#,
+        ),
+        // github.com/rikkahub/rikkahub/issues/1433
+        (
+            "DeepSeek",
+            true,
+            400,
+            r#"{"error": {"message": "Failed to deserialize the JSON body into the target type: messages[1]: unknown variant `image_url`, expected `text` at line 1 column 679289", "type": "invalid_request_error"}}"#,
+        ),
+        // github.com/JohnnyZ93/oai-compatible-copilot/issues/229
+        (
+            "OpenRouter",
+            true,
+            404,
+            r#"{"error": {"code": 404, "message": "No endpoints found that support image input"}}"#,
+        ),
+        // github.com/NanmiCoder/cc-haha/issues/787
+        (
+            "SiliconFlow",
+            true,
+            400,
+            r#"{"code": 20041, "message": "The model is not a VLM (Vision Language Model). Please use text-only prompts."}"#,
+        ),
+        // github.com/anomalyco/opencode/issues/47994
+        ("Volcengine", true, 400, r#"{"error": {"message": "Model do not support image input."}}"#),
+        // github.com/can1357/oh-my-pi/pull/11685
+        (
+            "Bedrock",
+            true,
+            400,
+            r#"{"message": "This model doesn't support the image field for user messages."}"#,
+        ),
+        (
+            "llama.cpp",
+            true,
+            500,
+            r#"{"error": {"code": 500, "message": "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "type": "server_error"}}"#,
+        ),
+        // github.com/anthropics/claude-code/issues/4778
+        (
+            "Anthropic, an image of more than 8,000 pixels",
+            false,
+            400,
+            r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "messages.7.content.2.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels"}}"#,
+        ),
+        // github.com/boto/boto3/issues/4415
+        (
+            "Bedrock, an image of another format",
+            false,
+            400,
+            r#"{"message": "The model returned the following errors: The provided image does not match the specified image format."}"#,
+        ),
+        ("whoever says nothing of it", false, 422, ""),
+    ];
+
+    #[test]
+    fn who_takes_no_images_is_told_from_who_does_not_take_these() {
+        for (who, is_blind_model, status, body) in ABOUT_IMAGES {
+            assert!(is_about_images(*status, body), "{who}");
+            assert_eq!(is_blind(*status, body), *is_blind_model, "{who}");
+        }
+        for (who, status, body) in TOO_LONG {
+            assert!(!is_about_images(*status, body) && !is_blind(*status, body), "{who}");
+        }
+        for (status, body) in [(401, ""), (404, ""), (429, "image"), (500, ""), (503, "")] {
+            assert!(!is_about_images(status, body), "{status}");
         }
     }
 

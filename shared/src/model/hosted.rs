@@ -46,6 +46,8 @@ pub struct Hosted {
     api_key: Option<SecretString>,
     signer: Option<Signer>,
     marks_cache: bool,
+    /// `MODEL_VISION`
+    sees: Option<bool>,
     known: Arc<Known>,
     metrics: Metrics,
     fallback: Option<Model>,
@@ -58,6 +60,8 @@ struct Known {
     no_stream_options: AtomicBool,
     /// It does not stream this.
     no_streaming: AtomicBool,
+    /// Its model takes no images.
+    is_blind: AtomicBool,
 }
 
 impl Hosted {
@@ -90,6 +94,7 @@ impl Hosted {
             api_key: settings.api_key.clone(),
             signer,
             marks_cache: settings.marks_cache,
+            sees: settings.sees,
             known: Arc::default(),
             metrics: Metrics::default(),
             fallback: fallback.transpose()?,
@@ -123,8 +128,16 @@ impl Hosted {
         self.choice.to_string()
     }
 
+    pub(super) fn sees(&self) -> bool {
+        self.sees.unwrap_or_else(|| !self.known.is_blind.load(Ordering::Relaxed))
+    }
+
     pub(super) async fn answer(&self, question: &Question<'_>, sink: Sink<'_>) -> Result<Answer, ModelError> {
-        self.ask(&Conversation::of_question(question, &self.name()), question.tokens(), sink).await
+        let conversation = Conversation::of_question(question, &self.name());
+        if conversation.has_images() && !self.sees() {
+            return Err(ModelError::ImagesRefused);
+        }
+        self.ask(&conversation, question.tokens(), sink).await
     }
 
     pub(super) async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
@@ -203,6 +216,13 @@ impl Hosted {
                 }
                 ModelChoice::OpenAi(_) if failure::refuses_stream_options(status, &body) => {
                     &self.known.no_stream_options
+                }
+                _ if conversation.has_images() => {
+                    self.known.is_blind.fetch_or(failure::is_blind(status, &body), Ordering::Relaxed);
+                    return Err(match failure::of_response(status, &headers, &body) {
+                        _ if failure::is_about_images(status, &body) => ModelError::ImagesRefused,
+                        error => error,
+                    });
                 }
                 _ => return Err(failure::of_response(status, &headers, &body)),
             };

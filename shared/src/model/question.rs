@@ -3,15 +3,12 @@
 use serde_json::Value;
 
 use super::answer::{Answer, Reasoning};
+use crate::media::IMAGE_TOKENS;
 use crate::message::UiMessage;
 use crate::tokens;
 
 /// Tokens that the instructions of a request beside the conversation take, and some room.
 const INSTRUCTION_TOKENS: u32 = 600;
-
-/// What an image takes at most, as Anthropic counts one of 1.15 megapixels, its largest before it scales down. Others
-/// count fewer.
-const IMAGE_TOKENS: u32 = 1600;
 
 /// A question: instructions and a context, the unanswered last, and what tools have brought to light since.
 #[derive(Clone, Copy, Debug, Default)]

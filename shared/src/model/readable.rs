@@ -1,13 +1,16 @@
 //! A message as a model is sent it: one text, also where it was said in pictures, files or tools.
 
 use super::SUMMARY_HEADING;
-use crate::message::{PartView, Role, UiMessage};
+use crate::media;
+use crate::message::{Part, PartView, Role, UiMessage};
 use crate::record::Kind;
 
 /// What is said, and what stands beside it by name; in a `group` with who says it.
 pub(super) fn text(message: &UiMessage, group: bool) -> String {
     let metadata = |key: &str| message.metadata.get(key).and_then(serde_json::Value::as_str);
-    let mut text = message.parts.iter().filter_map(|part| line(part.view())).collect::<Vec<_>>().join("\n");
+    // What the user was told beside the model's words, the model would take for its own.
+    let is_said = |part: &&Part| message.role != Role::Assistant || !media::is_note(part);
+    let mut text = message.parts.iter().filter(is_said).filter_map(line).collect::<Vec<_>>().join("\n");
     if text.trim().is_empty() && message.role == Role::User {
         // Providers refuse a message that says nothing.
         "[a message without text]".clone_into(&mut text);
@@ -31,13 +34,10 @@ pub(super) fn notes(notes: &str) -> String {
 }
 
 /// One part in words; `None` where it says nothing.
-pub(super) fn line(part: PartView<'_>) -> Option<String> {
-    match part {
+pub(super) fn line(part: &Part) -> Option<String> {
+    match part.view() {
         PartView::Text(text) => Some(text.to_owned()),
-        PartView::File { media_type, filename: Some(name), .. } => {
-            Some(format!("[file {name}, {media_type}]"))
-        }
-        PartView::File { media_type, filename: None, .. } => Some(format!("[file, {media_type}]")),
+        PartView::File { .. } => media::line(part),
         PartView::Tool { name, output: Some(output), .. } => Some(format!("[{name}: {output}]")),
         PartView::Tool { .. }
         | PartView::Reasoning(_)

@@ -260,7 +260,7 @@ impl Stage {
         for Due { chat, entries } in due.chats {
             let visited = Box::pin(self.upkeep(&history).visit(&chat)).await.unwrap();
             assert_eq!((visited.finished, visited.next), (true, None), "{what}");
-            history.settle(&chat, &entries, None).await.unwrap();
+            history.settle(&chat, &entries, None, None).await.unwrap();
         }
         let archived = self.check_archived(what).await;
         sweep(&self.world.stores.dynamodb, TABLE, self.world.clock.now()).await.unwrap();

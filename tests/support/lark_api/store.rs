@@ -50,6 +50,8 @@ pub(super) struct Store {
     pub(super) garbage: usize,
     pub(super) hang: usize,
     pub(super) max_bytes: Option<usize>,
+    /// What resources hold that are not as usual; nothing where they are gone.
+    pub(super) resources: HashMap<String, Option<Vec<u8>>>,
     pub(super) delay: Duration,
     /// Of each group: the owner, then the managers.
     pub(super) managers: HashMap<String, Vec<String>>,
@@ -74,6 +76,7 @@ impl Store {
             ("GET", ["open-apis", "im", "v1", "chats", _]) => "chat",
             ("GET", ["open-apis", "im", "v1", "messages"]) => "list",
             ("GET", ["open-apis", "im", "v1", "messages", _]) => "get",
+            ("GET", ["open-apis", "im", "v1", "messages", _, "resources", _]) => "resource",
             ("POST", ["open-apis", "im", "v1", "messages"]) => "send",
             ("POST", ["open-apis", "im", "v1", "messages", _, "reply"]) => "reply",
             _ => uri.path(),
@@ -103,6 +106,13 @@ impl Store {
             }})),
             "chat" => self.chat(id, &query).map(|data| success(&data)),
             "get" => self.get(id).map(|data| success(&data)),
+            "resource" => match self.resource(id, parts[6], &query) {
+                Ok(file) => {
+                    self.calls.push(Call { method: name.to_owned(), status: 200, code: 0 });
+                    return Answer { file: Some(file), ..Answer::json(200, String::new()) };
+                }
+                Err(refusal) => Err(refusal),
+            },
             "list" => self.list(&query).map(|data| success(&data)),
             "send" | "reply" => self.take(name, id, &query, body).map(|data| success(&data)),
             _ => Err(Refusal(404, 99_991_201, "resource not find".into())),
@@ -117,7 +127,7 @@ impl Store {
                 let hangs = matches!(name, "send" | "reply") && self.hang > 0;
                 self.hang -= usize::from(hangs);
                 self.calls.push(Call { method: name.to_owned(), status: 200, code: 0 });
-                Answer { status: 200, reset: None, body: answer.to_string(), is_json: true, hangs }
+                Answer { hangs, ..Answer::json(200, answer.to_string()) }
             }
         }
     }
@@ -138,14 +148,14 @@ impl Store {
 
     fn page(&mut self, name: &str, status: u16, page: &str) -> Answer {
         self.calls.push(Call { method: name.to_owned(), status, code: -1 });
-        Answer { status, reset: None, body: page.to_owned(), is_json: false, hangs: false }
+        Answer { is_json: false, ..Answer::json(status, page.to_owned()) }
     }
 
     fn refusal(&mut self, name: &str, Refusal(status, code, msg): Refusal) -> Answer {
         self.calls.push(Call { method: name.to_owned(), status, code });
         let log = json!({"log_id": "202409131613579778D691D6E05516DE2D"});
         let body = json!({"code": code, "msg": msg, "error": log}).to_string();
-        Answer { status, reset: None, body, is_json: true, hangs: false }
+        Answer::json(status, body)
     }
 
     fn is_let_in(&self, bearer: &str) -> bool {
@@ -180,6 +190,27 @@ impl Store {
         let chat_id = items.first().and_then(|item| item["chat_id"].as_str()).unwrap_or_default();
         self.may_write(chat_id, true)?;
         Ok(json!({ "items": items }))
+    }
+
+    fn resource(&self, id: &str, key: &str, query: &Query) -> Result<(&'static str, Vec<u8>), Refusal> {
+        self.is_there(id)?;
+        let message = self.messages.iter().find(|message| message["message_id"] == id);
+        let chat_id = message.and_then(|message| message["chat_id"].as_str()).unwrap_or_default();
+        self.may_write(chat_id, true).map_err(|_| Refusal(400, 234_004, "App not in chat.".into()))?;
+        let fits = match query.get("type").map(String::as_str) {
+            Some("image") => key.starts_with("img_"),
+            Some("file") => key.starts_with("file_"),
+            _ => return refuse(234_001, "Invalid request param."),
+        };
+        match self.resources.get(key) {
+            Some(None) => refuse(234_003, "File not in msg."),
+            _ if !fits => refuse(234_003, "File not in msg."),
+            Some(Some(bytes)) if bytes.len() > 100 * 1024 * 1024 => {
+                refuse(234_037, "Downloaded file size exceeds limit.")
+            }
+            Some(Some(bytes)) => Ok(("application/octet-stream", bytes.clone())),
+            None => Ok(("image/png", super::picture(key))),
+        }
     }
 
     fn list(&self, query: &Query) -> Result<Value, Refusal> {

@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::bad;
 use super::wire::{Cached, Refusal, tokens};
 
+/// What Bedrock takes of one image, and Anthropic of its base64.
+const MAX_IMAGE_BYTES: usize = 3_932_160;
+
 /// How many blocks before a mark the real ones look for something kept.
 const LOOKS_BACK: usize = 20;
 
@@ -38,8 +41,11 @@ pub(super) fn is_id(id: &Value) -> bool {
 
 pub(super) fn check_image(media_type: &Value, data: &Value) -> bool {
     let types = ["image/jpeg", "image/png", "image/gif", "image/webp"];
-    let is_base64 =
-        |data: &str| base64::engine::general_purpose::STANDARD.decode(data).is_ok_and(|b| !b.is_empty());
+    let is_base64 = |data: &str| {
+        base64::engine::general_purpose::STANDARD
+            .decode(data)
+            .is_ok_and(|b| (1..=MAX_IMAGE_BYTES).contains(&b.len()))
+    };
     media_type.as_str().is_some_and(|media_type| types.contains(&media_type))
         && data.as_str().is_some_and(is_base64)
 }

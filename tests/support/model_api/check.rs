@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
 use super::API_KEY;
-use super::blocks::check_fields;
+use super::blocks::{check_fields, check_image};
 use super::wire::Refusal;
 
 pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusal> {
@@ -156,7 +156,7 @@ fn check_content(place: &str, role: &str, message: &Value) -> Result<(), Refusal
             for (at, part) in parts.iter().enumerate() {
                 let fits = match (part["type"].as_str(), role) {
                     (Some("text"), _) => part["text"].is_string(),
-                    (Some("image_url"), "user") => part["image_url"]["url"].is_string(),
+                    (Some("image_url"), "user") => is_image(&part["image_url"]["url"]),
                     (Some("input_audio"), "user") => part["input_audio"]["data"].is_string(),
                     (Some("file"), "user") => part["file"].is_object(),
                     (Some("refusal"), "assistant") => part["refusal"].is_string(),
@@ -174,6 +174,13 @@ fn check_content(place: &str, role: &str, message: &Value) -> Result<(), Refusal
             format!("Invalid type for '{param}': expected a string or an array of parts."),
         )),
     }
+}
+
+/// An address, or a data URL of one of the four formats.
+fn is_image(url: &Value) -> bool {
+    let Some(data) = url.as_str().and_then(|url| url.strip_prefix("data:")) else { return url.is_string() };
+    let read = data.split_once(";base64,");
+    read.is_some_and(|(media_type, data)| check_image(&media_type.into(), &data.into()))
 }
 
 fn check_name(place: &str, name: &Value) -> Result<(), Refusal> {

@@ -8,10 +8,13 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::blocks::{Cache, Mark, in_order};
-use super::is_for_notes;
 use super::serve::Asked;
 use super::shape::Shape;
 use super::wire::{Cached, Mishap, Refusal, Said, prompt_tokens};
+use super::{bad, images_of, is_for_notes};
+
+/// The most images of a request, as Bedrock has it.
+const MAX_IMAGES: usize = 20;
 
 #[derive(Default)]
 pub(super) struct Shared {
@@ -37,6 +40,8 @@ pub(super) struct Stored {
     pub(super) calls_to_come: Vec<Vec<(String, Value)>>,
     pub(super) finish: Option<&'static str>,
     pub(super) context_limit: Option<u64>,
+    /// Of a model that cannot see: how many requests it has refused for their images.
+    pub(super) images_refused: Option<usize>,
     pub(super) usage_factor: f64,
     pub(super) too_long: usize,
     pub(super) failures: Vec<(usize, StatusCode)>,
@@ -65,6 +70,7 @@ impl Default for Stored {
             calls_to_come: Vec::new(),
             finish: None,
             context_limit: None,
+            images_refused: None,
             usage_factor: 1.0,
             too_long: 0,
             failures: Vec::new(),
@@ -109,6 +115,17 @@ impl Stored {
     pub(super) fn refuse(&mut self, shape: Shape, body: &Value) -> Option<Refusal> {
         if let Some(status) = self.next_failure() {
             return Some(Refusal::injected(status));
+        }
+        if images_of(body).len() > MAX_IMAGES {
+            return Some(bad("Too many images in the request."));
+        }
+        if let Some(refused) = self.images_refused.as_mut().filter(|_| !images_of(body).is_empty()) {
+            *refused += 1;
+            return Some(bad(match shape {
+                Shape::OpenAi => "Invalid content type. image_url is only supported by certain models.",
+                Shape::Anthropic => "This model does not support image input.",
+                Shape::Bedrock => "This model doesn't support the image field for user messages.",
+            }));
         }
         let limit = self.context_limit?;
         let tokens = prompt_tokens(body);

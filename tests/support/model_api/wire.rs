@@ -337,12 +337,16 @@ pub(super) fn content_text(content: &Value) -> String {
     }
 }
 
-/// A request's tokens: those of its texts, calls and tools, and four for each message.
+/// What an image takes.
+const IMAGE_TOKENS: u64 = 1_600;
+
+/// A request's tokens: those of its texts, calls, images and tools, and four for each message.
 pub(super) fn prompt_tokens(body: &Value) -> u64 {
     let json = |value: &Value| if value.is_null() { 0 } else { tokens(&value.to_string()) };
     let message =
         |message: &Value| 4 + tokens(&content_text(&message["content"])) + json(&message["tool_calls"]);
-    messages_of(body).iter().map(message).sum::<u64>() + json(&body["tools"])
+    let images = super::images_of(body).len() as u64 * IMAGE_TOKENS;
+    messages_of(body).iter().map(message).sum::<u64>() + images + json(&body["tools"])
 }
 
 /// A quarter for each ASCII character, one for each other.

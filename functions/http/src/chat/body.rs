@@ -13,6 +13,7 @@ use annals_shared::message::{Role, UiMessage};
 use annals_shared::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::post::user_id;
 
@@ -31,6 +32,30 @@ pub(crate) struct Body {
     pub(crate) regenerates: bool,
     /// See above.
     pub(crate) message_id: Option<String>,
+}
+
+/// What `useChat` sends.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "what `Wire` is, as a document")]
+pub(crate) struct ChatRequest {
+    /// The conversation: a room of the key's own, or with an admin key a whole ChatKey of one.
+    #[schema(min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    id: String,
+    /// The conversation as the client has it. The last is what is said, or the reply whose requests are answered; those
+    /// before are compared with the history, and not stored.
+    #[schema(min_items = 1)]
+    messages: Option<Vec<crate::openapi::UiMessage>>,
+    /// The last message alone, in place of `messages`.
+    message: Option<crate::openapi::UiMessage>,
+    /// `submit-message`, or `regenerate-message` for another try.
+    #[schema(pattern = "^(submit|regenerate)-message$")]
+    trigger: Option<String>,
+    /// The message that is edited, or the reply that is made anew; none means the last.
+    message_id: Option<String>,
+    /// Who speaks; the key's name.
+    #[schema(min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    user_id: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -48,7 +48,6 @@ pub(crate) struct Teller {
     is_in_step: bool,
     /// Whether what was sent is not what is being made any more: nothing is said before it is known what is stored.
     is_void: bool,
-    has_diverged: bool,
     /// White space that a text, or a thought, begins with; it counts as soon as more comes.
     blank: [String; 2],
     ids: u32,
@@ -83,7 +82,6 @@ impl Teller {
             has_started: false,
             is_in_step: false,
             is_void: false,
-            has_diverged: false,
             blank: <[String; 2]>::default(),
             ids: 0,
         }
@@ -136,7 +134,7 @@ impl Teller {
         if self.is_void {
             return;
         }
-        self.advance(parts);
+        self.is_void = !self.advance(parts);
         self.end_words();
         let is_under_way =
             |sent: &Sent| matches!(sent, Sent::Call { state, .. } if state == "input-available");
@@ -152,12 +150,7 @@ impl Teller {
             // A notice stands in the reply's place under an id of its own.
             record.message_id.as_str().clone_into(&mut self.message_id);
         }
-        if self.message_id == record.message_id.as_str() {
-            self.advance(&listed.parts);
-        } else {
-            self.has_diverged = true;
-        }
-        if self.has_diverged {
+        if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
             let is_notice = record.kind == Kind::Notice;
             let text = if is_notice { record.message.plain_text() } else { DIVERGED.to_owned() };
             return self.error(&text);
@@ -185,8 +178,8 @@ impl Teller {
         self.out.push(json!({"type": "error", "errorText": text}));
     }
 
-    /// Brings the client to `parts`.
-    fn advance(&mut self, parts: &[Part]) {
+    /// Brings the client to `parts`; answers whether that can be done.
+    fn advance(&mut self, parts: &[Part]) -> bool {
         self.blank = <[String; 2]>::default();
         // Of one step alone a stored reply may not say where it starts.
         let is_start = |sent: Option<&Sent>| sent == Some(&Sent::StepStart);
@@ -197,11 +190,10 @@ impl Teller {
             if at >= self.sent.len() {
                 self.say(part);
             } else if !self.reconcile(at, part) {
-                self.has_diverged = true;
-                return;
+                return false;
             }
         }
-        self.has_diverged |= self.sent.len() > parts.len() + skipped;
+        self.sent.len() <= parts.len() + skipped
     }
 
     /// Brings the part at `at` to `part`; answers whether that can be done.

@@ -22,6 +22,7 @@
 mod answer;
 mod code;
 mod error;
+mod file;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -23,6 +23,7 @@
 //! Source: <https://core.telegram.org/bots/api#making-requests>.
 
 mod answer;
+mod file;
 mod setup;
 #[cfg(test)]
 mod tests;

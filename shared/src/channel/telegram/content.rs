@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::event;
 use super::readable::{self, person_name, rich_text};
 use crate::channel::view::View;
+use crate::media::MAX_IMAGE_BYTES;
 use crate::message::{Part, PartView};
 
 /// The parts of a message, and whether it is a service message.
@@ -280,7 +281,8 @@ fn coordinates(location: View<'_>) -> Option<String> {
     Some(format!("{}, {}", location.scalar("latitude")?, location.scalar("longitude")?))
 }
 
-/// The files in `value`, the field `name` of a message: the largest of the sizes of a picture, and no thumbnails.
+/// The files in `value`, the field `name` of a message: of the sizes of a picture the largest that a model can be shown,
+/// and no thumbnails.
 fn files(name: &str, value: &Value) -> Vec<Part> {
     let mut found = Vec::new();
     collect_files(name, value, &mut found);
@@ -298,7 +300,10 @@ fn collect_files(name: &str, value: &Value, found: &mut Vec<Part>) {
                 }
             } else {
                 found.extend(
-                    sizes.into_iter().max_by_key(|size| area(*size)).and_then(|size| file(name, size)),
+                    sizes
+                        .into_iter()
+                        .max_by_key(|size| (fits(*size), area(*size)))
+                        .and_then(|size| file(name, size)),
                 );
             }
         }
@@ -325,6 +330,13 @@ fn is_picture_size(view: View<'_>) -> bool {
         && !view.has("mime_type")
         && !view.has("duration")
         && !view.has("file_name")
+}
+
+/// Whether a model can be shown it, as far as is known.
+fn fits(size: View<'_>) -> bool {
+    size.int("file_size")
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .is_none_or(|bytes| bytes <= MAX_IMAGE_BYTES)
 }
 
 fn area(size: View<'_>) -> (i64, i64) {
@@ -358,6 +370,9 @@ fn file(kind: &str, file: View<'_>) -> Option<Part> {
     }
     if let Some(size) = file.int("file_size") {
         telegram.insert("size".into(), size.into());
+    }
+    if let Some(duration) = file.int("duration").filter(|secs| *secs > 0) {
+        telegram.insert("duration".into(), duration.into());
     }
     telegram.insert("kind".into(), kind.into());
     let url = format!("telegram:{id}");

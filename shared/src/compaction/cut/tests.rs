@@ -20,7 +20,7 @@ const RULES: Rules = Rules {
 };
 
 fn policy() -> Policy {
-    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000 }
+    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000, images: 0 }
 }
 
 /// What is counted and what stays, as `<folded> <counted> | <earlier that stays>`; `more` behind it where more is to be cut.

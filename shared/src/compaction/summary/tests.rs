@@ -37,7 +37,7 @@ fn a_summary_over_its_cap_ends_with_a_whole_line() {
 /// What a model is asked for a summary of all of `records`.
 fn prompt_for(records: &[Record], max_tokens: u32, focus: Option<&str>) -> Prompt {
     let stale_after = Duration::from_hours(48);
-    let policy = Policy { stale_after: Some(stale_after), fresh: false, token_budget: 1_000 };
+    let policy = Policy { stale_after: Some(stale_after), fresh: false, token_budget: 1_000, images: 0 };
     let rules =
         Rules { keep_recent: 0, summary_tokens: 100, source_tokens: 1_000, approval_patience: stale_after };
     let view = View::of(records, hours(9), &policy);

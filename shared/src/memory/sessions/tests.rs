@@ -11,7 +11,7 @@ use crate::record::Kind;
 use crate::told::{aside, boundary, edit, event, hours, key, opening, reply, sorted, summary, user};
 
 fn policy() -> Policy {
-    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000 }
+    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000, images: 0 }
 }
 
 /// The ended Sessions as they are shown when they end, between slashes.

@@ -45,6 +45,14 @@ pub(super) fn is_about_form(code: i64) -> bool {
 /// The content is too long.
 pub(super) const TOO_LONG: i64 = 230_025;
 
+/// The file is over what Lark gives out.
+pub(super) const FILE_TOO_LARGE: i64 = 234_037;
+
+/// Whether somebody can put it right in the app's settings, or by letting its bot in (234004).
+pub(super) fn is_for_admins(code: i64) -> bool {
+    !hint_for_app(code).is_empty() || matches!(code, 234_002 | 234_004 | 99_991_679)
+}
+
 /// Whether the group, or the message that is answered, has no threads.
 pub(super) fn is_about_thread(code: i64) -> bool {
     matches!(code, 230_071 | 230_072)
@@ -69,11 +77,18 @@ pub(super) fn words(code: i64) -> Option<&'static str> {
 /// What a person may do about `code`.
 pub(super) fn hint(code: i64) -> &'static str {
     match code {
+        230_011 => " (the message that it answers was withdrawn)",
+        code => hint_for_app(code),
+    }
+}
+
+/// What the app's administrator may do about `code`.
+fn hint_for_app(code: i64) -> &'static str {
+    match code {
         // Of the token's own endpoint: the app id or the secret is wrong, the app is not in use.
         10_003 | 10_012 | 10_014 | 10_015 | 99_991_543 => " (check LARK_APP_ID and LARK_APP_SECRET)",
         230_006 => " (switch the app's bot on)",
         230_027 | 99_991_672 => " (check the app's permissions)",
-        230_011 => " (the message that it answers was withdrawn)",
         _ => "",
     }
 }

@@ -7,6 +7,7 @@ use crate::channel::lark::render::chunks;
 #[path = "../../../../../tests/support/lark_api.rs"]
 mod lark_api;
 
+mod files;
 mod sends;
 
 use lark_api::{APP_ID, APP_SECRET, BOT_NAME, BOT_OPEN_ID, LarkApi};

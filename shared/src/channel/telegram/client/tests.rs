@@ -6,6 +6,8 @@ use crate::sort_key::Timestamp;
 #[path = "../../../../../tests/support/telegram_api.rs"]
 mod telegram_api;
 
+mod files;
+
 use telegram_api::{BOT_ID, BOT_USERNAME, Sent, TelegramApi};
 
 const CHAT: i64 = -100_123;

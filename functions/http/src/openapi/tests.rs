@@ -1,0 +1,48 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn given() -> Value {
+    serde_json::from_str(DOCUMENT).unwrap()
+}
+
+#[test]
+fn the_document_is_what_the_code_says() {
+    assert!(given() == describe(), "openapi.json is out of date: just openapi");
+    assert_eq!(given()["openapi"], "3.1.0");
+}
+
+/// Each operation has its problems said, and the table of problems has no other.
+#[test]
+fn the_problems_of_each_operation_are_said() {
+    let document = given();
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap());
+    let keyed = operations.filter(|(_, operation)| operation.get("security").is_some());
+    let keyed: BTreeSet<&str> =
+        keyed.map(|(_, operation)| operation["operationId"].as_str().unwrap()).collect();
+    assert_eq!(keyed, PROBLEMS.iter().map(|(id, _)| *id).collect());
+}
+
+/// A reference that leads nowhere would make a reader give up.
+#[test]
+fn each_reference_leads_somewhere() {
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(object) => {
+                found.extend(object.get("$ref").and_then(Value::as_str));
+                object.values().for_each(|value| references(value, found));
+            }
+            Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let document = given();
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    assert!(found.len() > 30, "{found:?}");
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}

@@ -1,0 +1,415 @@
+//! Images that people send: fetched once, kept, shown to the model, and where that cannot be, said.
+
+use std::time::Duration;
+
+use annals_agent::{Agent, Delivery};
+use annals_local::stores::{BUCKET, Stores};
+use annals_shared::channel::telegram::client::Client;
+use annals_shared::chat_key::ChatKey;
+use annals_shared::config::{Env, ViewConfig};
+use annals_shared::delivery::Deliverer;
+use annals_shared::message::Part;
+use annals_shared::model::{Model, ModelChoice, ModelSettings};
+use annals_shared::record::Draft;
+use annals_shared::sort_key::SortKey;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, OPS_KEY, TestApp, text_of};
+use crate::support::faults::{Faults, Plan};
+use crate::support::model_api::{
+    API_KEY, ModelApi, images_of, is_for_summary, last_user_line, lines_said, texts_of,
+};
+use crate::support::telegram_api::{TOKEN, TelegramApi, picture};
+use crate::support::world::{self, World, echo_agent};
+use crate::updates::{Update, group, private};
+
+const CHAT: &str = "telegram:chat:42";
+
+/// Ada sends a photo of two sizes.
+fn photo(id: i64, file: &str) -> Update {
+    with_photo(private(42, id, "").without("text"), file)
+}
+
+fn with_photo(update: Update, file: &str) -> Update {
+    let size = |name: &str, side: u32, bytes: u32| json!({"file_id": name, "file_unique_id": format!("u-{name}"), "width": side, "height": side, "file_size": bytes});
+    update.with("photo", json!([size("thumb", 90, 900), size(file, 1280, 73_212)]))
+}
+
+fn document(id: i64, name: &str, media_type: &str, bytes: u64) -> Update {
+    let document = json!({"file_id": name, "file_unique_id": name, "file_name": name, "mime_type": media_type, "file_size": bytes});
+    private(42, id, "").without("text").with("document", document)
+}
+
+async fn say(app: &TestApp, update: Update) {
+    app.receive(update).await;
+    app.clock().advance(Duration::from_secs(2));
+    app.idle_as_time_passes().await;
+}
+
+/// The keys under `media/`, and what is there.
+async fn kept(app: &TestApp) -> Vec<(String, Vec<u8>)> {
+    let stores = Stores::open(app.data_dir()).await.unwrap();
+    let listed = stores.s3.list_objects_v2().bucket(BUCKET).prefix("media/").send().await.unwrap();
+    let mut kept = Vec::new();
+    for object in listed.contents() {
+        let key = object.key().unwrap();
+        let got = stores.s3.get_object().bucket(BUCKET).key(key).send().await.unwrap();
+        kept.push((key.to_owned(), got.body.collect().await.unwrap().to_vec()));
+    }
+    kept
+}
+
+fn last_request(app: &TestApp) -> Value {
+    app.model().requests().pop().unwrap()
+}
+
+fn sent(app: &TestApp) -> Vec<String> {
+    app.telegram_api().sent().into_iter().map(|sent| sent.text).collect()
+}
+
+/// Of each provider; the second turn shows the same again at the same place, from what is kept.
+#[tokio::test]
+async fn a_photo_reaches_the_model_and_is_fetched_once() {
+    for model in ["openai:test", "anthropic:test", "bedrock:anthropic.claude-test"] {
+        let mut builder = TestApp::builder().telegram().model_of(model);
+        if model.starts_with("bedrock") {
+            builder = builder.set("MODEL_PROMPT_CACHE", "true");
+        }
+        let mut app = builder.start().await;
+        say(&app, photo(1, "large").with("caption", json!("What is this?"))).await;
+        let request = last_request(&app);
+        assert_eq!(images_of(&request), [picture("large")], "{model}");
+        assert_eq!(lines_said(&request), ["What is this?", "[file, image/jpeg, photo, 73 KB]"]);
+        let sent = sent(&app);
+        assert!(sent[0].starts_with("You said: What is this?") && !sent[0].contains("Not seen"), "{sent:?}");
+        let kept_first = kept(&app).await;
+        assert_eq!(kept_first.len(), 1);
+        assert_eq!(kept_first[0].1, picture("large"));
+
+        app.restart().await;
+        say(&app, private(42, 2, "and now?")).await;
+        let second = last_request(&app);
+        assert_eq!(images_of(&second), [picture("large")], "{model}");
+        assert_eq!(second["messages"][0], request["messages"][0], "the beginning is the same");
+        // The first request tells nobody what to keep; the second does.
+        say(&app, private(42, 3, "and then?")).await;
+        assert_eq!((app.model().count(), app.model().refusals()), (3, Vec::new()), "{model}");
+        assert_eq!(images_of(&last_request(&app)), [picture("large")], "{model}");
+        assert!(app.model().cached_tokens()[2] > 0, "{model}");
+        assert_eq!(app.telegram_api().statuses("getFile"), [200], "{model}");
+        assert_eq!(app.telegram_api().statuses("file"), [200], "{model}");
+        assert_eq!(kept(&app).await, kept_first);
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_album_is_shown_whole_and_a_live_photo_by_its_picture() {
+    let app = TestApp::start().await;
+    let live = json!({"file_id": "live", "file_unique_id": "l", "width": 90, "height": 90, "duration": 2});
+    for (id, file) in [(10, "one"), (11, "two"), (12, "three")] {
+        let item = photo(id, file).at(5).with("media_group_id", json!("1387"));
+        app.receive(if id == 12 { item.with("live_photo", live.clone()) } else { item }).await;
+    }
+    app.clock().advance(Duration::from_millis(1500));
+    app.idle().await;
+    assert_eq!(app.model().count(), 1);
+    assert_eq!(images_of(&last_request(&app)), [picture("one"), picture("two"), picture("three")]);
+    assert!(texts_of(&last_request(&app), "user").concat().contains("live photo, 0:02"));
+    assert!(!sent(&app)[0].contains("Not seen"), "{:?}", sent(&app));
+    assert_eq!(kept(&app).await.len(), 3);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_shown_is_named_to_the_model_and_said_to_the_user_once() {
+    let app = TestApp::start().await;
+    let voice = json!({"file_id": "v", "file_unique_id": "v", "duration": 12, "file_size": 34_000, "mime_type": "audio/ogg"});
+    say(&app, private(42, 1, "").without("text").with("voice", voice)).await;
+    let told = "[file, audio/ogg, voice message, 0:12, 34 KB; not shown to you: sound cannot be heard here]";
+    assert_eq!(lines_said(&last_request(&app)), [told]);
+    let note = "Not seen: voice message, 0:12, 34 KB (sound cannot be heard here).";
+    let reply = format!("You said: {told}\n\n{note}");
+    assert_eq!(sent(&app), [reply.as_str()]);
+    // In the history, as what was sent; the model does not take it for its own.
+    let history = app.history(CHAT).await;
+    assert_eq!(text_of(&history[1]), reply);
+    assert_eq!(history[1]["parts"][1]["providerMetadata"], json!({"annals": {"note": true}}));
+    say(&app, document(2, "beans.pdf", "application/pdf", 1_200_000).with("caption", json!("read it"))).await;
+    let request = last_request(&app);
+    assert_eq!(texts_of(&request, "assistant"), [format!("You said: {told}")]);
+    assert!(lines_said(&request).contains(&told.to_owned()), "as before");
+    let second = sent(&app).pop().unwrap();
+    assert!(
+        second.ends_with("Not seen: beans.pdf, 1.2 MB (files of this kind cannot be opened here)."),
+        "{second}"
+    );
+    // An animated sticker is told by its emoji.
+    let sticker = json!({"file_id": "s", "file_unique_id": "s", "emoji": "👌", "is_animated": true});
+    say(&app, private(42, 3, "").without("text").with("sticker", sticker)).await;
+    assert!(!sent(&app).pop().unwrap().contains("Not seen"));
+    assert_eq!(app.telegram_api().statuses("getFile"), [0; 0]);
+    assert_eq!(kept(&app).await, []);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_gone_or_no_image_is_not_asked_for_again() {
+    let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
+    let telegram = app.telegram_api();
+    telegram.set_file("larger.png", [picture("x"), vec![0; 4_000_000]].concat());
+    telegram.set_file("huge.png", vec![0; 21 * 1024 * 1024]);
+    telegram.set_file("text.png", b"no image at all".to_vec());
+    // 9,000 pixels wide.
+    let mut wide = picture("wide");
+    wide[16..20].copy_from_slice(&9_000_u32.to_be_bytes());
+    telegram.set_file("wide.png", wide);
+    telegram.forget_file("gone.png");
+    let cases = [
+        ("said.png", 8_200_000, "8.2 MB (it is larger than 3.75 MB or 8,000 pixels)"),
+        ("larger.png", 0, "larger.png (it is larger than 3.75 MB or 8,000 pixels)"),
+        ("huge.png", 0, "huge.png (it is larger"),
+        ("wide.png", 0, "wide.png (it is larger"),
+        ("text.png", 0, "text.png (it is damaged, or no JPEG"),
+        ("gone.png", 0, "gone.png (it can no longer be fetched)"),
+    ];
+    for (id, (name, bytes, wanted)) in (1..).zip(cases) {
+        let mut update = document(id, name, "image/png", bytes);
+        if bytes == 0 {
+            let file =
+                json!({"file_id": name, "file_unique_id": name, "file_name": name, "mime_type": "image/png"});
+            update = update.with("document", file);
+        }
+        say(&app, update).await;
+        let reply = sent(&app).pop().unwrap();
+        assert!(reply.contains("Not seen: ") && reply.contains(wanted), "{name}: {reply}");
+        let request = last_request(&app);
+        assert!(last_user_line(&request).contains("; not shown to you: it "), "{name}");
+        assert_eq!(images_of(&request).len(), 0, "{name}");
+    }
+    assert_eq!(telegram.statuses("getFile"), [200, 400, 200, 200, 400]);
+    let kept = kept(&app).await;
+    assert_eq!(kept.len(), 5);
+    assert!(kept.iter().all(|(_, bytes)| bytes.starts_with(br#"{"unseen":""#)), "nothing else is kept");
+    say(&app, private(42, 20, "anything else?")).await;
+    assert_eq!(telegram.statuses("getFile").len(), 5);
+    assert!(!sent(&app).pop().unwrap().contains("Not seen"));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_passing_failure_is_said_and_tried_again_by_the_next_turns_for_an_hour() {
+    let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
+    let telegram = app.telegram_api();
+    telegram.fail_files(2, 502);
+    say(&app, photo(1, "later")).await;
+    assert!(sent(&app)[0].ends_with("Not seen: photo, 73 KB (it could not be fetched)."), "{:?}", sent(&app));
+    assert_eq!(kept(&app).await, []);
+    say(&app, private(42, 2, "and now?")).await;
+    assert_eq!(images_of(&last_request(&app)), [picture("later")]);
+    assert!(!sent(&app)[1].contains("Not seen"));
+    assert_eq!(telegram.statuses("file"), [502, 502, 200]);
+
+    telegram.fail_files(1000, 502);
+    say(&app, photo(3, "never")).await;
+    app.clock().advance(Duration::from_hours(2));
+    let asked = telegram.statuses("file").len();
+    say(&app, private(42, 7300, "hm")).await;
+    assert_eq!(telegram.statuses("file").len(), asked + 2);
+    assert!(texts_of(&last_request(&app), "user").concat().contains("it can no longer be fetched"));
+    say(&app, private(42, 7310, "well")).await;
+    assert_eq!(telegram.statuses("file").len(), asked + 2, "it is given up");
+    assert_eq!(images_of(&last_request(&app)), [picture("later")]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_see_answers_without_and_both_are_told() {
+    for model in ["openai:test", "anthropic:test", "bedrock:test"] {
+        let app = TestApp::builder().telegram().model_of(model).start().await;
+        app.model().blind();
+        say(&app, photo(1, "a").with("caption", json!("What is this?"))).await;
+        let reply = &sent(&app)[0];
+        let why = "the model that answers cannot see images, or not this one";
+        assert!(reply.ends_with(&format!("Not seen: photo, 73 KB ({why}).")), "{model}: {reply}");
+        assert!(reply.contains(&format!("; not shown to you: {why}]")), "{model}: {reply}");
+        assert_eq!(app.model().images_refused(), 1);
+        say(&app, photo(2, "b")).await;
+        assert_eq!(app.model().images_refused(), 1, "{model}: it is known by now");
+        assert_eq!(app.telegram_api().statuses("getFile"), [200], "{model}");
+        assert!(sent(&app)[1].contains("Not seen: photo"));
+        app.finish().await;
+    }
+    let app = TestApp::builder().telegram().model().set("MODEL_VISION", "false").start().await;
+    say(&app, photo(1, "a")).await;
+    assert!(sent(&app)[0].contains("Not seen: photo"));
+    assert_eq!(app.telegram_api().statuses("getFile"), [0; 0]);
+    assert_eq!(images_of(&last_request(&app)).len(), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn callers_of_the_api_send_bytes_and_nothing_is_fetched_for_them() {
+    let app = TestApp::builder().telegram().model().start().await;
+    let image = format!("data:image/png;base64,{}", STANDARD.encode(picture("inline")));
+    let file = |url: &str| json!({"type": "file", "mediaType": "image/png", "filename": "a.png", "url": url});
+    let own = format!("{}/health", app.base());
+    let parts = json!([{"type": "text", "text": "look"}, file(&image), file(&own), file("telegram:secret")]);
+    let body = json!({"userId": "ada", "parts": parts});
+    let path = "/v1/chats/c/messages?wait=20";
+    let answer = app.as_time_passes(app.post(path, APP_KEY, &body)).await;
+    let reply = text_of(&answer.body["reply"]);
+    assert!(reply.ends_with("Not seen: a.png; a.png (addresses are not opened here)."), "{reply}");
+    assert_eq!(images_of(&last_request(&app)), [picture("inline")]);
+    assert_eq!(app.telegram_api().calls(), []);
+    assert_eq!(kept(&app).await, [], "the record holds it");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_group_is_shown_what_others_sent_and_told_of_what_asks() {
+    let app = TestApp::start().await;
+    app.receive(with_photo(group(-7, 1, "").without("text"), "garden")).await;
+    let video = json!({"file_id": "v", "file_unique_id": "v", "width": 90, "height": 90, "duration": 65});
+    app.receive(group(-7, 2, "").without("text").with("video", video)).await;
+    app.idle().await;
+    assert_eq!(app.telegram_api().calls(), [], "nobody asked");
+    say(&app, group(-7, 3, "@annals_test_bot what grows there?").mention()).await;
+    let request = last_request(&app);
+    assert_eq!(images_of(&request), [picture("garden")]);
+    assert!(texts_of(&request, "user").concat().contains("video/mp4, 1:05; not shown to you: videos"));
+    assert!(!sent(&app)[0].contains("Not seen"), "of the video nobody asked");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn images_count_in_the_budget_and_a_summary_names_them() {
+    // Room for three images at once, and for little more.
+    let app = TestApp::builder()
+        .telegram()
+        .model()
+        .set("CONTEXT_WINDOW", "9700")
+        .set("KEEP_RECENT", "2")
+        .start()
+        .await;
+    for id in 1..=3 {
+        say(&app, photo(id, &format!("p{id}"))).await;
+    }
+    assert_eq!(images_of(&last_request(&app)).len(), 3);
+    assert_eq!(app.model().requests_for_notes().len(), 0);
+    let tokens = app.get(&crate::app::chat_path(CHAT, "context")).await["tokens"].as_u64().unwrap();
+    assert!((4_800..5_600).contains(&tokens), "{tokens}");
+    // The window holds three images, so a fourth takes half of the place of the earlier ones.
+    say(&app, photo(4, "p4")).await;
+    assert_eq!(images_of(&last_request(&app)), [picture("p2"), picture("p3"), picture("p4")]);
+    let text = texts_of(&last_request(&app), "user").concat();
+    assert!(text.contains("; not shown to you: there are more images than can be shown at once"), "{text}");
+
+    say(&app, private(42, 5, &"lorem ipsum ".repeat(2_000))).await;
+    let notes = app.model().requests_for_notes();
+    let summary = notes.iter().find(|body| is_for_summary(body)).unwrap();
+    assert!(texts_of(summary, "user").concat().contains("[file, image/jpeg, photo, 73 KB]"));
+    assert_eq!(images_of(summary).len(), 0);
+    assert!(images_of(&last_request(&app)).len() < 3);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn forgetting_a_chat_deletes_its_images() {
+    let app = TestApp::start().await;
+    say(&app, photo(1, "a")).await;
+    say(&app, with_photo(private(43, 1, "").without("text"), "b")).await;
+    assert_eq!(kept(&app).await.len(), 2);
+    let request = app.request(reqwest::Method::DELETE, &format!("/v1/chats/{CHAT}")).bearer_auth(OPS_KEY);
+    let answer = crate::app::Answer::of(request).await;
+    assert_eq!(answer.body["removed"]["media"], 1);
+    let left = kept(&app).await;
+    assert_eq!(left.iter().map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>(), [picture("b")]);
+    app.finish().await;
+}
+
+/// Stores without the program, with a Telegram and a model.
+struct Bench {
+    world: World,
+    telegram: TelegramApi,
+    api: ModelApi,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        Self { world: World::new().await, telegram: TelegramApi::start().await, api: ModelApi::start().await }
+    }
+
+    fn chat() -> ChatKey {
+        world::chat(41)
+    }
+
+    fn agent(&self, faults: &Faults) -> Agent {
+        let settings = ModelSettings {
+            base_url: Some(self.api.base_url()),
+            api_key: Some(API_KEY.to_owned().into()),
+            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
+        };
+        let clock = self.world.clock.clone();
+        let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock.clone()).unwrap();
+        Agent {
+            model: Model::new(&settings, &clock, None).unwrap(),
+            view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
+            deliverer: Deliverer::new(Some(client), None, None),
+            ..echo_agent(&self.world.history_with(faults.clone(), true))
+        }
+    }
+
+    /// Appends a message that is the photo `file`.
+    async fn append(&self, id: u64, file: &str) -> SortKey {
+        let own = json!({"fileId": file, "fileUniqueId": file, "kind": "photo"});
+        let part = Part::file("image/jpeg", None, format!("telegram:{file}"), ("telegram", &own));
+        let ts = i64::try_from(id).unwrap() * 1000;
+        let said = world::message(&Self::chat(), id, ts, "");
+        let draft = Draft { parts: vec![part], chat_id: "42".into(), asks: true, ..said };
+        self.world.history().append(&draft).await.unwrap();
+        draft.key()
+    }
+}
+
+/// The run of a turn with a photo, stopped before each of its requests to a store, and gone on with by another.
+#[tokio::test]
+async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
+    let whole = {
+        let (bench, faults) = (Bench::new().await, Faults::default());
+        let from = bench.append(1, "f").await;
+        bench.agent(&faults).run(&Bench::chat(), Some(&from), Delivery(1)).await.unwrap();
+        faults.requests()
+    };
+    assert!(whole > 5, "{whole}");
+    for stop in 1..=whole {
+        let bench = Bench::new().await;
+        let from = bench.append(1, "f").await;
+        let faults = Faults::new(Plan::Before(stop));
+        drop(bench.agent(&faults).run(&Bench::chat(), Some(&from), Delivery(1)).await);
+        assert!(faults.requests() >= stop, "was not stopped before {stop}");
+        bench.world.clock.advance(world::LEASE + Duration::from_secs(1));
+        bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from), Delivery(2)).await.unwrap();
+        let records = bench.world.history().range(&Bench::chat(), None).await.unwrap();
+        assert_eq!(records.len(), 2, "stopped before {stop}");
+        assert_eq!(bench.world.objects("media/").await.len(), 1, "stopped before {stop}");
+        assert_eq!(images_of(bench.api.requests().last().unwrap()), [picture("f")], "stopped before {stop}");
+        assert!((1..=2).contains(&bench.telegram.statuses("file").len()), "stopped before {stop}");
+    }
+}
+
+/// What cannot be kept is shown all the same, and fetched once more by the next turn.
+#[tokio::test]
+async fn an_image_that_is_not_kept_is_shown() {
+    let bench = Bench::new().await;
+    let from = bench.append(1, "f").await;
+    bench.agent(&Faults::new(Plan::NoMedia)).run(&Bench::chat(), Some(&from), Delivery(1)).await.unwrap();
+    assert_eq!(images_of(&bench.api.requests()[0]), [picture("f")]);
+    assert_eq!(bench.world.objects("media/").await, [""; 0]);
+    let from = bench.append(2, "g").await;
+    bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from), Delivery(1)).await.unwrap();
+    assert_eq!(images_of(&bench.api.requests()[1]), [picture("f"), picture("g")]);
+    assert_eq!(bench.world.objects("media/").await.len(), 2);
+}
