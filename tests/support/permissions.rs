@@ -13,7 +13,7 @@ use super::template::{TEMPLATE, properties};
 
 /// Each function of the code that calls AWS: its module of `annals_shared`, its name there, what it calls, and on what.
 /// Where it says "secrets", those that `ANNALS_SECRETS` names; "tools" is the object that `TOOLS` may name.
-const CALLS: [(&str, &str, &str, &str); 23] = [
+const CALLS: [(&str, &str, &str, &str); 24] = [
     ("history::table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("history::table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("history::table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
