@@ -1,5 +1,5 @@
 //! One module per platform. Each has the same parts: wire types, verify, parse, send. What they share: [`settings`], an
-//! HTTP client that is made when it is needed (`connection`), [`file`]s as a platform gives them, and a lenient look at
+//! HTTP client that is made when it is needed (`connection`), files as a platform gives them, and a lenient look at
 //! JSON (`view`).
 
 pub(crate) mod connection;

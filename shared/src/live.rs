@@ -283,16 +283,14 @@ mod tests {
 
     /// What is heard at once: `7/reply: ` a turn, the texts, `.` its end.
     fn heard(listener: &mut Listener) -> String {
-        let mut all = String::new();
-        while let Some(heard) = listener.next().now_or_never() {
-            match heard {
-                Heard::Begun(begun) => all += &format!("{}: ", begun.message_id),
-                Heard::Said(Said::Text(text)) => all += &text,
-                Heard::Said(said) => all += &format!("{said:?}"),
-                Heard::Ended => all.push('.'),
-            }
-        }
-        all
+        let next = || listener.next().now_or_never();
+        let said = |heard| match heard {
+            Heard::Begun(begun) => begun.message_id.clone() + ": ",
+            Heard::Said(Said::Text(text)) => text.to_string(),
+            Heard::Said(said) => format!("{said:?}"),
+            Heard::Ended => ".".to_owned(),
+        };
+        std::iter::from_fn(next).map(said).collect()
     }
 
     #[test]

@@ -194,10 +194,11 @@ async fn a_summary_says_what_it_is_and_earlier_tools_are_readable() {
     let messages = [summary, earlier, user("and now?")];
     model(&api, "test").answer(question(&messages, &[], &[]), NO_SINK).await.unwrap();
     let request = &api.requests()[0];
-    assert_eq!(texts_of(request, "assistant"), ["[search: [\"a hill\"]]\nA hill."]);
+    // Where no tools are offered, in words.
+    assert_eq!(texts_of(request, "assistant"), ["[called search with {}]", "A hill."]);
     let told = "Summary of the conversation so far:\n<summary>\nAda moves to Lyon.\n</summary>\n";
     assert_eq!(request["messages"][1]["content"], told);
-    assert_eq!(texts_of(request, "user"), ["and now?"]);
+    assert_eq!(texts_of(request, "user"), ["[result: [\"a hill\"]]", "and now?"]);
 }
 
 #[tokio::test]

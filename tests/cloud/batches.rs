@@ -69,7 +69,8 @@ fn a_turn_waits_in_the_queue_under_its_chats_group() {
             stack.sqs.receive_message().queue_url(queue).max_number_of_messages(10).visibility_timeout(0);
         let received = request.message_system_attribute_names(system.clone()).send().await.unwrap();
         let [turn] = received.messages() else { panic!("{received:?}") };
-        let body: serde_json::Value = serde_json::from_str(turn.body().unwrap()).unwrap();
+        let mut body: serde_json::Value = serde_json::from_str(turn.body().unwrap()).unwrap();
+        assert!(body.as_object_mut().unwrap().remove("at").unwrap().is_i64(), "when it came");
         let from = format!("1764057601000#{:020}", 1);
         assert_eq!(body, json!({"chat": "telegram:chat:8010", "from": from}), "and no text");
         let chat: annals_shared::chat_key::ChatKey = "telegram:chat:8010".parse().unwrap();

@@ -406,6 +406,15 @@ impl Answer {
         openapi::check(&method, &path, status.as_u16(), &content_type, &body);
         Self { status, content_type, body }
     }
+
+    /// The body, without what is another one in each answer: the request's id.
+    pub(crate) fn unnamed(&self) -> Value {
+        let mut body = self.body.clone();
+        if let Some(problem) = body.as_object_mut() {
+            assert!(problem.remove("requestId").is_some(), "{problem:?}");
+        }
+        body
+    }
 }
 
 /// Looks at `condition` again and again until it holds.

@@ -1,10 +1,12 @@
 //! `/api/chat` with tools: calls, results and requests arrive as they come about, and answers to requests by the way that
 //! `useChat` gives them.
 
+use std::slice::from_ref;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, TestApp};
+use crate::app::APP_KEY;
 use crate::chat::{Stream, kinds, post, streamed, submit, user};
 use crate::outside_tools::with_shop;
 use crate::support::mcp_server::McpServer;
@@ -72,7 +74,7 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
     let app = with_shop(&shop, &asks()).start().await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     let said = user("m1", "Pay A1 back.");
-    let chunks = post(&app, &submit(&[said.clone()])).await.rest().await;
+    let chunks = post(&app, &submit(from_ref(&said))).await.rest().await;
     let asked = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
     assert_eq!(chunks.last().unwrap()["finishReason"], "tool-calls");
     app.idle().await;
@@ -126,13 +128,13 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     let refund = || app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     refund();
     let said = user("m1", "Pay A1 back.");
-    post(&app, &submit(&[said.clone()])).await.rest().await;
+    post(&app, &submit(from_ref(&said))).await.rest().await;
     app.idle().await;
     let reply = app.history(ROOM).await.pop().unwrap();
     let chunks = post(&app, &submit(&[said.clone(), answered(&reply, false)])).await.rest().await;
     assert_eq!(chunks[1]["type"], "tool-output-denied");
     refund();
-    let mut again = submit(&[said.clone()]);
+    let mut again = submit(from_ref(&said));
     again["trigger"] = "regenerate-message".into();
     let chunks = post(&app, &again).await.rest().await;
     let second = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
@@ -158,7 +160,7 @@ async fn a_reply_that_goes_on_is_resumed_from_its_beginning() {
     let app = with_shop(&shop, &json!({"tools": {"slow": {"approval": true}}})).start().await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     let said = user("m1", "Slowly");
-    post(&app, &submit(&[said.clone()])).await.rest().await;
+    post(&app, &submit(from_ref(&said))).await.rest().await;
     app.idle().await;
     let reply = app.history(ROOM).await.pop().unwrap();
     drop(post(&app, &submit(&[said, answered(&reply, true)])).await);

@@ -164,7 +164,7 @@ async fn nobody_reaches_anothers_entries() {
         for (method, body) in [(Method::PUT, Some(json!({"text": "x"}))), (Method::DELETE, None)] {
             let answer = call(&app, method, &path, OTHER_KEY, body).await;
             // Not even whether there is such an entry.
-            assert_eq!((answer.status, &answer.body), (StatusCode::NOT_FOUND, &unknown.body));
+            assert_eq!((answer.status, answer.unnamed()), (StatusCode::NOT_FOUND, unknown.unnamed()));
         }
         assert_eq!(app.request(Method::DELETE, &path).send().await.unwrap().status(), 401);
     }

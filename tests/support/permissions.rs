@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::template::{TEMPLATE, properties};
 
 /// Each function of the code that calls AWS: its module of `annals_shared`, its name there, what it calls, and on what.
-/// Where it says "secrets", those that `ANNALS_SECRETS` names; "tools" is the object that `TOOLS` may name.
-const CALLS: [(&str, &str, &str, &str); 24] = [
+/// Where it says "secrets", those that `ANNALS_SECRETS` names; "tools" is the object that `TOOLS` may name, "models" is Bedrock's.
+const CALLS: [(&str, &str, &str, &str); 26] = [
     ("history::table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("history::table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("history::table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
@@ -38,6 +38,9 @@ const CALLS: [(&str, &str, &str, &str); 24] = [
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
     ("aws", "text", "s3:GetObject", "tools"),
     ("config::secrets", "fetch", "secretsmanager:GetSecretValue", "secrets"),
+    // Without an SDK of its own.
+    ("model::signing", "Signer::sign", "bedrock:InvokeModel", "models"),
+    ("model::signing", "Signer::sign", "bedrock:InvokeModelWithResponseStream", "models"),
 ];
 
 /// Calls for others, on what they say: those stand above in its place.
@@ -75,6 +78,12 @@ pub(crate) fn check(function: &str, program: &str) {
             let object = "arn:AWS::Partition:s3:::ToolsObject".to_owned();
             needed.insert((Some("HasToolsObject".to_owned()), (*action).into(), object));
             continue;
+        } else if *resource == "models" {
+            let models = ["bedrock:*::foundation-model/*", "bedrock:*:AWS::AccountId:*"];
+            needed.extend(models.map(|models| {
+                let models = format!("arn:AWS::Partition:{models}");
+                (Some("HasBedrockAccess".to_owned()), (*action).to_owned(), models)
+            }));
         } else {
             needed.insert((None, (*action).into(), (*resource).into()));
         }
@@ -227,7 +236,7 @@ fn every_call_has_a_row() {
     }
     let (module, name) = FOR_OTHERS;
     let mut rows = BTreeSet::from([(module.to_owned(), name.to_owned())]);
-    for (module, name, ..) in CALLS {
+    for (module, name, ..) in CALLS.into_iter().filter(|(.., on)| *on != "models") {
         rows.insert((module.to_owned(), name.rsplit("::").next().unwrap_or_default().to_owned()));
     }
     let without_row: Vec<_> = found.difference(&rows).collect();

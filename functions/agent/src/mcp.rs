@@ -1,9 +1,9 @@
 //! Outside tools: MCP servers over streamable HTTP, as `TOOLS` names them.
 //!
 //! Nothing is done at start. A turn that may call tools asks each server for its list, side by side, unless it was asked a
-//! while ago ([`FRESH`]); a call opens a connection, which lasts for the turn, since a function is frozen between two. A
+//! while ago (`FRESH`); a call opens a connection, which lasts for the turn, since a function is frozen between two. A
 //! server that does not answer is left out: its tools are not offered, or as they were last known, the model is told, and
-//! for a while ([`PAUSE`]) it holds no turn up.
+//! for a while (`PAUSE`) it holds no turn up.
 //!
 //! What a server says of its tools, their names, descriptions and results, is passed on within bounds.
 //!

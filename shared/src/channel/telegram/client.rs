@@ -297,7 +297,7 @@ impl Client {
         self.try_once("editMessageReplyMarkup", &body).await.map(|_: Value| ())
     }
 
-    /// Whether `user_id` administers the group `chat_id`, as Telegram said within the last [`ADMINISTRATORS_FRESH`].
+    /// Whether `user_id` administers the group `chat_id`, as Telegram said within the last five minutes.
     pub async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, SendError> {
         let now = self.clock.now();
         let known = self.administrators.lock().unwrap_or_else(PoisonError::into_inner).get(chat_id).cloned();
