@@ -144,6 +144,8 @@ mod sixty_days;
 mod stop;
 #[path = "end_to_end/stopped.rs"]
 mod stopped;
+#[path = "end_to_end/streaming.rs"]
+mod streaming;
 mod support;
 #[path = "end_to_end/template.rs"]
 mod template;

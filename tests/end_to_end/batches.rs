@@ -146,3 +146,32 @@ async fn what_is_no_turn_fails_alone_and_holds_its_group_no_longer_than_it_must(
     assert_eq!(bench.replies(0).await, ["hello"], "its group is answered all the same");
     assert_eq!(bench.replies(3).await, ["good day"]);
 }
+
+/// The same as its door has queued it that carries its turns out itself, received for the `count`th time.
+fn net(message: &Value, count: &str) -> Value {
+    let mut message = message.clone();
+    let mut body: Value = serde_json::from_str(message["body"].as_str().unwrap()).unwrap();
+    body["net"] = true.into();
+    message["body"] = body.to_string().into();
+    message["attributes"]["ApproximateReceiveCount"] = count.into();
+    message
+}
+
+#[tokio::test]
+async fn what_its_door_carries_out_is_left_to_it_and_done_where_it_has_not() {
+    let bench = Bench::new().await;
+    let said = bench.say(0, 1, "hello").await;
+    let (failed, pauses) = bench.handle(&[net(&said, "1")]).await;
+    assert_eq!(failed, ["0-1"], "its door has only just begun");
+    assert_eq!(pauses, [("receipt-0-1".to_owned(), 20)].into());
+    assert_eq!(bench.replies(0).await, [""; 0]);
+    let (failed, _) = bench.handle(&[net(&said, "2")]).await;
+    assert_eq!((failed, bench.replies(0).await), (Vec::new(), vec!["hello".to_owned()]));
+
+    // And where its door has, there is nothing to do, and nothing is written.
+    let (history, requests) = bench.world.counted();
+    let bench = Bench { agent: echo_agent(&history), ..bench };
+    let (failed, _) = bench.handle(&[net(&said, "2")]).await;
+    assert_eq!(failed, [""; 0]);
+    assert_eq!(requests.take(), 2, "the head and what waits: no claim");
+}

@@ -251,6 +251,10 @@ pub(crate) fn describe() -> Value {
             operation["responses"][status.to_string()] = problem(status, kinds);
         }
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+            // What a schema would say there is of one event.
+            if let Some(stream) = response.pointer_mut("/content/text~1event-stream") {
+                *stream = json!({});
+            }
             response["headers"]["x-request-id"] = request_id.clone();
         }
         if let Some(responses) = operation["responses"].as_object_mut() {
