@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the SAM template with pinned tools of its own, kept under target/. Needs Python 3.10 or newer, no account.
 set -euo pipefail
+shopt -s inherit_errexit # what fails in a `$(…)` ends this too
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # tool <package> <version> <program>: prints where the program is, installed if it is not there yet.
