@@ -92,6 +92,8 @@ mod kept;
 mod large;
 #[path = "end_to_end/lark.rs"]
 mod lark;
+#[path = "end_to_end/lark_runs.rs"]
+mod lark_runs;
 #[path = "end_to_end/late.rs"]
 mod late;
 #[path = "end_to_end/lines.rs"]
@@ -136,6 +138,8 @@ mod scale;
 mod settings;
 #[path = "end_to_end/setup.rs"]
 mod setup;
+#[path = "end_to_end/signs.rs"]
+mod signs;
 #[path = "end_to_end/silent.rs"]
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]

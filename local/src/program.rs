@@ -17,7 +17,7 @@ use annals_shared::aws;
 use annals_shared::channel::lark::client::Client as LarkClient;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
-use annals_shared::config::ToolsSetting;
+use annals_shared::config::{TelegramConfig, ToolsSetting};
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::{Approvers, Ingress};
@@ -98,13 +98,7 @@ impl Program {
             }
             None => (annals_lark::Identity::local(LOCAL_LARK_BOT), None, None, None),
         };
-        let (identity, client) = match config.telegram {
-            Some(telegram) => {
-                let client = Client::new(&telegram.api_base, telegram.token, clock.clone())?;
-                (Identity::asked_for(telegram.bot_id, client.clone()), Some(client))
-            }
-            None => (Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None),
-        };
+        let (identity, client) = telegram(config.telegram, &clock)?;
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
         let deliverer = Deliverer::new(client.clone(), lark_client.clone(), Some(outbox.clone()));
         let confirmer = Deliverer::new(
@@ -113,11 +107,11 @@ impl Program {
             Some(outbox.clone()),
         );
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
-        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
-        let ingress = ingress.with_approvers(approvers);
+        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
+            .with_approvers(approvers);
         let model = model(&config.agent.model, &clock).await?;
-        let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
-        let compactor = Compactor::new(history.clone(), upkeep);
+        let compactor =
+            Compactor::new(history.clone(), Upkeep::new(history.clone(), model.clone(), &config.agent));
         let agent = Agent {
             history,
             model,
@@ -130,6 +124,7 @@ impl Program {
             agent_id: config.agent.agent_id.clone(),
             metrics: Metrics::default(),
             live: Live::on(),
+            stream_replies: config.delivery.stream_replies,
             lease: LEASE,
             quiet: config.reply_quiet,
             clock: clock.clone(),
@@ -231,6 +226,13 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 async fn to_the_end(request: Request, next: Next) -> Response {
     // It ends otherwise by a panic alone.
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::internal().into_response())
+}
+
+/// Who the bot of Telegram is, and its line there if it has one.
+fn telegram(config: Option<TelegramConfig>, clock: &Clock) -> anyhow::Result<(Identity, Option<Client>)> {
+    let Some(config) = config else { return Ok((Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None)) };
+    let client = Client::new(&config.api_base, config.token, clock.clone())?;
+    Ok((Identity::asked_for(config.bot_id, client.clone()), Some(client)))
 }
 
 /// The model, which may be one that is asked as whom this machine is signed in to AWS.

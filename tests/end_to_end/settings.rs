@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use annals_shared::config::{
-    AgentConfig, ConfigError, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig, TelegramConfig,
-    ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, http_cors_origins,
-    http_rate_limit, reply_quiet,
+    AgentConfig, ConfigError, DeliveryConfig, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig,
+    TelegramConfig, ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings,
+    http_cors_origins, http_rate_limit, reply_quiet,
 };
 use serde_json::{Value, json};
 
@@ -40,9 +40,10 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// What a `main.rs` reads settings with.
-const READERS: [(&str, Reader); 16] = [
+const READERS: [(&str, Reader); 17] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
+    ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
     ("TelegramConfig::from_env(env)", |env| TelegramConfig::from_env(env).map(drop)),
     ("LarkConfig::from_env(env)", |env| LarkConfig::from_env(env).map(drop)),
     ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),

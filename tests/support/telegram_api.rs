@@ -1,7 +1,7 @@
 //! Telegram's Bot API on the loopback address: a stand-in with a memory, which refuses what Telegram refuses.
 //!
 //! Tests assert on what it stored ([`TelegramApi::sent`]) and on what was asked of it ([`TelegramApi::calls`]). It
-//! knows `getMe`, `getFile`, `sendMessage`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
+//! knows `getMe`, `getFile`, `sendMessage`, `sendMessageDraft`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
 //! `getChatAdministrators`, `setWebhook`, `getWebhookInfo` and `setMyCommands`. Every chat, topic, message and file exists
 //! unless a test says otherwise.
 //!
@@ -35,11 +35,15 @@ use tokio::task::JoinHandle;
 mod files;
 #[path = "telegram_api/setup.rs"]
 mod setup;
+#[path = "telegram_api/signs.rs"]
+mod signs;
 
 use files::Files;
 pub use files::picture;
 use setup::Setup;
 pub use setup::Webhook;
+use signs::Signs;
+pub use signs::{Shown, Sign};
 
 /// The token of the only bot.
 pub const TOKEN: &str = "7000000001:AAtestTokenOfTheTestBot_0123456789-xyz";
@@ -128,6 +132,7 @@ struct Store {
     answered: Vec<Answered>,
     setup: Setup,
     files: Files,
+    signs: Signs,
     /// What answers are dated, in place of the system's time.
     date: Option<&'static str>,
 }
@@ -312,6 +317,21 @@ impl TelegramApi {
         self.store().files.fail(times, status);
     }
 
+    /// What was shown, in order: that somebody types, and drafts.
+    pub fn shown(&self) -> Vec<Shown> {
+        self.store().signs.shown.clone()
+    }
+
+    /// The next `times` drafts are answered 429.
+    pub fn rate_limit_drafts(&self, times: usize, retry_after_secs: u64) {
+        self.store().signs.rate_limit = (times, retry_after_secs);
+    }
+
+    /// The API is older than drafts: 404.
+    pub fn know_no_drafts(&self) {
+        self.store().signs.knows_no_drafts = true;
+    }
+
     /// Answers have this `Date`.
     pub fn date(&self, date: &'static str) {
         self.store().date = Some(date);
@@ -378,12 +398,12 @@ impl Store {
                 "id": BOT_ID, "is_bot": true, "first_name": "Annals", "username": BOT_USERNAME,
                 "can_join_groups": true, "can_read_all_group_messages": self.setup.is_open, "supports_inline_queries": false
             })),
-            "sendMessage" | "sendChatAction" if !is_json => refuse(400, "Bad Request: chat_id is empty"),
+            "sendMessage" | "sendMessageDraft" | "sendChatAction" if !is_json => {
+                refuse(400, "Bad Request: chat_id is empty")
+            }
             "sendMessage" => self.send_message(&body),
-            "sendChatAction" => match body["action"].as_str() {
-                Some("typing") => self.chat(&body).map(|_| json!(true)),
-                _ => refuse(400, "Bad Request: wrong parameter action in request"),
-            },
+            "sendMessageDraft" => self.draft(&body),
+            "sendChatAction" => self.chat_action(&body),
             "getFile" => self.files.get(&body),
             "answerCallbackQuery" => self.answer_callback(&body),
             "editMessageReplyMarkup" => self.edit_keyboard(&body),

@@ -159,6 +159,7 @@ pub(crate) fn echo_agent(history: &History) -> Agent {
         agent_id,
         metrics,
         live: Live::default(),
+        stream_replies: false,
         lease,
         quiet,
         clock,

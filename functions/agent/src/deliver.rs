@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use annals_shared::approval;
 use annals_shared::chat_key::ChatKey;
-use annals_shared::delivery::{Asked, DeliveryError, Parcel, Progress};
+use annals_shared::delivery::{Asked, DeliveryError, Parcel, Progress, Step};
 use annals_shared::history::turn::{OpenTurn, Reached, Superseded};
 use annals_shared::message::{Role, UiMessage};
 use annals_shared::metrics::Metric;
@@ -13,6 +13,7 @@ use annals_shared::record::{Channel, DeliveryFailure, Record};
 use annals_shared::sort_key::Timestamp;
 
 use crate::pacing::Delivery;
+use crate::signs::Signs;
 use crate::turn::{Agent, TurnError};
 use crate::work::Work;
 
@@ -28,6 +29,7 @@ impl Agent {
         work: &Work,
         reply: &Record,
         delivery: Delivery,
+        signs: &Signs,
     ) -> Result<Reached, TurnError> {
         let to = work.newest_covered()?;
         if !self.deliverer.reaches(to.channel) {
@@ -46,8 +48,21 @@ impl Agent {
         let mut parcel =
             Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None, buttons: &buttons };
         let mut sent = work.turn.sent;
-        let is_superseded = AtomicBool::new(false);
-        let progress: &Progress<'_> = &|pieces| Box::pin(self.note_progress(work, pieces, &is_superseded));
+        let is_superseded = &AtomicBool::new(false);
+        let first = sent;
+        let progress: &Progress<'_> = &|step| {
+            Box::pin(async move {
+                match step {
+                    Step::Next { piece, is_last } => {
+                        if piece == first || is_last {
+                            signs.sending();
+                        }
+                        Ok(())
+                    }
+                    Step::Sent { pieces } => self.note_progress(work, pieces, is_superseded).await,
+                }
+            })
+        };
         loop {
             let failure = match self.deliverer.deliver(parcel, sent, progress).await {
                 Ok(()) => {
@@ -128,7 +143,7 @@ fn buttons(reply: &Record) -> Vec<Asked> {
 /// Whether a refusal is still believed. Who writes again, or mentions the bot in a Lark group, has let it in again. A
 /// Telegram group goes on being heard where the bot may not write, and says in an update of its own when it may again;
 /// but that update names the group and not its topics, and may be missed, so now and then the platform is asked again.
-fn still_blocked(blocked: &DeliveryFailure, to: &Record, now: Timestamp) -> bool {
+pub(crate) fn still_blocked(blocked: &DeliveryFailure, to: &Record, now: Timestamp) -> bool {
     if to.channel == Channel::Telegram && to.is_group() {
         now.since(blocked.at) < BLOCKED_GROUP_PAUSE
     } else {

@@ -11,8 +11,8 @@ use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting, channel_settings,
-    reply_quiet,
+    AgentConfig, DeliveryConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting,
+    channel_settings, reply_quiet,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::live::Live;
@@ -38,6 +38,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
+    let delivery = DeliveryConfig::from_env(env)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let clock = Clock::system();
     let lark = match LarkConfig::from_env(env)? {
@@ -82,7 +83,9 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,
         metrics,
-        live: Live::default(),
+        // Nobody else listens.
+        live: if delivery.stream_replies { Live::on() } else { Live::default() },
+        stream_replies: delivery.stream_replies,
         lease: LEASE,
         quiet: reply_quiet(env)?,
         clock,

@@ -23,6 +23,7 @@ mod answer;
 mod code;
 mod error;
 mod file;
+mod reaction;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ mod wire;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -42,6 +44,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use self::error::{ClientError, Outage, SendError};
+pub use self::reaction::TYPING;
 use self::target::{Piece, Target};
 use self::token::Tokens;
 use self::wire::Wire;
@@ -66,6 +69,8 @@ pub struct Client {
     tokens: Arc<Tokens>,
     clock: Clock,
     patience: Duration,
+    /// Whether Lark has said that the app may not react to messages.
+    may_not_react: Arc<AtomicBool>,
 }
 
 /// Who the bot is.
@@ -105,7 +110,7 @@ impl Client {
             return Err(ClientError::AppSecret);
         }
         let tokens = Arc::new(Tokens::new(app_id, app_secret, clock.clone()));
-        Ok(Self { wire: Wire::new(base), tokens, clock, patience: PATIENCE })
+        Ok(Self { wire: Wire::new(base), tokens, clock, patience: PATIENCE, may_not_react: Arc::default() })
     }
 
     /// The same client, waiting at most this long in all per call where Lark asks to slow down.

@@ -25,6 +25,7 @@
 mod answer;
 mod file;
 mod setup;
+mod signs;
 #[cfg(test)]
 mod tests;
 
@@ -65,6 +66,7 @@ pub struct Client {
     clock: Clock,
     patience: Duration,
     administrators: Arc<Mutex<Administrators>>,
+    drafts: Arc<signs::Drafts>,
 }
 
 /// Of each group: when Telegram was asked, and whom it named.
@@ -217,6 +219,7 @@ impl Client {
             clock,
             patience: PATIENCE,
             administrators: Arc::default(),
+            drafts: Arc::default(),
         })
     }
 
@@ -321,16 +324,6 @@ impl Client {
         }
         known.insert(chat_id.to_owned(), (now, ids));
         Ok(is_administrator)
-    }
-
-    /// Shows "typing…" in the chat for about five seconds. Tried once: it is only worth something now.
-    pub async fn send_typing(&self, address: &Address) -> Result<(), SendError> {
-        let mut body = Map::new();
-        body.insert("chat_id".into(), address.chat_id.into());
-        insert_some(&mut body, "message_thread_id", topic(address.thread_id));
-        insert_some(&mut body, "business_connection_id", address.business_connection_id.clone());
-        body.insert("action".into(), "typing".into());
-        self.try_once("sendChatAction", &body).await.map(|_: Value| ())
     }
 
     /// Calls `method`, waits as long as Telegram asks, and tries again what it did not take.
