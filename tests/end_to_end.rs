@@ -116,6 +116,8 @@ mod models;
 mod openapi;
 #[path = "end_to_end/outside_tools.rs"]
 mod outside_tools;
+#[path = "end_to_end/paced.rs"]
+mod paced;
 #[path = "end_to_end/paging.rs"]
 mod paging;
 #[path = "end_to_end/random_histories.rs"]

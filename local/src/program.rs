@@ -14,10 +14,10 @@ use annals_http::limit::Limits;
 use annals_http::{Http, random_id};
 use annals_lark::Lark;
 use annals_shared::aws;
-use annals_shared::channel::lark::client::Client as LarkClient;
-use annals_shared::channel::telegram::client::Client;
+use annals_shared::channel::lark::client::{APP_PACE, Client as LarkClient};
+use annals_shared::channel::telegram::client::{BOT_PACE, Client};
 use annals_shared::clock::Clock;
-use annals_shared::config::{TelegramConfig, ToolsSetting};
+use annals_shared::config::{DeliveryConfig, TelegramConfig, ToolsSetting};
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::{Approvers, Ingress};
@@ -86,7 +86,8 @@ impl Program {
         let (lark_identity, lark_client, lark_key, surroundings) = match config.lark {
             Some(lark) => {
                 let client =
-                    LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?;
+                    LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?
+                        .with_pace(config.delivery.share(APP_PACE));
                 let settings = config.channel_settings.clone();
                 let surroundings =
                     Surroundings::new(client.clone(), lark.app_id.clone(), settings, lark.group_context);
@@ -98,9 +99,10 @@ impl Program {
             }
             None => (annals_lark::Identity::local(LOCAL_LARK_BOT), None, None, None),
         };
-        let (identity, client) = telegram(config.telegram, &clock)?;
+        let (identity, client) = telegram(config.telegram, config.delivery, &clock)?;
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
-        let deliverer = Deliverer::new(client.clone(), lark_client.clone(), Some(outbox.clone()));
+        let deliverer = Deliverer::new(client.clone(), lark_client.clone(), Some(outbox.clone()))
+            .with_paces(config.delivery.is_paced);
         let confirmer = Deliverer::new(
             client.map(|client| client.with_patience(WEBHOOK_PATIENCE)),
             lark_client.map(|client| client.with_patience(annals_lark::WEBHOOK_PATIENCE)),
@@ -229,9 +231,14 @@ async fn to_the_end(request: Request, next: Next) -> Response {
 }
 
 /// Who the bot of Telegram is, and its line there if it has one.
-fn telegram(config: Option<TelegramConfig>, clock: &Clock) -> anyhow::Result<(Identity, Option<Client>)> {
+fn telegram(
+    config: Option<TelegramConfig>,
+    delivery: DeliveryConfig,
+    clock: &Clock,
+) -> anyhow::Result<(Identity, Option<Client>)> {
     let Some(config) = config else { return Ok((Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None)) };
-    let client = Client::new(&config.api_base, config.token, clock.clone())?;
+    let client =
+        Client::new(&config.api_base, config.token, clock.clone())?.with_pace(delivery.share(BOT_PACE));
     Ok((Identity::asked_for(config.bot_id, client.clone()), Some(client)))
 }
 

@@ -14,6 +14,7 @@ use crate::channel::lark;
 use crate::channel::telegram::address::Address;
 use crate::channel::telegram::client as telegram;
 use crate::media::Origin;
+use crate::pace::Pace;
 use crate::record::{Channel, Record};
 use crate::sort_key::{SortKey, Timestamp};
 
@@ -28,6 +29,7 @@ pub struct Deliverer {
     telegram: Option<telegram::Client>,
     lark: Option<lark::client::Client>,
     outbox: Option<Arc<dyn Outbox>>,
+    is_paced: bool,
 }
 
 /// Where the local program keeps the replies of channels that are not set up.
@@ -153,7 +155,27 @@ impl Deliverer {
         lark: Option<lark::client::Client>,
         outbox: Option<Arc<dyn Outbox>>,
     ) -> Self {
-        Self { telegram, lark, outbox }
+        Self { telegram, lark, outbox, is_paced: false }
+    }
+
+    /// The same deliverer, where chats have a [`Deliverer::pace`].
+    #[must_use]
+    pub fn with_paces(mut self, is_paced: bool) -> Self {
+        self.is_paced = is_paced;
+        self
+    }
+
+    /// How fast the chat that `to` was said in may be sent messages, where that is limited: whoever delivers keeps to it.
+    pub fn pace(&self, to: &Record) -> Option<Pace> {
+        match (to.channel, &self.telegram, &self.lark) {
+            _ if !self.is_paced => None,
+            (Channel::Telegram, Some(_), _) => {
+                let is_private = Address::of(to)?.chat_id > 0;
+                Some(if is_private { telegram::PRIVATE_PACE } else { telegram::GROUP_PACE })
+            }
+            (Channel::Lark, _, Some(_)) => Some(lark::client::CHAT_PACE),
+            _ => None,
+        }
     }
 
     /// Whether replies of this channel are sent anywhere; callers of the HTTP API fetch theirs.

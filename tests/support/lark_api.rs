@@ -190,6 +190,11 @@ impl LarkApi {
         self.store().forbids_reactions = true;
     }
 
+    /// More than five messages a second in a chat, by this clock in epoch milliseconds, are answered 230020.
+    pub fn police(&self, now: impl Fn() -> i64 + Send + Sync + 'static) {
+        self.store().police = Some(Box::new(now));
+    }
+
     /// Lets time pass: tokens end after two hours, a `uuid` is forgotten after one.
     pub fn pass(&self, time: Duration) {
         self.store().now += time;

@@ -33,6 +33,8 @@ use tokio::task::JoinHandle;
 // Named, since this file is itself included by path.
 #[path = "telegram_api/files.rs"]
 mod files;
+#[path = "telegram_api/rates.rs"]
+mod rates;
 #[path = "telegram_api/setup.rs"]
 mod setup;
 #[path = "telegram_api/signs.rs"]
@@ -40,6 +42,7 @@ mod signs;
 
 use files::Files;
 pub use files::picture;
+use rates::Rates;
 use setup::Setup;
 pub use setup::Webhook;
 use signs::Signs;
@@ -133,6 +136,7 @@ struct Store {
     setup: Setup,
     files: Files,
     signs: Signs,
+    rates: Rates,
     /// What answers are dated, in place of the system's time.
     date: Option<&'static str>,
 }
@@ -317,6 +321,17 @@ impl TelegramApi {
         self.store().files.fail(times, status);
     }
 
+    /// Messages beyond Telegram's limits, by this clock in epoch milliseconds, are answered 429: one a second in a private
+    /// chat, 20 a minute in a group, 30 a second in all.
+    pub fn police(&self, now: impl Fn() -> i64 + Send + Sync + 'static) {
+        self.store().rates.now = Some(Box::new(now));
+    }
+
+    /// When each message was taken, by the clock of [`TelegramApi::police`].
+    pub fn taken_at(&self) -> Vec<i64> {
+        self.store().rates.taken.iter().map(|(at, _)| *at).collect()
+    }
+
     /// What was shown, in order: that somebody types, and drafts.
     pub fn shown(&self) -> Vec<Shown> {
         self.store().signs.shown.clone()
@@ -489,6 +504,7 @@ impl Store {
         }
         check_entities(text, &entities)?;
         let keyboard = rows_of(&body["reply_markup"])?;
+        self.rates.take(chat_id)?;
         let message_id = 1000 + i64::try_from(self.sent.len()).unwrap();
         self.sent.push(Sent {
             chat_id,

@@ -8,7 +8,7 @@ use annals_agent::surroundings::Surroundings;
 use annals_agent::{Agent, LEASE, batch};
 use annals_shared::aws;
 use annals_shared::channel::lark::client as lark;
-use annals_shared::channel::telegram::client::Client;
+use annals_shared::channel::telegram::client::{BOT_PACE, Client};
 use annals_shared::clock::Clock;
 use annals_shared::config::{
     AgentConfig, DeliveryConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting,
@@ -44,7 +44,8 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let lark = match LarkConfig::from_env(env)? {
         Some(lark) => {
             let client =
-                lark::Client::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?;
+                lark::Client::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?
+                    .with_pace(delivery.share(lark::APP_PACE));
             Some((client, lark.app_id, lark.group_context))
         }
         None => None,
@@ -56,7 +57,10 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         None => None,
     };
     let telegram = match TelegramConfig::from_env(env)? {
-        Some(telegram) => Some(Client::new(&telegram.api_base, telegram.token, clock.clone())?),
+        Some(telegram) => {
+            let client = Client::new(&telegram.api_base, telegram.token, clock.clone())?;
+            Some(client.with_pace(delivery.share(BOT_PACE)))
+        }
         None => None,
     };
 
@@ -75,7 +79,8 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
         model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
-        deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
+        deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None)
+            .with_paces(delivery.is_paced),
         surroundings,
         servers,
         groups_remember: config.memory.groups,

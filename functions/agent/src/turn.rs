@@ -35,6 +35,9 @@ use crate::surroundings::Surroundings;
 use crate::tools::{self, Kit};
 use crate::work::{Work, newest_covered, notes, of_turn};
 
+/// How much of its time a run keeps back when it waits for its turn to send: a piece may take so long.
+const SPARE: Duration = Duration::from_secs(30);
+
 /// Answers chats.
 #[derive(Clone)]
 pub struct Agent {
@@ -97,7 +100,7 @@ pub enum TurnError {
     /// The run has taken as long as it may have the chat.
     #[error("the run took longer than its lease")]
     OutOfTime,
-    /// There is more to answer, and too little time left for another turn.
+    /// There is more to answer or to send, and too little time left for that.
     #[error("more waits than one run has time for")]
     Unfinished,
 }
@@ -178,7 +181,7 @@ impl Agent {
             let mut shown = Box::pin(self.show(chat, signs.seen()));
             let done = tokio::select! {
                 // On the heap: it is a long way through.
-                done = Box::pin(self.run_claimed(&lease, from, delivery, &signs)) => done,
+                done = Box::pin(self.run_claimed(&lease, from, delivery, started, &signs)) => done,
                 // Dropped where it stands, as in a crash: whoever has the chat now goes on from there.
                 () = self.history.overtaken(&lease) => Err(Superseded.into()),
                 // Its end comes behind the run's.
@@ -211,9 +214,10 @@ impl Agent {
         lease: &Lease,
         from: Option<&SortKey>,
         delivery: Delivery,
+        started: Timestamp,
         signs: &Signs,
     ) -> Result<Done, TurnError> {
-        let mut work = match self.look(lease.clone(), from, signs).await? {
+        let mut work = match Box::pin(self.look(lease.clone(), from, signs)).await? {
             Found::Work(work) => work,
             Found::Stopped(work) => {
                 Box::pin(self.end(*work)).await?;
@@ -237,9 +241,11 @@ impl Agent {
             None => Box::pin(self.answer(&mut work, delivery)).await?,
         };
         work.feed.stored(&reply);
-        let reached = self.deliver(&work, &reply, delivery, signs).await?;
+        let until = started.plus(self.lease.saturating_sub(SPARE));
+        let (reached, paced) = self.deliver(&work, &reply, delivery, until, signs).await?;
         let has_stopped = has_stopped(&lease.head);
-        let ending = Ending { context_from: work.reaches_back_to, reached, has_stopped, ..work.remembered };
+        let ending =
+            Ending { context_from: work.reaches_back_to, reached, paced, has_stopped, ..work.remembered };
         self.history.finish(lease, &ending).await??;
         self.metrics.add(Metric::Turns, 1);
         Ok(done)

@@ -53,6 +53,9 @@ pub(super) struct Store {
     /// What resources hold that are not as usual; nothing where they are gone.
     pub(super) resources: HashMap<String, Option<Vec<u8>>>,
     pub(super) delay: Duration,
+    pub(super) police: Option<Box<dyn Fn() -> i64 + Send + Sync>>,
+    /// When each chat was sent a message, where that is looked at.
+    taken: Vec<(i64, String)>,
     pub(super) reactions: Vec<Reaction>,
     pub(super) forbids_reactions: bool,
     /// How many reactions there have been.
@@ -290,6 +293,13 @@ impl Store {
                 230_071,
                 "The group to which the message belongs does not support reply in thread.",
             );
+        }
+        if let Some(now) = self.police.as_ref().map(|now| now()) {
+            let is_near = |(at, chat): &&(i64, String)| *at > now - 1000 && chat == chat_id;
+            if self.taken.iter().filter(is_near).count() >= 5 {
+                return refuse(230_020, "This operation triggers the frequency limit.");
+            }
+            self.taken.push((now, chat_id.to_owned()));
         }
         let msg_type = body["msg_type"].as_str().unwrap_or_default();
         let content = self.check_content(msg_type, &body["content"], bytes.len())?;

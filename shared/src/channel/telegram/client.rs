@@ -48,8 +48,17 @@ use super::split::{LIMIT, split};
 use crate::channel::connection::Connection;
 use crate::clock::Clock;
 use crate::delivery::Asked;
+use crate::pace::{Pace, Share};
 use crate::sort_key::Timestamp;
 
+/// What a bot may send in all.
+///
+/// Source: <https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this>, as the next two.
+pub const BOT_PACE: Pace = Pace::within(30, Duration::from_secs(1));
+/// What a private chat may be sent.
+pub const PRIVATE_PACE: Pace = Pace::within(1, Duration::from_secs(1));
+/// What a group may be sent.
+pub const GROUP_PACE: Pace = Pace::within(20, Duration::from_mins(1));
 /// How long one call waits for 429s in all, unless [`Client::with_patience`] says otherwise.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,6 +76,7 @@ pub struct Client {
     patience: Duration,
     administrators: Arc<Mutex<Administrators>>,
     drafts: Arc<signs::Drafts>,
+    share: Option<Share>,
 }
 
 /// Of each group: when Telegram was asked, and whom it named.
@@ -220,6 +230,7 @@ impl Client {
             patience: PATIENCE,
             administrators: Arc::default(),
             drafts: Arc::default(),
+            share: None,
         })
     }
 
@@ -227,6 +238,14 @@ impl Client {
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// The same client, whose messages go out no faster than this, all together. A place that is further off than the
+    /// patience counts as a 429.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Option<Pace>) -> Self {
+        self.share = pace.map(Share::new);
         self
     }
 
@@ -258,6 +277,7 @@ impl Client {
         while let Some(piece) = left.pop_front() {
             let mut body = message_body(address, target, &piece);
             insert_some(&mut body, "reply_markup", keyboard.filter(|_| left.is_empty()).cloned());
+            self.wait_for_place(&mut effort).await?;
             match self.call::<Message>("sendMessage", &body, &mut effort).await {
                 Ok(message) => {
                     sent.push(message.message_id);
@@ -324,6 +344,15 @@ impl Client {
         }
         known.insert(chat_id.to_owned(), (now, ids));
         Ok(is_administrator)
+    }
+
+    async fn wait_for_place(&self, effort: &mut Effort) -> Result<(), SendError> {
+        let Some(share) = &self.share else { return Ok(()) };
+        let wait = share.take(self.clock.now(), effort.0);
+        let wait = wait.map_err(|retry_after| SendError::RateLimited { retry_after })?;
+        effort.take(wait);
+        self.clock.sleep(wait).await;
+        Ok(())
     }
 
     /// Calls `method`, waits as long as Telegram asks, and tries again what it did not take.

@@ -402,3 +402,19 @@ async fn drafts_are_what_will_be_sent_without_its_styles_and_pause_when_telegram
     assert!(last.len() < 1000 && last.starts_with("word"), "the message that grows: {last}");
     assert_eq!(api.statuses("sendMessageDraft"), [200, 429, 200]);
 }
+
+#[tokio::test]
+async fn messages_of_one_bot_keep_its_pace_and_none_waits_beyond_its_patience() {
+    let (api, client, clock) = start().await;
+    let client = client.with_pace(Some(PRIVATE_PACE)).with_patience(Duration::from_secs(2));
+    let other = client.clone();
+    let send = async |chat: i64| other.send_message(&address(chat), &Styled::plain("a")).await;
+    let four = async { tokio::join!(send(1), send(2), send(3), send(4)) };
+    let ((first, second, third, fourth), took) = while_time_passes(&clock, four).await;
+    assert!(first.is_ok() && second.is_ok() && third.is_ok());
+    assert!(matches!(fourth, Err(SendError::RateLimited { retry_after }) if retry_after.as_secs() == 3));
+    assert!(took >= Duration::from_secs(2), "{took:?}");
+    assert_eq!(api.statuses("sendMessage"), [200; 3]);
+    // Typing takes no place.
+    client.send_typing(&address(1)).await.unwrap();
+}
