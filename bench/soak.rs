@@ -34,7 +34,7 @@ use clap::Parser;
 use program::Program;
 use world::{Door, Speaker, World};
 
-/// Every which turn of each kind of fault comes: 5%.
+/// Every which request to the model fails, send is answered 429, and message comes twice: 5%.
 const EACH: usize = 20;
 /// The most messages of a burst.
 const BURST: u64 = 9;
@@ -53,6 +53,9 @@ struct Arguments {
     /// For how long they talk, about
     #[arg(long, default_value_t = 25)]
     minutes: u64,
+    /// How many seconds the program lives on average before it is killed
+    #[arg(long, default_value_t = 8)]
+    life: u64,
     /// What bursts, pauses, repeats and kills are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -71,7 +74,8 @@ async fn main() -> ExitCode {
     drop(std::fs::remove_dir_all(&arguments.data));
     std::fs::create_dir_all(&arguments.data).unwrap();
     let world = Arc::new(World::start().await);
-    let program = Program::start(&arguments.data, &world, arguments.messages, arguments.seed);
+    let program =
+        Program::start(&arguments.data, &world, Duration::from_secs(arguments.life), arguments.seed);
     let per_chat = arguments.messages / arguments.chats;
     let span = Duration::from_secs(arguments.minutes * 60);
     let speakers = (1..=arguments.chats).map(|number| Speaker {

@@ -11,7 +11,6 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::EACH;
 use crate::world::World;
 
 /// What was killed.
@@ -34,7 +33,6 @@ pub(crate) struct Program {
 pub(crate) struct Handle {
     client: reqwest::Client,
     base: watch::Receiver<Option<String>>,
-    acknowledged: Arc<AtomicU64>,
     again: Arc<AtomicU64>,
 }
 
@@ -48,8 +46,9 @@ impl Handle {
             assert!(!status.is_client_error(), "{path} is refused: {status}");
             status.is_success()
         });
-        let count = if acknowledged { &self.acknowledged } else { &self.again };
-        count.fetch_add(1, Ordering::Relaxed);
+        if !acknowledged {
+            self.again.fetch_add(1, Ordering::Relaxed);
+        }
         acknowledged
     }
 
@@ -76,24 +75,17 @@ impl Handle {
 }
 
 impl Program {
-    /// Starts it, and kills it once for every twenty of `messages`, at moments drawn from `seed`.
-    pub(crate) fn start(data: &Path, world: &Arc<World>, messages: u64, seed: u64) -> Self {
+    /// Starts it, and kills it again and again: it lives for `life` on average, up to twice that, as `seed` has it.
+    pub(crate) fn start(data: &Path, world: &Arc<World>, life: Duration, seed: u64) -> Self {
         let (told, base) = watch::channel(None);
-        let acknowledged = Arc::new(AtomicU64::new(0));
-        let handle = Handle {
-            client: reqwest::Client::new(),
-            base,
-            acknowledged: Arc::clone(&acknowledged),
-            again: Arc::default(),
-        };
+        let handle = Handle { client: reqwest::Client::new(), base, again: Arc::default() };
         let spared = Arc::new(AtomicBool::new(false));
         let supervisor = Supervisor {
             data: data.to_owned(),
             world: Arc::clone(world),
             told,
             spared: Arc::clone(&spared),
-            acknowledged,
-            messages,
+            life,
             rng: fastrand::Rng::with_seed(seed),
         };
         Self { handle, spared, supervisor: tokio::spawn(supervisor.supervise()) }
@@ -132,8 +124,7 @@ struct Supervisor {
     world: Arc<World>,
     told: watch::Sender<Option<String>>,
     spared: Arc<AtomicBool>,
-    acknowledged: Arc<AtomicU64>,
-    messages: u64,
+    life: Duration,
     rng: fastrand::Rng,
 }
 
@@ -150,18 +141,15 @@ impl Drop for Running {
 impl Supervisor {
     async fn supervise(mut self) -> (Killed, Running) {
         let mut killed = Killed::default();
-        let each = u64::try_from(EACH).unwrap();
         loop {
             let running = self.launch();
-            // Behind an acknowledged message, and up to a quarter of a second later: anywhere in a turn.
-            let due = (killed.times + 1) * each - self.rng.u64(0..each);
-            while due > self.messages || self.acknowledged.load(Ordering::Relaxed) < due {
+            let ends = Instant::now() + self.life.mul_f64(2.0 * self.rng.f64());
+            while Instant::now() < ends {
                 if self.spared.load(Ordering::Relaxed) {
                     return (killed, running);
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            tokio::time::sleep(Duration::from_millis(self.rng.u64(0..250))).await;
             killed.at_the_model += self.world.model.running();
             drop(running);
             self.told.send(None).unwrap();
