@@ -3,7 +3,7 @@
 //! by exactly one reply; and what the platforms received. See `bench/README.md`.
 //!
 //! ```sh
-//! cargo bench --profile dev --bench soak -- --chats 200 --messages 20000 --minutes 25
+//! cargo bench --profile dev --bench soak
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure ends it with the line that failed")]
 #![allow(
@@ -25,6 +25,7 @@ mod verdict;
 mod world;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,7 +62,10 @@ struct Arguments {
     seed: u64,
     /// Where the program keeps its data and says what went wrong; emptied first
     #[arg(long, default_value = "target/soak")]
-    data: std::path::PathBuf,
+    data: PathBuf,
+    /// The program, where it is not the one that cargo has built
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_annals"))]
+    program: PathBuf,
     /// Given by cargo
     #[arg(long, hide = true)]
     bench: bool,
@@ -74,8 +78,8 @@ async fn main() -> ExitCode {
     drop(std::fs::remove_dir_all(&arguments.data));
     std::fs::create_dir_all(&arguments.data).unwrap();
     let world = Arc::new(World::start().await);
-    let program =
-        Program::start(&arguments.data, &world, Duration::from_secs(arguments.life), arguments.seed);
+    let life = Duration::from_secs(arguments.life);
+    let program = Program::start(arguments.program, &arguments.data, &world, life, arguments.seed);
     let per_chat = arguments.messages / arguments.chats;
     let span = Duration::from_secs(arguments.minutes * 60);
     let speakers = (1..=arguments.chats).map(|number| Speaker {

@@ -76,11 +76,18 @@ impl Handle {
 
 impl Program {
     /// Starts it, and kills it again and again: it lives for `life` on average, up to twice that, as `seed` has it.
-    pub(crate) fn start(data: &Path, world: &Arc<World>, life: Duration, seed: u64) -> Self {
+    pub(crate) fn start(
+        program: PathBuf,
+        data: &Path,
+        world: &Arc<World>,
+        life: Duration,
+        seed: u64,
+    ) -> Self {
         let (told, base) = watch::channel(None);
         let handle = Handle { client: reqwest::Client::new(), base, again: Arc::default() };
         let spared = Arc::new(AtomicBool::new(false));
         let supervisor = Supervisor {
+            program,
             data: data.to_owned(),
             world: Arc::clone(world),
             told,
@@ -120,6 +127,7 @@ pub(crate) struct Report {
 }
 
 struct Supervisor {
+    program: PathBuf,
     data: PathBuf,
     world: Arc<World>,
     told: watch::Sender<Option<String>>,
@@ -160,7 +168,7 @@ impl Supervisor {
     /// Returns once the program answers, a fraction of a second later.
     fn launch(&self) -> Running {
         let log = std::fs::File::options().create(true).append(true).open(self.data.join("log")).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
+        let mut child = Command::new(&self.program)
             .env_clear()
             .env("ANNALS_DATA_DIR", self.data.join("stores"))
             .env("ANNALS_PORT", "0")
