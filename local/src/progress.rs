@@ -2,13 +2,14 @@
 //!
 //! What is over soon says nothing beside its result.
 
+use std::fmt::Write;
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use annals_shared::clock::Clock;
 use annals_shared::config::process_env;
 use annals_shared::sort_key::Timestamp;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// How long work is quiet where nobody watches, and between two of its lines.
 const QUIET: Duration = Duration::from_secs(5);
@@ -102,13 +103,14 @@ fn bar(what: &'static str, unit: &'static str, total: Option<u64>) -> ProgressBa
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::with_draw_target(Some(total), target),
-            "{msg} [{bar:30}] {human_pos} of {human_len} {prefix}, {per_sec:.0}, {eta} left",
+            "{msg} [{bar:30}] {human_pos} of {human_len} {prefix}, {rate}, {eta} left",
         ),
-        None => (
-            ProgressBar::with_draw_target(None, target),
-            "{spinner} {msg} {human_pos} {prefix}, {per_sec:.0}",
-        ),
+        None => (ProgressBar::with_draw_target(None, target), "{spinner} {msg} {human_pos} {prefix}, {rate}"),
     };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+        // It writes to a string.
+        let _ = write!(out, "{:.0} a second", state.per_sec());
+    });
     bar.with_style(style.progress_chars("=> ")).with_message(what).with_prefix(unit)
 }
