@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::app::{TestApp, a_while};
 use crate::support::faults::{Faults, Plan};
-use crate::support::world::World;
+use crate::support::world::{World, archive_everything, expire};
 use crate::updates::{START, private};
 
 const CHAT: &str = "telegram:chat:42";
@@ -231,6 +231,24 @@ async fn an_import_that_breaks_off_anywhere_goes_on() {
         assert_eq!(head.context_from.unwrap().ts(), from, "request {request}: the next turn reads no years");
     }
     assert!(broken_off >= OLD_TALK.len(), "{broken_off} of {requests}");
+}
+
+#[tokio::test]
+async fn what_has_left_the_table_is_known_all_the_same() {
+    let world = World::new().await;
+    let (history, chat) = (world.history(), CHAT.parse().unwrap());
+    let export = file(world.folder(), "result.json", &bot_chat(&old_talk()));
+    imported(&history, &export, &options(None)).await;
+    archive_everything(&history, &chat).await;
+    world.clock.advance(Duration::from_hours(10 * 24));
+    for record in history.range(&chat, None).await.unwrap() {
+        expire(&world.stores, &record).await;
+    }
+    assert_eq!(history.range(&chat, None).await.unwrap(), []);
+    let told = imported(&history, &export, &options(None)).await;
+    assert!(told.starts_with("telegram:chat:42  Annals: 0 stored, 6 there already\n"), "{told}");
+    assert_eq!(lines(&history, CHAT).await, OLD_TALK);
+    assert_eq!(history.range(&chat, None).await.unwrap(), [], "and stored no second time");
 }
 
 #[tokio::test]

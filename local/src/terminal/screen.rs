@@ -303,3 +303,71 @@ fn shortened(text: &str) -> String {
         None => line,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use annals_shared::message::Role;
+    use serde_json::json;
+
+    use super::*;
+
+    fn text(delta: &str) -> Event {
+        Event::Text { delta: delta.into() }
+    }
+
+    fn call(state: &str) -> Part {
+        Part::tool("search", "c1", state, &json!({"query": "beans"}), json!({}))
+    }
+
+    fn done(parts: Vec<Part>) -> Event {
+        Event::Done { message: UiMessage::new("m/reply", Role::Assistant, parts), failed: false }
+    }
+
+    fn check(events: &[Event], wanted: &str) {
+        let mut out = Vec::new();
+        let mut screen = Screen::new(&mut out, Style { colours: false, is_terminal: true });
+        screen.begin("m/reply");
+        for event in events {
+            screen.show(event).unwrap();
+        }
+        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_reply_is_shown_once_as_it_is_made_and_whole_where_it_was_not_heard() {
+        let hello = || Part::text("Hello, Ada.");
+        check(&[text(" \n"), text("Hello"), text(", Ada."), done(vec![hello()])], "Hello, Ada.\n");
+        check(&[text("Hello"), done(vec![hello()])], "Hello, Ada.\n");
+        check(&[done(vec![hello()])], "Hello, Ada.\n");
+        check(&[text("\x1b[31mred\r\nblue")], "\u{FFFD}[31mred\nblue");
+    }
+
+    #[test]
+    fn what_broke_off_is_said_where_something_else_follows() {
+        let broke_off = "Hel\n· that broke off; once more\n";
+        check(&[text("Hel"), Event::Void, text("Good day")], &format!("{broke_off}Good day"));
+        check(&[text("Hel"), done(vec![Part::text("Good day")])], &format!("{broke_off}Good day\n"));
+        let mut stopped = UiMessage::text("m/notice", Role::Assistant, "Stopped before there was an answer.");
+        stopped.metadata.insert(STOPPED_BY.into(), "m2".into());
+        let stopped = Event::Done { message: stopped, failed: false };
+        check(&[text("Hel"), Event::Void, stopped], "Hel\n· stopped\n");
+    }
+
+    #[test]
+    fn thoughts_and_calls_take_a_line_each() {
+        let (before, after) = (|| Part::text("I look."), || Part::text("Found."));
+        check(
+            &[
+                Event::Reasoning { delta: "a long".into() },
+                Event::Reasoning { delta: " thought".into() },
+                text("I look."),
+                Event::Parts { parts: vec![before(), call("input-available")] },
+                Event::Parts { parts: vec![before(), call("output-available")] },
+                text("Found."),
+                done(vec![before(), call("output-available"), after()]),
+            ],
+            "· thinking\nI look.\n· search {\"query\":\"beans\"}\nFound.\n",
+        );
+        check(&[done(vec![call("output-denied")])], "· search was not allowed\n");
+    }
+}
