@@ -84,6 +84,8 @@ mod http_messages;
 mod http_reads;
 #[path = "end_to_end/images.rs"]
 mod images;
+#[path = "end_to_end/import.rs"]
+mod import;
 #[path = "end_to_end/keeping.rs"]
 mod keeping;
 #[path = "end_to_end/kept.rs"]
@@ -155,6 +157,8 @@ mod streaming;
 mod support;
 #[path = "end_to_end/template.rs"]
 mod template;
+#[path = "end_to_end/terminal.rs"]
+mod terminal;
 #[path = "end_to_end/tool_rounds.rs"]
 mod tool_rounds;
 #[path = "end_to_end/topics.rs"]

@@ -49,6 +49,11 @@ impl World {
         Self { stores, clock: Clock::manual(now), dir }
     }
 
+    /// The data directory's path.
+    pub(crate) fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// The data directory.
     pub(crate) fn into_dir(self) -> tempfile::TempDir {
         self.dir

@@ -31,10 +31,10 @@ const FIRST_MODEL_DEADLINE: Duration = Duration::from_secs(100);
 /// function's five minutes.
 pub(crate) const MODEL_DEADLINE: Duration = Duration::from_secs(150);
 /// What the user is told when no answer can be made.
-const FAILURE_NOTICE: &str =
+pub const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
 /// What the user is told when a `/compact` cannot be carried out.
-const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
+pub const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
                              changed. Please try again later.";
 /// How often a turn whose context the model finds too long is tried with a shorter one.
 const MAX_SQUEEZES: u32 = 3;

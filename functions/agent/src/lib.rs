@@ -36,6 +36,7 @@ mod tools;
 pub mod turn;
 mod work;
 
+pub use answer::{FAILURE_NOTICE, NOT_COMPACTED};
 pub use pacing::Delivery;
 pub use turn::{Agent, TurnError};
 
