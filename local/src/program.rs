@@ -71,6 +71,7 @@ pub struct Program {
 
 impl Program {
     /// Opens the data directory and binds the address.
+    #[allow(clippy::too_many_lines, reason = "wiring, one thing after the other")]
     pub async fn start(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
         let data_lock = lock(&config.data_dir)?;
         let stores = Stores::open(&config.data_dir).await?;
@@ -160,6 +161,7 @@ impl Program {
             groups_remember: config.agent.memory.groups,
             system_prompt: config.agent.system_prompt,
             cors_origins: config.cors_origins,
+            console: config.console,
             limits: Limits::new(config.rate_limit),
             new_id: random_id,
             clock,
