@@ -31,6 +31,7 @@ pub(crate) enum First {
     LarkMessage,
     LarkChallenge,
     HttpMessage,
+    WebTurn,
     Turn,
     NothingDue,
     Schedule,
@@ -67,7 +68,6 @@ impl World {
     pub(crate) fn cases(&self) -> Vec<Case> {
         let hosted = [("MODEL", "openai:test".to_owned()), ("MODEL_BASE_URL", self.model.base_url())];
         let echo = [("MODEL", "echo".to_owned())];
-        let streaming = [("HTTP_RESPONSES", "streaming".to_owned())];
         let telegram = [("TELEGRAM_API_BASE", self.telegram.base_url().to_owned())];
         let (telegram, echo, hosted) = (&telegram[..], &echo[..], &hosted[..]);
         let case = |function, what, first, settings: &[&[(&str, String)]]| Case {
@@ -82,7 +82,8 @@ impl World {
             case("lark", "a message, encrypted", First::LarkMessage, &[]),
             case("lark", "a challenge", First::LarkChallenge, &[]),
             case("http", "a message", First::HttpMessage, &[]),
-            case("http", "a message, streamed answer", First::HttpMessage, &[&streaming]),
+            case("streaming", "a message", First::HttpMessage, &[echo]),
+            case("streaming", "a turn of `/api/chat`, `MODEL=echo`", First::WebTurn, &[echo]),
             case("agent", "a turn, `MODEL=echo`", First::Turn, &[telegram, echo]),
             case("agent", "a turn, hosted model", First::Turn, &[telegram, hosted]),
             case("compactor", "the schedule, no chat due", First::NothingDue, &[echo]),
@@ -152,13 +153,22 @@ impl World {
                 lark["body"] = body.into();
                 lark
             }
-            First::HttpMessage => {
-                let path = "/v1/chats/garden/messages";
+            First::HttpMessage | First::WebTurn => {
+                let (id, text) = (format!("m{round}"), "Hello!");
+                let part = json!({"type": "text", "text": text});
+                let (path, body) = match first {
+                    First::WebTurn => (
+                        "/api/chat",
+                        json!({"id": format!("room-{round}"), "messages": [{"id": id, "role": "user", "parts": [part]}]}),
+                    ),
+                    _ => {
+                        ("/v1/chats/garden/messages", json!({"userId": "ada", "text": text, "messageId": id}))
+                    }
+                };
                 telegram["rawPath"] = path.into();
                 telegram["requestContext"]["http"]["path"] = path.into();
                 telegram["headers"]["authorization"] = "Bearer http-secret".into();
-                let message = json!({"userId": "ada", "text": "Hello!", "messageId": format!("m{round}")});
-                telegram["body"] = message.to_string().into();
+                telegram["body"] = body.to_string().into();
                 telegram
             }
             First::Turn => {
@@ -188,7 +198,8 @@ impl World {
         let queued = self.account.take_turns();
         let history = self.account.history(Clock::system());
         for (answer, number) in answers.iter().zip(numbers) {
-            // Of a streamed answer, what stands before its eight NULs: status and headers.
+            // Of a streamed answer, what stands before its eight NULs is status and headers.
+            let body = String::from_utf8_lossy(answer);
             let answer = answer.split(|byte| *byte == 0).next().unwrap();
             let answer: Value = serde_json::from_slice(answer).unwrap();
             match first {
@@ -196,6 +207,12 @@ impl World {
                 First::TelegramMessage | First::LarkMessage | First::HttpMessage => {
                     assert!(matches!(answer["statusCode"].as_u64(), Some(200 | 202)), "{answer}");
                     assert_eq!(queued.len(), 2);
+                }
+                First::WebTurn => {
+                    assert!(
+                        body.contains(r#""type":"finish""#) && body.ends_with("data: [DONE]\n\n"),
+                        "{body}"
+                    );
                 }
                 First::LarkChallenge => {
                     assert_eq!(answer["body"], json!({"challenge": "c"}).to_string(), "{answer}");

@@ -23,7 +23,7 @@ use flate2::write::DeflateEncoder;
 use cases::{Case, World};
 use runtime_api::{Launch, launch};
 
-const FUNCTIONS: [&str; 6] = ["minimal", "telegram", "lark", "http", "agent", "compactor"];
+const FUNCTIONS: [&str; 7] = ["minimal", "telegram", "lark", "http", "streaming", "agent", "compactor"];
 
 #[derive(Parser)]
 #[command(about = "Cold starts of the functions, beside a minimal one")]

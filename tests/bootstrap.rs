@@ -20,6 +20,8 @@ mod events;
 #[path = "cloud/stack.rs"]
 #[allow(dead_code, reason = "shared with the tests of the whole stack, which use the rest")]
 mod stack;
+#[path = "bootstrap/tokens.rs"]
+mod tokens;
 
 // The platforms and the model that the functions talk to.
 #[path = "support/lark_api.rs"]

@@ -202,9 +202,17 @@ impl ModelApi {
         self.shared.state().later_failures.push((requests, times, status));
     }
 
+    /// Every `nth` request from now on is answered with an error status: with these in turn.
+    pub fn fail_each(&self, nth: usize, statuses: &[u16]) {
+        let statuses = statuses.iter().filter_map(|status| StatusCode::from_u16(*status).ok()).collect();
+        self.shared.state().failing_each = Some((nth, statuses));
+    }
+
     /// Forgets the failures that are still to come.
     pub fn recover(&self) {
-        self.shared.state().failures.clear();
+        let mut state = self.shared.state();
+        state.failures.clear();
+        state.failing_each = None;
     }
 
     /// Answers each request this much later from now on.
@@ -269,6 +277,11 @@ impl ModelApi {
     /// How many [`ModelApi::requests`] there were.
     pub fn count(&self) -> usize {
         self.requests().len()
+    }
+
+    /// How many of all were answered with [`ModelApi::fail_each`].
+    pub fn failed(&self) -> usize {
+        self.shared.state().failed
     }
 
     /// How many of them are running now.

@@ -118,6 +118,8 @@ struct Store {
     lost_topics: HashSet<(i64, i64)>,
     lost_messages: HashSet<(i64, i64)>,
     rate_limit: (usize, u64),
+    /// Which message of how many is answered 429, how many have come, and after how many seconds the next may.
+    rate_limit_each: Option<(usize, usize, u64)>,
     fail: (usize, u16),
     garbage: usize,
     refuse_entities: bool,
@@ -225,6 +227,11 @@ impl TelegramApi {
     /// The next `times` messages are answered 429.
     pub fn rate_limit(&self, times: usize, retry_after_secs: u64) {
         self.store().rate_limit = (times, retry_after_secs);
+    }
+
+    /// Every `nth` message from now on is answered 429.
+    pub fn rate_limit_each(&self, nth: usize, retry_after_secs: u64) {
+        self.store().rate_limit_each = Some((nth, 0, retry_after_secs));
     }
 
     /// The next `times` messages are answered with `status`, a proxy's page and no JSON.
@@ -448,10 +455,20 @@ impl Store {
         }
     }
 
-    fn send_message(&mut self, body: &Value) -> Result<Value, Refusal> {
+    /// After how many seconds this message may come again, where it may not now.
+    fn limited(&mut self) -> Option<u64> {
         if self.rate_limit.0 > 0 {
             self.rate_limit.0 -= 1;
-            let parameters = json!({"retry_after": self.rate_limit.1});
+            return Some(self.rate_limit.1);
+        }
+        let (nth, came, seconds) = self.rate_limit_each.as_mut()?;
+        *came += 1;
+        came.is_multiple_of(*nth).then_some(*seconds)
+    }
+
+    fn send_message(&mut self, body: &Value) -> Result<Value, Refusal> {
+        if let Some(seconds) = self.limited() {
+            let parameters = json!({"retry_after": seconds});
             return Err(Refusal(429, "Too Many Requests: retry after some seconds", parameters));
         }
         let chat_id = self.chat(body)?;

@@ -46,6 +46,8 @@ pub(super) struct Store {
     pub(super) refused_type: Option<String>,
     pub(super) refuse: (usize, i64),
     pub(super) rate_limit: (usize, Option<u64>),
+    /// Which message of how many is answered 429, how many have come, and after how many seconds the next may.
+    pub(super) rate_limit_each: Option<(usize, usize, u64)>,
     pub(super) fail: (usize, u16),
     pub(super) garbage: usize,
     pub(super) hang: usize,
@@ -68,6 +70,23 @@ fn refuse<T>(code: i64, msg: &str) -> Result<T, Refusal> {
 type Query = HashMap<String, String>;
 
 impl Store {
+    /// Whether this call does not come too often; else after how many seconds it may come again, where that is said.
+    fn in_time(&mut self, name: &str) -> Result<(), Option<u64>> {
+        if name != "token" && self.rate_limit.0 > 0 {
+            self.rate_limit.0 -= 1;
+            return Err(self.rate_limit.1);
+        }
+        if let Some((nth, came, seconds)) = &mut self.rate_limit_each
+            && matches!(name, "send" | "reply")
+        {
+            *came += 1;
+            if came.is_multiple_of(*nth) {
+                return Err(Some(*seconds));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn answer(&mut self, method: &Method, uri: &Uri, bearer: &str, body: &[u8]) -> Answer {
         let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
         let name = match (method.as_str(), parts.as_slice()) {
@@ -87,11 +106,10 @@ impl Store {
             self.fail.0 -= 1;
             return self.page(name, self.fail.1, "<html><h1>Bad Gateway</h1></html>");
         }
-        if name != "token" && self.rate_limit.0 > 0 {
-            self.rate_limit.0 -= 1;
+        if let Err(reset) = self.in_time(name) {
             let mut answer =
                 self.refusal(name, Refusal(429, 99_991_400, "request trigger frequency limit".into()));
-            answer.reset = self.rate_limit.1;
+            answer.reset = reset;
             return answer;
         }
         let is_let_in = name == "token" || self.is_let_in(bearer);

@@ -47,6 +47,10 @@ pub(super) struct Stored {
     pub(super) failures: Vec<(usize, StatusCode)>,
     /// Behind how many requests, how many times.
     pub(super) later_failures: Vec<(usize, usize, StatusCode)>,
+    /// Which request of how many is answered with an error, and with which ones in turn.
+    pub(super) failing_each: Option<(usize, Vec<StatusCode>)>,
+    /// How many were.
+    pub(super) failed: usize,
     pub(super) delay: Duration,
     pub(super) any_key: bool,
     pub(super) never_streams: bool,
@@ -75,6 +79,8 @@ impl Default for Stored {
             too_long: 0,
             failures: Vec::new(),
             later_failures: Vec::new(),
+            failing_each: None,
+            failed: 0,
             delay: Duration::ZERO,
             any_key: false,
             never_streams: false,
@@ -175,6 +181,12 @@ impl Stored {
     }
 
     pub(super) fn next_failure(&mut self) -> Option<StatusCode> {
+        if let Some((nth, statuses)) = &self.failing_each
+            && self.calls.len().is_multiple_of(*nth)
+        {
+            self.failed += 1;
+            return statuses.get((self.calls.len() / nth) % statuses.len()).copied();
+        }
         let came = self.calls.iter().filter(|call| !is_for_notes(&call.body)).count();
         let is_due = |(behind, _, _): &(usize, usize, StatusCode)| *behind <= came;
         let due: Vec<_> = self.later_failures.iter().copied().filter(is_due).collect();

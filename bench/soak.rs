@@ -1,0 +1,105 @@
+//! The soak: many chats of three platforms talk to the real program in bursts, while it is killed, its model fails, the
+//! platforms answer 429 and deliver twice. Then the stored histories are read: every message there once, and answered
+//! by exactly one reply; and what the platforms received. See `bench/README.md`.
+//!
+//! ```sh
+//! cargo bench --profile dev --bench soak
+//! ```
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure ends it with the line that failed")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the program under test is a process of its own, on the system's clock"
+)]
+
+#[path = "../tests/support/lark_api.rs"]
+mod lark_api;
+#[path = "../tests/support/model_api.rs"]
+mod model_api;
+#[path = "soak/program.rs"]
+mod program;
+#[path = "../tests/support/telegram_api.rs"]
+mod telegram_api;
+#[path = "soak/verdict.rs"]
+mod verdict;
+#[path = "soak/world.rs"]
+mod world;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+
+use program::Program;
+use world::{Door, Speaker, World};
+
+/// Every which request to the model fails, send is answered 429, and message comes twice: 5%.
+const EACH: usize = 20;
+/// The most messages of a burst.
+const BURST: u64 = 9;
+/// How long everything may take to come to rest once nobody speaks and nothing is killed.
+const REST: Duration = Duration::from_mins(10);
+
+/// Chats that talk in bursts to a program that is killed.
+#[derive(Parser)]
+struct Arguments {
+    /// How many chats: half of Telegram's, a quarter of Lark's, a quarter over HTTP
+    #[arg(long, default_value_t = 200)]
+    chats: u64,
+    /// How many messages in all
+    #[arg(long, default_value_t = 20_000)]
+    messages: u64,
+    /// For how long they talk, about
+    #[arg(long, default_value_t = 25)]
+    minutes: u64,
+    /// How many seconds the program lives on average before it is killed
+    #[arg(long, default_value_t = 8)]
+    life: u64,
+    /// What bursts, pauses, repeats and kills are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the program keeps its data and says what went wrong; emptied first
+    #[arg(long, default_value = "target/soak")]
+    data: PathBuf,
+    /// The program, where it is not the one that cargo has built
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_annals"))]
+    program: PathBuf,
+    /// Given by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let began = Instant::now();
+    drop(std::fs::remove_dir_all(&arguments.data));
+    std::fs::create_dir_all(&arguments.data).unwrap();
+    let world = Arc::new(World::start().await);
+    let life = Duration::from_secs(arguments.life);
+    let program = Program::start(arguments.program, &arguments.data, &world, life, arguments.seed);
+    let per_chat = arguments.messages / arguments.chats;
+    let span = Duration::from_secs(arguments.minutes * 60);
+    let speakers = (1..=arguments.chats).map(|number| Speaker {
+        door: Door::of(number),
+        number,
+        messages: per_chat,
+        span,
+        rng: fastrand::Rng::with_seed(arguments.seed.wrapping_mul(1_000_003) ^ number),
+        program: program.handle(),
+        said: HashMap::new(),
+    });
+    let speaking: Vec<_> = speakers.map(|speaker| tokio::spawn(speaker.speak())).collect();
+    let mut duplicates = 0;
+    for speaker in speaking {
+        duplicates += speaker.await.unwrap();
+    }
+    println!("all has been said after {} s", began.elapsed().as_secs());
+    let report = program.come_to_rest(&world, REST).await;
+    println!("all is at rest after {} s", began.elapsed().as_secs());
+    let verdict = verdict::of(&arguments.data, &world, arguments.chats, per_chat).await;
+    verdict.print(&report, duplicates, &world);
+    if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

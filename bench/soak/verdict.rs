@@ -1,0 +1,164 @@
+//! What is stored in the end, and what the platforms received, read from outside the program that did it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use annals_local::program::open_history;
+use annals_shared::clock::Clock;
+use annals_shared::config::{Env, retention};
+use annals_shared::message::Role;
+use annals_shared::record::{Kind, Record};
+use annals_shared::sort_key::SortKey;
+
+use crate::program::Report;
+use crate::world::{Door, World, text};
+
+/// Counts of messages, but for `replies` and `sends`.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    said: usize,
+    lost: usize,
+    doubled: usize,
+    /// Answered by no reply.
+    uncovered: usize,
+    /// Answered by two.
+    covered_twice: usize,
+    /// Answered with a notice, since the model failed for good.
+    given_up: usize,
+    replies: usize,
+    summaries: usize,
+    /// Of the replies, those that go out by a platform.
+    deliverable: usize,
+    undelivered: usize,
+    /// Further sends of what had arrived.
+    sent_again: BTreeMap<&'static str, usize>,
+}
+
+/// Reads every chat.
+pub(crate) async fn of(data: &Path, world: &World, chats: u64, per_chat: u64) -> Verdict {
+    let retention = retention(Env::new(&|_| None)).unwrap();
+    let history = open_history(&data.join("stores"), retention, Clock::system()).await.unwrap();
+    let received = Received::of(world);
+    let mut verdict = Verdict::default();
+    for number in 1..=chats {
+        let door = Door::of(number);
+        let records = history.range(&door.chat_key(number).parse().unwrap(), None).await.unwrap();
+        verdict.look_at(&records, number, per_chat);
+        if door != Door::Http {
+            verdict.look_at_deliveries(&records, door, number, &received);
+        }
+    }
+    verdict
+}
+
+/// How often each text was taken, by chat.
+struct Received(BTreeMap<(Door, u64), BTreeMap<String, usize>>);
+
+impl Received {
+    fn of(world: &World) -> Self {
+        let mut all: BTreeMap<(Door, u64), BTreeMap<String, usize>> = BTreeMap::new();
+        let telegram = world
+            .telegram
+            .sent()
+            .into_iter()
+            .map(|sent| (Door::Telegram, u64::try_from(sent.chat_id).unwrap(), sent.text));
+        let lark = world.lark.sent().into_iter().map(|sent| {
+            // By its chat, or by the message that it answers: om_<chat>_<message>.
+            let id = sent.reply_to.as_deref().unwrap_or(&sent.chat_id);
+            (Door::Lark, id.split('_').nth(1).unwrap().parse().unwrap(), sent.text())
+        });
+        for (door, number, text) in telegram.chain(lark) {
+            *all.entry((door, number)).or_default().entry(text).or_default() += 1;
+        }
+        Self(all)
+    }
+}
+
+impl Verdict {
+    fn look_at(&mut self, records: &[Record], number: u64, per_chat: u64) {
+        let door = Door::of(number);
+        let mut covers: BTreeMap<&SortKey, usize> = BTreeMap::new();
+        for key in records.iter().flat_map(|record| &record.covers) {
+            *covers.entry(key).or_default() += 1;
+        }
+        for message in 1..=per_chat {
+            let (id, text) = (door.message_id(number, message), text(number, message));
+            let stored: Vec<&Record> = (records.iter())
+                .filter(|record| record.role() == Role::User && record.message_id.as_str() == id)
+                .collect();
+            self.said += 1;
+            match stored.as_slice() {
+                [] => self.lost += 1,
+                [one] => {
+                    assert_eq!(one.message.plain_text(), text, "{number}: what is stored is what was said");
+                    match covers.get(&one.key).copied().unwrap_or_default() {
+                        0 => self.uncovered += 1,
+                        1 => {}
+                        _ => self.covered_twice += 1,
+                    }
+                }
+                _ => self.doubled += 1,
+            }
+        }
+        let answers = records.iter().filter(|record| !record.covers.is_empty());
+        let (notices, replies): (Vec<&Record>, Vec<&Record>) =
+            answers.partition(|record| record.kind == Kind::Notice);
+        self.replies += replies.len();
+        self.given_up += notices.iter().map(|notice| notice.covers.len()).sum::<usize>();
+        self.summaries += records.iter().filter(|record| record.kind == Kind::Summary).count();
+    }
+
+    fn look_at_deliveries(&mut self, records: &[Record], door: Door, number: u64, received: &Received) {
+        for reply in records.iter().filter(|record| !record.covers.is_empty()) {
+            self.deliverable += 1;
+            let times =
+                received.0.get(&(door, number)).and_then(|texts| texts.get(&reply.message.plain_text()));
+            match times.copied().unwrap_or_default() {
+                0 => self.undelivered += 1,
+                times => *self.sent_again.entry(door.name()).or_default() += times - 1,
+            }
+        }
+    }
+
+    /// Whether nothing was lost, doubled, left unanswered or answered twice, and every reply arrived.
+    pub(crate) fn is_clean(&self) -> bool {
+        [self.lost, self.doubled, self.uncovered, self.covered_twice, self.undelivered] == [0; 5]
+    }
+
+    pub(crate) fn print(&self, report: &Report, duplicates: u64, world: &World) {
+        let refused = |statuses: Vec<bool>| {
+            format!("{} of {}", statuses.iter().filter(|is| **is).count(), statuses.len())
+        };
+        let telegram = world.telegram.statuses("sendMessage").iter().map(|status| *status == 429).collect();
+        let lark = ["send", "reply"]
+            .iter()
+            .flat_map(|method| world.lark.codes(method))
+            .map(|code| code != 0)
+            .collect();
+        let rows = [
+            ("kills of the process", report.killed.times.to_string()),
+            ("requests to the model cut off by them", report.killed.at_the_model.to_string()),
+            ("requests to the model, with summaries", world.model.raw_requests().len().to_string()),
+            ("of them refused with 500, 429, 503", world.model.failed().to_string()),
+            ("Telegram: sends refused with 429", refused(telegram)),
+            ("Lark: sends refused with 429", refused(lark)),
+            ("webhooks and calls without an answer, sent again", report.again.to_string()),
+            ("duplicates of what was acknowledged", duplicates.to_string()),
+            ("**messages**", self.said.to_string()),
+            ("lost", self.lost.to_string()),
+            ("stored twice", self.doubled.to_string()),
+            ("answered by no reply", self.uncovered.to_string()),
+            ("answered by two", self.covered_twice.to_string()),
+            ("answered with a notice, the model having failed nine times", self.given_up.to_string()),
+            ("**replies**", self.replies.to_string()),
+            ("summaries", self.summaries.to_string()),
+            ("replies for Telegram and Lark", self.deliverable.to_string()),
+            ("of them not delivered", self.undelivered.to_string()),
+            ("delivered twice", format!("{:?}", self.sent_again)),
+        ];
+        println!("\n| | |\n|---|---|");
+        for (what, count) in rows {
+            println!("| {what} | {count} |");
+        }
+    }
+}

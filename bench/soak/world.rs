@@ -1,0 +1,203 @@
+//! What the program talks to, with its faults, and who talks to it.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::lark_api::LarkApi;
+use crate::model_api::ModelApi;
+use crate::program::Handle;
+use crate::telegram_api::TelegramApi;
+use crate::{BURST, EACH};
+
+const TELEGRAM_SECRET: &str = "soak-telegram-secret";
+const LARK_TOKEN: &str = "soak-lark-token";
+
+/// The model and the platforms, which outlive the program. Of what each is asked, every twentieth is refused.
+pub(crate) struct World {
+    pub(crate) model: ModelApi,
+    pub(crate) telegram: TelegramApi,
+    pub(crate) lark: LarkApi,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        let world = Self {
+            model: ModelApi::start().await,
+            telegram: TelegramApi::start().await,
+            lark: LarkApi::start().await,
+        };
+        world.model.accept_any_key();
+        world.model.delay(Duration::from_millis(150));
+        world.model.fail_each(EACH, &[500, 429, 503]);
+        world.telegram.delay(Duration::from_millis(20));
+        world.telegram.rate_limit_each(EACH, 1);
+        world.lark.delay(Duration::from_millis(20));
+        world.lark.rate_limit_each(EACH, 1);
+        world
+    }
+
+    /// The program's settings. The window is small, so that chats are compacted, too.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("MODEL", "openai:soak".into()),
+            ("MODEL_BASE_URL", self.model.base_url()),
+            ("CONTEXT_WINDOW", "4000".into()),
+            ("KEEP_RECENT", "10".into()),
+            ("TELEGRAM_BOT_TOKEN", TelegramApi::token().into()),
+            ("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET.into()),
+            ("TELEGRAM_API_BASE", self.telegram.base_url().to_owned()),
+            ("LARK_APP_ID", crate::lark_api::APP_ID.into()),
+            ("LARK_APP_SECRET", crate::lark_api::APP_SECRET.into()),
+            ("LARK_VERIFICATION_TOKEN", LARK_TOKEN.into()),
+            ("LARK_API_BASE", self.lark.base_url().to_owned()),
+        ]
+    }
+}
+
+/// By which door a chat comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Door {
+    Telegram,
+    Lark,
+    Http,
+}
+
+impl Door {
+    /// Every other chat is Telegram's.
+    pub(crate) fn of(number: u64) -> Self {
+        match number % 4 {
+            1 => Self::Lark,
+            3 => Self::Http,
+            _ => Self::Telegram,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Telegram => "Telegram",
+            Self::Lark => "Lark",
+            Self::Http => "HTTP",
+        }
+    }
+
+    /// The chat of this number, as a `ChatKey`.
+    pub(crate) fn chat_key(self, number: u64) -> String {
+        match self {
+            Self::Telegram => format!("telegram:chat:{number}"),
+            Self::Lark => format!("lark:chat:oc_{number}"),
+            Self::Http => format!("http:chat:dev:{number}"),
+        }
+    }
+
+    /// The id that the `message`th message of a chat has.
+    pub(crate) fn message_id(self, number: u64, message: u64) -> String {
+        match self {
+            Self::Telegram => message.to_string(),
+            Self::Lark => format!("om_{number}_{message}"),
+            Self::Http => format!("m{message}"),
+        }
+    }
+}
+
+/// What the `message`th message of a chat says. No other says the same.
+pub(crate) fn text(number: u64, message: u64) -> String {
+    format!(
+        "chat {number} says {message}, and tells a story of some length so that a small window is full before long"
+    )
+}
+
+/// Somebody who talks in one chat.
+pub(crate) struct Speaker {
+    pub(crate) door: Door,
+    pub(crate) number: u64,
+    pub(crate) messages: u64,
+    pub(crate) span: Duration,
+    pub(crate) rng: fastrand::Rng,
+    pub(crate) program: Handle,
+    /// When each message was said, in epoch milliseconds.
+    pub(crate) said: HashMap<u64, u128>,
+}
+
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()
+}
+
+impl Speaker {
+    /// Says everything, in bursts; each message again until it is acknowledged, as platforms do, and one in twenty once
+    /// more, at once or after some others. Returns how many of these there were.
+    pub(crate) async fn speak(mut self) -> u64 {
+        let bursts = self.messages * 2 / (BURST + 1) + 1;
+        let pause = self.span * 2 / u32::try_from(bursts).unwrap();
+        let (mut next, mut duplicates) = (1, 0);
+        let mut later: Vec<u64> = Vec::new();
+        while next <= self.messages {
+            tokio::time::sleep(pause.mul_f64(self.rng.f64())).await;
+            let last = (next + self.rng.u64(0..BURST)).min(self.messages);
+            for message in next..=last {
+                self.say(message).await;
+                match self.rng.usize(0..EACH * 2) {
+                    0 => later.push(message),
+                    1 => {
+                        self.say(message).await;
+                        duplicates += 1;
+                    }
+                    _ => {}
+                }
+                tokio::time::sleep(Duration::from_millis(self.rng.u64(0..300))).await;
+            }
+            next = last + 1;
+            if next > self.messages || self.rng.bool() {
+                for message in later.drain(..) {
+                    self.say(message).await;
+                    duplicates += 1;
+                }
+            }
+        }
+        duplicates
+    }
+
+    async fn say(&mut self, message: u64) {
+        let (number, text) = (self.number, text(self.number, message));
+        // A repeat has the date of the first.
+        let millis = *self.said.entry(message).or_insert_with(now);
+        let (path, body) = match self.door {
+            Door::Telegram => ("/telegram".to_owned(), telegram(number, message, millis, &text)),
+            Door::Lark => ("/lark".to_owned(), lark(number, message, millis, &text)),
+            Door::Http => {
+                let id = self.door.message_id(number, message);
+                let body = json!({"userId": "ada", "messageId": id, "text": text});
+                (format!("/v1/chats/{number}/messages"), body)
+            }
+        };
+        let headers = match self.door {
+            Door::Telegram => ("X-Telegram-Bot-Api-Secret-Token", TELEGRAM_SECRET),
+            Door::Lark => ("X-Nothing", "of interest"),
+            Door::Http => ("Authorization", "Bearer dev"),
+        };
+        while !self.program.post(&path, headers, &body).await {
+            tokio::time::sleep(Duration::from_millis(self.rng.u64(50..250))).await;
+        }
+    }
+}
+
+fn telegram(number: u64, message: u64, millis: u128, text: &str) -> Value {
+    json!({"update_id": number * 100_000 + message, "message": {
+        "message_id": message, "date": millis / 1000, "text": text,
+        "chat": {"id": number, "type": "private", "first_name": "Ada"},
+        "from": {"id": number, "is_bot": false, "first_name": "Ada"},
+    }})
+}
+
+fn lark(number: u64, message: u64, millis: u128, text: &str) -> Value {
+    let id = Door::Lark.message_id(number, message);
+    json!({"schema": "2.0",
+    "header": {"event_id": format!("event-{id}"), "event_type": "im.message.receive_v1", "token": LARK_TOKEN},
+    "event": {
+        "sender": {"sender_id": {"open_id": format!("ou_{number}")}, "sender_type": "user"},
+        "message": {"message_id": id, "chat_id": format!("oc_{number}"), "chat_type": "p2p", "message_type": "text",
+            "create_time": millis.to_string(),
+            "content": json!({"text": text}).to_string()},
+    }})
+}
