@@ -29,6 +29,18 @@ deny:
 ai-sdk:
     tests/ai-sdk/run
 
+# The console, built of its sources into console/dist, which is committed
+console-build *args:
+    console/build {{ args }}
+
+# The console in a real Chromium: `just console --test-name-pattern memory`
+console *args:
+    tests/console/run {{ args }}
+
+# The README's pictures of the console
+screenshots:
+    tests/console/screenshots
+
 # What the HTTP API takes and answers, as a document, from the code's annotations
 openapi:
     cargo run --quiet -p annals-http --example openapi > target/openapi.json

@@ -26,7 +26,7 @@ EVERYTHING = {
     "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
     "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
     "SecretsRevision": "2", "ToolsObject": "settings/annals/tools.json", "ToolsSecret": "annals/tools",
-    "Admins": "telegram-42",
+    "Admins": "telegram-42", "Console": "true",
 }
 
 ECHO = {"Model": "echo"}

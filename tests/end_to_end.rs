@@ -50,6 +50,8 @@ mod commands;
 mod compact_command;
 #[path = "end_to_end/compaction.rs"]
 mod compaction;
+#[path = "end_to_end/console.rs"]
+mod console;
 #[path = "end_to_end/constant_cost.rs"]
 mod constant_cost;
 #[path = "end_to_end/crash.rs"]

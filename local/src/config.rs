@@ -7,8 +7,8 @@ use std::time::Duration;
 use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
     AgentConfig, ApiKey, ConfigError, CorsOrigins, DeliveryConfig, Env, LarkConfig, RateLimit,
-    TelegramConfig, ToolsSetting, admins, api_keys, channel_settings, http_cors_origins, http_rate_limit,
-    reply_quiet, retention,
+    TelegramConfig, ToolsSetting, admins, api_keys, channel_settings, console, http_cors_origins,
+    http_rate_limit, reply_quiet, retention,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -51,6 +51,8 @@ pub struct LocalConfig {
     pub cors_origins: CorsOrigins,
     /// `HTTP_RATE_LIMIT`
     pub rate_limit: Option<RateLimit>,
+    /// `CONSOLE`
+    pub console: bool,
     /// Telegram, if it is set up.
     pub telegram: Option<TelegramConfig>,
     /// Lark, if it is set up.
@@ -113,6 +115,7 @@ impl LocalConfig {
             uses_dev_key: api_keys.is_none(),
             cors_origins,
             rate_limit: http_rate_limit(env)?,
+            console: console(env, true)?,
             api_keys: api_keys.unwrap_or_else(dev_key),
             telegram,
             lark,

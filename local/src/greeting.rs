@@ -15,6 +15,7 @@ pub struct Greeting {
     telegram_is_set: bool,
     lark_is_set: bool,
     uses_dev_key: bool,
+    has_console: bool,
     /// In epoch seconds.
     today: i64,
 }
@@ -31,6 +32,7 @@ impl Greeting {
             telegram_is_set: config.telegram.is_some(),
             lark_is_set: config.lark.is_some(),
             uses_dev_key: config.uses_dev_key,
+            has_console: config.console,
             today,
         }
     }
@@ -42,8 +44,11 @@ impl Greeting {
         variables: Option<&[(&'static str, String)]>,
         out: &mut impl Write,
     ) -> Result<()> {
-        let Self { model, data, telegram_is_set, lark_is_set, uses_dev_key, today } = self;
+        let Self { model, data, telegram_is_set, lark_is_set, uses_dev_key, has_console, today } = self;
         writeln!(out, "Annals answers at {base}\n")?;
+        if *has_console {
+            writeln!(out, "  console  {base}/")?;
+        }
         writeln!(out, "  model    {model}\n  data     {data}")?;
         let telegram =
             if *telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };

@@ -75,6 +75,7 @@ pub struct Program {
 
 impl Program {
     /// Opens the data directory and binds the address.
+    #[allow(clippy::too_many_lines, reason = "wiring, one thing after the other")]
     pub async fn start(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
         let data_lock = lock(&config.data_dir)?;
         Box::pin(Self::start_locked(config, clock, data_lock)).await
@@ -154,6 +155,7 @@ impl Program {
             groups_remember: config.agent.memory.groups,
             system_prompt: config.agent.system_prompt,
             cors_origins: config.cors_origins,
+            console: config.console,
             limits: Limits::new(config.rate_limit),
             new_id: random_id,
             clock,

@@ -28,7 +28,7 @@ const MAX_QUIET: Duration = Duration::from_secs(10);
 
 pub use channels::{LarkConfig, TelegramConfig, channel_settings};
 pub use delivery::DeliveryConfig;
-pub use http::{CorsOrigins, RateLimit, http_cors_origins, http_rate_limit};
+pub use http::{CorsOrigins, RateLimit, console, http_cors_origins, http_rate_limit};
 pub use secrets::Settings;
 pub use tools::{ToolsConfig, ToolsSetting, admins};
 

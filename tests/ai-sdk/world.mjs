@@ -20,6 +20,8 @@ export class Model {
   asked = [];
   /** Called between two words of an answer: what it returns is waited for. */
   pause = async () => {};
+  /** What it says to a request, by what a person said last; nothing is an answer that it makes itself. */
+  says = () => undefined;
   #answers = 0;
 
   static async start() {
@@ -45,7 +47,8 @@ export class Model {
       chunk({ tool_calls: [{ index: 0, id: `call_${++this.#answers}`, type: 'function', function: call }] });
       chunk({}, 'tool_calls');
     } else {
-      const answer = last.role === 'tool' ? `It said: ${text(last)}` : `Answer ${++this.#answers} to: ${said}`;
+      const own = () => (last.role === 'tool' ? `It said: ${text(last)}` : `Answer ${++this.#answers} to: ${said}`);
+      const answer = this.says(said) ?? own();
       for (const word of answer.split(/(?<= )/)) {
         chunk({ content: word });
         await this.pause();

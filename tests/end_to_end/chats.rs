@@ -347,7 +347,7 @@ async fn the_list_says_what_a_person_wants_to_know_of_each_chat() {
                 "id": "m1", "role": "user", "kind": "normal", "userId": "ada", "ts": now,
                 "text": format!("{}…", "é".repeat(200)),
             },
-            "lastInteractionAt": now, "staleAt": now + 48 * 3_600_000, "stale": false,
+            "speaker": "ada", "chatType": null, "lastInteractionAt": now, "staleAt": now + 48 * 3_600_000, "stale": false,
             "pendingTurn": "answering", "deliveryFailure": null, "blocked": null,
             "tokens": http["tokens"], "window": 128_000,
         })
@@ -355,6 +355,7 @@ async fn the_list_says_what_a_person_wants_to_know_of_each_chat() {
     let context = app.get(&chat_path("http:chat:app:c1", "context")).await;
     assert_eq!(http["tokens"], context["tokens"]);
     assert_eq!(telegram["lastMessage"]["text"], "You said: Is the boat there?");
+    assert_eq!((&telegram["speaker"], &telegram["chatType"]), (&json!("Ada"), &json!("private")));
     assert_eq!(
         (&telegram["pendingTurn"], &telegram["lastMessage"]["role"]),
         (&Value::Null, &json!("assistant"))

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use annals_shared::config::{
     AgentConfig, ConfigError, DeliveryConfig, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig,
-    TelegramConfig, ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings,
+    TelegramConfig, ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, console,
     http_cors_origins, http_rate_limit, reply_quiet,
 };
 use serde_json::{Value, json};
@@ -55,6 +55,7 @@ const READERS: [(&str, Reader); 17] = [
     ("api_keys(env)", |env| api_keys(env).map(drop)),
     ("http_cors_origins(env)", |env| http_cors_origins(env).map(drop)),
     ("http_rate_limit(env)", |env| http_rate_limit(env).map(drop)),
+    ("console(env, false)", |env| console(env, false).map(drop)),
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
     // Where an endpoint is set, what is said to it.
@@ -193,10 +194,14 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
         let (code, _) = text.split_once("#[cfg(test)]").unwrap_or((&text, ""));
         for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
             // What is read when the program is built is none.
-            let line = line.replace("env!(\"CARGO_PKG_VERSION\")", "");
+            let built = ["CARGO_PKG_VERSION", "CARGO_MANIFEST_DIR", "OUT_DIR"];
+            let line = built.iter().fold(line.to_owned(), |line, name| {
+                line.replace(&format!("env!(\"{name}\")"), "")
+                    .replace(&format!("env::var_os(\"{name}\")"), "")
+            });
             let is_setting = |text: &&str| {
                 let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                matches!(*text, "MODEL" | "TOOLS" | "ADMINS")
+                matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE")
                     || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             named.extend(line.split('"').skip(1).step_by(2).filter(is_setting).map(str::to_owned));

@@ -123,6 +123,7 @@ impl Life {
             groups_remember: false,
             system_prompt: None,
             cors_origins: CorsOrigins::None,
+            console: false,
             limits: Limits::new(None),
             new_id: annals_http::random_id,
             clock: clock.clone(),

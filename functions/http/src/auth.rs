@@ -7,12 +7,15 @@ use annals_shared::config::ApiKey;
 use annals_shared::memory::Owner;
 use annals_shared::problem::Problem;
 use aws_lc_rs::{constant_time, digest};
+use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use secrecy::ExposeSecret;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::Http;
 
@@ -69,6 +72,23 @@ impl Caller {
                 },
             }
     }
+}
+
+/// `{name, admin}`
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Key {
+    /// Its name: part of the ChatKeys of its conversations and rooms.
+    name: String,
+    /// Whether it may read every chat.
+    admin: bool,
+}
+
+/// `GET /v1/key`
+#[utoipa::path(get, path = "/v1/key", operation_id = "getKey", tag = "about", security(("key" = [])),
+    responses((status = 200, description = "The key that the request carries", body = Key)))]
+pub(crate) async fn key(caller: Caller) -> Json<Key> {
+    let Caller { name, admin } = caller;
+    Json(Key { name, admin })
 }
 
 impl FromRequestParts<Arc<Http>> for Caller {

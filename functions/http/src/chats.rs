@@ -1,4 +1,5 @@
 //! `GET /v1/chats`: the chats of all keys and platforms, those first in which somebody spoke last. For admin keys.
+//! `GET /v1/chats/{chatId}`: the same of one chat, for whoever may read it.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -10,15 +11,18 @@ use annals_shared::history::{History, HistoryError, Page, Position};
 use annals_shared::problem::Problem;
 use annals_shared::record::{Channel, DeliveryFailure, Kind, Record};
 use annals_shared::sort_key::Timestamp;
+use annals_shared::telemetry;
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::get::{bad_cursor, bad_query, limit_of, read_failure};
+use crate::post::path;
 use crate::{Failure, Http};
 
 const DEFAULT_CHATS: usize = 25;
@@ -59,7 +63,7 @@ pub(crate) struct Chats {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ListedChat)]
-struct ChatView {
+pub(crate) struct ChatView {
     /// The name that the chat has now.
     chat_key: ChatKey,
     /// The door of the last message; null where the end of the history is damaged.
@@ -67,6 +71,12 @@ struct ChatView {
     channel: Option<Channel>,
     #[schema(required)]
     last_message: Option<Excerpt>,
+    /// Who last spoke: the name that the platform has for them, else their id; null where nobody did lately.
+    #[schema(required)]
+    speaker: Option<String>,
+    /// What kind of chat the platform says that it is: `private`, `group`, …; null where it does not.
+    #[schema(required)]
+    chat_type: Option<String>,
     /// When a person last spoke.
     last_interaction_at: Timestamp,
     /// When the session is over; null where that never comes.
@@ -156,6 +166,24 @@ pub(crate) async fn list(
     Ok(Json(Chats { chats, before: page.before.map(|cursor| cursor.encode()) }))
 }
 
+/// `GET /v1/chats/{chatId}`
+#[utoipa::path(get, path = "/v1/chats/{chatId}", operation_id = "getChat", tag = "histories", security(("key" = [])),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    responses((status = 200, description = "What the list says of this chat, with `context=false`", body = ChatView)))]
+pub(crate) async fn one(
+    State(http): State<Arc<Http>>,
+    caller: Caller,
+    chat_id: Result<Path<String>, PathRejection>,
+) -> Result<Json<ChatView>, Failure> {
+    let chat = caller.chat(&path(chat_id)?)?;
+    telemetry::about(&chat);
+    let listed = http.ingress.history().chat(&chat).await.map_err(read_failure)?;
+    let view = http.view_of(listed, false).await.map_err(read_failure)?;
+    let none =
+        || Problem::no_such("no-such-chat", "No such chat", "nothing was said there, or it was forgotten");
+    Ok(Json(view.ok_or_else(none)?))
+}
+
 impl Http {
     /// `None` where nothing of the chat is left: it was forgotten.
     async fn view_of(&self, listed: Listed, with_context: bool) -> Result<Option<ChatView>, HistoryError> {
@@ -170,6 +198,11 @@ impl Http {
             None
         };
         let spoken = newest.iter().rev().find(|record| record.is_interaction());
+        let said_of_it = |record: &Record, key: &str| {
+            record.message.metadata.get(key).and_then(Value::as_str).map(str::to_owned)
+        };
+        let speaker =
+            spoken.map(|record| said_of_it(record, "senderName").unwrap_or_else(|| record.user_id.clone()));
         let last_interaction_at = spoken.map_or(at, |record| record.ts);
         let stale_at = self.view.stale_after.map(|stale_after| last_interaction_at.plus(stale_after));
         let waits = || {
@@ -191,6 +224,8 @@ impl Http {
             channel: last.map(|record| record.channel),
             last_message: last.map(excerpt),
             chat_key: chat,
+            speaker,
+            chat_type: spoken.and_then(|record| said_of_it(record, "chatType")),
             last_interaction_at,
             stale_at,
             stale: stale_at.is_some_and(|stale_at| stale_at < now),

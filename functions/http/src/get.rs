@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::history::{Cursor, History, HistoryError, MAX_PAGE, Page, Position};
+use annals_shared::memory::Owner;
 use annals_shared::memory::sessions::recalled;
 use annals_shared::message::UiMessage;
 use annals_shared::problem::Problem;
 use annals_shared::record::Record;
+use annals_shared::sort_key::Timestamp;
 use annals_shared::telemetry;
 use annals_shared::tokens;
 use axum::Json;
@@ -54,8 +56,9 @@ pub(crate) struct Messages {
     after: Option<String>,
 }
 
-/// `{messages, system, tokens, window}`
+/// `{messages, system, tokens, window}`, and why it is that.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = Context)]
 pub(crate) struct ContextView {
     #[schema(value_type = Vec<crate::openapi::UiMessage>)]
@@ -67,6 +70,32 @@ pub(crate) struct ContextView {
     tokens: u32,
     /// What the model's window takes, in tokens.
     window: u32,
+    /// How many of `tokens` the system part takes.
+    system_tokens: u32,
+    /// How many of them the summary takes.
+    summary_tokens: u32,
+    /// Over how many tokens the next turn makes a summary first.
+    compacts_at: u32,
+    /// How many of the last messages wait for an answer.
+    unanswered: usize,
+    /// How many messages of the session there was no room for; its summary counts as one.
+    left_out: usize,
+    /// Where the session starts; null where it is over, or nothing was said.
+    #[schema(required)]
+    session_start: Option<Timestamp>,
+    /// Whose memory the next turn has, and keeps; null where nobody's.
+    #[schema(required)]
+    memory_of: Option<MemoryOf>,
+}
+
+/// Whose memory: as `GET /v1/memory` is asked for it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+enum MemoryOf {
+    /// A person's.
+    UserId(String),
+    /// A group's.
+    ChatKey(ChatKey),
 }
 
 /// `GET /v1/chats/{chatId}/messages`
@@ -117,20 +146,31 @@ pub(crate) async fn context(
     let seen = history.context(&chat, &head, None, &http.view.policy(0)).await.map_err(read_failure)?;
     let memory = recalled(history, &chat, &seen.records, &http.view, http.groups_remember);
     let memory = memory.await.map_err(|error| unavailable(&error))?;
+    let memory_of = memory.as_ref().and_then(|memory| match &memory.owner {
+        Owner::User(person) => caller.own_user_id(person).map(|id| MemoryOf::UserId(id.to_owned())),
+        Owner::Chat(chat) => Some(MemoryOf::ChatKey(chat.clone())),
+    });
     let parts: Vec<String> =
         http.system_prompt.clone().into_iter().chain(memory.and_then(|memory| memory.section)).collect();
     let system = (!parts.is_empty()).then(|| parts.join("\n\n"));
     let system_tokens = system.as_deref().map_or(0, tokens::of_text);
-    let seen = annals_shared::context::context(
-        &seen.records,
-        history.clock().now(),
-        &http.view.policy(system_tokens),
-    );
+    let policy = http.view.policy(system_tokens);
+    let seen = annals_shared::context::context(&seen.records, history.clock().now(), &policy);
+    let is_summary =
+        |message: &&UiMessage| message.metadata.get("kind").is_some_and(|kind| kind == "summary");
+    let summary = seen.messages.first().filter(is_summary);
     Ok(Json(ContextView {
-        messages: seen.messages,
         tokens: seen.tokens + system_tokens,
         system,
         window: http.view.window,
+        system_tokens,
+        summary_tokens: summary.map_or(0, tokens::of_message),
+        compacts_at: policy.token_budget.saturating_add(system_tokens),
+        unanswered: seen.unanswered.len(),
+        left_out: seen.left_out,
+        session_start: seen.session_start.map(|start| start.ts()),
+        memory_of,
+        messages: seen.messages,
     })
     .into_response())
 }

@@ -9,6 +9,7 @@
 //! - `segments.rs`: what was archived
 //! - `chats.rs`: the list of chats
 //! - `forget.rs`: forgetting a chat
+//! - `console.rs`: a page that shows all of it
 //! - `openapi.rs`: what all of it takes and answers, as a document
 //! - `memory.rs`: what is remembered of people and groups: seen, corrected, deleted
 //! - [`limit`]: how often a key may call
@@ -18,6 +19,7 @@
 pub mod auth;
 pub mod chat;
 mod chats;
+mod console;
 mod forget;
 mod get;
 pub mod limit;
@@ -40,7 +42,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, Method, header};
 use axum::middleware::from_fn;
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::routing::{MethodRouter, get, post, put};
 use serde_json::Value;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
@@ -68,6 +70,8 @@ pub struct Http {
     pub system_prompt: Option<String>,
     /// `HTTP_CORS_ORIGINS`: from which origins' pages a browser may call.
     pub cors_origins: CorsOrigins,
+    /// `CONSOLE`: whether the console is served at `/`.
+    pub console: bool,
     /// Makes ids of messages that come without one: unique, 1 to 256 bytes.
     pub new_id: fn() -> String,
     /// `HTTP_RATE_LIMIT`: how often one key may call this process.
@@ -88,12 +92,20 @@ pub fn router(http: Http) -> Router {
 
 fn routes(http: Http) -> Router {
     let route = |methods: MethodRouter<Arc<Http>>| methods.fallback(async || Problem::method_not_allowed());
-    Router::new()
+    let console = if http.console {
+        Router::new()
+            .route("/", route(get(console::page)))
+            .route("/console/{file}", route(get(console::file)))
+    } else {
+        Router::new()
+    };
+    console
         .route("/health", route(get(openapi::health)))
         .route("/openapi.json", route(get(openapi::document)))
+        .route("/v1/key", route(get(auth::key)))
         .route("/v1/chats", route(get(chats::list)))
         .route("/v1/messages", route(post(post::direct_message)))
-        .route("/v1/chats/{chat_id}", route(delete(forget::delete)))
+        .route("/v1/chats/{chat_id}", route(get(chats::one).delete(forget::delete)))
         .route("/v1/chats/{chat_id}/messages", route(post(post::chat_message).get(get::messages)))
         .route("/v1/chats/{chat_id}/context", route(get(get::context)))
         .route("/v1/chats/{chat_id}/segments", route(get(segments::list)))

@@ -10,7 +10,7 @@ use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, api_keys,
+    ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, api_keys, console,
     http_cors_origins, http_rate_limit,
 };
 use annals_shared::ingress::{Approvers, Ingress};
@@ -50,6 +50,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         groups_remember: MemoryConfig::from_env(env)?.groups,
         system_prompt: env.optional("SYSTEM_PROMPT"),
         cors_origins: http_cors_origins(env)?,
+        console: console(env, false)?,
         limits: Limits::new(http_rate_limit(env)?),
         new_id: random_id,
         clock,

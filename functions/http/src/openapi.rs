@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi, ToSchema};
 
-use crate::{chat, chats, forget, get, memory, post, segments};
+use crate::{auth, chat, chats, forget, get, memory, post, segments};
 
 /// The document as it is given out.
 const DOCUMENT: &str = include_str!("../openapi.json");
@@ -46,7 +46,7 @@ pub(crate) struct Health {
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(
-        chats::list, forget::delete, post::chat_message, get::messages, get::context, segments::list, segments::one,
+        auth::key, chats::list, chats::one, forget::delete, post::chat_message, get::messages, get::context, segments::list, segments::one,
         chat::say, chat::resume, chat::stop, post::reset, post::compact, post::direct_message, memory::list, memory::correct, memory::delete, health,
         document,
     ),
@@ -56,7 +56,7 @@ pub(crate) struct Health {
         (name = "chat", description = "What `useChat` of the Vercel AI SDK speaks, from 6.0.0 on"),
         (name = "histories", description = "Reading what was said, and what the model would see of it"),
         (name = "memory", description = "What is remembered beyond a session"),
-        (name = "about", description = "Without a key"),
+        (name = "about", description = "The program, without a key, and the key"),
     ),
     modifiers(&Common)
 )]
@@ -117,7 +117,7 @@ impl Modify for Common {
 type Problems = (u16, &'static [&'static str]);
 
 /// Of each operation, by status, the kinds of problems that it can answer, beside those that all have.
-const PROBLEMS: [(&str, &[Problems]); 16] = [
+const PROBLEMS: [(&str, &[Problems]); 18] = [
     (
         "postChat",
         &[
@@ -139,6 +139,8 @@ const PROBLEMS: [(&str, &[Problems]); 16] = [
         "listChats",
         &[(400, &["bad-cursor", "bad-limit", "bad-query"]), (403, &["forbidden"]), (503, &["unreadable"])],
     ),
+    ("getKey", &[]),
+    ("getChat", &[(400, &["bad-chat-id"]), (404, &["no-such-chat"]), (503, &["unreadable"])]),
     ("forgetChat", &[(400, &["bad-chat-id"]), (409, &["busy"]), (503, &["not-forgotten"])]),
     (
         "postMessage",

@@ -13,8 +13,8 @@ use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, ConfigError, StoreConfig, ToolsConfig, ToolsSetting, admins, api_keys, http_cors_origins,
-    http_rate_limit,
+    AgentConfig, ConfigError, StoreConfig, ToolsConfig, ToolsSetting, admins, api_keys, console,
+    http_cors_origins, http_rate_limit,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::{Approvers, Ingress};
@@ -108,6 +108,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         groups_remember: config.memory.groups,
         system_prompt: config.system_prompt,
         cors_origins: http_cors_origins(env)?,
+        console: console(env, false)?,
         limits: Limits::new(http_rate_limit(env)?),
         new_id: random_id,
         clock,

@@ -51,6 +51,11 @@ pub fn http_cors_origins(env: Env<'_>) -> Result<CorsOrigins, ConfigError> {
     })
 }
 
+/// `CONSOLE`: whether the console is served at `/`; `default` is what the program does that is told nothing.
+pub fn console(env: Env<'_>, default: bool) -> Result<bool, ConfigError> {
+    env.choice("CONSOLE", &[("true", true), ("false", false)], &default)
+}
+
 /// `HTTP_RATE_LIMIT`: how often one API key may call one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {

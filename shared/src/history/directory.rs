@@ -147,6 +147,20 @@ impl History {
         Ok(ChatPage { chats: chats.into_iter().flatten().collect(), before })
     }
 
+    /// One chat as the list has it, by the name that it has now. What is at no place of the list is at the clock's time.
+    pub async fn chat(&self, chat: &ChatKey) -> Result<Listed, HistoryError> {
+        let (chat, _) = self.current(chat).await?;
+        let item = self.table.get(&partition(&chat), HEAD).await?.unwrap_or_default();
+        let mut at = self.last_spoken(&chat).await?;
+        if at.is_none() {
+            let place = self.table.get(&partition(&chat), PLACE).await?;
+            at = place.and_then(|place| integer(&place, DUE_AT)).and_then(Timestamp::from_millis);
+        }
+        let answered_until = self.answered_until(&item);
+        let at = at.unwrap_or_else(|| self.clock.now());
+        Ok(Listed { chat, at, head: head_of(&item), answered_until })
+    }
+
     /// The chats that have registered and were not visited since, each with when it last registered.
     async fn lively(&self) -> Result<HashMap<ChatKey, Timestamp>, HistoryError> {
         let due_after = self.retention.due_after();
@@ -240,12 +254,17 @@ impl History {
             if !speaks {
                 return Ok(None);
             }
-            let is_visited = item.contains_key("housekeeping");
-            let leased = integer(&item, "leaseUntil").and_then(Timestamp::from_millis);
-            let answered_until = leased.filter(|until| !is_visited && *until >= self.clock.now());
+            let answered_until = self.answered_until(&item);
             return Ok(Some(Listed { chat: name, at, head, answered_until }));
         }
         Ok(None)
+    }
+
+    /// Until when a run has the chat of this head, if one has.
+    fn answered_until(&self, head: &Item) -> Option<Timestamp> {
+        let is_visited = head.contains_key("housekeeping");
+        let leased = integer(head, "leaseUntil").and_then(Timestamp::from_millis);
+        leased.filter(|until| !is_visited && *until >= self.clock.now())
     }
 
     /// Sets the place of `chat`, for which `entries` stand in the index: to when somebody last spoke, where a visit has

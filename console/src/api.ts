@@ -1,0 +1,130 @@
+// The HTTP API as the console uses it; ../../functions/http/openapi.json describes it.
+import type { UIMessage } from 'ai';
+
+export type Kind = 'normal' | 'event' | 'revision' | 'summary' | 'boundary' | 'notice';
+
+/** A listed message's `metadata`: what every one has, and what some have. Times are epoch milliseconds. */
+export interface Metadata {
+  ts: number;
+  chatKey: string;
+  channel: string;
+  chatId: string;
+  userId: string;
+  messageId: string;
+  kind: Kind;
+  sentAt?: number;
+  senderName?: string;
+  sourceRange?: { fromId: string; toId: string; count: number };
+  deliveryFailure?: { reason: string; at: number };
+  context?: { leftOut: number; shortened: string[] };
+  recalled?: unknown;
+  model?: string;
+  usage?: { inputTokens?: number; outputTokens?: number };
+  replyTo?: { senderName?: string; text?: string };
+}
+export type Message = UIMessage<Metadata>;
+
+export interface Key { name: string; admin: boolean }
+export interface ListedChat {
+  chatKey: string;
+  channel: string | null;
+  lastMessage: { id: string; role: string; kind: Kind; userId: string; ts: number; text: string } | null;
+  speaker: string | null;
+  chatType: string | null;
+  lastInteractionAt: number;
+  staleAt: number | null;
+  stale: boolean;
+  pendingTurn: 'answering' | 'waiting' | null;
+  deliveryFailure: { messageId: string; reason: string; at: number } | null;
+  blocked: { reason: string; at: number } | null;
+  tokens?: number;
+  window?: number;
+}
+export interface Page { messages: Message[]; before: string | null; after: string | null }
+export interface Context {
+  messages: Message[];
+  system: string | null;
+  tokens: number;
+  window: number;
+  systemTokens: number;
+  summaryTokens: number;
+  compactsAt: number;
+  unanswered: number;
+  leftOut: number;
+  sessionStart: number | null;
+  memoryOf: { userId: string } | { chatKey: string } | null;
+}
+export interface Segment { id: string; fromId: string; toId: string; count: number; bytes: number; createdAt: number }
+export interface Memory {
+  id: string;
+  number: number;
+  type: string;
+  scope: string;
+  text: string;
+  source?: { chatKey: string; fromId: string; toId: string };
+  createdAt: number;
+  updatedAt?: number;
+}
+export interface OutboxEntry { channel: string; chatId: string; text: string; ts: number }
+
+/** What went wrong, as a person is told it: the API's problem+json, or that there is no answer at all. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly title: string,
+    readonly detail: string,
+    readonly requestId?: string,
+    readonly retryAfterSecs?: number,
+  ) {
+    super(title);
+  }
+
+  static async of(response: Response): Promise<Problem> {
+    const retryAfter = Number(response.headers.get('retry-after')) || undefined;
+    const body = await response.json().catch(() => ({}));
+    const title = body.title ?? `The server answers ${response.status}`;
+    return new Problem(response.status, title, body.detail ?? 'Try again in a while.', body.requestId, retryAfter);
+  }
+
+  static from(error: unknown): Problem {
+    if (error instanceof Problem) return error;
+    return new Problem(0, 'No answer', `${location.host} does not answer. Is the program still running?`);
+  }
+}
+
+export class Api {
+  constructor(readonly secret: string, private readonly onRefused: () => void = () => {}) {}
+
+  get headers(): Record<string, string> {
+    return { Authorization: `Bearer ${this.secret}` };
+  }
+
+  async send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+    const json = body === undefined ? {} : { 'Content-Type': 'application/json' };
+    const response = await fetch(path, {
+      method,
+      headers: { ...this.headers, ...(json as object) },
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: signal ?? null,
+    }).catch(error => {
+      throw signal?.aborted ? error : Problem.from(error);
+    });
+    if (response.ok) return response;
+    if (response.status === 401) this.onRefused();
+    throw await Problem.of(response);
+  }
+
+  async get<T>(path: string, signal?: AbortSignal): Promise<T> {
+    return (await this.send('GET', path, undefined, signal)).json();
+  }
+
+  /** JSON lines. */
+  async lines<T>(path: string, signal?: AbortSignal): Promise<T[]> {
+    const text = await (await this.send('GET', path, undefined, signal)).text();
+    return text.split('\n').filter(Boolean).map(line => JSON.parse(line));
+  }
+}
+
+/** The path of `what` of a chat. */
+export const ofChat = (chat: string, what = ''): string =>
+  `/v1/chats/${encodeURIComponent(chat)}${what && `/${what}`}`;

@@ -1,0 +1,147 @@
+// The whole page: who is signed in, and which of its parts are shown.
+import { useCallback, useEffect, useMemo, useState } from 'react';
+import { Api, type Key, Problem } from './api';
+import { Chat } from './chat';
+import { ChatList, useChats } from './list';
+import { nameOf } from './names';
+import { Outbox } from './outbox';
+import { go, href, useRoute } from './route';
+import { type Session, SessionContext, drop, hasOutbox, isWellKnown, restored, useSession } from './session';
+import { SignIn } from './signin';
+import { THEMES, type Theme, setTheme, theme } from './theme';
+import { Welcome } from './welcome';
+import { Button, Icon, Loading } from './widgets';
+
+type State = { is: 'asking' } | { is: 'out'; why: Problem | null } | { is: 'in'; secret: string; key: Key; outbox: boolean };
+
+export function App() {
+  const [state, setState] = useState<State>({ is: 'asking' });
+  const [told, setTold] = useState('');
+  const enter = useCallback(async (secret: string, key: Key) => {
+    setState({ is: 'in', secret, key, outbox: await hasOutbox() });
+  }, []);
+  const signOut = useCallback((why: Problem | null = null) => {
+    drop();
+    setState({ is: 'out', why });
+  }, []);
+
+  useEffect(() => {
+    restored().then(
+      found => (found ? enter(found.secret, found.key) : setState({ is: 'out', why: null })),
+      error => setState({ is: 'out', why: Problem.from(error) }),
+    );
+  }, []);
+
+  const session = useMemo<Session | null>(() => {
+    if (state.is !== 'in') return null;
+    const refused = new Problem(401, 'The key is not taken any more', 'Sign in again.');
+    return {
+      api: new Api(state.secret, () => signOut(refused)),
+      key: state.key,
+      isWellKnown: isWellKnown(state.secret),
+      hasOutbox: state.outbox,
+      // The same words twice are told twice.
+      tell: what => (setTold(''), setTimeout(() => setTold(what), 50)),
+      signOut: () => signOut(),
+    };
+  }, [state, signOut]);
+
+  return (
+    <>
+      {state.is === 'asking' && <Loading what="Signing in" />}
+      {state.is === 'out' && <SignIn first={state.why} onKey={(secret, key) => void enter(secret, key)} />}
+      {session && (
+        <SessionContext value={session}>
+          <Console />
+        </SessionContext>
+      )}
+      <p className={`toast${told ? ' shown' : ''}`} role="status" onAnimationEnd={() => setTold('')}>
+        {told}
+      </p>
+    </>
+  );
+}
+
+function Console() {
+  const { api, key, hasOutbox, signOut, isWellKnown } = useSession();
+  const route = useRoute();
+  const { chats, more, problem, again } = useChats(api, key.admin);
+  const [opening, setOpening] = useState<{ chat: string; text: string; userId: string } | null>(null);
+  const chat = route.at === 'chat' ? route.chat : null;
+  const listed = chats?.find(listed => listed.chatKey === chat);
+
+  useEffect(() => {
+    const where = chat ? nameOf(chat, listed).title : route.at === 'outbox' ? 'Outbox' : null;
+    document.title = where ? `${where} · Annals` : 'Annals';
+  }, [chat, listed, route.at]);
+
+  const start = (text: string, userId: string) => {
+    const made = new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
+    const room = `web:room:${key.name.replaceAll('%', '%25').replaceAll(':', '%3A')}:console-${made}`;
+    setOpening({ chat: room, text, userId });
+    go({ at: 'chat', chat: room, view: 'history' });
+  };
+
+  const shown = route.at === 'chat' ? (route.view === 'history' ? 'is-chat' : 'is-details') : route.at === 'home' ? 'is-home' : 'is-page';
+  return (
+    <div className={`console ${shown}`}>
+      <a className="skip" href="#main" onClick={event => (event.preventDefault(), focusMain())}>
+        Skip to the chat
+      </a>
+      <div className="side">
+        <header className="bar">
+          <p className="brand grow">
+            <a href={href({ at: 'home' })}>Annals</a>
+          </p>
+          <ThemeSwitch />
+          {hasOutbox && (
+            <a className="button icon" href={href({ at: 'outbox' })} aria-label="Outbox" aria-current={route.at === 'outbox' ? 'page' : undefined}>
+              <Icon name="outbox" />
+            </a>
+          )}
+          <a className="button icon" href={href({ at: 'home' })} aria-label="New chat">
+            <Icon name="plus" />
+          </a>
+          {!isWellKnown && (
+            <Button look="icon" aria-label="Sign out" onPress={signOut}>
+              <Icon name="signout" />
+            </Button>
+          )}
+        </header>
+        <ChatList chats={chats} more={more} problem={problem} current={chat} isAdmin={key.admin} />
+      </div>
+      {route.at === 'home' && <Welcome isEmpty={chats?.length === 0 && key.admin} onStart={start} />}
+      {route.at === 'outbox' && <Outbox />}
+      {route.at === 'chat' && (
+        <Chat
+          key={route.chat}
+          route={route}
+          fromList={listed}
+          opening={opening?.chat === route.chat ? opening : null}
+          onOpened={() => setOpening(null)}
+          onChanged={() => void again()}
+        />
+      )}
+    </div>
+  );
+}
+
+function focusMain() {
+  const main = document.querySelector<HTMLElement>('#main');
+  (main?.querySelector<HTMLElement>('h1') ?? main)?.focus();
+}
+
+function ThemeSwitch() {
+  const [now, setNow] = useState<Theme>(theme);
+  const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length] ?? 'system';
+  const choose = () => {
+    setTheme(next);
+    setNow(next);
+  };
+  const icon = now === 'light' ? 'sun' : now === 'dark' ? 'moon' : 'system';
+  return (
+    <Button look="icon" aria-label={`Colours: ${now}. Change to ${next}`} onPress={choose}>
+      <Icon name={icon} />
+    </Button>
+  );
+}

@@ -1,0 +1,177 @@
+// One chat: its history, the box to say something, and its details beside it.
+import { useEffect, useMemo, useRef, useState } from 'react';
+import { type Context, type ListedChat, Problem, ofChat } from './api';
+import { Composer } from './composer';
+import { Details } from './details';
+import { useHistory } from './history';
+import { isRoom, nameOf, platformOf } from './names';
+import { PACE, usePoll } from './poll';
+import { say, useRoom } from './room';
+import { type Route, go, href } from './route';
+import { useSession } from './session';
+import { Timeline } from './timeline';
+import { Button, Copy, Door, Icon, Sure, Trouble } from './widgets';
+import { isTalk, unseenBy } from './seen';
+
+interface Props {
+  route: Route & { at: 'chat' };
+  /** What the list says of it, if it does. */
+  fromList: ListedChat | undefined;
+  /** What is to be said at once, in a room that is just being started. */
+  opening: { text: string; userId: string } | null;
+  onOpened: () => void;
+  onChanged: () => void;
+}
+
+export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
+  const { chat } = route;
+  const { api, key, tell } = useSession();
+  const [own, setOwn] = useState<ListedChat | null>(null);
+  const listed = own ?? fromList;
+  const isPending = listed?.pendingTurn != null;
+  const history = useHistory(api, chat, isPending ? PACE.pending : PACE.chat);
+  const [context, setContext] = useState<Context | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+
+  const state = usePoll(
+    async signal => {
+      setOwn(await api.get<ListedChat>(ofChat(chat), signal).catch(error => {
+        // Nothing was said there yet.
+        if (error instanceof Problem && error.status === 404) return null;
+        throw error;
+      }));
+    },
+    isPending ? PACE.pending : PACE.chat,
+  );
+  const newest = history.messages.at(-1);
+  const asked = useRef(0);
+  const askContext = async () => {
+    const number = ++asked.current;
+    const seen = await api.get<Context>(ofChat(chat, 'context')).catch(() => null);
+    if (seen && number === asked.current) setContext(seen);
+  };
+  // It changes with what was said, and with the end of a session.
+  useEffect(() => void askContext(), [chat, newest, history.messages.length, listed?.stale]);
+
+  const refresh = async () => {
+    await Promise.all([history.refresh(), state.again()]);
+    onChanged();
+  };
+  const room = useRoom(chat, history.messages, isRoom(chat) && listed?.pendingTurn === 'answering', refresh);
+  const inRoom = isRoom(chat);
+  const messages = inRoom ? room.messages : history.messages;
+  const act = async (what: () => Promise<unknown>, done: string) => {
+    setProblem(null);
+    try {
+      await what();
+      tell(done);
+      await refresh();
+    } catch (error) {
+      setProblem(Problem.from(error));
+    }
+  };
+
+  useEffect(() => {
+    if (!opening) return;
+    onOpened();
+    room.send(opening.text, opening.userId);
+  }, [opening]);
+
+  const speaker = history.messages.findLast(({ role, metadata }) => role === 'user' && metadata?.kind !== 'notice' && metadata?.kind !== 'boundary')?.metadata?.userId ?? opening?.userId ?? key.name;
+  const send = (text: string, userId: string) => {
+    setProblem(null);
+    if (inRoom) room.send(text, userId);
+    else void act(() => say(api, chat, userId, text), 'Sent');
+  };
+  const answer = (id: string, approved: boolean) => {
+    if (inRoom) room.answer(id, approved, speaker);
+    else void act(() => say(api, chat, speaker, `${approved ? '/approve' : '/deny'} ${id.slice(0, 12)}`), approved ? 'Approved' : 'Denied');
+  };
+  const name = nameOf(chat, listed);
+  const platform = platformOf(chat);
+  const unseen = useMemo(() => (context ? unseenBy(context, history.messages) : new Map<string, string>()), [context, history.messages]);
+  const isBusy = inRoom ? room.isBusy : false;
+  const waits = isBusy ? null : listed?.pendingTurn;
+  const trouble = problem ?? room.problem ?? history.problem ?? state.problem;
+
+  const actions = (
+    <div className="actions">
+      <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'reset'), {}), 'A new session begins here')}>Reset</Button>
+      <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'compact'), {}), 'It is being summed up')}>Compact</Button>
+      <Sure
+        look="bad"
+        label="Forget…"
+        title="Forget this chat?"
+        does="Forget everything"
+        onSure={() =>
+          void act(async () => {
+            await api.send('DELETE', ofChat(chat));
+            go({ at: 'home' });
+          }, 'The chat is forgotten')
+        }
+      >
+        <p>
+          All that is stored of <b>{name.title}</b> is deleted: its messages, its archive, its files and what is remembered from it.
+          There is no way back.
+        </p>
+      </Sure>
+    </div>
+  );
+
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus({ preventScroll: true }), [chat]);
+
+  return (
+    <main className="stage" id="main">
+      <section className="chat" aria-label="Chat">
+        <header className="bar">
+          <a className="button icon narrow" href={href({ at: 'home' })} aria-label="All chats">
+            <Icon name="back" />
+          </a>
+          <div className="grow">
+            <h1 ref={heading} tabIndex={-1}>
+              {name.title}
+            </h1>
+            <p className="small key">
+              <Door name={name} /> <code>{chat}</code> <Copy text={chat} label="Copy the ChatKey" />
+            </p>
+          </div>
+          <div className="roomy">{actions}</div>
+          <a className="button icon medium" href={href({ at: 'chat', chat, view: 'context' })} aria-label="Details">
+            <Icon name="details" />
+          </a>
+        </header>
+        {listed?.blocked && (
+          <p className="banner bad">
+            <b>{name.doorName} takes nothing for this chat:</b> {listed.blocked.reason}
+          </p>
+        )}
+        <Timeline
+          key={chat}
+          messages={messages}
+          isLoaded={history.isLoaded}
+          hasEarlier={history.hasEarlier}
+          isLoadingEarlier={history.isLoadingEarlier}
+          loadEarlier={history.loadEarlier}
+          unseen={unseen}
+          firstSeen={context?.messages.length ? messages.find(({ id, metadata }) => isTalk(metadata?.kind) && !unseen.has(id))?.id : undefined}
+          liveId={room.liveId}
+          waits={isBusy && room.liveId === null ? 'answering' : (waits ?? null)}
+          onAgain={inRoom && !isBusy ? id => room.regenerate(id, speaker) : undefined}
+          onAnswer={answer}
+        />
+        {trouble && <Trouble problem={trouble} />}
+        <Composer
+          speaker={speaker}
+          label={`Message ${name.title}`}
+          note={platform ? `Stored and answered here; nothing of it is sent to ${platform}` : undefined}
+          isBusy={isBusy}
+          onSend={send}
+          onStop={inRoom ? () => void room.stop() : undefined}
+        />
+      </section>
+      <Details route={route} context={context} listed={listed} actions={actions} messages={history.messages} />
+    </main>
+  );
+}
+

@@ -1,0 +1,94 @@
+// A chat's history, page by page, kept up to date.
+import { useCallback, useRef, useState } from 'react';
+import { type Api, type Message, type Page, ofChat } from './api';
+import { usePoll } from './poll';
+
+const PAGE = 50;
+/** How many pages back the newest may be from what is shown before that is given up for the newest alone. */
+const MOST_CAUGHT_UP = 10;
+
+interface Shown {
+  messages: Message[];
+  /** The cursor of the page before; null where there is none. */
+  before: string | null;
+}
+
+export function useHistory(api: Api, chat: string, pause: number) {
+  const [shown, setShown] = useState<Shown | null>(null);
+  const latest = useRef<Shown | null>(null);
+  const [isLoadingEarlier, setLoadingEarlier] = useState(false);
+  const show = (next: Shown) => {
+    latest.current = next;
+    setShown(next);
+  };
+
+  const read = (query: string, signal?: AbortSignal) =>
+    api.get<Page>(`${ofChat(chat, 'messages')}?limit=${PAGE}${query}`, signal);
+
+  const { problem, again } = usePoll(async signal => {
+    let page = await read('', signal);
+    const known = latest.current?.messages ?? [];
+    let pages = 1;
+    // More may have been said than a page holds.
+    while (known.length > 0 && page.before !== null && !meets(known, page.messages) && pages++ < MOST_CAUGHT_UP) {
+      const earlier: Page = await read(`&before=${page.before}`, signal);
+      page = { ...earlier, messages: [...earlier.messages, ...page.messages] };
+    }
+    if (signal.aborted) return;
+    const next = joined(latest.current, page);
+    if (next !== latest.current) show(next);
+  }, pause);
+
+  const loadEarlier = useCallback(async () => {
+    const from = latest.current?.before;
+    if (!from) return;
+    setLoadingEarlier(true);
+    try {
+      const page = await read(`&before=${from}`);
+      const now = latest.current;
+      if (now?.before === from) show({ messages: [...page.messages, ...now.messages], before: page.before });
+    } finally {
+      setLoadingEarlier(false);
+    }
+  }, [api, chat]);
+
+  return {
+    messages: shown?.messages ?? [],
+    isLoaded: shown !== null,
+    hasEarlier: shown?.before != null,
+    isLoadingEarlier,
+    loadEarlier,
+    problem,
+    refresh: again,
+  };
+}
+
+const meets = (known: Message[], page: Message[]): boolean => {
+  const ids = new Set(known.map(message => message.id));
+  return page.some(message => ids.has(message.id));
+};
+
+/** `shown` with the newest `page` at its end; itself where that changes nothing. */
+function joined(shown: Shown | null, page: Page): Shown {
+  if (shown === null || page.before === null) return kept(shown, { messages: page.messages, before: page.before });
+  const ids = new Map(page.messages.map((message, at) => [message.id, at]));
+  const from = shown.messages.findIndex(message => ids.has(message.id));
+  if (from < 0) return { messages: page.messages, before: page.before };
+  // What the page has in front of the first that is known came late, and stands where it belongs.
+  return kept(shown, { messages: [...shown.messages.slice(0, from), ...page.messages], before: shown.before });
+}
+
+/** `next`, with the very objects of `shown` where they say the same, so that they need not be drawn again. */
+function kept(shown: Shown | null, next: Shown): Shown {
+  if (shown === null) return next;
+  const known = new Map(shown.messages.map(message => [message.id, message]));
+  const messages = next.messages.map(message => {
+    const before = known.get(message.id);
+    return before && JSON.stringify(before) === JSON.stringify(message) ? before : message;
+  });
+  const isSame =
+    next.before === shown.before &&
+    messages.length === shown.messages.length &&
+    messages.every((message, at) => message === shown.messages[at]);
+  return isSame ? shown : { messages, before: next.before };
+}

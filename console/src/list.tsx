@@ -1,0 +1,104 @@
+// The chats, those first in which somebody spoke last.
+import { useEffect, useRef, useState } from 'react';
+import type { Api, ListedChat } from './api';
+import { brief, moment, nameOf, short, when } from './names';
+import { PACE, usePoll } from './poll';
+import { href } from './route';
+import { Button, Door, Loading, Trouble } from './widgets';
+
+const PAGE = 50;
+/** Each so many times the list is asked for its tokens, too, for which the API reads every context. */
+const TOKENS_EVERY = 10;
+
+interface Chats { chats: ListedChat[]; before: string | null }
+
+export function useChats(api: Api, isAllowed: boolean) {
+  const [chats, setChats] = useState<ListedChat[] | null>(null);
+  const [before, setBefore] = useState<string | null>(null);
+  const tokens = useRef(new Map<string, Pick<ListedChat, 'tokens' | 'window'>>());
+  const [pages, setPages] = useState(1);
+  const asked = useRef(0);
+  const poll = usePoll(async signal => {
+    if (!isAllowed) return setChats([]);
+    const withTokens = asked.current++ % TOKENS_EVERY === 0;
+    const found: ListedChat[] = [];
+    let cursor: string | null = null;
+    for (let page = 0; page < pages; page++) {
+      const query: string = `limit=${PAGE}${withTokens ? '&context=true' : ''}${cursor ? `&before=${cursor}` : ''}`;
+      const answer: Chats = await api.get(`/v1/chats?${query}`, signal);
+      found.push(...answer.chats);
+      cursor = answer.before;
+      if (cursor === null) break;
+    }
+    if (withTokens) tokens.current = new Map(found.map(({ chatKey, tokens, window }) => [chatKey, { tokens, window } as never]));
+    setChats(found.map(chat => ({ ...tokens.current.get(chat.chatKey), ...chat })));
+    setBefore(cursor);
+  }, PACE.list);
+  useEffect(() => void (pages > 1 && poll.again()), [pages]);
+  const more = before === null ? null : () => setPages(now => now + 1);
+  return { chats, more, problem: poll.problem, again: poll.again };
+}
+
+interface Props {
+  chats: ListedChat[] | null;
+  more: (() => void) | null;
+  problem: ReturnType<typeof usePoll>['problem'];
+  current: string | null;
+  isAdmin: boolean;
+}
+
+export function ChatList({ chats, more, problem, current, isAdmin }: Props) {
+  return (
+    <nav aria-label="Chats" className="chats">
+      {problem && <Trouble problem={problem} />}
+      {chats === null && !problem && <Loading what="Loading the chats" />}
+      {!isAdmin && <p className="empty">This key sees its own conversations alone, and cannot list them. Open one by its id.</p>}
+      {isAdmin && chats?.length === 0 && <p className="empty">No chats yet.</p>}
+      <ul>
+        {chats?.map(chat => (
+          <li key={chat.chatKey}>
+            <Row chat={chat} isCurrent={chat.chatKey === current} />
+          </li>
+        ))}
+      </ul>
+      {more && <Button onPress={more}>More chats</Button>}
+    </nav>
+  );
+}
+
+function Row({ chat, isCurrent }: { chat: ListedChat; isCurrent: boolean }) {
+  const name = nameOf(chat.chatKey, chat);
+  const last = chat.lastMessage;
+  const failure = chat.deliveryFailure;
+  return (
+    <a className="chat-row" href={href({ at: 'chat', chat: chat.chatKey, view: 'history' })} aria-current={isCurrent ? 'page' : undefined}>
+      <span className="row spread">
+        <b className="title">{name.title}</b>
+        <time className="small" dateTime={new Date(chat.lastInteractionAt).toISOString()} title={moment(chat.lastInteractionAt)}>
+          {brief(last?.ts ?? chat.lastInteractionAt)}
+        </time>
+      </span>
+      <span className="excerpt">
+        {last?.role === 'assistant' && <span className="by">Bot: </span>}
+        {last?.text}
+      </span>
+      <span className="row tags">
+        <Door name={name} />
+        {name.hint && <span className="small hint">{name.hint}</span>}
+        {chat.pendingTurn && <span className="tag live">{chat.pendingTurn === 'answering' ? 'answering' : 'waits'}</span>}
+        {chat.stale && (
+          <span className="tag" title={chat.staleAt ? `Since ${when(chat.staleAt)}` : undefined}>
+            session over
+          </span>
+        )}
+        {chat.tokens !== undefined && chat.window !== undefined && (
+          <span className="small tokens-left" title={`${chat.tokens} of ${chat.window} tokens`}>
+            {short(chat.tokens)} tokens
+          </span>
+        )}
+      </span>
+      {failure && <span className="failure">Not delivered: {failure.reason}</span>}
+      {chat.blocked && !failure && <span className="failure">Blocked: {chat.blocked.reason}</span>}
+    </a>
+  );
+}

@@ -1,0 +1,134 @@
+// What is remembered of whoever speaks in a chat, to correct and to forget.
+import { useEffect, useState } from 'react';
+import { Input, Label, TextArea, TextField } from 'react-aria-components';
+import { type Context, type Memory, Problem } from './api';
+import { shortId, when } from './names';
+import { useSession } from './session';
+import { Button, Loading, Sure, Trouble } from './widgets';
+
+type Owner = NonNullable<Context['memoryOf']>;
+
+export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Context['memoryOf']; isKnown: boolean }) {
+  const { api, tell } = useSession();
+  const [whose, setWhose] = useState<Owner | null>(owner);
+  const [typed, setTyped] = useState(owner && 'userId' in owner ? owner.userId : '');
+  const [memories, setMemories] = useState<Memory[] | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+
+  useEffect(() => {
+    setMemories(null);
+    if (whose === null) return;
+    const ended = new AbortController();
+    const query = new URLSearchParams(whose as unknown as Record<string, string>);
+    api.get<{ memories: Memory[] }>(`/v1/memory?${query}`, ended.signal).then(
+      ({ memories }) => (setMemories(memories.toReversed()), setProblem(null)),
+      error => ended.signal.aborted || setProblem(Problem.from(error)),
+    );
+    return () => ended.abort();
+  }, [api, whose]);
+
+  const replace = (id: string, by: Memory | null) =>
+    setMemories(now => now?.flatMap(memory => (memory.id === id ? (by ? [by] : []) : [memory])) ?? null);
+  const correct = async (memory: Memory, text: string) => {
+    const response = await api.send('PUT', `/v1/memory/${encodeURIComponent(memory.id)}`, { text });
+    replace(memory.id, await response.json());
+    tell('Corrected');
+  };
+  const forget = async (memory: Memory) => {
+    try {
+      await api.send('DELETE', `/v1/memory/${encodeURIComponent(memory.id)}`);
+      replace(memory.id, null);
+      tell('Forgotten');
+    } catch (error) {
+      setProblem(Problem.from(error));
+    }
+  };
+
+  return (
+    <>
+      <form
+        className="search"
+        onSubmit={event => {
+          event.preventDefault();
+          setWhose(typed === '' ? null : { userId: typed });
+        }}
+      >
+        <TextField value={typed} onChange={setTyped} className="grow">
+          <Label>Of whom (user id)</Label>
+          <Input spellCheck="false" autoComplete="off" />
+        </TextField>
+        <Button type="submit">Show</Button>
+      </form>
+      {whose !== null && 'chatKey' in whose && <p className="small">The memory of this group.</p>}
+      {problem && <Trouble problem={problem} />}
+      {whose === null && isKnown && (
+        <p className="empty">Nobody’s memory is used in this chat now: several people speak in it, or nobody does. Name somebody to see theirs.</p>
+      )}
+      {whose !== null && memories === null && !problem && <Loading what="Loading the memory" />}
+      {memories?.length === 0 && <p className="empty">Nothing is remembered yet. What is worth keeping is noted when a session is over.</p>}
+      <ul className="cards">
+        {memories?.map(memory => (
+          <li key={memory.id}>
+            <Remembered memory={memory} isHere={memory.source?.chatKey === chat} onCorrect={correct} onForget={forget} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+interface Props {
+  memory: Memory;
+  /** Whether it was said in the chat that is shown. */
+  isHere: boolean;
+  onCorrect: (memory: Memory, text: string) => Promise<void>;
+  onForget: (memory: Memory) => Promise<void>;
+}
+
+function Remembered({ memory, isHere, onCorrect, onForget }: Props) {
+  const [draft, setDraft] = useState<string | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const save = async (text: string) => {
+    try {
+      await onCorrect(memory, text);
+      setDraft(null);
+      setProblem(null);
+    } catch (error) {
+      setProblem(Problem.from(error));
+    }
+  };
+  const { source } = memory;
+  return (
+    <article className="card" aria-label={`Entry ${memory.number}`}>
+      {draft === null ? (
+        <p className="plain">{memory.text}</p>
+      ) : (
+        <TextField value={draft} onChange={setDraft} aria-label="What it shall say" autoFocus>
+          <TextArea rows={4} />
+        </TextField>
+      )}
+      {problem && <Trouble problem={problem} />}
+      <p className="small">
+        {memory.type} {memory.number} · {memory.updatedAt ? `corrected ${when(memory.updatedAt)}` : when(memory.createdAt)}
+        {source && ` · from #${shortId(source.fromId)} to #${shortId(source.toId)} of ${isHere ? 'this chat' : source.chatKey}`}
+      </p>
+      <div className="row">
+        {draft === null ? (
+          <>
+            <Button onPress={() => setDraft(memory.text)}>Edit</Button>
+            <Sure look="bad" label="Delete…" title="Forget this entry?" does="Delete" onSure={() => void onForget(memory)}>
+              <p className="plain">{memory.text}</p>
+            </Sure>
+          </>
+        ) : (
+          <>
+            <Button look="main" onPress={() => void save(draft)} isDisabled={draft.trim() === ''}>
+              Save
+            </Button>
+            <Button onPress={() => setDraft(null)}>Cancel</Button>
+          </>
+        )}
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,214 @@
+// One entry of a history, as people know chats.
+import { isToolUIPart, getToolName } from 'ai';
+import { memo } from 'react';
+import { Button as AriaButton, Disclosure, DisclosurePanel, Heading } from 'react-aria-components';
+import type { Message } from './api';
+import { Markdown } from './markdown';
+import { moment, plural, short, shortId, textOf, time, when } from './names';
+import { Button, Icon } from './widgets';
+
+type Part = Message['parts'][number];
+type Answer = (approvalId: string, approved: boolean) => void;
+
+interface Props {
+  message: Message;
+  /** Why the model does not see it now; none where it does, or that is not known. */
+  unseen?: string | undefined;
+  isLive?: boolean;
+  /** Whether a later form of it follows. */
+  isReplaced?: boolean;
+  /** Whether it says what its form before said. */
+  isSaidAgain?: boolean;
+  onAgain?: (() => void) | undefined;
+  /** Answers what the reply asks, where one may. */
+  onAnswer?: Answer | undefined;
+}
+
+export const Entry = memo(({ message, ...rest }: Props) => {
+  const meta = message.metadata;
+  switch (meta?.kind) {
+    case 'boundary':
+      return (
+        <div className="boundary">
+          <span>
+            New session, by {textOf(message).split(/\s/)[0] || '/new'} · <Time ms={meta.ts} />
+          </span>
+        </div>
+      );
+    case 'notice':
+    case 'event':
+      return (
+        <p className={`notice ${message.role}`}>
+          {message.role === 'user' && <b>{meta.senderName ?? meta.userId}: </b>}
+          {textOf(message)} <Time ms={meta.sentAt ?? meta.ts} />
+        </p>
+      );
+    case 'summary':
+      return <Summary message={message} />;
+    default:
+      if (!rest.isReplaced) return <Bubble message={message} {...rest} />;
+      return (
+        <div className={`replaced ${message.role}`}>
+          <Fold title={message.role === 'user' ? 'Earlier form' : 'Earlier answer'} {...(meta && { note: time(meta.sentAt ?? meta.ts) })}>
+            <Bubble message={message} {...rest} />
+          </Fold>
+        </div>
+      );
+  }
+});
+
+function Summary({ message }: { message: Message }) {
+  const range = message.metadata?.sourceRange;
+  return (
+    <div className="summary">
+      <Fold title={`Summary of ${plural(range?.count ?? 0, 'message')}, from #${shortId(range?.fromId ?? '')} to #${shortId(range?.toId ?? '')}`}>
+        <Markdown text={textOf(message)} />
+      </Fold>
+    </div>
+  );
+}
+
+function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer }: Props) {
+  const meta = message.metadata;
+  const isUser = message.role === 'user';
+  const who = isUser ? (meta?.senderName ?? meta?.userId) : meta?.userId;
+  const failure = meta?.deliveryFailure;
+  const form = /@(\d+)$/.exec(message.id)?.[1];
+  const usage = meta?.usage;
+  return (
+    <article className={`bubble ${message.role}${unseen ? ' unseen' : ''}`} aria-label={`${isUser ? 'From' : 'By'} ${who ?? (isUser ? 'you' : 'the bot')}`} aria-busy={isLive}>
+      {meta?.replyTo && (
+        <p className="quoted">
+          ↪ {meta.replyTo.senderName} {meta.replyTo.text}
+        </p>
+      )}
+      <div className="said">
+        {message.parts.map((part, at) => (
+          <PartView key={at} part={part} isUser={isUser} onAnswer={onAnswer} />
+        ))}
+        {isLive && <span className="caret" aria-hidden="true" />}
+      </div>
+      <p className="meta">
+        {who && <b>{who}</b>}
+        {meta && <Time ms={meta.sentAt ?? meta.ts} />}
+        {form && <span>{isSaidAgain ? 'asked again' : isUser ? `edited, form ${form}` : `form ${form}`}</span>}
+        {meta?.model && <span>{meta.model}</span>}
+        {usage && (
+          <span title="Tokens in and out, as the model counts them">
+            {short(usage.inputTokens ?? 0)} → {short(usage.outputTokens ?? 0)} tokens
+          </span>
+        )}
+        {meta?.context && <span className="warn">{plural(meta.context.leftOut, 'message')} left out for this answer</span>}
+        {unseen && <span className="why">{unseen}</span>}
+        {onAgain && (
+          <Button look="icon" aria-label="Try again" onPress={onAgain}>
+            <Icon name="again" />
+          </Button>
+        )}
+      </p>
+      {failure && (
+        <p className="failure">
+          <b>Not delivered:</b> {failure.reason} · {when(failure.at)}
+        </p>
+      )}
+    </article>
+  );
+}
+
+function PartView({ part, isUser, onAnswer }: { part: Part; isUser: boolean; onAnswer?: Answer | undefined }) {
+  if (part.type === 'text') return isUser ? <p className="plain">{part.text}</p> : <Markdown text={part.text} />;
+  if (part.type === 'reasoning') {
+    return (
+      <Fold title="Thought">
+        <Markdown text={part.text} />
+      </Fold>
+    );
+  }
+  if (part.type === 'file') return <FileView url={part.url} mediaType={part.mediaType} name={part.filename} />;
+  if (isToolUIPart(part)) return <Tool part={part} onAnswer={onAnswer} />;
+  if (part.type === 'source-url') return <FileView url={part.url} mediaType="source" name={part.title} />;
+  return null;
+}
+
+function FileView({ url, mediaType, name }: { url: string; mediaType: string; name?: string | undefined }) {
+  const label = name ?? mediaType;
+  if (/^data:image\/(png|jpeg|gif|webp);/.test(url)) return <img className="picture" src={url} alt={label} />;
+  const icon = mediaType.startsWith('image/') ? '🖼' : mediaType.startsWith('audio/') ? '🎧' : '📄';
+  return (
+    <p className="file">
+      <span aria-hidden="true">{icon} </span>
+      {/^https?:/.test(url) ? (
+        <a href={url} target="_blank" rel="noopener noreferrer">
+          {label}
+        </a>
+      ) : (
+        label
+      )}{' '}
+      {name && <span className="small">{mediaType}</span>}
+    </p>
+  );
+}
+
+const STATES: Record<string, string> = {
+  'input-streaming': 'is being called',
+  'input-available': 'is running',
+  'approval-requested': 'waits for approval',
+  'approval-responded': 'answered',
+  'output-available': 'done',
+  'output-error': 'failed',
+  'output-denied': 'denied',
+};
+
+function Tool({ part, onAnswer }: { part: Extract<Part, { toolCallId: string }>; onAnswer?: Answer | undefined }) {
+  const approval = 'approval' in part ? part.approval : undefined;
+  const asks = part.state === 'approval-requested';
+  return (
+    <div className={`tool ${part.state}`}>
+      <Fold title={getToolName(part)} note={STATES[part.state] ?? part.state} isOpen={asks}>
+        <Json label="Input" value={part.input} />
+        {part.state === 'output-available' && <Json label="Output" value={part.output} />}
+        {part.state === 'output-error' && <Json label="Error" value={part.errorText} />}
+        {approval?.reason && <p className="small">Reason: {approval.reason}</p>}
+      </Fold>
+      {asks && approval && onAnswer && (
+        <div className="row">
+          <Button look="main" onPress={() => onAnswer(approval.id, true)}>
+            Approve
+          </Button>
+          <Button look="bad" onPress={() => onAnswer(approval.id, false)}>
+            Deny
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+const Json = ({ label, value }: { label: string; value: unknown }) => (
+  <>
+    <p className="small">{label}</p>
+    <pre>{typeof value === 'string' ? value : JSON.stringify(value, null, 2)}</pre>
+  </>
+);
+
+export function Fold(props: { title: string; note?: string; isOpen?: boolean; children: React.ReactNode }) {
+  return (
+    <Disclosure className="fold" defaultExpanded={props.isOpen ?? false}>
+      <Heading level={2}>
+        <AriaButton slot="trigger" className="trigger">
+          <span className="chevron" aria-hidden="true">›</span>
+          <span>{props.title}</span>
+          {props.note && <span className="note">{props.note}</span>}
+        </AriaButton>
+      </Heading>
+      <DisclosurePanel>{props.children}</DisclosurePanel>
+    </Disclosure>
+  );
+}
+
+export const Time = ({ ms }: { ms: number }) => (
+  <time dateTime={new Date(ms).toISOString()} title={moment(ms)}>
+    {time(ms)}
+  </time>
+);
+

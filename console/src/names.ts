@@ -1,0 +1,86 @@
+// How chats, times and sizes are called.
+import type { ListedChat, Message } from './api';
+
+export interface ChatName {
+  /** The door, for the badge. */
+  door: 'telegram' | 'lark' | 'discord' | 'http' | 'web' | 'person';
+  doorName: string;
+  title: string;
+  /** What tells it from others of the same title. */
+  hint: string;
+}
+
+const unescaped = (part: string) => part.replaceAll('%3A', ':').replaceAll('%25', '%');
+
+/** What a ChatKey names, as far as it says. */
+export function nameOf(key: string, listed?: ListedChat): ChatName {
+  const [channel = '', kind, ...rest] = key.split(':').map(unescaped);
+  const who = listed?.chatType === 'private' ? listed.speaker : null;
+  switch (channel) {
+    case 'telegram': {
+      const [id = '', , topic] = rest;
+      const group = id.startsWith('-') ? `Group ${id}` : `Chat ${id}`;
+      return { door: 'telegram', doorName: 'Telegram', title: who ?? group, hint: topic ? `topic ${topic}` : who ? id : '' };
+    }
+    case 'lark': {
+      const [id = '', , thread] = rest;
+      return { door: 'lark', doorName: 'Lark', title: who ?? id, hint: thread ? `thread ${thread}` : who ? id : '' };
+    }
+    case 'http':
+    case 'web':
+      return { door: channel, doorName: channel === 'http' ? 'HTTP' : 'Web', title: rest.slice(1).join(':'), hint: `key ${rest[0]}` };
+    case 'agent': {
+      const isPerson = rest[0] === 'user';
+      const title = rest.at(-1) ?? key;
+      return isPerson
+        ? { door: 'person', doorName: 'Direct', title, hint: 'every door' }
+        : { door: 'discord', doorName: 'Discord', title, hint: rest[0] ?? '' };
+    }
+    default:
+      return { door: 'http', doorName: 'HTTP', title: kind === undefined ? unescaped(key) : key, hint: '' };
+  }
+}
+
+export const isRoom = (key: string): boolean => key.startsWith('web:room:');
+/** Whether what is said there also stands on a platform, which a message from here does not reach. */
+export const platformOf = (key: string): string | null =>
+  key.startsWith('telegram:') ? 'Telegram' : key.startsWith('lark:') ? 'Lark' : /^agent:[^:]*:(channel|thread)/.test(key) ? 'Discord' : null;
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const day = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric', month: 'short' });
+const date = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
+const whole = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const number = new Intl.NumberFormat();
+
+export const time = (ms: number): string => clock.format(ms);
+export const moment = (ms: number): string => whole.format(ms);
+export const count = (n: number): string => number.format(n);
+export const plural = (n: number, one: string, many = `${one}s`): string => `${count(n)} ${n === 1 ? one : many}`;
+
+export function dayOf(ms: number, now = Date.now()): string {
+  const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(ms).setHours(0, 0, 0, 0)) / 86_400_000);
+  if (days === 0) return 'Today';
+  if (days === 1) return 'Yesterday';
+  return Math.abs(days) < 300 ? day.format(ms) : date.format(ms);
+}
+
+/** As a list has room for: `14:05`, `Yesterday`, `Tue, 3 Mar`. */
+export const brief = (ms: number): string => (dayOf(ms) === 'Today' ? time(ms) : dayOf(ms));
+/** `Today 14:05` */
+export const when = (ms: number): string => `${dayOf(ms)} ${time(ms)}`;
+
+export function bytes(n: number): string {
+  const units = ['bytes', 'KB', 'MB', 'GB'];
+  let at = 0;
+  while (n >= 1000 && at < units.length - 1) (n /= 1000), at++;
+  return `${at === 0 ? n : n.toFixed(1)} ${units[at]}`;
+}
+
+/** 1240 as `1.2k`. */
+export const short = (n: number): string => (n < 1000 ? String(n) : `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k`);
+
+/** A made id by its beginning. */
+export const shortId = (id: string): string => (id.length > 24 ? `${id.slice(0, 10)}…` : id);
+
+export const textOf = (message: Pick<Message, 'parts'>): string =>
+  message.parts.flatMap(part => (part.type === 'text' ? [part.text] : [])).join('\n');

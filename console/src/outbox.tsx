@@ -1,0 +1,53 @@
+// What the local program would have sent to platforms that are not set up.
+import { useState } from 'react';
+import type { OutboxEntry } from './api';
+import { nameOf, plural, when } from './names';
+import { PACE, usePoll } from './poll';
+import { href } from './route';
+import { useSession } from './session';
+import { Door, Icon, Loading, Trouble } from './widgets';
+
+export function Outbox() {
+  const { api } = useSession();
+  const [entries, setEntries] = useState<OutboxEntry[] | null>(null);
+  const { problem } = usePoll(async signal => {
+    setEntries((await api.get<OutboxEntry[]>('/local/outbox', signal)).toReversed());
+  }, PACE.list);
+  return (
+    <main className="page" id="main">
+      <header className="bar">
+        <a className="button icon narrow" href={href({ at: 'home' })} aria-label="All chats">
+          <Icon name="back" />
+        </a>
+        <div className="grow">
+          <h1>Outbox</h1>
+          <p className="small">Replies to platforms that are not set up here, the newest first.</p>
+        </div>
+      </header>
+      <div className="scrolls" tabIndex={0} role="region" aria-label="Replies">
+        {problem && <Trouble problem={problem} />}
+        {entries === null && !problem && <Loading what="Loading the outbox" />}
+        {entries?.length === 0 && <p className="empty">Nothing was to be sent yet.</p>}
+        {entries && entries.length > 0 && <p className="small">{plural(entries.length, 'reply', 'replies')}</p>}
+        <ol className="cards">
+          {entries?.map((entry, at) => {
+            const chat = `${entry.channel}:chat:${entry.chatId}`;
+            return (
+              <li key={entries.length - at}>
+                <article className="card">
+                  <p className="row spread small">
+                    <span>
+                      <Door name={nameOf(chat)} /> to <a href={href({ at: 'chat', chat, view: 'history' })}>{entry.chatId}</a>
+                    </span>
+                    <span>{when(entry.ts)}</span>
+                  </p>
+                  <p className="plain">{entry.text}</p>
+                </article>
+              </li>
+            );
+          })}
+        </ol>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,45 @@
+// Where in the console one is: the part of the address behind `#`, so that it can be kept as a bookmark.
+import { useSyncExternalStore } from 'react';
+
+export type View = 'history' | 'context' | 'segments' | 'memory';
+export type Route =
+  | { at: 'home' }
+  | { at: 'outbox' }
+  | { at: 'chat'; chat: string; view: View; segment?: string };
+
+const VIEWS: readonly string[] = ['context', 'segments', 'memory'];
+
+export function parse(hash: string): Route {
+  const [at, chat, view, segment] = hash.replace(/^#?\/?/, '').split('/').map(decoded);
+  if (at === 'outbox') return { at };
+  if (at !== 'chat' || !chat) return { at: 'home' };
+  return { at, chat, view: VIEWS.includes(view ?? '') ? (view as View) : 'history', ...(segment && { segment }) };
+}
+
+export function href(route: Route): string {
+  if (route.at !== 'chat') return route.at === 'home' ? '#/' : '#/outbox';
+  const parts = [route.chat, ...(route.view === 'history' ? [] : [route.view]), ...(route.segment ? [route.segment] : [])];
+  return `#/chat/${parts.map(encodeURIComponent).join('/')}`;
+}
+
+export function go(route: Route): void {
+  location.hash = href(route);
+}
+
+export function useRoute(): Route {
+  const hash = useSyncExternalStore(subscribe, () => location.hash);
+  return parse(hash);
+}
+
+function subscribe(changed: () => void): () => void {
+  addEventListener('hashchange', changed);
+  return () => removeEventListener('hashchange', changed);
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -1,0 +1,43 @@
+// What of a history the model sees now, and why it does not see the rest.
+import type { Context, Kind, Message } from './api';
+
+export const isTalk = (kind: Kind | undefined): boolean => kind === 'normal' || kind === 'revision';
+
+/** Of each message that the model does not see: why. Of what nobody would expect it to see, nothing. */
+export function unseenBy(context: Context, messages: Message[]): Map<string, string> {
+  const seen = new Set(context.messages.map(message => message.metadata?.messageId));
+  // Of a message with several forms it is the newest that is seen.
+  const newest = new Map(messages.map(message => [message.metadata?.messageId, message.id]));
+  const summary = context.messages.find(message => message.metadata?.kind === 'summary');
+  const summedUpTo = summary?.metadata?.ts;
+  const start = context.sessionStart;
+  const why = new Map<string, string>();
+  for (const { id, metadata } of messages) {
+    if (!metadata || !isTalk(metadata.kind)) continue;
+    const { ts, messageId } = metadata;
+    if (newest.get(messageId) !== id) why.set(id, 'replaced by a later form');
+    else if (seen.has(messageId)) continue;
+    else if (start === null || ts < start) why.set(id, 'before this session');
+    else if (summedUpTo !== undefined && ts <= summedUpTo) why.set(id, 'in the summary');
+    else if (context.leftOut > 0) why.set(id, 'left out: no room');
+    else why.set(id, 'replaced');
+  }
+  return why;
+}
+
+/** Why the session starts where it does, as far as the loaded history tells. */
+export function whyStarted(context: Context, messages: Message[]): string | null {
+  const { sessionStart } = context;
+  if (sessionStart === null) return null;
+  const before = messages.filter(message => (message.metadata?.ts ?? 0) < sessionStart);
+  const boundary = messages.findLast(message => message.metadata?.kind === 'boundary');
+  if (boundary?.metadata && boundary.metadata.ts <= sessionStart) {
+    const spoke = messages.some(
+      ({ role, metadata }) =>
+        role === 'user' && metadata?.kind === 'normal' && metadata.ts > boundary.metadata!.ts && metadata.ts < sessionStart,
+    );
+    if (!spoke) return 'behind a reset';
+  }
+  if (before.some(message => message.role === 'user')) return 'after a long pause';
+  return null;
+}

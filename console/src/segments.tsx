@@ -1,0 +1,156 @@
+// What of a chat is archived: segments to open, and to search.
+import { useEffect, useState } from 'react';
+import { Input, SearchField } from 'react-aria-components';
+import { type Api, type Message, Problem, type Segment, ofChat } from './api';
+import { Entry } from './message';
+import { bytes, plural, shortId, textOf, when } from './names';
+import { href } from './route';
+import { useSession } from './session';
+import { Button, Icon, Loading, Marked, Trouble } from './widgets';
+
+/** A segment never changes. */
+const read = new Map<string, Promise<Message[]>>();
+
+function messagesOf(api: Api, chat: string, id: string): Promise<Message[]> {
+  const name = `${chat} ${id}`;
+  let messages = read.get(name);
+  if (!messages) {
+    messages = api.lines<Message>(`${ofChat(chat, 'segments')}/${encodeURIComponent(id)}`);
+    messages.catch(() => read.delete(name));
+    read.set(name, messages);
+  }
+  return messages;
+}
+
+export function SegmentsPanel({ chat, open }: { chat: string; open: string | undefined }) {
+  const { api } = useSession();
+  const [segments, setSegments] = useState<Segment[] | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  useEffect(() => {
+    const ended = new AbortController();
+    api.get<{ segments: Segment[] }>(ofChat(chat, 'segments'), ended.signal).then(
+      ({ segments }) => setSegments(segments.toReversed()),
+      error => ended.signal.aborted || setProblem(Problem.from(error)),
+    );
+    return () => ended.abort();
+  }, [api, chat]);
+  if (problem) return <Trouble problem={problem} />;
+  if (segments === null) return <Loading what="Loading the archive" />;
+  const opened = segments.find(segment => segment.id === open);
+  if (opened) return <Opened chat={chat} segment={opened} />;
+  if (segments.length === 0) {
+    return (
+      <p className="empty">
+        Nothing is archived yet. What a summary stands for is, and all that is a day and a half old.
+      </p>
+    );
+  }
+  return (
+    <>
+      <Search chat={chat} segments={segments} />
+      <h2>{plural(segments.length, 'segment')}</h2>
+      <ul className="cards">
+        {segments.map(segment => (
+          <li key={segment.id}>
+            <a className="card" href={href({ at: 'chat', chat, view: 'segments', segment: segment.id })}>
+              <b>
+                #{shortId(segment.fromId)} to #{shortId(segment.toId)}
+              </b>
+              <span className="small">
+                {plural(segment.count, 'record')} · {bytes(segment.bytes)} · archived {when(segment.createdAt)}
+              </span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Opened({ chat, segment }: { chat: string; segment: Segment }) {
+  const { api } = useSession();
+  const [messages, setMessages] = useState<Message[] | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  useEffect(() => {
+    messagesOf(api, chat, segment.id).then(setMessages, error => setProblem(Problem.from(error)));
+  }, [api, chat, segment.id]);
+  return (
+    <>
+      <p>
+        <a href={href({ at: 'chat', chat, view: 'segments' })}>
+          <Icon name="back" /> All segments
+        </a>
+      </p>
+      <h2>
+        #{shortId(segment.fromId)} to #{shortId(segment.toId)}
+      </h2>
+      {problem && <Trouble problem={problem} />}
+      {messages === null && !problem && <Loading what="Opening the segment" />}
+      <ol className="archived">
+        {messages?.map(message => (
+          <li key={message.id}>
+            <Entry message={message} />
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+interface Found { segment: Segment; message: Message }
+
+function Search({ chat, segments }: { chat: string; segments: Segment[] }) {
+  const { api, tell } = useSession();
+  const [words, setWords] = useState('');
+  const [result, setResult] = useState<{ words: string; found: Found[]; left: number } | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const search = async () => {
+    const wanted = words.trim();
+    setProblem(null);
+    if (wanted === '') return setResult(null);
+    const found: Found[] = [];
+    try {
+      for (const [at, segment] of segments.entries()) {
+        setResult({ words: wanted, found: [...found], left: segments.length - at });
+        const messages = await messagesOf(api, chat, segment.id);
+        const fits = (message: Message) => textOf(message).toLowerCase().includes(wanted.toLowerCase());
+        found.push(...messages.filter(fits).map(message => ({ segment, message })).toReversed());
+      }
+      setResult({ words: wanted, found, left: 0 });
+      tell(`${plural(found.length, 'message')} found`);
+    } catch (error) {
+      setProblem(Problem.from(error));
+    }
+  };
+  return (
+    <>
+      <SearchField className="search" aria-label="Search the archive" value={words} onChange={setWords} onSubmit={() => void search()} onClear={() => setResult(null)}>
+        <Input placeholder="Search the archive" />
+        <Button onPress={() => void search()} slot={null}>
+          Search
+        </Button>
+      </SearchField>
+      {problem && <Trouble problem={problem} />}
+      {result && (
+        <section aria-label="Found">
+          {result.left > 0 && <Loading what={`${plural(result.left, 'segment')} to go`} />}
+          {result.left === 0 && result.found.length === 0 && <p className="empty">Nobody said “{result.words}” there.</p>}
+          <ul className="cards">
+            {result.found.map(({ segment, message }) => (
+              <li key={message.id}>
+                <a className="card" href={href({ at: 'chat', chat, view: 'segments', segment: segment.id })}>
+                  <span className="small">
+                    {message.role === 'user' ? (message.metadata?.senderName ?? message.metadata?.userId) : 'bot'} · {when(message.metadata?.ts ?? 0)}
+                  </span>
+                  <span className="clamp">
+                    <Marked text={textOf(message)} words={result.words} />
+                  </span>
+                </a>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+    </>
+  );
+}

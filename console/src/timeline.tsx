@@ -1,0 +1,122 @@
+// A history from its newest end, earlier pages as one scrolls up to them.
+import { Fragment, useEffect, useLayoutEffect, useRef } from 'react';
+import type { Message } from './api';
+import { Entry } from './message';
+import { dayOf, textOf } from './names';
+import { Loading } from './widgets';
+
+/** So near to the end counts as at it. */
+const NEAR = 80;
+
+interface Props {
+  messages: Message[];
+  isLoaded: boolean;
+  hasEarlier: boolean;
+  isLoadingEarlier: boolean;
+  loadEarlier: () => Promise<void>;
+  unseen: Map<string, string>;
+  /** The first message that the model sees. */
+  firstSeen: string | undefined;
+  liveId: string | null;
+  waits: 'answering' | 'waiting' | null;
+  onAgain: ((messageId: string) => void) | undefined;
+  onAnswer: (approvalId: string, approved: boolean) => void;
+}
+
+export function Timeline(props: Props) {
+  const { messages, hasEarlier, isLoadingEarlier, loadEarlier, unseen } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const top = useRef<HTMLDivElement>(null);
+  const wasAtEnd = useRef(true);
+  const before = useRef({ first: '', height: 0 });
+
+  useLayoutEffect(() => {
+    const box = scroller.current;
+    if (!box) return;
+    const first = messages[0]?.id ?? '';
+    const { first: firstBefore, height } = before.current;
+    if (wasAtEnd.current) box.scrollTop = box.scrollHeight;
+    // What is being read stays where it is when earlier messages come above it.
+    else if (firstBefore !== '' && first !== firstBefore) box.scrollTop += box.scrollHeight - height;
+    before.current = { first, height: box.scrollHeight };
+  });
+
+  useEffect(() => {
+    if (!top.current || !hasEarlier) return;
+    const watch = new IntersectionObserver(
+      ([entry]) => {
+        if (entry?.isIntersecting && !wasAtEnd.current) void loadEarlier().catch(() => {});
+      },
+      { root: scroller.current, rootMargin: '300px 0px 0px' },
+    );
+    watch.observe(top.current);
+    return () => watch.disconnect();
+  }, [hasEarlier, messages.length, loadEarlier]);
+
+  const scrolled = () => {
+    const box = scroller.current;
+    if (box) wasAtEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+  };
+
+  const lastReply = messages.findLast(message => message.role === 'assistant' && message.metadata?.kind !== 'notice');
+  const lastAsked = messages.at(-1);
+  const newest = new Map(messages.map(message => [message.metadata?.messageId, message]));
+  // A reply that goes on, behind an approval, is told whole by its last form.
+  const goesOn = (message: Message) => {
+    const later = newest.get(message.metadata?.messageId);
+    return message.role === 'assistant' && later !== undefined && later !== message && textOf(later).startsWith(textOf(message));
+  };
+  const said = new Map<string | undefined, string>();
+  let day = '';
+  return (
+    <div className="timeline" ref={scroller} onScroll={scrolled} tabIndex={0} role="region" aria-label="History">
+      <div ref={top} />
+      {!props.isLoaded && <Loading what="Loading the history" />}
+      {isLoadingEarlier && <Loading what="Loading earlier messages" />}
+      {hasEarlier && !isLoadingEarlier && (
+        <button type="button" className="earlier" onClick={() => void loadEarlier().catch(() => {})}>
+          Earlier messages
+        </button>
+      )}
+      {props.isLoaded && messages.length === 0 && <p className="empty">Nothing was said here yet.</p>}
+      <ol>
+        {messages.map((message, at) => {
+          const ts = message.metadata?.ts ?? Date.now();
+          const isNewDay = dayOf(ts) !== day;
+          day = dayOf(ts);
+          const isLive = message.id === props.liveId && at === messages.findLastIndex(({ id }) => id === message.id);
+          const isLast = message === lastReply && !isLive;
+          const id = message.metadata?.messageId;
+          const isSaidAgain = message.role === 'user' && said.get(id) === textOf(message);
+          said.set(id, textOf(message));
+          const mayAnswer = message === lastAsked || message === lastReply;
+          if (goesOn(message)) return null;
+          return (
+            <Fragment key={`${message.id}${isLive ? '/live' : ''}`}>
+              {isNewDay && <li className="day">{day}</li>}
+              {message.id === props.firstSeen && at > 0 && unseen.size > 0 && (
+                <li className="seen-from">
+                  <span>The model sees from here</span>
+                </li>
+              )}
+              <li>
+                <Entry
+                  message={message}
+                  unseen={unseen.get(message.id)}
+                  isLive={isLive}
+                  isReplaced={id !== undefined && newest.get(id) !== message}
+                  isSaidAgain={isSaidAgain}
+                  onAgain={isLast && props.onAgain ? () => props.onAgain?.(message.id) : undefined}
+                  onAnswer={mayAnswer && !isLive ? props.onAnswer : undefined}
+                />
+              </li>
+            </Fragment>
+          );
+        })}
+      </ol>
+      {props.waits && (
+        <Loading what={props.waits === 'answering' ? 'Answering' : 'Waits for an answer'} />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,108 @@
+// Small things that all of the console is made of.
+import { type ReactNode, useState } from 'react';
+import { Button as AriaButton, type ButtonProps, Dialog, DialogTrigger, Heading, Modal, ModalOverlay } from 'react-aria-components';
+import type { Problem } from './api';
+import type { ChatName } from './names';
+
+const PATHS = {
+  back: 'M15 5l-7 7 7 7',
+  copy: 'M9 9h10v10H9zM5 15V5h10',
+  details: 'M4 6h16M4 12h16M4 18h10',
+  moon: 'M20 14.5A8 8 0 019.5 4a8 8 0 1010.5 10.5z',
+  outbox: 'M4 13v6h16v-6M12 4v11M7.5 8.5L12 4l4.5 4.5',
+  plus: 'M12 5v14M5 12h14',
+  send: 'M4 12l16-8-6 16-3-7z',
+  signout: 'M14 4h5v16h-5M4 12h10M10 8l4 4-4 4',
+  stop: 'M7 7h10v10H7z',
+  sun: 'M12 8a4 4 0 100 8 4 4 0 000-8zM12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2',
+  system: 'M4 5h16v11H4zM9 20h6',
+  again: 'M20 11a8 8 0 10-2.5 6.5M20 4v7h-7',
+};
+
+export const Icon = ({ name }: { name: keyof typeof PATHS }) => (
+  <svg className="icon" viewBox="0 0 24 24" aria-hidden="true">
+    <path d={PATHS[name]} />
+  </svg>
+);
+
+export const Button = ({ look = 'plain', ...props }: ButtonProps & { look?: 'plain' | 'main' | 'bad' | 'icon' }) => (
+  <AriaButton {...props} className={`button ${look}`} />
+);
+
+/** A problem, and what to do about it. */
+export const Trouble = ({ problem, children }: { problem: Problem; children?: ReactNode }) => (
+  <div className="trouble" role="alert">
+    <strong>{problem.title}</strong>
+    <p>{problem.detail}</p>
+    {problem.requestId && <p className="small">Request {problem.requestId}</p>}
+    {children}
+  </div>
+);
+
+export const Loading = ({ what }: { what: string }) => (
+  <p className="loading" role="status">
+    <span className="dots" aria-hidden="true">
+      <i /><i /><i />
+    </span>
+    {what}
+  </p>
+);
+
+export const Door = ({ name }: { name: ChatName }) => <span className={`door ${name.door}`}>{name.doorName}</span>;
+
+/** A button that asks once more before it does what cannot be undone. */
+export function Sure(props: { label: string; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {
+  return (
+    <DialogTrigger>
+      <Button look={props.look ?? 'plain'}>{props.label}</Button>
+      <ModalOverlay className="overlay" isDismissable>
+        <Modal className="modal">
+          <Dialog role="alertdialog">
+            {({ close }) => (
+              <>
+                <Heading slot="title">{props.title}</Heading>
+                <div>{props.children}</div>
+                <div className="row end">
+                  <Button onPress={close} autoFocus>
+                    Cancel
+                  </Button>
+                  <Button look="bad" onPress={() => (close(), props.onSure())}>
+                    {props.does}
+                  </Button>
+                </div>
+              </>
+            )}
+          </Dialog>
+        </Modal>
+      </ModalOverlay>
+    </DialogTrigger>
+  );
+}
+
+export function Copy({ text, label }: { text: string; label: string }) {
+  const [isDone, setDone] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard?.writeText(text).then(() => setDone(true), () => {});
+    setTimeout(() => setDone(false), 2000);
+  };
+  return (
+    <Button look="icon" aria-label={isDone ? 'Copied' : label} onPress={() => void copy()}>
+      {isDone ? '✓' : <Icon name="copy" />}
+    </Button>
+  );
+}
+
+/** `text` with what matches `words` marked. */
+export function Marked({ text, words }: { text: string; words: string }) {
+  const at = words ? text.toLowerCase().indexOf(words.toLowerCase()) : -1;
+  if (at < 0) return <>{text}</>;
+  const from = Math.max(0, at - 60);
+  return (
+    <>
+      {from > 0 && '…'}
+      {text.slice(from, at)}
+      <mark>{text.slice(at, at + words.length)}</mark>
+      {text.slice(at + words.length)}
+    </>
+  );
+}

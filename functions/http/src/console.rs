@@ -1,0 +1,90 @@
+//! The console: one page at `/`, with its script and its style at `/console/…`.
+//!
+//! It holds no data and asks for no key itself: what it shows it asks the API for, with a key that a person types in. Its
+//! sources are in `console/`, and what is built of them in `console/dist`, which `build.rs` puts in here compressed.
+//!
+//! The page may run its own script alone, talk to its own server alone and be shown in no other page's frame: what people
+//! and models say is shown in it. So it loads no picture from elsewhere either, by which a message could tell that, and
+//! where, it was read.
+
+use std::io::Read;
+
+use annals_shared::problem::Problem;
+use axum::extract::Path;
+use axum::http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use flate2::read::GzDecoder;
+
+/// A file of the built console.
+struct File {
+    /// Its name; that of a script or a style holds a digest of its content.
+    name: &'static str,
+    etag: &'static str,
+    gzip: &'static [u8],
+}
+
+const FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/console.rs"));
+
+const PAGE: &str = "index.html";
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// `GET /`
+pub(crate) async fn page(headers: HeaderMap) -> Response {
+    answer(PAGE, &headers)
+}
+
+/// `GET /console/{file}`
+pub(crate) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    answer(&name, &headers)
+}
+
+fn answer(name: &str, headers: &HeaderMap) -> Response {
+    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+        return Problem::not_found().into_response();
+    };
+    let has = |name: HeaderName, what: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|value| {
+            let value = value.split(';').next().unwrap_or_default().trim();
+            value.trim_start_matches("W/") == what || value == "*"
+        })
+    };
+    let content_type = match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        _ => "text/plain; charset=utf-8",
+    };
+    // Its name changes with its content, but for the page's, which is asked for anew each time.
+    let is_named_by_content = matches!(name.rsplit('.').next(), Some("js" | "css"));
+    let caching = if is_named_by_content { "public, max-age=31536000, immutable" } else { "no-cache" };
+    let own = [
+        (ETAG, file.etag),
+        (CACHE_CONTROL, caching),
+        (VARY, "accept-encoding"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    if has(IF_NONE_MATCH, file.etag) {
+        return (StatusCode::NOT_MODIFIED, own).into_response();
+    }
+    let kind = [(CONTENT_TYPE, content_type)];
+    if has(ACCEPT_ENCODING, "gzip") {
+        return (own, kind, [(CONTENT_ENCODING, "gzip")], file.gzip).into_response();
+    }
+    let mut plain = Vec::new();
+    if let Err(error) = GzDecoder::new(file.gzip).read_to_end(&mut plain) {
+        tracing::error!(%error, "the console cannot be decompressed");
+        return Problem::internal().into_response();
+    }
+    (own, kind, plain).into_response()
+}

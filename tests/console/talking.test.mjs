@@ -1,0 +1,281 @@
+// Talking to the bot in the console, and what is done to a chat there.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { held, launch, open, private_, until, withModel } from './stage.mjs';
+
+let browser, app, model, refunds;
+
+before(async () => {
+  // So small a window is soon full.
+  ({ app, model, refunds } = await withModel({ CONTEXT_WINDOW: '4000', KEEP_RECENT: '2' }));
+  model.says = said =>
+    said.includes('# Your notes') ? '- [preference] Ada likes her beans green.' : said.includes('<conversation>') ? 'They spoke of beans.' : undefined;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  app?.end();
+});
+
+/** A window of its own for each test, at whose end nothing may have been complained of. */
+async function at(url, use, options) {
+  const { page, complaints, close } = await open(browser, url, options);
+  try {
+    await use(page);
+    assert.deepEqual(complaints, []);
+  } finally {
+    await close();
+  }
+}
+
+const box = page => page.getByRole('textbox', { name: /^(Message|Say something)/ });
+const say = async (page, text) => {
+  await page.getByRole('button', { name: 'Send' }).waitFor();
+  await box(page).fill(text);
+  await box(page).press('Enter');
+};
+const bubbles = page => page.locator('.bubble');
+const answered = (page, text) => page.locator('.bubble.assistant').filter({ hasText: text }).last().waitFor();
+const roomOf = page => decodeURIComponent(new URL(page.url()).hash.split('/')[2]);
+const room = name => `web:room:dev:${name}`;
+/** A room in which this was said and answered. */
+async function spoken(name, ...texts) {
+  for (const text of texts) await app.say(room(name), text);
+  return app.url(room(name));
+}
+const texts = async chat => (await app.history(chat)).map(({ role, parts }) => `${role}: ${parts.map(part => part.text ?? '').join('')}`);
+
+test('an empty console says what to do first, and a chat begins with what is said there', async () => {
+  await at(app.base, async page => {
+    await page.getByRole('heading', { name: 'Nothing has been said yet' }).waitFor();
+    const call = await page.getByLabel('A call of the API').textContent();
+    assert.match(call, new RegExp(`^curl -X POST '${app.base}/v1/chats/hello/messages\\?wait=20' -H 'Authorization: Bearer dev'`));
+    const gate = held(model);
+    await say(page, 'hello there, **how** are you');
+    await gate.there;
+    // What there is of the answer is shown while the rest is not made yet.
+    await until('the first words are shown', async () => /Answer \d+ to:$/.test((await bubbles(page).last().locator('.said').innerText()).trim()));
+    assert.deepEqual(await texts(roomOf(page)), ['user: hello there, **how** are you'], 'the rest is not made yet');
+    await page.getByRole('button', { name: 'Stop' }).waitFor();
+    gate.release();
+    await answered(page, 'to: hello there, how are you');
+    assert.equal(await bubbles(page).last().locator('strong').textContent(), 'how', 'a model speaks Markdown');
+    await page.getByRole('button', { name: 'Send' }).waitFor();
+    assert.equal(await bubbles(page).count(), 2);
+    const [said, reply] = await app.history(roomOf(page));
+    assert.deepEqual([said.metadata.userId, reply.id], ['dev', `${said.id}/reply`]);
+    await page.getByRole('link', { name: /^console-.*Answer/ }).waitFor();
+  });
+});
+
+test('the printed call works as it is printed', async () => {
+  await at(app.base, async page => {
+    const call = await page.getByLabel('A call of the API').textContent();
+    const { stdout } = await promisify(execFile)('bash', ['-c', `${call} --silent`]);
+    const answer = JSON.parse(stdout);
+    assert.match(answer.reply.parts[0].text, /^Answer/);
+    await page.getByRole('link', { name: /^hello/ }).click();
+    await answered(page, 'to: hello');
+  });
+});
+
+test('stop ends an answer, and the history says so', async () => {
+  await at(await spoken('stop', 'first'), async page => {
+    await answered(page, 'to: first');
+    const gate = held(model);
+    await say(page, 'a long story of beans');
+    await gate.there;
+    await until('some of it is shown', async () => (await bubbles(page).count()) === 4);
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.locator('.notice', { hasText: 'Stopped.' }).first().waitFor();
+    gate.release();
+    await page.getByRole('button', { name: 'Send' }).waitFor();
+    const stored = await texts(room('stop'));
+    assert(!stored.some(text => /Answer \d+ to: a long story/.test(text)), stored.join('\n'));
+    await say(page, 'something else');
+    await answered(page, 'something else');
+    assert.match((await texts(room('stop'))).at(-1), /^assistant: Answer \d+ to: a long story of beans\nsomething else$/);
+  });
+});
+
+test('another try stands beside the first', async () => {
+  await at(await spoken('again', 'beans?'), async page => {
+    await answered(page, 'to: beans?');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('button', { name: 'Earlier answer' }).click();
+    const replies = page.locator('.bubble.assistant').filter({ hasText: 'to: beans?' });
+    await replies.first().getByText('replaced by a later form').waitFor();
+    await replies.last().getByText('form 1').waitFor();
+    await page.getByText('asked again').waitFor();
+    assert.equal(await replies.count(), 2);
+    assert.equal((await app.context(room('again'))).messages.length, 2);
+  });
+});
+
+test('an answer that began elsewhere is heard, also by a window that is opened in its middle', async () => {
+  const gate = held(model);
+  const asked = app.call('POST', '/v1/chats/' + encodeURIComponent(room('heard')) + '/messages', { userId: 'ada', text: 'tell me of peas' });
+  await gate.there;
+  await asked;
+  await at(app.url(room('heard')), async page => {
+    await until('the first words are shown', async () => /^Answer \d+/.test(await bubbles(page).last().locator('.said').innerText().catch(() => '')));
+    gate.release();
+    await answered(page, 'to: tell me of peas');
+    // And what is said by the API shows without a click.
+    await app.say(room('heard'), 'and of leeks');
+    await answered(page, 'to: and of leeks');
+    assert.equal(await bubbles(page).count(), 4);
+  });
+});
+
+test('a call that waits is approved, and one is denied', async () => {
+  await at(await spoken('shop', 'hi'), async page => {
+    await say(page, 'refund A1');
+    await page.getByText('waits for approval').waitFor();
+    assert.equal(refunds.length, 0);
+    // It waits for whoever asked, also in a window that knows that from the history alone.
+    await page.reload();
+    await page.getByRole('button', { name: 'Approve' }).click();
+    await answered(page, 'refund of A1 done');
+    assert.equal(refunds.length, 1);
+    await say(page, 'refund A1 again');
+    await page.getByRole('button', { name: 'Deny' }).click();
+    await page.locator('.tool.output-denied').last().waitFor();
+    await page.getByRole('button', { name: 'Send' }).waitFor();
+    assert.equal(refunds.length, 1);
+  });
+  // In a chat that is no room, by the command.
+  const chat = 'http:chat:dev:orders';
+  await app.say(chat, 'refund A1');
+  await at(app.url(chat), async page => {
+    await page.getByRole('button', { name: 'Approve' }).click();
+    await answered(page, 'refund of A1 done');
+    assert.equal(refunds.length, 2);
+  });
+});
+
+test('reset, compact, the context and why', async () => {
+  const long = n => `Stop ${n}: ${'the boat leaves at the pier and goes on to the next island. '.repeat(8)}`;
+  const chat = room('trip');
+  await at(await spoken('trip', long(1), long(2), long(3)), async page => {
+    await answered(page, 'Stop 3');
+    await page.getByText('Nothing is left out').waitFor();
+    const { tokens } = await app.context(chat);
+    await page.getByRole('meter', { name: 'Context' }).getByText(`${tokens.toLocaleString('en-GB')} of 4,000 tokens`).waitFor();
+    await page.getByRole('button', { name: 'Compact' }).click();
+    await page.getByRole('button', { name: /^Summary of 4 messages/ }).first().waitFor();
+    await page.getByText('A summary stands for 4 messages').waitFor();
+    await bubbles(page).filter({ hasText: 'Stop 1' }).first().getByText('in the summary').waitFor();
+    await page.getByText('The model sees from here').waitFor();
+    assert.equal((await app.context(chat)).messages[0].metadata.kind, 'summary');
+
+    await page.getByRole('button', { name: 'Reset' }).click();
+    await page.getByText('New session, by /reset').waitFor();
+    await page.getByText('No message is in the context.').waitFor();
+    assert.deepEqual((await app.context(chat)).messages, []);
+    await say(page, 'we start anew');
+    await page.getByText(/The session began .*behind a reset/).waitFor();
+    await bubbles(page).filter({ hasText: 'Stop 3' }).first().getByText('before this session').waitFor();
+  });
+});
+
+test('the archive: segments are listed, searched and opened', async () => {
+  const [segment] = await app.segments(room('trip'));
+  await at(app.url(room('trip'), 'segments'), async page => {
+    await page.getByRole('link', { name: new RegExp(`${segment.count} records`) }).waitFor();
+    await page.getByRole('searchbox', { name: 'Search the archive' }).fill('STOP 2');
+    await page.keyboard.press('Enter');
+    const found = page.getByRole('region', { name: 'Found' });
+    await found.locator('mark').first().waitFor();
+    assert.equal(await found.getByRole('link').count(), 2, 'what was said, and its answer');
+    await page.getByRole('searchbox').fill('nobody said this');
+    await page.keyboard.press('Enter');
+    await found.getByText('Nobody said').waitFor();
+    await page.getByRole('searchbox').fill('stop 2');
+    await page.getByRole('button', { name: 'Search' }).click();
+    await found.getByRole('link').first().click();
+    await page.locator('.archived .bubble').filter({ hasText: 'Stop 2' }).first().waitFor();
+    assert.match(page.url(), new RegExp(`/segments/${segment.id}$`), 'which can be kept as a bookmark');
+    await page.reload();
+    await page.locator('.archived .bubble').filter({ hasText: 'Stop 2' }).first().waitFor();
+    await page.getByRole('link', { name: 'All segments' }).click();
+    await page.getByRole('searchbox').waitFor();
+  });
+});
+
+test('memory is corrected and deleted', async () => {
+  const kept = await until('the ended session is noted', async () => (await app.memory('ada'))[0]);
+  assert.equal(kept.text, 'Ada likes her beans green.');
+  await at(app.url(room('heard'), 'memory'), async page => {
+    const entry = page.getByRole('article', { name: 'Entry 1' });
+    await entry.getByText('Ada likes her beans green.').waitFor();
+    await entry.getByRole('button', { name: 'Edit' }).click();
+    await entry.getByRole('textbox').fill('Ada likes her beans yellow.');
+    await entry.getByRole('button', { name: 'Save' }).click();
+    await entry.getByText('corrected').waitFor();
+    assert.equal((await app.memory('ada'))[0].text, 'Ada likes her beans yellow.');
+    await page.getByRole('tab', { name: 'Context' }).click();
+    await page.getByRole('tab', { name: 'Memory' }).click();
+    await entry.getByRole('button', { name: 'Delete…' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Cancel' }).click();
+    assert.equal((await app.memory('ada')).length, 1);
+    await entry.getByRole('button', { name: 'Delete…' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByText('Nothing is remembered yet').waitFor();
+    assert.deepEqual(await app.memory('ada'), []);
+  });
+});
+
+test('a chat of a platform: live, with its outbox, and what is said from here', async () => {
+  await app.telegram(private_(42, 1, 'hello from the phone'));
+  const chat = 'telegram:chat:42';
+  await at(app.base, async page => {
+    await page.getByRole('link', { name: /^Ada/ }).click();
+    await answered(page, 'to: hello from the phone');
+    await page.getByText('nothing of it is sent to Telegram').waitFor();
+    await page.getByRole('textbox', { name: 'Speaking as' }).fill('operator');
+    await say(page, 'a word of the operator');
+    await answered(page, 'to: a word of the operator');
+    const said = (await app.history(chat)).filter(({ role }) => role === 'user').at(-1);
+    assert.equal(said.metadata.userId, 'operator');
+    await app.telegram(private_(42, 2, 'and again'));
+    await answered(page, 'to: and again');
+    await page.getByRole('link', { name: 'Outbox' }).click();
+    const replies = page.getByRole('region', { name: 'Replies' });
+    await replies.getByText('to: and again').waitFor();
+    assert.equal(await replies.getByText('operator').count(), 0, 'that was for nobody there');
+    await replies.getByRole('link', { name: '42' }).first().click();
+    await answered(page, 'to: hello from the phone');
+  });
+});
+
+test('a chat is forgotten when that is confirmed', async () => {
+  const chat = room('again');
+  await at(app.url(chat), async page => {
+    await answered(page, 'beans?');
+    await page.getByRole('button', { name: 'Forget…' }).click();
+    await page.getByRole('alertdialog', { name: 'Forget this chat?' }).waitFor();
+    await page.keyboard.press('Escape');
+    assert.notEqual((await app.history(chat)).length, 0);
+    await page.getByRole('button', { name: 'Forget…' }).click();
+    await page.getByRole('button', { name: 'Forget everything' }).click();
+    await page.getByRole('heading', { name: 'Choose a chat' }).waitFor();
+    assert.deepEqual(await app.history(chat), []);
+    await until('it left the list', async () => (await page.getByRole('link', { name: /^again/ }).count()) === 0);
+  });
+});
+
+test('what is said can load nothing from elsewhere', async () => {
+  const chat = 'http:chat:dev:pictures';
+  model.says = () => '![a cat](https://elsewhere.example/cat.png) and [a page](javascript:alert(1)) <img src=x onerror=alert(1)>';
+  const pixel = 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+  const parts = [{ type: 'text', text: 'look' }, { type: 'file', mediaType: 'image/png', url: pixel, filename: 'dot.png' }, { type: 'file', mediaType: 'image/png', url: 'https://elsewhere.example/dog.png' }];
+  await app.call('POST', '/v1/chats/' + encodeURIComponent(chat) + '/messages?wait=20', { userId: 'ada', parts });
+  await at(app.url(chat), async page => {
+    await bubbles(page).last().getByRole('link', { name: '🖼 a cat' }).waitFor();
+    assert.equal(await bubbles(page).last().getByRole('link', { name: 'a page' }).count(), 0);
+    assert.deepEqual(await page.locator('img').evaluateAll(all => all.map(image => image.alt)), ['dot.png']);
+  });
+});
