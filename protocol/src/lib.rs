@@ -1,6 +1,7 @@
 //! The protocol of a turn as a model: who may write what to a chat's head and records, step by step, with everything that
 //! can go wrong between two steps. `tests/explore.rs` goes through every state that it can get into; `tests/replay.rs`
-//! walks random ways through it beside the real agent on the real stores, and compares the two after each step.
+//! walks random ways through it beside the real history on the real stores, and compares the two after each step;
+//! `tests/trace.rs` finds what the real agent's runs do, request by request, in it.
 //!
 //! One chat is modelled, since chats share nothing. A step is one request to a store or a platform, since nothing is
 //! atomic beyond that. What is unanswered and what a run does next is decided by the code's own functions, on records as
