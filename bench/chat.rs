@@ -87,6 +87,7 @@ impl Chat {
             agent_id: "annals".into(),
             metrics: Metrics::default(),
             live: Live::default(),
+            stream_replies: false,
             lease: Duration::from_mins(5),
             quiet: Duration::ZERO,
             clock: clock.clone(),

@@ -86,6 +86,8 @@ mod http_messages;
 mod http_reads;
 #[path = "end_to_end/images.rs"]
 mod images;
+#[path = "end_to_end/import.rs"]
+mod import;
 #[path = "end_to_end/keeping.rs"]
 mod keeping;
 #[path = "end_to_end/kept.rs"]
@@ -94,6 +96,8 @@ mod kept;
 mod large;
 #[path = "end_to_end/lark.rs"]
 mod lark;
+#[path = "end_to_end/lark_runs.rs"]
+mod lark_runs;
 #[path = "end_to_end/late.rs"]
 mod late;
 #[path = "end_to_end/lines.rs"]
@@ -116,6 +120,8 @@ mod models;
 mod openapi;
 #[path = "end_to_end/outside_tools.rs"]
 mod outside_tools;
+#[path = "end_to_end/paced.rs"]
+mod paced;
 #[path = "end_to_end/paging.rs"]
 mod paging;
 #[path = "end_to_end/random_histories.rs"]
@@ -138,6 +144,8 @@ mod scale;
 mod settings;
 #[path = "end_to_end/setup.rs"]
 mod setup;
+#[path = "end_to_end/signs.rs"]
+mod signs;
 #[path = "end_to_end/silent.rs"]
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]
@@ -151,6 +159,8 @@ mod streaming;
 mod support;
 #[path = "end_to_end/template.rs"]
 mod template;
+#[path = "end_to_end/terminal.rs"]
+mod terminal;
 #[path = "end_to_end/tool_rounds.rs"]
 mod tool_rounds;
 #[path = "end_to_end/topics.rs"]

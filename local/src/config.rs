@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
-    AgentConfig, ApiKey, ConfigError, CorsOrigins, Env, LarkConfig, RateLimit, TelegramConfig, ToolsSetting,
-    admins, api_keys, channel_settings, console, http_cors_origins, http_rate_limit, reply_quiet, retention,
+    AgentConfig, ApiKey, ConfigError, CorsOrigins, DeliveryConfig, Env, LarkConfig, RateLimit,
+    TelegramConfig, ToolsSetting, admins, api_keys, channel_settings, console, http_cors_origins,
+    http_rate_limit, reply_quiet, retention,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -38,6 +39,8 @@ pub struct LocalConfig {
     pub agent: AgentConfig,
     /// `REPLY_QUIET`
     pub reply_quiet: Duration,
+    /// How replies go out.
+    pub delivery: DeliveryConfig,
     /// How long records stay.
     pub retention: Retention,
     /// `HTTP_API_KEYS`, or the development key.
@@ -107,6 +110,7 @@ impl LocalConfig {
             port,
             agent: AgentConfig::from_env(env, Some("echo"))?,
             reply_quiet: reply_quiet(env)?,
+            delivery: DeliveryConfig::from_env(env)?,
             retention: retention(env)?,
             uses_dev_key: api_keys.is_none(),
             cors_origins,

@@ -14,20 +14,25 @@
 //! - [`aws`]: stores, queue and secrets as AWS's services, for functions in containers
 //! - [`doctor`]: says what is wrong, and what to do
 //! - [`setup`]: has platforms send to Annals
-//! - [`replay`], [`show`], [`memory`]: the other commands; [`said`]: errors for people
+//! - [`terminal`]: `annals chat`
+//! - [`import`]: other programs' histories
+//! - [`replay`], [`show`], [`memory`]: the other commands; [`said`]: errors for people, [`progress`]: how far long work is
 
 pub mod aws;
 pub mod config;
 pub mod doctor;
 pub mod greeting;
 pub mod guard;
+pub mod import;
 pub mod memory;
 pub mod outbox;
 pub mod program;
+pub mod progress;
 pub mod queue;
 pub mod replay;
 pub mod said;
 pub mod setup;
 pub mod show;
 pub mod stores;
+pub mod terminal;
 pub mod upkeep;

@@ -9,14 +9,18 @@ use annals_local::aws;
 use annals_local::config::{LocalConfig, data_dir};
 use annals_local::doctor::doctor;
 use annals_local::greeting::Greeting;
+use annals_local::import;
 use annals_local::memory;
-use annals_local::program::{Program, open_history};
+use annals_local::program::{Program, new_history, open_history};
 use annals_local::replay::{Target, replay};
 use annals_local::setup::{self, LarkSetup, TelegramSetup};
 use annals_local::show::{self, Format};
+use annals_local::terminal;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
-use annals_shared::config::{Env, ViewConfig, process_env, retention};
+use annals_shared::config::{
+    Env, StoreConfig, TelegramConfig, ViewConfig, channel_settings, process_env, retention,
+};
 use annals_shared::memory::{Memory, Owner};
 use annals_shared::telemetry;
 use anyhow::Context;
@@ -59,6 +63,29 @@ enum Command {
     Replay {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
+    },
+    /// Talk to the bot here, as the person `local`
+    ///
+    /// The same chat each time. Through the program that serves, where one does, else on its own. In a pipe, standard input is the
+    /// message and the reply alone goes to standard output; the exit status is 1 where there is none.
+    Chat {
+        /// Say this alone, and print the reply
+        message: Option<String>,
+    },
+    /// Take other programs' histories: Telegram Desktop's JSON export, `UIMessage`s one a line
+    ///
+    /// What is there already is left as it is, and nothing is answered. Into AWS where `ANNALS_TABLE` and `ANNALS_BUCKET` are set,
+    /// with the credentials of the environment; else into the data directory, also beside the program that serves.
+    Import {
+        /// result.json of Telegram Desktop, of one chat or of an account; or lines as `history --jsonl` prints them
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Into this chat; of a file that names several, only this one
+        #[arg(long, value_name = "CHATKEY")]
+        chat: Option<String>,
+        /// The bot's user id at Telegram, where `TELEGRAM_BOT_TOKEN` is not set: its messages are the assistant's
+        #[arg(long, value_name = "USER_ID")]
+        bot: Option<i64>,
     },
     /// Print what is stored of a chat, oldest first
     History {
@@ -158,10 +185,13 @@ struct OwnerArguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    telemetry::init_terminal();
+    let arguments = Arguments::parse();
+    // Between what people read, only what they must know.
+    telemetry::init_terminal(matches!(arguments.command, Some(Command::Chat { .. })));
     // On the heap: it is as large as all commands together.
-    match Box::pin(run(Arguments::parse())).await {
-        Ok(()) => ExitCode::SUCCESS,
+    match Box::pin(run(arguments)).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         // The reader of a pipe has left: no failure of ours.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -171,10 +201,20 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Arguments) -> anyhow::Result<()> {
+/// Whether all went well, where the command has said itself what did not.
+async fn run(arguments: Arguments) -> anyhow::Result<bool> {
     let env = Env::new(&process_env);
     let clock = Clock::system();
     match arguments.command {
+        Some(Command::Chat { message }) => Box::pin(terminal::chat(message, env, clock)).await,
+        command => Box::pin(run_to_its_end(command, env, clock)).await.map(|()| true),
+    }
+}
+
+async fn run_to_its_end(command: Option<Command>, env: Env<'_>, clock: Clock) -> anyhow::Result<()> {
+    match command {
+        // Told above.
+        Some(Command::Chat { .. }) => Ok(()),
         None => serve(LocalConfig::from_env(env)?, None, clock).await,
         Some(Command::Aws { host, port }) => {
             if host.is_unspecified() {
@@ -201,6 +241,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
                 Platform::Discord { .. } => setup::discord(),
             }
         }
+        Some(Command::Import { files, chat, bot }) => import_files(&files, chat, bot, env, clock).await,
         Some(Command::Replay { paths }) => {
             let config = LocalConfig::from_env(env)?;
             let base = format!("http://{}", SocketAddr::new(config.host, config.port));
@@ -210,7 +251,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
                 lark_token: config.lark_token(),
                 lark_encrypt_key: config.lark.and_then(|lark| lark.encrypt_key),
             };
-            replay(&target, &paths, &mut std::io::stdout()).await
+            replay(&target, &paths, &clock, &mut std::io::stdout()).await
         }
         Some(Command::History { chat_key, jsonl }) => {
             let chat = parse_chat_key(&chat_key)?;
@@ -253,6 +294,28 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             }
         }
     }
+}
+
+async fn import_files(
+    files: &[PathBuf],
+    chat: Option<String>,
+    bot: Option<i64>,
+    env: Env<'_>,
+    clock: Clock,
+) -> anyhow::Result<()> {
+    let options = import::Options {
+        chat: chat.map(|chat| parse_chat_key(&chat)).transpose()?,
+        bot: bot.or(TelegramConfig::from_env(env)?.map(|telegram| telegram.bot_id)),
+        settings: channel_settings(env)?,
+    };
+    let is_in_aws = ["ANNALS_TABLE", "ANNALS_BUCKET"].iter().any(|name| env.optional(name).is_some());
+    let history = if is_in_aws {
+        let store = StoreConfig::from_env(env)?;
+        annals_shared::aws::history(&annals_shared::aws::sdk_config().await, store, clock)
+    } else {
+        new_history(&data_dir(env), retention(env)?, clock).await?
+    };
+    import::import(&history, files, &options, &mut std::io::stdout()).await
 }
 
 async fn serve(config: LocalConfig, aws: Option<SocketAddr>, clock: Clock) -> anyhow::Result<()> {

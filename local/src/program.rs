@@ -14,10 +14,11 @@ use annals_http::limit::Limits;
 use annals_http::{Http, random_id};
 use annals_lark::Lark;
 use annals_shared::aws;
-use annals_shared::channel::lark::client::Client as LarkClient;
-use annals_shared::channel::telegram::client::Client;
+use annals_shared::channel::lark::client::{APP_PACE, Client as LarkClient};
+use annals_shared::channel::settings::Settings;
+use annals_shared::channel::telegram::client::{BOT_PACE, Client};
 use annals_shared::clock::Clock;
-use annals_shared::config::ToolsSetting;
+use annals_shared::config::{DeliveryConfig, LarkConfig, TelegramConfig, ToolsSetting};
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::{Approvers, Ingress};
@@ -34,6 +35,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
+use secrecy::SecretString;
 use tokio::net::TcpListener;
 
 use crate::aws::{Gateway, Plan};
@@ -42,6 +44,7 @@ use crate::guard::{Guard, only_local};
 use crate::outbox::FileOutbox;
 use crate::queue::{LocalQueue, Ready};
 use crate::stores::{BUCKET, DataLock, Stores, TABLE, lock};
+use crate::terminal::door::{Bound, Door};
 use crate::upkeep::keep_up;
 
 /// The bot that stands in where Telegram is not set up: `@annals_bot`, with an id that Telegram gives nobody.
@@ -65,6 +68,7 @@ pub struct Program {
     agent: Agent,
     compactor: Compactor,
     stores: Stores,
+    terminal: Bound,
     gateway: Option<Gateway>,
     _lock: DataLock,
 }
@@ -74,56 +78,43 @@ impl Program {
     #[allow(clippy::too_many_lines, reason = "wiring, one thing after the other")]
     pub async fn start(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
         let data_lock = lock(&config.data_dir)?;
+        Box::pin(Self::start_locked(config, clock, data_lock)).await
+    }
+
+    /// The same, with the data directory's lock in hand.
+    pub async fn start_locked(
+        config: LocalConfig,
+        clock: Clock,
+        data_lock: DataLock,
+    ) -> anyhow::Result<Self> {
         let stores = Stores::open(&config.data_dir).await?;
         let history = history(&stores, config.retention.clone(), clock.clone());
         let (queue, ready) = LocalQueue::open(stores.dynamodb.clone()).await?;
-        for chat in queue.pending() {
-            // Nobody else works on this directory, so a run that still has the chat died with the last process.
-            history.free(&chat).await?;
-        }
+        free(&queue, &history).await?;
 
         let guard = Arc::new(Guard::of(&config));
         let (lark_token, telegram_secret) = (config.lark_token(), config.telegram_secret());
-        let (lark_identity, lark_client, lark_key, surroundings) = match config.lark {
-            Some(lark) => {
-                let client =
-                    LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?;
-                let settings = config.channel_settings.clone();
-                let surroundings =
-                    Surroundings::new(client.clone(), lark.app_id.clone(), settings, lark.group_context);
-                let identity = annals_lark::Identity::asked_for(
-                    lark.app_id,
-                    client.clone().with_patience(annals_lark::WEBHOOK_PATIENCE),
-                );
-                (identity, Some(client), lark.encrypt_key, surroundings)
-            }
-            None => (annals_lark::Identity::local(LOCAL_LARK_BOT), None, None, None),
-        };
-        let (identity, client) = match config.telegram {
-            Some(telegram) => {
-                let client = Client::new(&telegram.api_base, telegram.token, clock.clone())?;
-                (Identity::asked_for(telegram.bot_id, client.clone()), Some(client))
-            }
-            None => (Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None),
-        };
+        let of_lark = OfLark::new(config.lark, &config.channel_settings, config.delivery, &clock)?;
+        let (identity, client) = telegram(config.telegram, config.delivery, &clock)?;
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
-        let deliverer = Deliverer::new(client.clone(), lark_client.clone(), Some(outbox.clone()));
+        let deliverer = Deliverer::new(client.clone(), of_lark.client.clone(), Some(outbox.clone()))
+            .with_paces(config.delivery.is_paced);
         let confirmer = Deliverer::new(
             client.map(|client| client.with_patience(WEBHOOK_PATIENCE)),
-            lark_client.map(|client| client.with_patience(annals_lark::WEBHOOK_PATIENCE)),
+            of_lark.client.map(|client| client.with_patience(annals_lark::WEBHOOK_PATIENCE)),
             Some(outbox.clone()),
         );
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
-        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone());
-        let ingress = ingress.with_approvers(approvers);
+        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
+            .with_approvers(approvers);
         let model = model(&config.agent.model, &clock).await?;
-        let upkeep = Upkeep::new(history.clone(), model.clone(), &config.agent);
-        let compactor = Compactor::new(history.clone(), upkeep);
+        let compactor =
+            Compactor::new(history.clone(), Upkeep::new(history.clone(), model.clone(), &config.agent));
         let agent = Agent {
             history,
             model,
             deliverer,
-            surroundings,
+            surroundings: of_lark.surroundings,
             servers: servers(config.tools, clock.clone())?,
             groups_remember: config.agent.memory.groups,
             view: config.agent.view,
@@ -131,10 +122,13 @@ impl Program {
             agent_id: config.agent.agent_id.clone(),
             metrics: Metrics::default(),
             live: Live::on(),
+            stream_replies: config.delivery.stream_replies,
             lease: LEASE,
             quiet: config.reply_quiet,
             clock: clock.clone(),
         };
+        let terminal = Door::new(ingress.clone(), agent.live.clone(), config.agent.view);
+        let terminal = terminal.bind(&config.data_dir).await?;
         let telegram = annals_telegram::router(Telegram {
             ingress: ingress.clone(),
             deliverer: confirmer.clone(),
@@ -148,8 +142,8 @@ impl Program {
             deliverer: confirmer,
             settings: config.channel_settings,
             verification_token: lark_token,
-            encrypt_key: lark_key,
-            identity: lark_identity,
+            encrypt_key: of_lark.encrypt_key,
+            identity: of_lark.identity,
             clock: clock.clone(),
         });
         let http = annals_http::router(Http {
@@ -176,7 +170,18 @@ impl Program {
         let router = router.layer(middleware::from_fn(telemetry::with_request_id));
 
         let listener = bind(SocketAddr::new(config.host, config.port)).await?;
-        Ok(Self { listener, router, queue, ready, agent, compactor, stores, gateway: None, _lock: data_lock })
+        Ok(Self {
+            listener,
+            router,
+            queue,
+            ready,
+            agent,
+            compactor,
+            stores,
+            terminal,
+            gateway: None,
+            _lock: data_lock,
+        })
     }
 
     /// The same, with AWS's services too.
@@ -201,6 +206,7 @@ impl Program {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
         let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
+        let terminal = tokio::spawn(self.terminal.serve());
         let gateway = self.gateway.map(|gateway| tokio::spawn(gateway.serve()));
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let served = axum::serve(self.listener, self.router).with_graceful_shutdown(async move {
@@ -215,11 +221,49 @@ impl Program {
         };
         turns.abort();
         upkeep.abort();
+        terminal.abort();
         if let Some(gateway) = gateway {
             gateway.abort();
         }
         ended.context("the server has stopped")
     }
+}
+
+/// What the program has of Lark.
+struct OfLark {
+    identity: annals_lark::Identity,
+    client: Option<LarkClient>,
+    encrypt_key: Option<SecretString>,
+    surroundings: Option<Surroundings>,
+}
+
+impl OfLark {
+    fn new(
+        lark: Option<LarkConfig>,
+        settings: &Settings,
+        delivery: DeliveryConfig,
+        clock: &Clock,
+    ) -> anyhow::Result<Self> {
+        let Some(lark) = lark else {
+            let identity = annals_lark::Identity::local(LOCAL_LARK_BOT);
+            return Ok(Self { identity, client: None, encrypt_key: None, surroundings: None });
+        };
+        let client = LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?
+            .with_pace(delivery.share(APP_PACE));
+        let surroundings =
+            Surroundings::new(client.clone(), lark.app_id.clone(), settings.clone(), lark.group_context);
+        let asking = client.clone().with_patience(annals_lark::WEBHOOK_PATIENCE);
+        let identity = annals_lark::Identity::asked_for(lark.app_id, asking);
+        Ok(Self { identity, client: Some(client), encrypt_key: lark.encrypt_key, surroundings })
+    }
+}
+
+/// Frees what the last process had: nobody else works on this directory, so a run that still has its chat died with it.
+async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
+    for chat in queue.pending() {
+        history.free(&chat).await?;
+    }
+    Ok(())
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -233,6 +277,18 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 async fn to_the_end(request: Request, next: Next) -> Response {
     // It ends otherwise by a panic alone.
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::internal().into_response())
+}
+
+/// Who the bot of Telegram is, and its line there if it has one.
+fn telegram(
+    config: Option<TelegramConfig>,
+    delivery: DeliveryConfig,
+    clock: &Clock,
+) -> anyhow::Result<(Identity, Option<Client>)> {
+    let Some(config) = config else { return Ok((Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None)) };
+    let client =
+        Client::new(&config.api_base, config.token, clock.clone())?.with_pace(delivery.share(BOT_PACE));
+    Ok((Identity::asked_for(config.bot_id, client.clone()), Some(client)))
 }
 
 /// The model, which may be one that is asked as whom this machine is signed in to AWS.
@@ -261,6 +317,11 @@ pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -
         "there is no data in {}: start Annals there first (cargo run), or set ANNALS_DATA_DIR",
         data_dir.display()
     );
+    new_history(data_dir, retention, clock).await
+}
+
+/// The same, also of a data directory in which there is nothing yet.
+pub async fn new_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
     Ok(history(&Stores::open(data_dir).await?, retention, clock))
 }
 

@@ -352,6 +352,7 @@ mod tests {
             agent_id: "annals".into(),
             metrics: Metrics::default(),
             live: Live::default(),
+            stream_replies: false,
             lease: Duration::from_mins(5),
             quiet: Duration::ZERO,
             clock,

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
 use annals_shared::channel::telegram::verify::SECRET_HEADER;
+use annals_shared::clock::Clock;
 use anyhow::{Context, bail};
 use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
+
+use crate::progress::Progress;
 
 /// Where to post, and with which secrets.
 pub struct Target {
@@ -31,13 +34,20 @@ enum Outcome {
 }
 
 /// Posts every file of `paths` (folders: their `.json` files, by name). Fails where a file got a 5xx or no answer.
-pub async fn replay(target: &Target, paths: &[PathBuf], out: &mut impl Write) -> anyhow::Result<()> {
+pub async fn replay(
+    target: &Target,
+    paths: &[PathBuf],
+    clock: &Clock,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let files = files(paths)?;
     anyhow::ensure!(!files.is_empty(), "there is no .json file in what was given");
     let client = reqwest::Client::builder().timeout(Duration::from_mins(1)).build()?;
     let (mut accepted, mut refused, mut failed, mut skipped) = (0, 0, 0, 0);
+    let mut progress = Progress::new("replay", "bodies", Some(files.len() as u64), clock);
     for file in &files {
         let outcome = post(&client, target, file).await?;
+        progress.advance(1);
         let report = match outcome {
             Outcome::Answered(status) if status.is_success() => {
                 accepted += 1;
@@ -52,8 +62,9 @@ pub async fn replay(target: &Target, paths: &[PathBuf], out: &mut impl Write) ->
                 format!("skip ({why})")
             }
         };
-        writeln!(out, "{report} {}", file.display())?;
+        progress.aside(|| writeln!(out, "{report} {}", file.display()))?;
     }
+    progress.finish();
     writeln!(out, "{accepted} accepted, {refused} refused, {failed} failed, {skipped} skipped")?;
     if failed > 0 {
         bail!("{failed} of {} bodies got a 5xx: see the program's log", files.len());

@@ -12,6 +12,8 @@ use annals_shared::tokens;
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::progress::Progress;
+
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -30,14 +32,17 @@ pub async fn history(
 ) -> anyhow::Result<()> {
     let mut position = Some(Position::Oldest);
     let mut count = 0;
+    let mut progress = Progress::beside_output("history", "messages", None, history.clock());
     while let Some(at) = position {
         let Page { records, after, .. } = history.page(chat, &at, MAX_PAGE).await?;
         count += records.len();
+        progress.advance(records.len() as u64);
         for record in &records {
             print(&record.listed(), format, out)?;
         }
         position = after.map(Position::After);
     }
+    progress.finish();
     if count == 0 && format == Format::Text {
         writeln!(out, "Nothing is stored under {chat}.")?;
     }

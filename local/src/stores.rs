@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use annals_shared::history::due;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
@@ -53,16 +53,23 @@ pub struct DataLock(#[expect(dead_code, reason = "held, never read")] File);
 
 /// Takes the lock of `data_dir`, which is made where it does not exist.
 pub fn lock(data_dir: &Path) -> anyhow::Result<DataLock> {
+    try_lock(data_dir)?.with_context(|| {
+        format!(
+            "another Annals works on {} already: stop it, or set ANNALS_DATA_DIR and ANNALS_PORT to others",
+            data_dir.display()
+        )
+    })
+}
+
+/// The same; `None` where another program has it.
+pub fn try_lock(data_dir: &Path) -> anyhow::Result<Option<DataLock>> {
     std::fs::create_dir_all(data_dir)
         .with_context(|| format!("cannot make the data directory {}", data_dir.display()))?;
     let path = data_dir.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
     match file.try_lock() {
-        Ok(()) => Ok(DataLock(file)),
-        Err(std::fs::TryLockError::WouldBlock) => bail!(
-            "another Annals works on {} already: stop it, or set ANNALS_DATA_DIR and ANNALS_PORT to others",
-            data_dir.display()
-        ),
+        Ok(()) => Ok(Some(DataLock(file))),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
         Err(std::fs::TryLockError::Error(error)) => Err(error).context("cannot lock the data directory"),
     }
 }

@@ -4,6 +4,7 @@
 //! variable and says what to do. An empty variable counts as not set, since deployment templates pass those.
 
 mod channels;
+mod delivery;
 mod http;
 mod models;
 mod secrets;
@@ -26,6 +27,7 @@ const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 const MAX_QUIET: Duration = Duration::from_secs(10);
 
 pub use channels::{LarkConfig, TelegramConfig, channel_settings};
+pub use delivery::DeliveryConfig;
 pub use http::{CorsOrigins, RateLimit, console, http_cors_origins, http_rate_limit};
 pub use secrets::Settings;
 pub use tools::{ToolsConfig, ToolsSetting, admins};

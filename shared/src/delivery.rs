@@ -1,5 +1,7 @@
 //! Which door a reply goes out by, and what became of it; and by which a file is fetched that somebody sent.
 
+mod signs;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +14,11 @@ use crate::channel::lark;
 use crate::channel::telegram::address::Address;
 use crate::channel::telegram::client as telegram;
 use crate::media::Origin;
+use crate::pace::Pace;
 use crate::record::{Channel, Record};
 use crate::sort_key::{SortKey, Timestamp};
+
+pub use self::signs::Drafted;
 
 /// How long a fetch waits where a platform asks to slow down: an answer waits for it.
 const FETCH_PATIENCE: Duration = Duration::from_secs(3);
@@ -24,6 +29,7 @@ pub struct Deliverer {
     telegram: Option<telegram::Client>,
     lark: Option<lark::client::Client>,
     outbox: Option<Arc<dyn Outbox>>,
+    is_paced: bool,
 }
 
 /// Where the local program keeps the replies of channels that are not set up.
@@ -118,8 +124,29 @@ impl Asked {
     }
 }
 
-/// Told after each piece but the last how many have been sent. (No `AsyncFn`: its future cannot be spawned yet.)
-pub type Progress<'a> = dyn Fn(usize) -> BoxFuture<'a, Result<(), DeliveryError>> + Send + Sync + 'a;
+/// A step of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A piece is about to be sent.
+    Next {
+        /// How many are before it.
+        piece: usize,
+        /// Whether none is behind it.
+        is_last: bool,
+    },
+    /// A piece is sent, and others are behind it.
+    Sent {
+        /// How many are.
+        pieces: usize,
+    },
+}
+
+/// Told of each step before the next one is taken; its error ends the delivery there. (No `AsyncFn`: its future cannot be
+/// spawned yet.)
+pub type Progress<'a> = dyn Fn(Step) -> BoxFuture<'a, Result<(), DeliveryError>> + Send + Sync + 'a;
+
+/// For whom the steps are nothing.
+pub const NO_PROGRESS: &Progress<'static> = &|_| Box::pin(async { Ok(()) });
 
 impl Deliverer {
     /// A deliverer to `telegram`, to `lark`, and to `outbox` for every channel that is not set up.
@@ -128,7 +155,27 @@ impl Deliverer {
         lark: Option<lark::client::Client>,
         outbox: Option<Arc<dyn Outbox>>,
     ) -> Self {
-        Self { telegram, lark, outbox }
+        Self { telegram, lark, outbox, is_paced: false }
+    }
+
+    /// The same deliverer, where chats have a [`Deliverer::pace`].
+    #[must_use]
+    pub fn with_paces(mut self, is_paced: bool) -> Self {
+        self.is_paced = is_paced;
+        self
+    }
+
+    /// How fast the chat that `to` was said in may be sent messages, where that is limited: whoever delivers keeps to it.
+    pub fn pace(&self, to: &Record) -> Option<Pace> {
+        match (to.channel, &self.telegram, &self.lark) {
+            _ if !self.is_paced => None,
+            (Channel::Telegram, Some(_), _) => {
+                let is_private = Address::of(to)?.chat_id > 0;
+                Some(if is_private { telegram::PRIVATE_PACE } else { telegram::GROUP_PACE })
+            }
+            (Channel::Lark, _, Some(_)) => Some(lark::client::CHAT_PACE),
+            _ => None,
+        }
     }
 
     /// Whether replies of this channel are sent anywhere; callers of the HTTP API fetch theirs.
@@ -154,8 +201,8 @@ impl Deliverer {
         }
     }
 
-    /// Sends the pieces of `parcel` behind the first `sent`; `progress` learns after each piece but the last how many
-    /// have been sent, so that a crash goes on behind them.
+    /// Sends the pieces of `parcel` behind the first `sent`; `progress` is told of each, and notes how many have been
+    /// sent, so that a crash goes on behind them.
     pub async fn deliver(
         &self,
         parcel: Parcel<'_>,
@@ -197,16 +244,6 @@ impl Deliverer {
             false
         })
     }
-
-    /// Shows that an answer is being made, where the channel can. A failure of this is no failure of the turn.
-    pub async fn show_typing(&self, to: &Record) {
-        if let (Some(client), Channel::Telegram, Some(address)) =
-            (&self.telegram, to.channel, Address::of(to))
-            && let Err(error) = client.send_typing(&address).await
-        {
-            tracing::debug!(%error, "typing indicator not shown");
-        }
-    }
 }
 
 impl Parcel<'_> {
@@ -231,9 +268,11 @@ async fn to_telegram(
     for (index, chunk) in chunks.iter().enumerate().skip(sent) {
         let reply_to = address.reply_to.filter(|_| index == 0);
         let keyboard = (index + 1 == chunks.len()).then(|| telegram::keyboard(parcel.buttons)).flatten();
+        let is_last = index + 1 == chunks.len();
+        progress(Step::Next { piece: index, is_last }).await?;
         client.send_with(&Address { reply_to, ..address.clone() }, chunk, keyboard.as_ref()).await?;
-        if index + 1 < chunks.len() {
-            progress(index + 1).await?;
+        if !is_last {
+            progress(Step::Sent { pieces: index + 1 }).await?;
         }
     }
     Ok(())
@@ -248,14 +287,17 @@ async fn to_lark(
     let address = lark::address::Address::of(parcel.to).ok_or_else(|| nowhere("Lark"))?;
     let chunks = lark::render::chunks(parcel.text);
     for (index, chunk) in chunks.iter().enumerate().skip(sent) {
+        let is_last = index + 1 == chunks.len() && parcel.buttons.is_empty();
+        progress(Step::Next { piece: index, is_last }).await?;
         client.send_chunk(&address, chunk, &parcel.id(), index).await?;
-        if index + 1 < chunks.len() || !parcel.buttons.is_empty() {
-            progress(index + 1).await?;
+        if !is_last {
+            progress(Step::Sent { pieces: index + 1 }).await?;
         }
     }
     if !parcel.buttons.is_empty() {
         // A card of its own, behind what is said: a text has no buttons.
         let card = lark::card::of(&parcel.to.chat, parcel.buttons);
+        progress(Step::Next { piece: chunks.len(), is_last: true }).await?;
         match client.send_card(&address, &card, &parcel.id(), chunks.len()).await {
             // What is said before it tells how to answer without buttons.
             Err(error) if error.is_permanent() => tracing::warn!(%error, "Lark takes no buttons"),

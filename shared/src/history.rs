@@ -16,6 +16,7 @@
 //! # Layout
 //!
 //! - `append.rs`: conditional puts that answer stored, duplicate or revision
+//! - `import.rs`: what another program has of a chat
 //! - `read.rs`: a range, a page, the whole; `merged.rs`: table and segments as one list
 //! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: where segments are
 //! - `search.rs`: what of the segments fits a question
@@ -33,6 +34,7 @@ mod bodies;
 pub mod directory;
 pub mod due;
 mod forget;
+mod import;
 pub(crate) mod item;
 mod media;
 mod merged;
@@ -61,6 +63,7 @@ pub use append::{Appended, Outcome, Reply, ReplyAppended};
 pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, ToArchive};
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
 pub use forget::Erased;
+pub use import::Imported;
 pub use item::ItemError;
 pub use media::{Kept, MediaError};
 pub use read::{Cursor, CursorError, MAX_PAGE, Page, Position};

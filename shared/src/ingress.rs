@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::command::Command;
-use crate::delivery::{Deliverer, DeliveryError, Parcel};
+use crate::delivery::{Deliverer, DeliveryError, NO_PROGRESS, Parcel};
 use crate::history::{Appended, History, HistoryError, Outcome, Reply};
 use crate::memory::{Memory, MemoryError};
 use crate::message::{Part, Role, UiMessage};
@@ -222,7 +222,7 @@ impl Ingress {
             moved_to: None,
             buttons: &[],
         };
-        match deliverer.deliver(parcel, 0, &|_| Box::pin(async { Ok(()) })).await {
+        match deliverer.deliver(parcel, 0, NO_PROGRESS).await {
             Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
             Err(error) => {
                 tracing::warn!(%error, "a confirmation cannot be delivered");

@@ -24,7 +24,7 @@
 //! - [`queue`]: turns in SQS, or in the local program's own queue
 //! - [`model`]: language models
 //! - [`channel`]: one module per platform: wire types, verify, parse, send
-//! - [`delivery`]: which channel a reply goes out by
+//! - [`delivery`]: which channel a reply goes out by; [`pace`]: how fast
 //!
 //! What ties them:
 //!
@@ -54,6 +54,7 @@ pub mod memory;
 pub mod message;
 pub mod metrics;
 pub mod model;
+pub mod pace;
 pub mod problem;
 pub mod queue;
 pub mod ranking;

@@ -25,7 +25,7 @@ pub enum Channel {
     Http,
     /// `useChat` of the AI SDK.
     Web,
-    /// `cargo run -- chat`. Not in the code yet.
+    /// `annals chat`, on the machine that the program runs on.
     Terminal,
 }
 

@@ -56,10 +56,10 @@ pub fn init_json() -> Traces {
     traces
 }
 
-/// Lines for people to standard error, with colours where that is a terminal.
-pub fn init_terminal() {
+/// Lines for people to standard error, with colours where that is a terminal; without `RUST_LOG` only errors, where so.
+pub fn init_terminal(errors_only: bool) {
     // The embedded DynamoDB engine warns of each failed condition, which is how a duplicate is found.
-    let filter = filter("warn,annals=info,dynoxide=error");
+    let filter = filter(if errors_only { "error" } else { "warn,annals=info,dynoxide=error" });
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
     drop(subscriber.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init());
 }

@@ -120,6 +120,7 @@ impl Builder {
         set("ANNALS_PORT", "0");
         set("HTTP_API_KEYS", API_KEYS);
         set("REPLY_QUIET", "0");
+        set("DELIVERY_PACING", "false");
         let telegram = if telegram { Some(TelegramApi::start().await) } else { None };
         if let Some(telegram) = &telegram {
             set("TELEGRAM_BOT_TOKEN", telegram_api::TOKEN);

@@ -377,3 +377,34 @@ async fn over_http_a_request_is_answered_by_words() {
     assert_eq!(shop.carried_out().len(), 1);
     app.finish().await;
 }
+
+/// What it says of the file stands before what it asks, once, and is no part of what is called.
+#[tokio::test]
+async fn a_reply_that_asks_tells_first_of_a_file_that_was_not_seen() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    app.telegram_api().forget_file("gone");
+    app.model().answer_tools(&[refund("A1")]);
+    let photo =
+        json!([{"file_id": "gone", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 73_212}]);
+    let photo = private(42, 1, "").without("text").with("photo", photo);
+    app.receive(photo.with("caption", json!("Pay what is on this back."))).await;
+    app.idle_as_time_passes().await;
+    let asked = last_sent(&app);
+    let (told, question) = asked.text.split_once("May I call shop_refund").unwrap();
+    assert!(told.starts_with("Not seen: photo, 73 KB (") && question.contains("A1"), "{}", asked.text);
+    assert_eq!(asked.keyboard.len(), 1);
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    app.idle_as_time_passes().await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+    assert!(
+        last_sent(&app).text.starts_with("You said: Pay what is on this back."),
+        "{}",
+        last_sent(&app).text
+    );
+    let texts: String = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    assert_eq!(texts.matches("Not seen").count(), 1, "{texts}");
+    let states = ["1/reply approval-requested", "1/reply@1 approval-responded", "1/reply@2 output-available"];
+    assert_eq!(forms(&app, CHAT).await[..3], states);
+    app.finish().await;
+}

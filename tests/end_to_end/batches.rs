@@ -1,12 +1,15 @@
 //! Batches of the queue: what fails in one is handed back, and keeps nothing else from being done.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use annals_agent::{Agent, batch};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::delivery::{Deliverer, DeliveryError, Outbox, OutboxEntry};
 use annals_shared::message::Role;
+use annals_shared::model::{Model, ModelChoice, ModelSettings};
 use annals_shared::queue::Sqs;
 use annals_shared::record::Draft;
 use annals_shared::sort_key::SortKey;
@@ -17,8 +20,12 @@ use axum::routing::post;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
+use crate::app::{a_while, wait_until};
+use crate::support::model_api::{API_KEY, ModelApi};
 use crate::support::world::{World, chat, echo_agent, message};
+use crate::turns::assert_answered_once;
 
 /// An outbox that takes everything but two texts: the one not just now, and over the other it panics.
 struct Doors;
@@ -174,4 +181,73 @@ async fn what_its_door_carries_out_is_left_to_it_and_done_where_it_has_not() {
     let (failed, _) = bench.handle(&[net(&said, "2")]).await;
     assert_eq!(failed, [""; 0]);
     assert_eq!(requests.take(), 2, "the head and what waits: no claim");
+}
+
+/// An outbox that takes nothing until it is told to.
+#[derive(Default)]
+struct Slow {
+    begun: AtomicUsize,
+    opens: watch::Sender<bool>,
+    taken: Mutex<Vec<String>>,
+}
+
+impl Outbox for Slow {
+    fn post<'a>(&'a self, _: &'a str, entry: OutboxEntry) -> BoxFuture<'a, Result<(), DeliveryError>> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            drop(self.opens.subscribe().wait_for(|is_open| *is_open).await);
+            self.taken.lock().unwrap().push(entry.text);
+            Ok(())
+        })
+    }
+}
+
+/// An environment that runs several turns outlives each of them: a run whose time is over is dropped where it stands.
+#[tokio::test]
+async fn a_run_whose_time_is_over_neither_commits_nor_delivers_any_more() {
+    for waits_for_model in [true, false] {
+        let mut bench = Bench::new().await;
+        let said = [bench.say(0, 1, "hello").await];
+        let (api, slow) = (ModelApi::start().await, Arc::new(Slow::default()));
+        api.hang();
+        let settings = ModelSettings {
+            base_url: Some(api.base_url()),
+            api_key: Some(API_KEY.into()),
+            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
+        };
+        let (history, requests) = bench.world.counted();
+        let model = Model::new(&settings, &bench.world.clock, None).unwrap();
+        let deliverer = Deliverer::new(None, None, Some(slow.clone()));
+        bench.agent = Agent {
+            model: if waits_for_model { model } else { Model::Echo },
+            deliverer: deliverer.clone(),
+            // Less than a model may take.
+            lease: Duration::from_mins(1),
+            ..echo_agent(&history)
+        };
+        let time_passes = async {
+            if waits_for_model {
+                api.wait_for(1).await;
+            } else {
+                wait_until("it is sent", async || slow.begun.load(Ordering::SeqCst) > 0).await;
+            }
+            bench.world.clock.advance(Duration::from_mins(1));
+        };
+        let ((failed, _), ()) = tokio::join!(Box::pin(bench.handle(&said)), time_passes);
+        assert_eq!(failed, ["0-1"]);
+        let before = requests.requests();
+        api.resume();
+        slow.opens.send_replace(true);
+        a_while().await;
+        assert_eq!((requests.requests(), slow.taken.lock().unwrap().len()), (before, 0), "nothing more");
+        let head = bench.world.history().head(&chat(0)).await.unwrap();
+        assert_eq!(head.turn.is_some(), !waits_for_model);
+
+        bench.world.clock.advance(Duration::from_secs(1));
+        bench.agent = Agent { deliverer, ..echo_agent(&bench.world.history()) };
+        assert_eq!(bench.handle(&said).await.0, [""; 0]);
+        assert_eq!(bench.replies(0).await, ["hello"]);
+        assert_eq!(*slow.taken.lock().unwrap(), ["hello"]);
+        assert_answered_once(&bench.world.history().range(&chat(0), None).await.unwrap());
+    }
 }

@@ -15,21 +15,21 @@ use crate::support::model_api::{images_of, lines_said, texts_of};
 
 const TOKEN: &str = "lark-verification-token";
 const KEY: &str = "lark-encrypt-key";
-const P2P: &str = "oc_ada";
-const GROUP: &str = "oc_garden";
+pub(crate) const P2P: &str = "oc_ada";
+pub(crate) const GROUP: &str = "oc_garden";
 
 /// The program with a model, and a Lark of its own.
-struct LarkApp {
-    app: TestApp,
-    lark: LarkApi,
+pub(crate) struct LarkApp {
+    pub(crate) app: TestApp,
+    pub(crate) lark: LarkApi,
 }
 
 impl LarkApp {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(&[("LARK_GROUP_CONTEXT", "0")]).await
     }
 
-    async fn with(settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
         let lark = LarkApi::start().await;
         let mut builder = TestApp::builder()
             .model()
@@ -45,7 +45,7 @@ impl LarkApp {
     }
 
     /// Posts `event` as Lark does: encrypted, and signed over the body as sent.
-    async fn send(&self, event: &Value) -> Answer {
+    pub(crate) async fn send(&self, event: &Value) -> Answer {
         let encrypted = encrypt(KEY, event.to_string().as_bytes()).unwrap();
         let body = json!({ "encrypt": encrypted }).to_string();
         let signature = sign(b"1764057600", b"nonce", KEY, body.as_bytes());
@@ -54,12 +54,12 @@ impl LarkApp {
         Answer::of(request.header(SIGNATURE_HEADER, signature)).await
     }
 
-    async fn receive(&self, event: &Value) {
+    pub(crate) async fn receive(&self, event: &Value) {
         let answer = self.send(event).await;
         assert_eq!(answer.status, 200, "{event}");
     }
 
-    fn sent(&self) -> Vec<String> {
+    pub(crate) fn sent(&self) -> Vec<String> {
         self.lark.sent().iter().map(Sent::text).collect()
     }
 }
@@ -79,7 +79,7 @@ fn message(id: &str, chat: &str, kind: &str, content: &Value, seconds: i64) -> V
     })
 }
 
-fn text(id: &str, chat: &str, text: &str, seconds: i64) -> Value {
+pub(crate) fn text(id: &str, chat: &str, text: &str, seconds: i64) -> Value {
     message(id, chat, "text", &json!({ "text": text }), seconds)
 }
 

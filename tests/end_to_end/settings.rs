@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use annals_shared::config::{
-    AgentConfig, ConfigError, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig, TelegramConfig,
-    ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, console, http_cors_origins,
-    http_rate_limit, reply_quiet,
+    AgentConfig, ConfigError, DeliveryConfig, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig,
+    TelegramConfig, ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, console,
+    http_cors_origins, http_rate_limit, reply_quiet,
 };
 use serde_json::{Value, json};
 
@@ -43,6 +43,7 @@ type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 const READERS: [(&str, Reader); 17] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
+    ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
     ("TelegramConfig::from_env(env)", |env| TelegramConfig::from_env(env).map(drop)),
     ("LarkConfig::from_env(env)", |env| LarkConfig::from_env(env).map(drop)),
     ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),

@@ -2,7 +2,7 @@
 //!
 //! Tests assert on what it stored ([`LarkApi::sent`]) and on what was asked of it ([`LarkApi::calls`],
 //! [`LarkApi::token_requests`]). It knows the app's token, the bot, and getting, listing, sending and answering
-//! messages, and their resources. Every chat exists, with the bot in it, unless a test says otherwise; so does every message, of no chat in
+//! messages, their resources, and reactions to them. Every chat exists, with the bot in it, unless a test says otherwise; so does every message, of no chat in
 //! particular until a test [seeds](LarkApi::seed) it. Its time stands still but for [`LarkApi::pass`].
 //!
 //! Codes and words are those of <https://open.larksuite.com/document/uAjLw4CM/ukTMukTMukTM/reference/im-v1/message/reply>.
@@ -80,10 +80,21 @@ impl Sent {
     }
 }
 
+/// A reaction of the bot's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaction {
+    /// Its own id, unique here.
+    pub id: String,
+    /// The message.
+    pub message_id: String,
+    /// `emoji_type`
+    pub emoji: String,
+}
+
 /// A call, taken or refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// `token`, `bot`, `get`, `resource`, `list`, `send`, `reply`, or the path where it is none of these.
+    /// `token`, `bot`, `get`, `resource`, `list`, `send`, `reply`, `react`, `unreact`, or the path where it is none of these.
     pub method: String,
     /// The HTTP status that it was answered with.
     pub status: u16,
@@ -167,6 +178,21 @@ impl LarkApi {
             }
             called.await;
         }
+    }
+
+    /// The bot's reactions, as they are now.
+    pub fn reactions(&self) -> Vec<Reaction> {
+        self.store().reactions.clone()
+    }
+
+    /// The app has no permission for reactions: 99991672.
+    pub fn forbid_reactions(&self) {
+        self.store().forbids_reactions = true;
+    }
+
+    /// More than five messages a second in a chat, by this clock in epoch milliseconds, are answered 230020.
+    pub fn police(&self, now: impl Fn() -> i64 + Send + Sync + 'static) {
+        self.store().police = Some(Box::new(now));
     }
 
     /// Lets time pass: tokens end after two hours, a `uuid` is forgotten after one.

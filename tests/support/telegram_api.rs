@@ -1,7 +1,7 @@
 //! Telegram's Bot API on the loopback address: a stand-in with a memory, which refuses what Telegram refuses.
 //!
 //! Tests assert on what it stored ([`TelegramApi::sent`]) and on what was asked of it ([`TelegramApi::calls`]). It
-//! knows `getMe`, `getFile`, `sendMessage`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
+//! knows `getMe`, `getFile`, `sendMessage`, `sendMessageDraft`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
 //! `getChatAdministrators`, `setWebhook`, `getWebhookInfo` and `setMyCommands`. Every chat, topic, message and file exists
 //! unless a test says otherwise.
 //!
@@ -33,13 +33,20 @@ use tokio::task::JoinHandle;
 // Named, since this file is itself included by path.
 #[path = "telegram_api/files.rs"]
 mod files;
+#[path = "telegram_api/rates.rs"]
+mod rates;
 #[path = "telegram_api/setup.rs"]
 mod setup;
+#[path = "telegram_api/signs.rs"]
+mod signs;
 
 use files::Files;
 pub use files::picture;
+use rates::Rates;
 use setup::Setup;
 pub use setup::Webhook;
+use signs::Signs;
+pub use signs::{Shown, Sign};
 
 /// The token of the only bot.
 pub const TOKEN: &str = "7000000001:AAtestTokenOfTheTestBot_0123456789-xyz";
@@ -130,6 +137,8 @@ struct Store {
     answered: Vec<Answered>,
     setup: Setup,
     files: Files,
+    signs: Signs,
+    rates: Rates,
     /// What answers are dated, in place of the system's time.
     date: Option<&'static str>,
 }
@@ -319,6 +328,32 @@ impl TelegramApi {
         self.store().files.fail(times, status);
     }
 
+    /// Messages beyond Telegram's limits, by this clock in epoch milliseconds, are answered 429: one a second in a private
+    /// chat, 20 a minute in a group, 30 a second in all.
+    pub fn police(&self, now: impl Fn() -> i64 + Send + Sync + 'static) {
+        self.store().rates.now = Some(Box::new(now));
+    }
+
+    /// When each message was taken, by the clock of [`TelegramApi::police`].
+    pub fn taken_at(&self) -> Vec<i64> {
+        self.store().rates.taken.iter().map(|(at, _)| *at).collect()
+    }
+
+    /// What was shown, in order: that somebody types, and drafts.
+    pub fn shown(&self) -> Vec<Shown> {
+        self.store().signs.shown.clone()
+    }
+
+    /// The next `times` drafts are answered 429.
+    pub fn rate_limit_drafts(&self, times: usize, retry_after_secs: u64) {
+        self.store().signs.rate_limit = (times, retry_after_secs);
+    }
+
+    /// The API is older than drafts: 404.
+    pub fn know_no_drafts(&self) {
+        self.store().signs.knows_no_drafts = true;
+    }
+
     /// Answers have this `Date`.
     pub fn date(&self, date: &'static str) {
         self.store().date = Some(date);
@@ -385,12 +420,12 @@ impl Store {
                 "id": BOT_ID, "is_bot": true, "first_name": "Annals", "username": BOT_USERNAME,
                 "can_join_groups": true, "can_read_all_group_messages": self.setup.is_open, "supports_inline_queries": false
             })),
-            "sendMessage" | "sendChatAction" if !is_json => refuse(400, "Bad Request: chat_id is empty"),
+            "sendMessage" | "sendMessageDraft" | "sendChatAction" if !is_json => {
+                refuse(400, "Bad Request: chat_id is empty")
+            }
             "sendMessage" => self.send_message(&body),
-            "sendChatAction" => match body["action"].as_str() {
-                Some("typing") => self.chat(&body).map(|_| json!(true)),
-                _ => refuse(400, "Bad Request: wrong parameter action in request"),
-            },
+            "sendMessageDraft" => self.draft(&body),
+            "sendChatAction" => self.chat_action(&body),
             "getFile" => self.files.get(&body),
             "answerCallbackQuery" => self.answer_callback(&body),
             "editMessageReplyMarkup" => self.edit_keyboard(&body),
@@ -486,6 +521,7 @@ impl Store {
         }
         check_entities(text, &entities)?;
         let keyboard = rows_of(&body["reply_markup"])?;
+        self.rates.take(chat_id)?;
         let message_id = 1000 + i64::try_from(self.sent.len()).unwrap();
         self.sent.push(Sent {
             chat_id,

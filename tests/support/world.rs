@@ -49,6 +49,11 @@ impl World {
         Self { stores, clock: Clock::manual(now), dir }
     }
 
+    /// The data directory's path.
+    pub(crate) fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// The data directory.
     pub(crate) fn into_dir(self) -> tempfile::TempDir {
         self.dir
@@ -159,6 +164,7 @@ pub(crate) fn echo_agent(history: &History) -> Agent {
         agent_id,
         metrics,
         live: Live::default(),
+        stream_replies: false,
         lease,
         quiet,
         clock,

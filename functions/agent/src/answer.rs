@@ -14,7 +14,7 @@ use annals_shared::tokens;
 
 use crate::pacing::Delivery;
 use crate::rounds::Rounds;
-use crate::sight::{Shown, Sight};
+use crate::sight::Sight;
 use crate::tools::{self, Toolbox};
 use crate::turn::{Agent, TurnError};
 use crate::work::Work;
@@ -30,13 +30,11 @@ const FIRST_MODEL_DEADLINE: Duration = Duration::from_secs(100);
 /// How long a run may ask the model in all, summaries and tools among it, so that it still ends well within the
 /// function's five minutes.
 pub(crate) const MODEL_DEADLINE: Duration = Duration::from_secs(150);
-/// How often the typing indicator is shown again: Telegram's lasts five seconds.
-const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// What the user is told when no answer can be made.
-const FAILURE_NOTICE: &str =
+pub const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
 /// What the user is told when a `/compact` cannot be carried out.
-const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
+pub const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
                              changed. Please try again later.";
 /// How often a turn whose context the model finds too long is tried with a shorter one.
 const MAX_SQUEEZES: u32 = 3;
@@ -139,11 +137,7 @@ impl Agent {
         let mut sight = Sight::default();
         loop {
             let mut seen = work.seen(work.as_of(self.clock.now()), &policy);
-            let shown = tokio::select! {
-                biased;
-                shown = self.look_at(&seen, &mut sight) => shown,
-                () = self.keep_typing(work, newest) => Shown::default(),
-            };
+            let shown = self.look_at(&seen, &mut sight).await;
             let toolbox = Toolbox::new(self, work, newest.line(), &offered);
             let shortened = seen.shorten_unanswered(room.saturating_sub(shown.waiting_tokens));
             shown.name_the_unseen(&mut seen.messages);
@@ -157,11 +151,7 @@ impl Agent {
                 tools: toolbox.offered(),
                 ..Question::default()
             };
-            let answered = tokio::select! {
-                answered = self.ask(question, &toolbox, &mut rounds, &mut asking) => answered,
-                () = self.keep_typing(work, newest) => Err(ModelError::Empty),
-            };
-            match answered {
+            match self.ask(question, &toolbox, &mut rounds, &mut asking).await {
                 Ok(()) => {
                     let mut message = rounds.into_message(asking.model.name());
                     Self::note_what_was_left_out(&mut message, &seen, &shortened);
@@ -245,16 +235,6 @@ impl Agent {
                 }
                 answered => return answered,
             }
-        }
-    }
-
-    /// Shows the typing indicator for as long as it is polled, where the platform takes anything for the chat.
-    pub(crate) async fn keep_typing(&self, work: &Work, to: &Record) {
-        loop {
-            if self.blocked(work, to).is_none() {
-                self.deliverer.show_typing(to).await;
-            }
-            self.clock.sleep(TYPING_INTERVAL).await;
         }
     }
 }

@@ -13,6 +13,7 @@
 //! - `rounds.rs`: the model and its calls, within bounds; `tools.rs`: what it may call
 //! - [`mcp`]: outside tools
 //! - `resume.rs`: a reply that goes on behind an approval
+//! - `signs.rs`: what people see of a run before its reply
 //! - `deliver.rs`: the stored reply on its way out
 //! - [`batch`]: a batch of the queue: chats side by side, what failed handed back
 
@@ -28,12 +29,14 @@ mod resume;
 mod room;
 mod rounds;
 mod sight;
+mod signs;
 mod stop;
 pub mod surroundings;
 mod tools;
 pub mod turn;
 mod work;
 
+pub use answer::{FAILURE_NOTICE, NOT_COMPACTED};
 pub use pacing::Delivery;
 pub use turn::{Agent, TurnError};
 

@@ -8,11 +8,11 @@ use annals_agent::surroundings::Surroundings;
 use annals_agent::{Agent, LEASE, batch};
 use annals_shared::aws;
 use annals_shared::channel::lark::client as lark;
-use annals_shared::channel::telegram::client::Client;
+use annals_shared::channel::telegram::client::{BOT_PACE, Client};
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting, channel_settings,
-    reply_quiet,
+    AgentConfig, DeliveryConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting,
+    channel_settings, reply_quiet,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::live::Live;
@@ -38,12 +38,14 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
+    let delivery = DeliveryConfig::from_env(env)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let clock = Clock::system();
     let lark = match LarkConfig::from_env(env)? {
         Some(lark) => {
             let client =
-                lark::Client::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?;
+                lark::Client::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?
+                    .with_pace(delivery.share(lark::APP_PACE));
             Some((client, lark.app_id, lark.group_context))
         }
         None => None,
@@ -55,7 +57,10 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         None => None,
     };
     let telegram = match TelegramConfig::from_env(env)? {
-        Some(telegram) => Some(Client::new(&telegram.api_base, telegram.token, clock.clone())?),
+        Some(telegram) => {
+            let client = Client::new(&telegram.api_base, telegram.token, clock.clone())?;
+            Some(client.with_pace(delivery.share(BOT_PACE)))
+        }
         None => None,
     };
 
@@ -74,7 +79,8 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
         model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
-        deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None),
+        deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None)
+            .with_paces(delivery.is_paced),
         surroundings,
         servers,
         groups_remember: config.memory.groups,
@@ -82,7 +88,9 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,
         metrics,
-        live: Live::default(),
+        // Nobody else listens.
+        live: if delivery.stream_replies { Live::on() } else { Live::default() },
+        stream_replies: delivery.stream_replies,
         lease: LEASE,
         quiet: reply_quiet(env)?,
         clock,

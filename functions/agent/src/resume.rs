@@ -126,23 +126,16 @@ impl Agent {
         let started = self.clock.now();
         let Ok(newest) = work.newest_covered() else { return Vec::new() };
         let toolbox = Toolbox::new(self, work, newest.line(), &work.tools);
-        let carried_out = async {
-            let mut outcomes = Vec::new();
-            for call in calls {
-                let left = BOUNDS.time.saturating_sub(self.clock.now().since(started));
-                let limit = BOUNDS.result_tokens;
-                outcomes.push(match toolbox.call_allowed(call, left).await {
-                    Ok(output) => Ok(cut_to(&output, limit)),
-                    Err(error) => Err(cut_to(&error.into(), limit).as_str().unwrap_or_default().to_owned()),
-                });
-            }
-            outcomes
-        };
-        tokio::select! {
-            outcomes = carried_out => outcomes,
-            // It has no end.
-            () = self.keep_typing(work, newest) => Vec::new(),
+        let mut outcomes = Vec::new();
+        for call in calls {
+            let left = BOUNDS.time.saturating_sub(self.clock.now().since(started));
+            let limit = BOUNDS.result_tokens;
+            outcomes.push(match toolbox.call_allowed(call, left).await {
+                Ok(output) => Ok(cut_to(&output, limit)),
+                Err(error) => Err(cut_to(&error.into(), limit).as_str().unwrap_or_default().to_owned()),
+            });
         }
+        outcomes
     }
 
     /// Asks the model with what the calls of `message` came to, or on the last try says that there is no answer.

@@ -14,22 +14,29 @@ use annals_shared::compaction::run::{Compaction, CompactionError};
 use annals_shared::config::ViewConfig;
 use annals_shared::context::Policy;
 use annals_shared::delivery::{Deliverer, DeliveryError};
-use annals_shared::history::turn::{Claim, Ending, Head, Lease, Superseded};
+use annals_shared::history::turn::{Claim, Ending, Head, Lease, OpenTurn, Superseded};
 use annals_shared::history::{History, HistoryError, Seen};
 use annals_shared::live::{Feed, Live};
 use annals_shared::memory::sessions::Recalled;
 use annals_shared::metrics::{Metric, Metrics};
 use annals_shared::model::{Model, ModelError};
+use annals_shared::record::Record;
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
+use futures::future::pending;
 
+use crate::deliver::still_blocked;
 use crate::mcp::{Offer, Servers};
 use crate::next::{Next, has_stopped, next};
 use crate::pacing::Delivery;
 use crate::room::Passes;
+use crate::signs::Signs;
 use crate::surroundings::Surroundings;
 use crate::tools::{self, Kit};
-use crate::work::{Work, notes, of_turn};
+use crate::work::{Work, newest_covered, notes, of_turn};
+
+/// How much of its time a run keeps back when it waits for its turn to send: a piece may take so long.
+const SPARE: Duration = Duration::from_secs(30);
 
 /// Answers chats.
 #[derive(Clone)]
@@ -56,6 +63,8 @@ pub struct Agent {
     pub metrics: Metrics,
     /// Where runs are heard, by whoever listens in this process.
     pub live: Live,
+    /// `STREAM_REPLIES`: whether private chats of Telegram see an answer grow, which is heard in `live`.
+    pub stream_replies: bool,
     /// How long one run may hold a chat: as long as the process can live at most.
     pub lease: Duration,
     /// `REPLY_QUIET`: how long a chat whose people write in bursts must have been quiet before it is answered.
@@ -91,7 +100,7 @@ pub enum TurnError {
     /// The run has taken as long as it may have the chat.
     #[error("the run took longer than its lease")]
     OutOfTime,
-    /// There is more to answer, and too little time left for another turn.
+    /// There is more to answer or to send, and too little time left for that.
     #[error("more waits than one run has time for")]
     Unfinished,
 }
@@ -168,12 +177,18 @@ impl Agent {
                 Claim::Claimed(lease) => lease,
                 Claim::Busy(until) => return Err(TurnError::Busy { until }),
             };
+            let signs = Signs::default();
+            let mut shown = Box::pin(self.show(chat, signs.seen()));
             let done = tokio::select! {
                 // On the heap: it is a long way through.
-                done = Box::pin(self.run_claimed(&lease, from, delivery)) => done,
+                done = Box::pin(self.run_claimed(&lease, from, delivery, started, &signs)) => done,
                 // Dropped where it stands, as in a crash: whoever has the chat now goes on from there.
                 () = self.history.overtaken(&lease) => Err(Superseded.into()),
+                // Its end comes behind the run's.
+                done = async { shown.as_mut().await; pending().await } => done,
             };
+            signs.end();
+            shown.await;
             match done {
                 Ok(Done::All) => return Ok(()),
                 // Another turn may take all the rest of the time that the process has.
@@ -199,8 +214,10 @@ impl Agent {
         lease: &Lease,
         from: Option<&SortKey>,
         delivery: Delivery,
+        started: Timestamp,
+        signs: &Signs,
     ) -> Result<Done, TurnError> {
-        let mut work = match self.look(lease.clone(), from).await? {
+        let mut work = match Box::pin(self.look(lease.clone(), from, signs)).await? {
             Found::Work(work) => work,
             Found::Stopped(work) => {
                 Box::pin(self.end(*work)).await?;
@@ -216,6 +233,7 @@ impl Agent {
             }
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
+        self.announce(signs, &work.lease, &work.turn, &work.records);
         work.feed = self.live.begin(&lease.chat, work.begun()?);
         let reply = match work.stored_reply() {
             _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery)).await?,
@@ -223,16 +241,23 @@ impl Agent {
             None => Box::pin(self.answer(&mut work, delivery)).await?,
         };
         work.feed.stored(&reply);
-        let reached = self.deliver(&work, &reply, delivery).await?;
+        let until = started.plus(self.lease.saturating_sub(SPARE));
+        let (reached, paced) = self.deliver(&work, &reply, delivery, until, signs).await?;
         let has_stopped = has_stopped(&lease.head);
-        let ending = Ending { context_from: work.reaches_back_to, reached, has_stopped, ..work.remembered };
+        let ending =
+            Ending { context_from: work.reaches_back_to, reached, paced, has_stopped, ..work.remembered };
         self.history.finish(lease, &ending).await??;
         self.metrics.add(Metric::Turns, 1);
         Ok(done)
     }
 
     /// What there is to do: what a `/stop` has ended first, then a committed turn, else what waits.
-    async fn look(&self, mut lease: Lease, from: Option<&SortKey>) -> Result<Found, TurnError> {
+    async fn look(
+        &self,
+        mut lease: Lease,
+        from: Option<&SortKey>,
+        signs: &Signs,
+    ) -> Result<Found, TurnError> {
         let committed = lease.head.turn.clone();
         let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
         let from = [from, first_covered].into_iter().flatten().min().cloned();
@@ -247,6 +272,9 @@ impl Agent {
             let next = next(&lease.head, &seen.records, &seen.context, self.clock.now());
             if let Next::End { turn, command } = next {
                 return Ok(Found::Stopped(Box::new(Work::stopped(lease, seen.records, turn, command))));
+            }
+            if let Next::Answer { turn, .. } = &next {
+                self.announce(signs, &lease, turn, &seen.records);
             }
             if let Some(surroundings) = surroundings.take()
                 && surroundings.append(&self.history, &seen).await?
@@ -314,6 +342,16 @@ impl Agent {
                 stopped_by: None,
                 feed: Feed::default(),
             })));
+        }
+    }
+
+    /// Has people see that `turn` is carried out, where its newest message is at hand and the platform takes anything.
+    fn announce(&self, signs: &Signs, lease: &Lease, turn: &OpenTurn, records: &[Record]) {
+        let blocked = lease.head.blocked.as_ref();
+        if let Some(to) = newest_covered(records, turn)
+            && !blocked.is_some_and(|blocked| still_blocked(blocked, to, self.clock.now()))
+        {
+            signs.begin(to, turn.resumes.is_none());
         }
     }
 

@@ -102,12 +102,7 @@ impl Work {
     /// The newest message that the turn covers: what the reply answers and stands behind.
     pub(crate) fn newest_covered(&self) -> Result<&Record, HistoryError> {
         let newest = self.turn.covers.last();
-        let found = newest.and_then(|base| {
-            self.records.iter().find(|record| {
-                record.key.base() == *base && record.role() == Role::User && record.kind != Kind::Boundary
-            })
-        });
-        found
+        newest_covered(&self.records, &self.turn)
             .ok_or_else(|| HistoryError::Missing { key: newest.map(ToString::to_string).unwrap_or_default() })
     }
 
@@ -135,6 +130,14 @@ impl Work {
     pub(crate) fn seen(&self, now: Timestamp, policy: &Policy) -> Context {
         context(&of_turn(&self.records, &self.turn, now, policy), now, policy)
     }
+}
+
+/// The newest message that `turn` covers, if it is among `records`.
+pub(crate) fn newest_covered<'a>(records: &'a [Record], turn: &OpenTurn) -> Option<&'a Record> {
+    let newest = turn.covers.last()?;
+    records.iter().find(|record| {
+        record.key.base() == *newest && record.role() == Role::User && record.kind != Kind::Boundary
+    })
 }
 
 /// What the model is told beside what was said: what memory says, and which servers cannot be reached. Neither is the same

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use annals_lark::{Identity, Lark, WEBHOOK_PATIENCE, router};
 use annals_shared::aws;
-use annals_shared::channel::lark::client::Client;
+use annals_shared::channel::lark::client::{CHAT_PACE, Client};
 use annals_shared::clock::Clock;
 use annals_shared::config::{ConfigError, LarkConfig, StoreConfig, admins, channel_settings};
 use annals_shared::delivery::Deliverer;
@@ -31,7 +31,9 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let config = LarkConfig::from_env(env)?.ok_or_else(|| ConfigError::new("LARK_APP_ID", "is not set"))?;
     let clock = Clock::system();
     let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
-        .with_patience(WEBHOOK_PATIENCE);
+        .with_patience(WEBHOOK_PATIENCE)
+        // It confirms commands alone.
+        .with_pace(Some(CHAT_PACE));
 
     let metrics = Metrics::collected();
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);

@@ -81,6 +81,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         agent_id: config.agent_id.clone(),
         metrics: metrics.clone(),
         live: live.clone(),
+        stream_replies: false,
         lease: LEASE,
         quiet: Duration::ZERO,
         clock: clock.clone(),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_shared::aws;
-use annals_shared::channel::telegram::client::Client;
+use annals_shared::channel::telegram::client::{Client, PRIVATE_PACE};
 use annals_shared::clock::Clock;
 use annals_shared::config::{ConfigError, StoreConfig, TelegramConfig, admins, channel_settings};
 use annals_shared::delivery::Deliverer;
@@ -31,7 +31,10 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let config =
         TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new("TELEGRAM_BOT_TOKEN", "is not set"))?;
     let clock = Clock::system();
-    let client = Client::new(&config.api_base, config.token, clock.clone())?.with_patience(WEBHOOK_PATIENCE);
+    let client = Client::new(&config.api_base, config.token, clock.clone())?
+        .with_patience(WEBHOOK_PATIENCE)
+        // It confirms commands alone.
+        .with_pace(Some(PRIVATE_PACE));
 
     let metrics = Metrics::collected();
     let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);

@@ -73,9 +73,9 @@ pub enum ReplyAppended {
 }
 
 /// A form of a message: all that tells forms apart.
-struct Form {
-    made_at: Option<Timestamp>,
-    revision: u32,
+pub(super) struct Form {
+    pub(super) made_at: Option<Timestamp>,
+    pub(super) revision: u32,
     digest: Option<String>,
 }
 
@@ -295,7 +295,7 @@ impl History {
 
     /// Puts any record, unless its key is taken. It registers its chat in the index of due chats (see [`due`]) where
     /// this process has not done so for a while; that is part of the put, and costs one write unit more.
-    async fn put(&self, record: &Record) -> Result<Written, HistoryError> {
+    pub(super) async fn put(&self, record: &Record) -> Result<Written, HistoryError> {
         self.put_beside(record, false).await
     }
 
@@ -396,7 +396,11 @@ impl History {
     }
 
     /// The revisions of a message, in order.
-    async fn later_forms(&self, chat: &ChatKey, base: &SortKey) -> Result<Vec<Form>, HistoryError> {
+    pub(super) async fn later_forms(
+        &self,
+        chat: &ChatKey,
+        base: &SortKey,
+    ) -> Result<Vec<Form>, HistoryError> {
         let span = Span {
             from: base.revision(0).to_string(),
             to: base.notice().to_string(),
@@ -409,7 +413,7 @@ impl History {
     }
 
     /// Notes on a message's first record how many revisions stand beside it.
-    async fn count_revisions(
+    pub(super) async fn count_revisions(
         &self,
         chat: &ChatKey,
         key: &SortKey,
@@ -425,7 +429,7 @@ impl History {
     }
 }
 
-fn form_of(item: &Item) -> Form {
+pub(super) fn form_of(item: &Item) -> Form {
     let time = |attribute| item::integer(item, attribute).and_then(Timestamp::from_millis);
     Form {
         made_at: time("formTs").or_else(|| time("ts")),

@@ -12,7 +12,7 @@ use super::{FIRST_KEY, HEAD, History, HistoryError, partition};
 
 /// All that a head may hold beside its fence.
 const HEAD_ATTRIBUTES: &str = "leaseUntil, turn, contextFrom, capturedTo, uncapturedFrom, compacting, housekeeping, \
-                               blocked, continues, movedTo, archiving, keptTo, longestSegment, dueSince";
+                               blocked, continues, movedTo, archiving, keptTo, longestSegment, paced, dueSince";
 
 /// What was deleted of a chat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

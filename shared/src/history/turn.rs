@@ -9,7 +9,7 @@
 //!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123",
 //!  "stoppedTo": "1763765921000#00000000000000000008",
 //!  "archiving": "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",
-//!  "longestSegment": 40000}
+//!  "longestSegment": 40000, "paced": 1763766221000}
 //! ```
 //!
 //! A run goes [`claim`](History::claim), read, [`commit`](History::commit), append the reply, deliver,
@@ -61,6 +61,8 @@ pub struct Head {
     pub stopped_to: Option<SortKey>,
     /// Since when the platform takes no message for this chat, and why.
     pub blocked: Option<DeliveryFailure>,
+    /// When all that a run has sent here is paid for: see [`crate::pace`].
+    pub paced: Option<Timestamp>,
     /// The name that this chat had before.
     pub continues: Option<Link>,
     /// The name that this chat has now.
@@ -143,6 +145,8 @@ pub struct Ending {
     pub has_stopped: bool,
     /// Whether the platform takes messages for this chat.
     pub reached: Reached,
+    /// See [`Head::paced`], if something was sent.
+    pub paced: Option<Timestamp>,
 }
 
 /// What a run learned about whether its platform takes messages for the chat.
@@ -218,7 +222,7 @@ impl History {
         })
     }
 
-    /// Commits to `turn`, or notes how much of its reply has been delivered. One write.
+    /// Commits to `turn`. One write.
     pub async fn commit(
         &self,
         lease: &Lease,
@@ -226,6 +230,22 @@ impl History {
     ) -> Result<Result<(), Superseded>, HistoryError> {
         let json = serde_json::to_string(turn)?;
         self.update_head(lease, "SET turn = :turn", vec![(":turn", string(json))]).await
+    }
+
+    /// Notes how much of the reply of `turn` has been delivered, and [`Head::paced`]. One write.
+    pub async fn note_sent(
+        &self,
+        lease: &Lease,
+        turn: &OpenTurn,
+        paced: Option<Timestamp>,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        let mut values = vec![(":turn", string(serde_json::to_string(turn)?))];
+        let mut expression = "SET turn = :turn".to_owned();
+        if let Some(paced) = paced {
+            expression.push_str(", paced = :paced");
+            values.push((":paced", number(paced)));
+        }
+        self.update_head(lease, &expression, values).await
     }
 
     /// Ends the run: frees the chat and its turn, and keeps what the next run starts from. One write.
@@ -246,6 +266,10 @@ impl History {
         if let Some(from) = &ending.uncaptured_from {
             sets.push("uncapturedFrom = if_not_exists(uncapturedFrom, :uncaptured)");
             values.push((":uncaptured", string(from.as_str())));
+        }
+        if let Some(paced) = ending.paced {
+            sets.push("paced = :paced");
+            values.push((":paced", number(paced)));
         }
         if ending.has_stopped {
             removes.push("stoppedTo");
@@ -439,6 +463,7 @@ pub(super) fn head_of(item: &Item) -> Head {
         turn: json(item, "turn"),
         stopped_to: text(item, "stoppedTo").and_then(|key| key.parse().ok()),
         blocked: json(item, "blocked"),
+        paced: integer(item, "paced").and_then(Timestamp::from_millis),
         continues: json(item, "continues"),
         moved_to: text(item, "movedTo").and_then(|key| key.parse().ok()),
         archiving: json(item, "archiving"),

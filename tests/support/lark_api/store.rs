@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{Method, Uri};
 use serde_json::{Value, json};
 
-use super::{APP_ID, APP_SECRET, Answer, BOT_NAME, BOT_OPEN_ID, Call, Sent};
+use super::{APP_ID, APP_SECRET, Answer, BOT_NAME, BOT_OPEN_ID, Call, Reaction, Sent};
 
 const TOKEN_LIFE: Duration = Duration::from_hours(2);
 /// A token with less than this left is replaced by another, beside it.
@@ -55,6 +55,13 @@ pub(super) struct Store {
     /// What resources hold that are not as usual; nothing where they are gone.
     pub(super) resources: HashMap<String, Option<Vec<u8>>>,
     pub(super) delay: Duration,
+    pub(super) police: Option<Box<dyn Fn() -> i64 + Send + Sync>>,
+    /// When each chat was sent a message, where that is looked at.
+    taken: Vec<(i64, String)>,
+    pub(super) reactions: Vec<Reaction>,
+    pub(super) forbids_reactions: bool,
+    /// How many reactions there have been.
+    reacted: usize,
     /// Of each group: the owner, then the managers.
     pub(super) managers: HashMap<String, Vec<String>>,
 }
@@ -98,6 +105,8 @@ impl Store {
             ("GET", ["open-apis", "im", "v1", "messages", _, "resources", _]) => "resource",
             ("POST", ["open-apis", "im", "v1", "messages"]) => "send",
             ("POST", ["open-apis", "im", "v1", "messages", _, "reply"]) => "reply",
+            ("POST", ["open-apis", "im", "v1", "messages", _, "reactions"]) => "react",
+            ("DELETE", ["open-apis", "im", "v1", "messages", _, "reactions", _]) => "unreact",
             _ => uri.path(),
         };
         let id = parts.get(4).copied().unwrap_or_default();
@@ -132,6 +141,8 @@ impl Store {
                 Err(refusal) => Err(refusal),
             },
             "list" => self.list(&query).map(|data| success(&data)),
+            "react" => self.react(id, &serde_json::from_slice(body).unwrap_or_default()),
+            "unreact" => self.unreact(id, parts[6]),
             "send" | "reply" => self.take(name, id, &query, body).map(|data| success(&data)),
             _ => Err(Refusal(404, 99_991_201, "resource not find".into())),
         };
@@ -301,6 +312,13 @@ impl Store {
                 "The group to which the message belongs does not support reply in thread.",
             );
         }
+        if let Some(now) = self.police.as_ref().map(|now| now()) {
+            let is_near = |(at, chat): &&(i64, String)| *at > now - 1000 && chat == chat_id;
+            if self.taken.iter().filter(is_near).count() >= 5 {
+                return refuse(230_020, "This operation triggers the frequency limit.");
+            }
+            self.taken.push((now, chat_id.to_owned()));
+        }
         let msg_type = body["msg_type"].as_str().unwrap_or_default();
         let content = self.check_content(msg_type, &body["content"], bytes.len())?;
         let sent = Sent {
@@ -325,6 +343,46 @@ impl Store {
             self.uuids.insert(uuid.to_owned(), (self.now, message.clone()));
         }
         Ok(message)
+    }
+
+    /// Codes are those of <https://open.feishu.cn/document/server-docs/im-v1/message-reaction/create>.
+    fn react(&mut self, message_id: &str, body: &Value) -> Result<Value, Refusal> {
+        self.may_react(message_id)?;
+        let emoji = body["reaction_type"]["emoji_type"].as_str().unwrap_or_default();
+        if !matches!(emoji, "Typing" | "SMILE" | "THUMBSUP" | "OnIt") {
+            return refuse(231_001, "reaction type is invalid.");
+        }
+        self.reacted += 1;
+        let reaction_id = format!("reaction_{}", self.reacted);
+        let (message_id, emoji) = (message_id.to_owned(), emoji.to_owned());
+        self.reactions.push(Reaction { id: reaction_id.clone(), message_id, emoji: emoji.clone() });
+        Ok(success(&json!({"reaction_id": reaction_id, "action_time": "1663054162546",
+            "operator": {"operator_id": APP_ID, "operator_type": "app"}, "reaction_type": {"emoji_type": emoji}})))
+    }
+
+    fn unreact(&mut self, message_id: &str, reaction_id: &str) -> Result<Value, Refusal> {
+        self.may_react(message_id)?;
+        let Some(at) = self.reactions.iter().position(|reaction| reaction.id == reaction_id) else {
+            return refuse(231_011, "The request has an invalid reaction_id.");
+        };
+        if self.reactions[at].message_id != message_id {
+            return refuse(231_010, "The reaction does not belong to the message.");
+        }
+        self.reactions.remove(at);
+        Ok(success(&json!({"reaction_id": reaction_id})))
+    }
+
+    fn may_react(&self, message_id: &str) -> Result<(), Refusal> {
+        if self.forbids_reactions {
+            let scopes = "Access denied. One of the following scopes is required: [im:message, im:message.reactions:write_only].";
+            return refuse(99_991_672, scopes);
+        }
+        let gone = || Refusal(400, 231_003, "The message is not found, maybe not exist or deleted.".into());
+        self.is_there(message_id).map_err(|_| gone())?;
+        let message = self.messages.iter().find(|message| message["message_id"] == message_id);
+        let chat_id = message.and_then(|message| message["chat_id"].as_str()).unwrap_or_default();
+        let barred = "The operator has no permission to react on the specific message.";
+        self.may_write(chat_id, true).map_err(|_| Refusal(400, 231_002, barred.into()))
     }
 
     fn is_there(&self, message_id: &str) -> Result<(), Refusal> {

@@ -23,6 +23,7 @@ mod answer;
 mod code;
 mod error;
 mod file;
+mod reaction;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ mod wire;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -42,14 +44,22 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use self::error::{ClientError, Outage, SendError};
+pub use self::reaction::TYPING;
 use self::target::{Piece, Target};
 use self::token::Tokens;
 use self::wire::Wire;
 use super::address::Address;
 use super::render::{Chunk, Content};
 use crate::clock::Clock;
+use crate::pace::{Pace, Share};
 use crate::sort_key::Timestamp;
 
+/// What an app may send in all: 50 in a second, and 1000 in a minute.
+///
+/// Source: <https://open.feishu.cn/document/server-docs/im-v1/message/create>, as the next one.
+pub const APP_PACE: Pace = Pace::within(50, Duration::from_secs(3));
+/// What one person, or a group of all its bots, may be sent.
+pub const CHAT_PACE: Pace = Pace::within(5, Duration::from_secs(1));
 /// How long one call waits in all where Lark asks to slow down, unless [`Client::with_patience`] says otherwise.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// Before the second and third try of what was not answered.
@@ -66,6 +76,9 @@ pub struct Client {
     tokens: Arc<Tokens>,
     clock: Clock,
     patience: Duration,
+    /// Whether Lark has said that the app may not react to messages.
+    may_not_react: Arc<AtomicBool>,
+    share: Option<Share>,
 }
 
 /// Who the bot is.
@@ -105,13 +118,22 @@ impl Client {
             return Err(ClientError::AppSecret);
         }
         let tokens = Arc::new(Tokens::new(app_id, app_secret, clock.clone()));
-        Ok(Self { wire: Wire::new(base), tokens, clock, patience: PATIENCE })
+        let may_not_react = Arc::default();
+        Ok(Self { wire: Wire::new(base), tokens, clock, patience: PATIENCE, may_not_react, share: None })
     }
 
     /// The same client, waiting at most this long in all per call where Lark asks to slow down.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// The same client, whose messages go out no faster than this, all together. A place that is further off than the
+    /// patience counts as a refusal for being too fast.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Option<Pace>) -> Self {
+        self.share = pace.map(Share::new);
         self
     }
 
@@ -277,6 +299,7 @@ impl Client {
         struct Posted {
             message_id: String,
         }
+        self.wait_for_place(effort).await?;
         let mut body = json!({"msg_type": msg_type, "content": content, "uuid": uuid});
         let mut url = self.wire.url(&["im", "v1", "messages"]);
         let method = if let Some(message_id) = target.message_id {
@@ -291,6 +314,15 @@ impl Client {
         let request = self.wire.request(method, Method::POST, url)?.json(&body);
         let posted: Data<Posted> = self.call(method, &request, effort).await?;
         Ok(posted.data.message_id)
+    }
+
+    async fn wait_for_place(&self, effort: &mut Effort) -> Result<(), SendError> {
+        let Some(share) = &self.share else { return Ok(()) };
+        let wait = share.take(self.clock.now(), effort.patience);
+        let wait = wait.map_err(|wait| SendError::RateLimited { retry_after: Some(wait) })?;
+        effort.patience = effort.patience.saturating_sub(wait);
+        self.clock.sleep(wait).await;
+        Ok(())
     }
 
     fn effort(&self) -> Effort {

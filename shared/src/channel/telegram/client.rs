@@ -25,6 +25,7 @@
 mod answer;
 mod file;
 mod setup;
+mod signs;
 #[cfg(test)]
 mod tests;
 
@@ -47,8 +48,17 @@ use super::split::{LIMIT, split};
 use crate::channel::connection::Connection;
 use crate::clock::Clock;
 use crate::delivery::Asked;
+use crate::pace::{Pace, Share};
 use crate::sort_key::Timestamp;
 
+/// What a bot may send in all.
+///
+/// Source: <https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this>, as the next two.
+pub const BOT_PACE: Pace = Pace::within(30, Duration::from_secs(1));
+/// What a private chat may be sent.
+pub const PRIVATE_PACE: Pace = Pace::within(1, Duration::from_secs(1));
+/// What a group may be sent.
+pub const GROUP_PACE: Pace = Pace::within(20, Duration::from_mins(1));
 /// How long one call waits for 429s in all, unless [`Client::with_patience`] says otherwise.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,6 +75,8 @@ pub struct Client {
     clock: Clock,
     patience: Duration,
     administrators: Arc<Mutex<Administrators>>,
+    drafts: Arc<signs::Drafts>,
+    share: Option<Share>,
 }
 
 /// Of each group: when Telegram was asked, and whom it named.
@@ -217,6 +229,8 @@ impl Client {
             clock,
             patience: PATIENCE,
             administrators: Arc::default(),
+            drafts: Arc::default(),
+            share: None,
         })
     }
 
@@ -224,6 +238,14 @@ impl Client {
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// The same client, whose messages go out no faster than this, all together. A place that is further off than the
+    /// patience counts as a 429.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Option<Pace>) -> Self {
+        self.share = pace.map(Share::new);
         self
     }
 
@@ -255,6 +277,7 @@ impl Client {
         while let Some(piece) = left.pop_front() {
             let mut body = message_body(address, target, &piece);
             insert_some(&mut body, "reply_markup", keyboard.filter(|_| left.is_empty()).cloned());
+            self.wait_for_place(&mut effort).await?;
             match self.call::<Message>("sendMessage", &body, &mut effort).await {
                 Ok(message) => {
                     sent.push(message.message_id);
@@ -323,14 +346,13 @@ impl Client {
         Ok(is_administrator)
     }
 
-    /// Shows "typing…" in the chat for about five seconds. Tried once: it is only worth something now.
-    pub async fn send_typing(&self, address: &Address) -> Result<(), SendError> {
-        let mut body = Map::new();
-        body.insert("chat_id".into(), address.chat_id.into());
-        insert_some(&mut body, "message_thread_id", topic(address.thread_id));
-        insert_some(&mut body, "business_connection_id", address.business_connection_id.clone());
-        body.insert("action".into(), "typing".into());
-        self.try_once("sendChatAction", &body).await.map(|_: Value| ())
+    async fn wait_for_place(&self, effort: &mut Effort) -> Result<(), SendError> {
+        let Some(share) = &self.share else { return Ok(()) };
+        let wait = share.take(self.clock.now(), effort.0);
+        let wait = wait.map_err(|retry_after| SendError::RateLimited { retry_after })?;
+        effort.take(wait);
+        self.clock.sleep(wait).await;
+        Ok(())
     }
 
     /// Calls `method`, waits as long as Telegram asks, and tries again what it did not take.

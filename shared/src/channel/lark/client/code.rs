@@ -45,6 +45,9 @@ pub(super) fn is_about_form(code: i64) -> bool {
 /// The content is too long.
 pub(super) const TOO_LONG: i64 = 230_025;
 
+/// There is no such reaction.
+pub(super) const UNKNOWN_EMOJI: i64 = 231_001;
+
 /// The file is over what Lark gives out.
 pub(super) const FILE_TOO_LARGE: i64 = 234_037;
 

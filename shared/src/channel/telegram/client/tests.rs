@@ -8,7 +8,7 @@ mod telegram_api;
 
 mod files;
 
-use telegram_api::{BOT_ID, BOT_USERNAME, Sent, TelegramApi};
+use telegram_api::{BOT_ID, BOT_USERNAME, Sent, Sign, TelegramApi};
 
 const CHAT: i64 = -100_123;
 
@@ -372,4 +372,49 @@ fn settings_that_cannot_work_name_their_variable() {
         assert!(error.to_string().contains("TELEGRAM_BOT_TOKEN"), "{token:?}");
     }
     assert!(make("http://127.0.0.1:8081/", "1:a-B_c").is_ok());
+}
+
+#[tokio::test]
+async fn drafts_are_what_will_be_sent_without_its_styles_and_pause_when_telegram_says_so() {
+    let (api, client, clock) = start().await;
+    let address = Address { thread_id: Some(5), ..address(42) };
+    assert!(address.takes_drafts());
+    for other in [
+        Address { chat_id: CHAT, ..address.clone() },
+        Address { business_connection_id: Some("b".into()), ..address.clone() },
+    ] {
+        assert!(!other.takes_drafts());
+    }
+    assert_eq!(client.send_draft(&address, 7, " \n").await.ok(), Some(false));
+    assert_eq!(client.send_draft(&address, 7, "Sow **beans** and **pe").await.ok(), Some(true));
+    api.rate_limit_drafts(1, 30);
+    let error = client.send_draft(&address, 7, "Sow beans").await.unwrap_err();
+    assert!(matches!(error, SendError::RateLimited { .. }), "{error:?}");
+    clock.advance(Duration::from_secs(29));
+    assert_eq!(client.clone().send_draft(&address, 7, "Sow beans").await.ok(), Some(false));
+    clock.advance(Duration::from_secs(1));
+    let long = "word ".repeat(1000);
+    assert_eq!(client.send_draft(&address, 7, &long).await.ok(), Some(true));
+    let shown = api.shown();
+    assert_eq!(shown[0].sign, Sign::Draft(7, "Sow beans and **pe".into()));
+    assert_eq!((shown.len(), shown[0].thread_id), (2, Some(5)));
+    let Sign::Draft(_, last) = &shown[1].sign else { panic!("{shown:?}") };
+    assert!(last.len() < 1000 && last.starts_with("word"), "the message that grows: {last}");
+    assert_eq!(api.statuses("sendMessageDraft"), [200, 429, 200]);
+}
+
+#[tokio::test]
+async fn messages_of_one_bot_keep_its_pace_and_none_waits_beyond_its_patience() {
+    let (api, client, clock) = start().await;
+    let client = client.with_pace(Some(PRIVATE_PACE)).with_patience(Duration::from_secs(2));
+    let other = client.clone();
+    let send = async |chat: i64| other.send_message(&address(chat), &Styled::plain("a")).await;
+    let four = async { tokio::join!(send(1), send(2), send(3), send(4)) };
+    let ((first, second, third, fourth), took) = while_time_passes(&clock, four).await;
+    assert!(first.is_ok() && second.is_ok() && third.is_ok());
+    assert!(matches!(fourth, Err(SendError::RateLimited { retry_after }) if retry_after.as_secs() == 3));
+    assert!(took >= Duration::from_secs(2), "{took:?}");
+    assert_eq!(api.statuses("sendMessage"), [200; 3]);
+    // Typing takes no place.
+    client.send_typing(&address(1)).await.unwrap();
 }

@@ -1,0 +1,237 @@
+//! `UIMessage`s of the AI SDK, one a line: as Annals exports them (`annals history --jsonl`, `GET …/messages` as
+//! `application/x-ndjson`), or anybody's `{id, role, parts}`.
+//!
+//! An export of Annals comes back as it was: each message in its place, with its forms, replies, boundaries and notices. Its
+//! summaries are left out: they do not say which messages they count, and are made anew where they are needed.
+
+use std::collections::{HashMap, HashSet};
+
+use annals_shared::chat_key::{ActorKey, ChatKey, Place as Window};
+use annals_shared::message::{Role, UiMessage};
+use annals_shared::record::{Channel, Draft, Kind, REPLACES_FROM};
+use annals_shared::sort_key::{MessageId, Timestamp};
+use anyhow::{Context, bail, ensure};
+use serde_json::{Map, Value};
+
+use super::{Chat, Item, Options, Place, Read};
+
+/// What a listing adds to a message's metadata.
+const LISTED: [&str; 11] = [
+    "ts",
+    "chatKey",
+    "channel",
+    "chatId",
+    "userId",
+    "actorKey",
+    "messageId",
+    "kind",
+    "sentAt",
+    "sourceRange",
+    "deliveryFailure",
+];
+
+/// Reads the lines of `text`, the file `name`.
+pub(super) fn read(name: &str, text: &str, options: &Options) -> anyhow::Result<Read> {
+    let mut read = Read::default();
+    let mut places: HashMap<ChatKey, usize> = HashMap::new();
+    let mut seen = Seen::default();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let taken =
+            line_of(line, options, &mut seen).with_context(|| format!("{name}, line {}", number + 1))?;
+        match taken {
+            Taken::Left(why) => read.leave(why),
+            Taken::Item(item) => {
+                let key = item.draft.chat.clone();
+                let at = *places.entry(key.clone()).or_insert_with(|| {
+                    read.chats.push(Chat { key, name: name.to_owned(), items: Vec::new() });
+                    read.chats.len() - 1
+                });
+                read.chats[at].items.push(*item);
+            }
+        }
+    }
+    if let Some(only) = &options.chat
+        && read.chats.len() > 1
+    {
+        read.chats.retain(|chat| chat.key == *only);
+    }
+    Ok(read)
+}
+
+enum Taken {
+    Item(Box<Item>),
+    Left(&'static str),
+}
+
+/// What was before in the file.
+#[derive(Default)]
+struct Seen {
+    boundaries: HashSet<(ChatKey, String)>,
+    /// Where the first form of each reply stands.
+    replies: HashMap<(ChatKey, String), Timestamp>,
+}
+
+fn line_of(line: &str, options: &Options, seen: &mut Seen) -> anyhow::Result<Taken> {
+    let message: UiMessage = serde_json::from_str(line).context("it is no UIMessage: {id, role, parts}")?;
+    if message.role == Role::System {
+        return Ok(Taken::Left("system messages: SYSTEM_PROMPT is what the bot goes by"));
+    }
+    let listed = Listed::of(&message);
+    if listed.as_ref().is_some_and(|listed| listed.kind == Kind::Summary) {
+        return Ok(Taken::Left("summaries: they are made anew"));
+    }
+    let named = message.metadata.get("chatKey").and_then(Value::as_str).map(str::parse::<ChatKey>);
+    // One chat's export goes where it is told to; of several, only that chat is wanted.
+    let chat = match (named.transpose().context("its chatKey names no chat")?, &options.chat) {
+        (_, Some(chat)) => chat.clone(),
+        (Some(named), None) => named,
+        (None, None) => bail!("it names no chat: say which with --chat, such as http:chat:dev:hello"),
+    };
+    match listed {
+        Some(listed) => of_annals(&message, listed, chat, seen),
+        None => of_anybody(message, chat, options),
+    }
+}
+
+/// What a listing of Annals says of a message.
+struct Listed {
+    ts: Timestamp,
+    id: String,
+    kind: Kind,
+    channel: Option<Channel>,
+    chat_id: Option<String>,
+    user_id: String,
+    revision: u32,
+}
+
+impl Listed {
+    fn of(message: &UiMessage) -> Option<Self> {
+        let text = |name: &str| message.metadata.get(name).and_then(Value::as_str);
+        text("chatKey")?;
+        let id = text("messageId")?.to_owned();
+        let revision = message.id.strip_prefix(&format!("{id}@")).and_then(|number| number.parse().ok());
+        Some(Self {
+            ts: message.metadata.get("ts").and_then(Value::as_i64).and_then(Timestamp::from_millis)?,
+            kind: text("kind")?.parse().ok()?,
+            channel: text("channel").and_then(|channel| channel.parse().ok()),
+            chat_id: text("chatId").map(str::to_owned),
+            user_id: text("userId")?.to_owned(),
+            revision: revision.unwrap_or(0),
+            id,
+        })
+    }
+}
+
+fn of_annals(message: &UiMessage, listed: Listed, chat: ChatKey, seen: &mut Seen) -> anyhow::Result<Taken> {
+    let Listed { ts, id, kind, channel, chat_id, user_id, revision } = listed;
+    let mut metadata = message.metadata.clone();
+    metadata.retain(|name, _| !LISTED.contains(&name.as_str()));
+    let is_again = metadata.contains_key(REPLACES_FROM);
+    let known = (chat.clone(), id.clone());
+    let approval = metadata.get("approval").and_then(|approval| approval.get("id")).and_then(Value::as_str);
+    let is_agents = message.role == Role::Assistant;
+    let (place, own) = match (kind, approval) {
+        (Kind::Notice, Some(request)) if id.ends_with(&format!("/approval-{request}")) => {
+            (Place::Approval(request.to_owned()), id.clone())
+        }
+        (Kind::Boundary, _) => {
+            let own = id.strip_suffix("/boundary").unwrap_or(&id).to_owned();
+            seen.boundaries.insert((chat.clone(), own.clone()));
+            (Place::Message, own)
+        }
+        _ if is_agents && id.ends_with("/notice") => (Place::Notice, id.clone()),
+        _ if is_agents && id.ends_with("/reply") && revision == 0 => {
+            seen.replies.insert(known, ts);
+            (Place::Reply, id.clone())
+        }
+        _ if is_agents && id.ends_with("/reply") => {
+            let is_beside = seen.replies.get(&known) == Some(&ts);
+            (if is_beside { Place::ReplyForm } else { Place::Reply }, id.clone())
+        }
+        _ if revision > 0 && !is_again => (Place::Form, id.clone()),
+        _ if seen.boundaries.contains(&known) => (Place::Opening, id.clone()),
+        _ => (Place::Message, id.clone()),
+    };
+    // What was said again stands in a place of its own, with a number; it is no form beside another.
+    let kind = match place {
+        Place::Message | Place::Reply if kind == Kind::Revision => Kind::Normal,
+        _ => kind,
+    };
+    let opens_session = place == Place::Opening;
+    let draft = Draft {
+        channel: channel.unwrap_or_else(|| channel_of(&chat)),
+        chat_id: chat_id.unwrap_or_else(|| chat.chat_id().to_owned()),
+        message_id: id_of(&own)?,
+        form_ts: None,
+        role: message.role,
+        kind,
+        parts: message.parts.clone(),
+        metadata,
+        album: None,
+        asks: false,
+        opens_session,
+        person: None,
+        user_id,
+        ts,
+        chat,
+    };
+    checked(draft, Some(ts), place, revision)
+}
+
+fn of_anybody(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::Result<Taken> {
+    ensure!(!message.id.is_empty(), "it has no id, by which a second import would know it");
+    let user = message.metadata.get("userId").and_then(Value::as_str).map(str::to_owned);
+    let ts = ["ts", "createdAt"].into_iter().find_map(|name| time(message.metadata.get(name)));
+    let ts = ts.or_else(|| time(message.extra.get("createdAt")));
+    let mut metadata: Map<String, Value> = message.metadata;
+    metadata.retain(|name, _| !LISTED.contains(&name.as_str()));
+    let user_id = match message.role {
+        Role::Assistant => options.settings.agent_id.clone(),
+        _ => user.unwrap_or_else(|| chat.chat_id().to_owned()),
+    };
+    let draft = Draft {
+        channel: channel_of(&chat),
+        chat_id: chat.chat_id().to_owned(),
+        message_id: id_of(&message.id)?,
+        ts: ts.unwrap_or(Timestamp::MIN),
+        form_ts: None,
+        role: message.role,
+        kind: Kind::Normal,
+        parts: message.parts,
+        metadata,
+        album: None,
+        asks: false,
+        opens_session: false,
+        person: None,
+        user_id,
+        chat,
+    };
+    checked(draft, ts, Place::Message, 0)
+}
+
+fn checked(draft: Draft, ts: Option<Timestamp>, place: Place, revision: u32) -> anyhow::Result<Taken> {
+    ActorKey::new(draft.chat.clone(), &draft.user_id).context("its userId is unusable")?;
+    Ok(Taken::Item(Box::new(Item { draft, ts, place, revision })))
+}
+
+/// An id of a message, or one that is derived of one.
+fn id_of(id: &str) -> anyhow::Result<MessageId> {
+    MessageId::new(id).context("its id is unusable")
+}
+
+/// Milliseconds since 1970, or a time as JSON has it.
+fn time(value: Option<&Value>) -> Option<Timestamp> {
+    let value = value?;
+    value.as_i64().and_then(Timestamp::from_millis).or_else(|| Timestamp::parse_rfc3339(value.as_str()?))
+}
+
+fn channel_of(chat: &ChatKey) -> Channel {
+    match chat.place() {
+        Window::TelegramChat { .. } | Window::TelegramTopic { .. } => Channel::Telegram,
+        Window::LarkChat { .. } | Window::LarkThread { .. } => Channel::Lark,
+        Window::HttpChat { .. } => Channel::Http,
+        Window::WebRoom { .. } => Channel::Web,
+        Window::DiscordChannel { .. } | Window::DiscordThread { .. } => Channel::Discord,
+        Window::Direct { .. } => Channel::Terminal,
+    }
+}

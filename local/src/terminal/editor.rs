@@ -1,0 +1,152 @@
+//! What is typed: a line with its history, completion of commands, and hints.
+//!
+//! Several lines: end one with `\`, or paste them.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use annals_shared::command;
+use rustyline::completion::{Completer, Pair};
+use rustyline::config::Configurer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
+
+use super::screen::Style;
+
+/// The commands of the terminal itself, like [`command::LIST`].
+pub(super) const OWN: &[(&str, &str)] =
+    &[("/history [number]", "show what was said last"), ("/quit", "leave; so does Ctrl-D")];
+
+/// How many lines are kept.
+const MAX_LINES: usize = 1_000;
+
+/// What a person did at the prompt.
+pub(super) enum Typed {
+    /// Said this.
+    Line(String),
+    /// Pressed Ctrl-C.
+    Interrupted,
+    /// Pressed Ctrl-D, or the terminal is gone.
+    End,
+}
+
+/// Reads lines.
+pub(super) struct Prompt {
+    editor: Editor<Commands, DefaultHistory>,
+    history: PathBuf,
+    /// As it is, and as it is shown.
+    sign: (String, String),
+}
+
+impl Prompt {
+    pub(super) fn open(data_dir: &Path, style: Style) -> anyhow::Result<Self> {
+        let config = Config::builder()
+            .max_history_size(MAX_LINES)?
+            .history_ignore_dups(true)?
+            .history_ignore_space(true)
+            .completion_type(CompletionType::List)
+            .bracketed_paste(true)
+            .build();
+        let mut editor = Editor::with_config(config)?;
+        editor.set_color_mode(if style.colours { ColorMode::Enabled } else { ColorMode::Disabled });
+        editor.set_helper(Some(Commands { style }));
+        let history = data_dir.join("terminal-history");
+        // There is none at first.
+        drop(editor.load_history(&history));
+        let sign = "> ".to_owned();
+        Ok(Self { editor, history, sign: (sign.clone(), style.bold(&sign)) })
+    }
+
+    /// The next line, trimmed. `question` stands in place of the prompt, and its answer is not kept.
+    pub(super) fn read(&mut self, question: Option<&str>) -> anyhow::Result<Typed> {
+        let read = match question {
+            Some(question) => self.editor.readline(question),
+            None => self.editor.readline(&self.sign),
+        };
+        match read {
+            Ok(line) => {
+                let line = line.replace("\\\n", "\n").trim().to_owned();
+                if question.is_none() && !line.is_empty() && self.editor.add_history_entry(line.as_str())? {
+                    // What cannot be kept is no reason not to say it.
+                    drop(self.editor.append_history(&self.history));
+                }
+                Ok(Typed::Line(line))
+            }
+            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
+            Err(ReadlineError::Eof) => Ok(Typed::End),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Completes and hints commands.
+struct Commands {
+    style: Style,
+}
+
+impl Helper for Commands {}
+
+fn all() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    command::LIST.iter().chain(OWN)
+}
+
+fn name(usage: &str) -> &str {
+    usage.split_whitespace().next().unwrap_or_default()
+}
+
+impl Completer for Commands {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let typed = &line[..pos];
+        if !typed.starts_with('/') || typed.contains(char::is_whitespace) {
+            return Ok((pos, Vec::new()));
+        }
+        let typed = typed.to_ascii_lowercase();
+        let found = all().filter(|(usage, _)| name(usage).starts_with(&typed));
+        let pairs = found.map(|(usage, _)| {
+            let takes_more = usage.len() > name(usage).len();
+            let replacement = name(usage).to_owned() + if takes_more { " " } else { "" };
+            Pair { display: (*usage).to_owned(), replacement }
+        });
+        Ok((0, pairs.collect()))
+    }
+}
+
+impl Hinter for Commands {
+    type Hint = String;
+
+    fn hint(&self, line: &str, pos: usize, _: &Context<'_>) -> Option<String> {
+        if pos < line.len() || line.len() < 2 || !line.starts_with('/') {
+            return None;
+        }
+        let mut fitting = all().filter(|(usage, _)| usage.starts_with(line));
+        let (usage, meaning) = fitting.next().filter(|_| fitting.next().is_none())?;
+        Some(format!("{}  {meaning}", &usage[line.len()..]))
+    }
+}
+
+impl Highlighter for Commands {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
+        Cow::Borrowed(prompt)
+    }
+
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        Cow::Owned(self.style.dim(hint))
+    }
+
+    fn highlight_char(&self, _: &str, _: usize, _: CmdKind) -> bool {
+        false
+    }
+}
+
+impl Validator for Commands {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let goes_on = context.input().ends_with('\\');
+        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}

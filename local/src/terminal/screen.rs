@@ -1,0 +1,373 @@
+//! What the terminal shows of a reply while it is made.
+//!
+//! Text is shown as it is written, Markdown and all, but for control characters: what a model or a tool says must not drive
+//! the terminal. What was shown cannot be taken back; where an answer broke off, that is said, and the new one follows.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use annals_shared::message::{Part, PartView, UiMessage};
+use annals_shared::record::STOPPED_BY;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use super::wire::Event;
+
+/// How much of a call's input is shown, in characters.
+const MAX_INPUT_CHARS: usize = 60;
+const SPINNER_TICK: Duration = Duration::from_millis(100);
+
+/// How things may be shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    /// With escape sequences.
+    pub(super) colours: bool,
+    /// To somebody who watches.
+    pub(super) is_terminal: bool,
+}
+
+impl Style {
+    /// `text` in the background.
+    pub(super) fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    /// `text` that asks for attention.
+    pub(super) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if !self.colours {
+            return text.to_owned();
+        }
+        // Line by line, so that what is cut off by a pager or a scroll leaves nothing dim.
+        let lines = text
+            .split('\n')
+            .map(|line| if line.is_empty() { String::new() } else { format!("\x1b[{code}m{line}\x1b[0m") });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Control characters other than line breaks and tabs could drive the terminal, so they are shown instead.
+pub(super) fn shown(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c };
+    text.replace("\r\n", "\n").chars().map(shown).collect()
+}
+
+/// A reply on the screen.
+pub(super) struct Screen<W> {
+    out: W,
+    style: Style,
+    spinner: Option<ProgressBar>,
+    /// Which reply it is; one that goes on behind an approval is not shown from its beginning.
+    message_id: String,
+    /// Its texts as far as they are shown, and how many of them are whole.
+    texts: Vec<String>,
+    whole: usize,
+    /// The state of each call that is shown.
+    calls: HashMap<String, String>,
+    thinks: bool,
+    /// Whether something is on the screen that is not said any more; told where something else is.
+    is_void: bool,
+    /// Whether the cursor stands behind something.
+    is_in_line: bool,
+}
+
+impl<W: Write> Screen<W> {
+    pub(super) fn new(out: W, style: Style) -> Self {
+        Self {
+            out,
+            style,
+            spinner: None,
+            message_id: String::new(),
+            texts: Vec::new(),
+            whole: 0,
+            calls: HashMap::new(),
+            thinks: false,
+            is_void: false,
+            is_in_line: false,
+        }
+    }
+
+    /// Shows that something is under way, until something is shown.
+    pub(super) fn wait(&mut self, what: &str) {
+        if !self.style.colours {
+            return;
+        }
+        let spinner = ProgressBar::new_spinner().with_message(what.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg:.dim} {elapsed:.dim}") {
+            spinner.set_style(style);
+        }
+        spinner.enable_steady_tick(SPINNER_TICK);
+        self.spinner = Some(spinner);
+    }
+
+    /// Ends the line and the wait.
+    pub(super) fn rest(&mut self) -> io::Result<()> {
+        self.stop_waiting();
+        if self.is_in_line {
+            writeln!(self.out)?;
+            self.is_in_line = false;
+        }
+        self.out.flush()
+    }
+
+    /// A line of its own, in the background.
+    pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
+        let text = self.style.dim(&shown(text));
+        self.line(&text)
+    }
+
+    /// A line of its own.
+    pub(super) fn line(&mut self, text: &str) -> io::Result<()> {
+        self.rest()?;
+        writeln!(self.out, "{text}")?;
+        self.out.flush()
+    }
+
+    /// Shows `event`.
+    pub(super) fn show(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::Begin { message_id } => {
+                self.begin(message_id);
+                Ok(())
+            }
+            Event::Text { delta } => self.text(delta),
+            Event::Reasoning { .. } if !self.thinks => {
+                self.thinks = true;
+                self.note("· thinking")?;
+                self.wait("thinking");
+                Ok(())
+            }
+            Event::Reasoning { .. } | Event::Still => Ok(()),
+            Event::Void => {
+                self.void();
+                Ok(())
+            }
+            Event::Parts { parts } => self.parts(parts),
+            Event::Told { text } => self.note(text),
+            Event::Done { message, .. } => self.done(message),
+        }
+    }
+
+    fn begin(&mut self, message_id: &str) {
+        if self.message_id == message_id {
+            self.void();
+        } else {
+            self.forget();
+            message_id.clone_into(&mut self.message_id);
+        }
+    }
+
+    fn forget(&mut self) {
+        self.texts.clear();
+        self.calls.clear();
+        (self.whole, self.thinks, self.is_void) = (0, false, false);
+    }
+
+    fn text(&mut self, delta: &str) -> io::Result<()> {
+        if self.texts.len() == self.whole {
+            // White space before the first word is not stored either.
+            let delta = delta.trim_start();
+            if delta.is_empty() {
+                return Ok(());
+            }
+            self.open_text(delta)
+        } else {
+            self.go_on(delta)
+        }
+    }
+
+    fn open_text(&mut self, text: &str) -> io::Result<()> {
+        self.rest()?;
+        if std::mem::take(&mut self.is_void) {
+            self.note("· that broke off; once more")?;
+        }
+        self.texts.push(String::new());
+        self.go_on(text)
+    }
+
+    fn go_on(&mut self, delta: &str) -> io::Result<()> {
+        self.stop_waiting();
+        if let Some(text) = self.texts.last_mut() {
+            text.push_str(delta);
+        }
+        let delta = shown(delta);
+        write!(self.out, "{delta}")?;
+        self.is_in_line = delta.chars().last().map_or(self.is_in_line, |last| last != '\n');
+        self.out.flush()
+    }
+
+    fn void(&mut self) {
+        self.is_void |= self.texts.len() > self.whole;
+        self.texts.truncate(self.whole);
+    }
+
+    /// The reply as far as it is: what of it is not shown yet.
+    fn parts(&mut self, parts: &[Part]) -> io::Result<()> {
+        let mut texts = 0;
+        for part in parts {
+            match part.view() {
+                PartView::Text(text) if !text.trim().is_empty() => {
+                    self.whole_text(texts, text)?;
+                    texts += 1;
+                }
+                PartView::Tool { name, call_id, state, input, error, .. } => {
+                    self.call(name, call_id, state, input, error)?;
+                }
+                PartView::File { media_type, filename, url } if texts >= self.whole => {
+                    let url = if url.starts_with("data:") { "inline" } else { url };
+                    self.note(&format!(
+                        "· file {}, {media_type}, {url}",
+                        filename.unwrap_or("without a name")
+                    ))?;
+                }
+                _ => {}
+            }
+        }
+        self.whole = texts;
+        self.texts.truncate(texts);
+        self.thinks = false;
+        Ok(())
+    }
+
+    fn whole_text(&mut self, at: usize, text: &str) -> io::Result<()> {
+        let Some(had) = self.texts.get(at) else { return self.open_text(text) };
+        if let Some(rest) = text.strip_prefix(had.as_str()) {
+            let rest = rest.to_owned();
+            return if at + 1 == self.texts.len() && !rest.is_empty() { self.go_on(&rest) } else { Ok(()) };
+        }
+        if had.trim() != text.trim() {
+            self.is_void = true;
+            self.texts.truncate(at);
+            return self.open_text(text);
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        name: &str,
+        call_id: &str,
+        state: &str,
+        input: Option<&Value>,
+        error: Option<&str>,
+    ) -> io::Result<()> {
+        if self.calls.get(call_id).is_some_and(|known| known == state) {
+            return Ok(());
+        }
+        let is_new = self.calls.insert(call_id.to_owned(), state.to_owned()).is_none();
+        let input = || shortened(&input.map(Value::to_string).unwrap_or_default());
+        match state {
+            "output-error" => {
+                self.note(&format!("· {name} failed: {}", shortened(error.unwrap_or_default())))
+            }
+            "output-denied" => self.note(&format!("· {name} was not allowed")),
+            "approval-requested" => Ok(()),
+            _ if is_new || state == "approval-responded" => self.note(&format!("· {name} {}", input())),
+            _ => Ok(()),
+        }
+    }
+
+    fn done(&mut self, message: &UiMessage) -> io::Result<()> {
+        let text = |name: &str| message.metadata.get(name).and_then(Value::as_str);
+        if message.metadata.contains_key(STOPPED_BY) {
+            self.forget();
+            return self.note("· stopped");
+        }
+        if text("kind") == Some("notice") {
+            self.forget();
+            return self.note(&message.plain_text());
+        }
+        let id = text("messageId").unwrap_or(&message.id);
+        if self.message_id != id {
+            self.begin(id);
+        }
+        self.parts(&message.parts)?;
+        self.rest()
+    }
+
+    fn stop_waiting(&mut self) {
+        if let Some(spinner) = self.spinner.take() {
+            spinner.finish_and_clear();
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_INPUT_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_shared::message::Role;
+    use serde_json::json;
+
+    use super::*;
+
+    fn text(delta: &str) -> Event {
+        Event::Text { delta: delta.into() }
+    }
+
+    fn call(state: &str) -> Part {
+        Part::tool("search", "c1", state, &json!({"query": "beans"}), json!({}))
+    }
+
+    fn done(parts: Vec<Part>) -> Event {
+        Event::Done { message: UiMessage::new("m/reply", Role::Assistant, parts), failed: false }
+    }
+
+    fn check(events: &[Event], wanted: &str) {
+        let mut out = Vec::new();
+        let mut screen = Screen::new(&mut out, Style { colours: false, is_terminal: true });
+        screen.begin("m/reply");
+        for event in events {
+            screen.show(event).unwrap();
+        }
+        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_reply_is_shown_once_as_it_is_made_and_whole_where_it_was_not_heard() {
+        let hello = || Part::text("Hello, Ada.");
+        check(&[text(" \n"), text("Hello"), text(", Ada."), done(vec![hello()])], "Hello, Ada.\n");
+        check(&[text("Hello"), done(vec![hello()])], "Hello, Ada.\n");
+        check(&[done(vec![hello()])], "Hello, Ada.\n");
+        check(&[text("\x1b[31mred\r\nblue")], "\u{FFFD}[31mred\nblue");
+    }
+
+    #[test]
+    fn what_broke_off_is_said_where_something_else_follows() {
+        let broke_off = "Hel\n· that broke off; once more\n";
+        check(&[text("Hel"), Event::Void, text("Good day")], &format!("{broke_off}Good day"));
+        check(&[text("Hel"), done(vec![Part::text("Good day")])], &format!("{broke_off}Good day\n"));
+        let mut stopped = UiMessage::text("m/notice", Role::Assistant, "Stopped before there was an answer.");
+        stopped.metadata.insert(STOPPED_BY.into(), "m2".into());
+        let stopped = Event::Done { message: stopped, failed: false };
+        check(&[text("Hel"), Event::Void, stopped], "Hel\n· stopped\n");
+    }
+
+    #[test]
+    fn thoughts_and_calls_take_a_line_each() {
+        let (before, after) = (|| Part::text("I look."), || Part::text("Found."));
+        check(
+            &[
+                Event::Reasoning { delta: "a long".into() },
+                Event::Reasoning { delta: " thought".into() },
+                text("I look."),
+                Event::Parts { parts: vec![before(), call("input-available")] },
+                Event::Parts { parts: vec![before(), call("output-available")] },
+                text("Found."),
+                done(vec![before(), call("output-available"), after()]),
+            ],
+            "· thinking\nI look.\n· search {\"query\":\"beans\"}\nFound.\n",
+        );
+        check(&[done(vec![call("output-denied")])], "· search was not allowed\n");
+    }
+}

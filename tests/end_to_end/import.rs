@@ -1,0 +1,396 @@
+//! `annals import`: other programs' histories, into histories that may know some of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use annals_local::import::{Options, import};
+use annals_shared::channel::settings::{DmScope, GroupActivation, Settings};
+use annals_shared::history::{History, MAX_PAGE, Position};
+use annals_shared::sort_key::Timestamp;
+use serde_json::{Value, json};
+
+use crate::app::{TestApp, a_while};
+use crate::support::faults::{Faults, Plan};
+use crate::support::world::{World, archive_everything, expire};
+use crate::updates::{START, private};
+
+const CHAT: &str = "telegram:chat:42";
+/// The bot's user id; [`telegram_api`](crate::support::telegram_api)'s.
+const BOT: i64 = crate::support::telegram_api::BOT_ID;
+
+fn options(chat: Option<&str>) -> Options {
+    let settings = Settings {
+        agent_id: "annals".into(),
+        group_activation: GroupActivation::Always,
+        dm_scope: DmScope::Chat,
+    };
+    Options { chat: chat.map(|chat| chat.parse().unwrap()), bot: Some(BOT), settings }
+}
+
+fn file(dir: &Path, name: &str, content: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+/// What the command says.
+async fn imported(history: &History, file: &Path, options: &Options) -> String {
+    let mut out = Vec::new();
+    import(history, &[file.to_owned()], options, &mut out).await.unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The error, with its causes.
+async fn refused(history: &History, file: &Path, options: &Options) -> String {
+    let mut out = Vec::new();
+    let error = import(history, &[file.to_owned()], options, &mut out).await.unwrap_err();
+    assert_eq!(out, b"", "nothing is half-said");
+    format!("{error:#}")
+}
+
+/// The whole history, as listed.
+async fn listed(history: &History, chat: &str) -> Vec<Value> {
+    let page = history.page(&chat.parse().unwrap(), &Position::Oldest, MAX_PAGE).await.unwrap();
+    assert!(page.after.is_none());
+    page.records.iter().map(|record| serde_json::to_value(record.listed()).unwrap()).collect()
+}
+
+async fn lines(history: &History, chat: &str) -> Vec<String> {
+    crate::app::lines(&listed(history, chat).await)
+}
+
+/// Everything that is stored of a chat beside what a claim counts.
+async fn stored(history: &History, chat: &str) -> String {
+    let chat = chat.parse().unwrap();
+    format!("{:?} {:?}", history.range(&chat, None).await.unwrap(), history.head(&chat).await.unwrap())
+}
+
+fn said(id: i64, date: i64, from: i64, text: &str) -> Value {
+    json!({"id": id, "type": "message", "date": "2025-11-21T23:58:41", "date_unixtime": date.to_string(),
+        "from": if from == BOT { "Annals" } else { "Ada" }, "from_id": format!("user{from}"), "text": text, "text_entities": []})
+}
+
+fn with(mut message: Value, fields: Value) -> Value {
+    let Value::Object(fields) = fields else { panic!("fields are an object") };
+    message.as_object_mut().unwrap().extend(fields);
+    message
+}
+
+fn bot_chat(messages: &[Value]) -> String {
+    serde_json::to_string_pretty(
+        &json!({"name": "Annals", "type": "bot_chat", "id": BOT, "messages": messages}),
+    )
+    .unwrap()
+}
+
+/// Years ago.
+const THEN: i64 = 1_600_000_000;
+
+fn old_talk() -> Vec<Value> {
+    vec![
+        said(1, THEN, 42, "/start"),
+        with(
+            said(2, THEN + 1, BOT, ""),
+            json!({"text": ["Hello ", {"type": "bold", "text": "Ada 🎉"}, "!"]}),
+        ),
+        with(
+            said(3, THEN + 60, 42, "my cat"),
+            json!({"photo": "photos/cat.jpg", "edited_unixtime": (THEN + 90).to_string(), "reply_to_message_id": 2}),
+        ),
+        with(said(4, THEN + 61, 42, ""), json!({"file": "voice.ogg", "media_type": "voice_message"})),
+        json!({"id": 5, "type": "service", "date_unixtime": (THEN + 62).to_string(), "actor": "Ada", "actor_id": "user42",
+            "action": "pin_message", "message_id": 2, "text": ""}),
+        with(said(6, THEN + 63, 42, "news"), json!({"forwarded_from": "Bob"})),
+        json!({"id": 7, "type": "unsupported"}),
+    ]
+}
+
+const OLD_TALK: [&str; 6] = [
+    "1 user: /start",
+    "2 assistant: Hello Ada 🎉!",
+    "3 user: my cat\n[photo: photos/cat.jpg]",
+    "4 user: [voice message: voice.ogg]",
+    "5 user event: [Ada: pin message]",
+    "6 user: news",
+];
+
+#[tokio::test]
+async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
+    let app = TestApp::start().await;
+    let history = app.open_history().await;
+    let export = file(app.data_dir(), "result.json", &bot_chat(&old_talk()));
+    let first = imported(&history, &export, &options(None)).await;
+    assert_eq!(
+        first,
+        "telegram:chat:42  Annals: 6 stored, 0 there already\n\
+         left out: 1 messages that Telegram Desktop could not export\n"
+    );
+    assert_eq!(app.lines(CHAT).await, OLD_TALK);
+    let messages = app.history(CHAT).await;
+    assert_eq!(messages[2]["metadata"]["replyTo"]["text"], "Hello Ada 🎉!");
+    assert_eq!(messages[5]["metadata"]["forward"]["from"], "Bob");
+    assert_eq!(messages[0]["metadata"]["ts"], THEN * 1000);
+    let now = app.clock().now().as_millis() / 1000;
+    for record in app.records(CHAT).await {
+        assert!(!record.asks);
+        assert_eq!(record.expires_at, Some(now + 9 * 24 * 3600), "as long as what comes today");
+    }
+
+    let before = stored(&history, CHAT).await;
+    let again = imported(&history, &export, &options(None)).await;
+    assert!(again.starts_with("telegram:chat:42  Annals: 0 stored, 6 there already\n"), "{again}");
+    assert_eq!(stored(&history, CHAT).await, before);
+
+    // Years lie between: the next message starts a session.
+    a_while().await;
+    assert_eq!((app.model().count(), app.context(CHAT).await.len()), (0, 0));
+    app.receive(private(42, 9, "hello again")).await;
+    app.idle().await;
+    let request = app.model().requests().pop().unwrap();
+    assert!(!request.to_string().contains("my cat"), "{request}");
+    assert_eq!(app.telegram_api().sent().len(), 1, "nothing else is answered");
+    assert_eq!(app.history(CHAT).await.len(), 8);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_came_by_the_webhook_is_there_already_and_replies_are_not_said_twice() {
+    let app = TestApp::start().await;
+    app.model().answer_with("See [the **plan**](https://example.com/plan).");
+    app.receive(private(42, 1, "hello")).await;
+    app.idle().await;
+    // What follows was said while the bot was down, but for the edit of the first.
+    let history = app.open_history().await;
+    let talk = [
+        said(1, START + 1, 42, "hello"),
+        said(2, START + 61, BOT, "See the plan."),
+        said(3, START + 62, 42, "which plan?"),
+        said(4, START + 63, BOT, "One of another program."),
+    ];
+    let export = file(app.data_dir(), "result.json", &bot_chat(&talk));
+    let told = imported(&history, &export, &options(None)).await;
+    assert_eq!(told, "telegram:chat:42  Annals: 2 stored, 1 there already, 1 there as replies\n");
+    let lines = [
+        "1 user: hello",
+        "1/reply assistant: See [the **plan**](https://example.com/plan).",
+        "3 user: which plan?",
+        "4 assistant: One of another program.",
+    ];
+    assert_eq!(app.lines(CHAT).await, lines);
+    // The session goes on with it.
+    assert_eq!(app.context_lines(CHAT).await, lines);
+
+    // Telegram delivers it after all, and somebody edits the first before the next export.
+    app.receive(private(42, 3, "which plan?").at(62)).await;
+    app.idle().await;
+    assert_eq!(app.lines(CHAT).await, lines);
+    let mut talk = talk;
+    talk[0] =
+        with(talk[0].clone(), json!({"text": "hello there", "edited_unixtime": (START + 70).to_string()}));
+    let export = file(app.data_dir(), "result.json", &bot_chat(&talk));
+    let told = imported(&history, &export, &options(None)).await;
+    assert!(told.contains("0 stored, 2 there already, 1 edited since, 1 there as replies"), "{told}");
+    assert_eq!(app.lines(CHAT).await[1], "1@1 user revision: hello there");
+    let before = stored(&history, CHAT).await;
+    let told = imported(&history, &export, &options(None)).await;
+    assert!(told.contains("0 stored, 3 there already, 1 there as replies"), "{told}");
+    assert_eq!(stored(&history, CHAT).await, before);
+    assert_eq!(app.model().count(), 1, "no turn comes of it");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_import_that_breaks_off_anywhere_goes_on() {
+    let whole = World::new().await;
+    let export = file(whole.folder(), "result.json", &bot_chat(&old_talk()));
+    let (history, counted) = whole.counted();
+    imported(&history, &export, &options(None)).await;
+    let requests = counted.take();
+    let wanted = lines(&history, CHAT).await;
+    assert_eq!(wanted, OLD_TALK);
+    let mut broken_off = 0;
+    for request in 1..=requests {
+        let world = World::new().await;
+        let broken = world.history_with(Faults::new(Plan::Lost(request)), true);
+        let failed = import(&broken, std::slice::from_ref(&export), &options(None), &mut Vec::new()).await;
+        if let Err(error) = failed {
+            let error = format!("{error:#}");
+            assert!(
+                error.starts_with("telegram:chat:42 is not imported whole"),
+                "request {request}: {error}"
+            );
+            broken_off += 1;
+        }
+        let history = world.history();
+        // What has died may have the chat for a moment.
+        world.clock.advance(Duration::from_mins(2));
+        imported(&history, &export, &options(None)).await;
+        assert_eq!(lines(&history, CHAT).await, wanted, "request {request}");
+        let head = history.head(&CHAT.parse().unwrap()).await.unwrap();
+        let from = Timestamp::from_secs(THEN - 48 * 3600);
+        assert_eq!(head.context_from.unwrap().ts(), from, "request {request}: the next turn reads no years");
+    }
+    assert!(broken_off >= OLD_TALK.len(), "{broken_off} of {requests}");
+}
+
+#[tokio::test]
+async fn what_has_left_the_table_is_known_all_the_same() {
+    let world = World::new().await;
+    let (history, chat) = (world.history(), CHAT.parse().unwrap());
+    let export = file(world.folder(), "result.json", &bot_chat(&old_talk()));
+    imported(&history, &export, &options(None)).await;
+    archive_everything(&history, &chat).await;
+    world.clock.advance(Duration::from_hours(10 * 24));
+    for record in history.range(&chat, None).await.unwrap() {
+        expire(&world.stores, &record).await;
+    }
+    assert_eq!(history.range(&chat, None).await.unwrap(), []);
+    let told = imported(&history, &export, &options(None)).await;
+    assert!(told.starts_with("telegram:chat:42  Annals: 0 stored, 6 there already\n"), "{told}");
+    assert_eq!(lines(&history, CHAT).await, OLD_TALK);
+    assert_eq!(history.range(&chat, None).await.unwrap(), [], "and stored no second time");
+}
+
+#[tokio::test]
+async fn an_accounts_export_has_each_chat_under_the_bots_own_id_and_no_strangers() {
+    let world = World::new().await;
+    let history = world.history();
+    let topic = json!({"id": 10, "type": "service", "date_unixtime": THEN.to_string(), "actor": "Ada", "actor_id": "user42",
+        "action": "topic_created", "title": "Beans", "text": ""});
+    let chats = json!([
+        {"name": "Annals", "type": "bot_chat", "id": BOT, "messages": [said(1, THEN, BOT, "hi")]},
+        {"name": "Other bot", "type": "bot_chat", "id": 9, "messages": [said(1, THEN, 9, "hi")]},
+        {"name": "Bob", "type": "personal_chat", "id": 43, "messages": [said(1, THEN, 42, "secret")]},
+        {"type": "saved_messages", "id": 42, "messages": [said(1, THEN, 42, "secret")]},
+        {"name": "Plot", "type": "private_group", "id": 77, "messages": [said(1, THEN, 42, "group")]},
+        {"name": "Plots", "type": "private_supergroup", "id": 88, "messages": [
+            said(-5, THEN - 9, 42, "before"), said(1, THEN, 42, "general"), topic,
+            with(said(11, THEN + 1, 42, "in the topic"), json!({"reply_to_message_id": 10})),
+            with(said(12, THEN + 2, 42, "answer"), json!({"reply_to_message_id": 11}))]},
+        {"name": "News", "type": "public_channel", "id": 99, "messages": [
+            {"id": 1, "type": "message", "date_unixtime": THEN.to_string(), "from": "News", "from_id": "channel99", "text": "post"}]},
+    ]);
+    let account =
+        json!({"about": "", "personal_information": {"user_id": 42}, "chats": {"about": "", "list": chats}});
+    let export = file(world.folder(), "result.json", &account.to_string());
+    let told = imported(&history, &export, &options(None)).await;
+    assert_eq!(
+        told,
+        "telegram:chat:42  Annals: 1 stored, 0 there already\n\
+         telegram:chat:-77  Plot: 1 stored, 0 there already\n\
+         telegram:chat:-1000000000088  Plots: 2 stored, 0 there already\n\
+         telegram:chat:-1000000000088:topic:10  Plots: 3 stored, 0 there already\n\
+         telegram:chat:-1000000000099  News: 1 stored, 0 there already\n\
+         left out: 1 chats with another bot\n\
+         left out: 2 private chats that the bot is no part of (--bot says who it is, --chat imports one all the same)\n"
+    );
+    assert_eq!(
+        lines(&history, "telegram:chat:-1000000000088").await,
+        ["before-5 user: before", "1 user: general"]
+    );
+    assert_eq!(
+        lines(&history, "telegram:chat:-1000000000088:topic:10").await,
+        ["10 user event: [Ada: topic created: Beans]", "11 user: in the topic", "12 user: answer"]
+    );
+    assert_eq!(listed(&history, "telegram:chat:-1000000000099").await[0]["metadata"]["chatType"], "channel");
+
+    // One of them alone.
+    let other = World::new().await;
+    let told = imported(&other.history(), &export, &options(Some("telegram:chat:-77"))).await;
+    assert!(told.starts_with("telegram:chat:-77  Plot: 1 stored"), "{told}");
+    assert_eq!(lines(&other.history(), CHAT).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_annals_exports_comes_back_as_it_was() {
+    let app = TestApp::start().await;
+    app.receive(private(42, 1, "hello")).await;
+    app.idle().await;
+    app.receive(private(42, 2, "/new a day at sea").command()).await;
+    app.idle().await;
+    app.receive(private(42, 2, "/new a day at sea").edited(30, "a night at sea")).await;
+    app.idle().await;
+    app.receive(private(42, 3, "/help").command()).await;
+    app.idle().await;
+    let (exported, lines) = (app.history(CHAT).await, app.lines(CHAT).await);
+    assert!(lines.len() > 7 && lines.iter().any(|line| line.contains("boundary")), "{lines:?}");
+    let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    let export = file(app.data_dir(), "talk.jsonl", &jsonl);
+
+    // Where it is from, nothing changes.
+    let own = app.open_history().await;
+    let before = stored(&own, CHAT).await;
+    imported(&own, &export, &options(None)).await;
+    assert_eq!(stored(&own, CHAT).await, before);
+
+    let world = World::new().await;
+    let history = world.history();
+    for _ in 0..2 {
+        imported(&history, &export, &options(None)).await;
+        let mut back = listed(&history, CHAT).await;
+        let mut was = exported.clone();
+        for message in back.iter_mut().chain(&mut was) {
+            // When it was appended.
+            message["metadata"].as_object_mut().unwrap().remove("sentAt");
+        }
+        assert_eq!(back, was);
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
+    let world = World::new().await;
+    let history = world.history();
+    let talk = r#"{"id":"a","role":"user","parts":[{"type":"text","text":"one"}],"metadata":{"createdAt":"2024-01-01T00:00:00.000Z"}}
+{"id":"s","role":"system","parts":[{"type":"text","text":"be kind"}]}
+
+{"id":"b","role":"assistant","parts":[{"type":"text","text":"two"},{"type":"data-x","data":1}]}
+{"id":"c","role":"user","parts":[{"type":"text","text":"three"}]}
+"#;
+    let export = file(world.folder(), "talk.jsonl", talk);
+    let error = refused(&history, &export, &options(None)).await;
+    assert!(
+        error.ends_with(
+            "talk.jsonl, line 1: it names no chat: say which with --chat, such as http:chat:dev:hello"
+        ),
+        "{error}"
+    );
+    let chat = "http:chat:dev:talk";
+    for _ in 0..2 {
+        let told = imported(&history, &export, &options(Some(chat))).await;
+        assert!(told.contains("left out: 1 system messages"), "{told}");
+        let messages = listed(&history, chat).await;
+        assert_eq!(crate::app::lines(&messages), ["a user: one", "b assistant: two", "c user: three"]);
+        assert_eq!(messages[1]["parts"][1], json!({"type": "data-x", "data": 1}));
+        let times: Vec<i64> =
+            messages.iter().map(|message| message["metadata"]["ts"].as_i64().unwrap()).collect();
+        assert_eq!(times, [1_704_067_200_000, 1_704_067_200_001, 1_704_067_200_002]);
+    }
+    for (bad, why) in [
+        (r#"{"id":"d","role":"user"}"#, "it is no UIMessage"),
+        (r#"{"id":"d","role":"user","parts":["x"]}"#, "it is no UIMessage"),
+        (r#"{"id":"","role":"user","parts":[]}"#, "it has no id"),
+        (
+            r#"{"id":"d","role":"user","parts":[],"metadata":{"chatKey":"nowhere"}}"#,
+            "its chatKey names no chat",
+        ),
+        ("{", "it is no UIMessage"),
+    ] {
+        let export = file(world.folder(), "bad.jsonl", &format!("{talk}{bad}\n"));
+        let error = refused(&history, &export, &options(Some("http:chat:dev:other"))).await;
+        assert!(error.contains(&format!("bad.jsonl, line 6: {why}")), "{error}");
+    }
+    assert_eq!(
+        lines(&history, "http:chat:dev:other").await,
+        [""; 0],
+        "what is bad anywhere is stored nowhere"
+    );
+    let export = file(world.folder(), "result.json", r#"{"some": "JSON"}"#);
+    let error = refused(&history, &export, &options(None)).await;
+    assert!(error.contains("result.json is neither an export of Telegram Desktop"), "{error}");
+    let old = json!({"name": "x", "type": "private_group", "id": 1, "messages": [{"id": 3, "type": "message", "text": "x"}]});
+    let export = file(world.folder(), "result.json", &old.to_string());
+    let error = refused(&history, &export, &options(None)).await;
+    assert!(error.contains("message 3 of \"x\" (1 in its list): it has no date_unixtime"), "{error}");
+}

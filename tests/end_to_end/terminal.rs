@@ -1,0 +1,270 @@
+//! `annals chat`: the built program, in a pipe and in a pseudo-terminal, on its own and beside the program that serves.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rexpect::session::{PtySession, spawn_command};
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+use crate::app::{TestApp, lines};
+use crate::outside_tools::with_shop;
+use crate::support::mcp_server::McpServer;
+use crate::support::model_api::{API_KEY, ModelApi};
+
+const CHAT: &str = "agent:annals:user:local";
+/// How long something is waited for on a screen, in milliseconds.
+const PATIENCE: u64 = 30_000;
+
+fn annals(data_dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    command.env_clear().env("ANNALS_DATA_DIR", data_dir).env("TERM", "xterm-256color").args(arguments);
+    command
+}
+
+fn hosted(data_dir: &Path, arguments: &[&str], model: &ModelApi) -> Command {
+    let mut command = annals(data_dir, arguments);
+    command.env("MODEL", "openai:test").env("MODEL_API_KEY", API_KEY).env("MODEL_BASE_URL", model.base_url());
+    command
+}
+
+/// Runs it with `input` on standard input: its status, what it prints, and what it says beside.
+fn piped(mut command: Command, input: &str) -> (i32, String, String) {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It may have ended without reading.
+    drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn printed(text: &str) -> (i32, String, String) {
+    (0, text.to_owned(), String::new())
+}
+
+/// The history, by the command that prints it.
+fn history(data_dir: &Path) -> Vec<String> {
+    let output = annals(data_dir, &["history", CHAT, "--jsonl"]).output().unwrap();
+    let messages: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // The ids are made up.
+    lines(&messages).into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+}
+
+#[test]
+fn a_pipe_gets_the_reply_alone_and_a_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let chat = |arguments: &[&str], input: &str| piped(annals(dir.path(), arguments), input);
+    assert_eq!(chat(&["chat"], "hi\n"), printed("hi\n"));
+    assert_eq!(chat(&["chat"], "two\nlines\n"), printed("two\nlines\n"));
+    assert_eq!(chat(&["chat", "as an argument"], "not this"), printed("as an argument\n"));
+    assert_eq!(
+        chat(&["chat", "/reset"], ""),
+        printed("Done: we start over. Earlier messages are no longer in view.\n")
+    );
+    let wanted = [
+        "user: hi",
+        "assistant: hi",
+        "user: two\nlines",
+        "assistant: two\nlines",
+        "user: as an argument",
+        "assistant: as an argument",
+        "user boundary: /reset",
+        "assistant notice: Done: we start over. Earlier messages are no longer in view.",
+    ];
+    assert_eq!(history(dir.path()), wanted);
+
+    let (code, out, error) = chat(&["chat"], " \n");
+    assert!(code == 1 && out.is_empty() && error.contains("there is nothing to say"), "{error}");
+    let mut wrong = annals(dir.path(), &["chat", "hi"]);
+    wrong.env("MODEL", "parrot");
+    let (code, out, error) = piped(wrong, "");
+    assert!(code == 1 && out.is_empty() && error.starts_with("annals: MODEL must be"), "{error}");
+    assert_eq!(history(dir.path()), wanted, "nothing of it is said");
+
+    // Whoever reads has left.
+    let mut command = annals(dir.path(), &["chat", "to nobody"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    assert_eq!((status.code(), String::from_utf8(stderr).unwrap()), (Some(0), String::new()));
+    assert_eq!(history(dir.path()).last().unwrap(), "assistant: to nobody");
+}
+
+#[tokio::test]
+async fn it_talks_through_the_program_that_serves_and_says_when_there_is_no_answer() {
+    let app = TestApp::start().await;
+    let dir = app.data_dir().to_owned();
+    let chat = async |text: &'static str| {
+        let command = annals(&dir, &["chat", text]);
+        app.as_time_passes(async { spawn_blocking(move || piped(command, "")).await.unwrap() }).await
+    };
+    assert_eq!(chat("hello").await, printed("You said: hello\n"));
+    app.model().fail(9, 500);
+    let (code, out, error) = chat("are you there?").await;
+    assert!(code == 1 && out.is_empty() && error.contains("Sorry, I could not answer that"), "{error}");
+    app.model().recover();
+    assert_eq!(history(&dir).len(), 4);
+    assert_eq!(chat("again").await, printed("You said: are you there?\nagain\n"));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_said_before_a_kill_is_answered_by_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ModelApi::start().await;
+    model.hang();
+    let mut child = hosted(dir.path(), &["chat", "a question"], &model).spawn().unwrap();
+    model.wait_for(1).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(history(dir.path()), ["user: a question"]);
+    model.resume();
+    let next = hosted(dir.path(), &["chat", "another"], &model);
+    let (code, out, _) = spawn_blocking(move || piped(next, "")).await.unwrap();
+    assert!(code == 0 && out.contains("another"), "{out}");
+    let history = history(dir.path());
+    let users: Vec<&String> = history.iter().filter(|line| line.starts_with("user")).collect();
+    assert_eq!(users, ["user: a question", "user: another"]);
+    let replies: String = history.iter().filter(|line| line.starts_with("assistant")).cloned().collect();
+    assert_eq!(
+        (replies.matches("a question").count(), replies.matches("another").count()),
+        (1, 1),
+        "{replies}"
+    );
+}
+
+fn on_screen(command: Command) -> PtySession {
+    spawn_command(command, Some(PATIENCE)).unwrap()
+}
+
+/// Presses these keys.
+fn press(screen: &mut PtySession, keys: &str) {
+    screen.send(keys).unwrap();
+    screen.flush().unwrap();
+}
+
+/// Waits until something can be typed: what is pasted is told apart from then on.
+fn prompted(screen: &mut PtySession) {
+    screen.exp_string("\x1b[?2004h").unwrap();
+    screen.exp_string("> ").unwrap();
+}
+
+#[test]
+fn at_a_terminal_lines_are_edited_commands_completed_and_the_chat_is_the_same_next_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = annals(dir.path(), &["chat"]);
+    command.env("NO_COLOR", "1");
+    let mut screen = on_screen(command);
+    screen.exp_string("Ctrl-D leaves.").unwrap();
+    prompted(&mut screen);
+    screen.send_line("hello **there**").unwrap();
+    prompted(&mut screen);
+    press(&mut screen, "/mem\t");
+    screen.exp_string("/memory").unwrap();
+    screen.send_line("").unwrap();
+    screen.exp_string("I remember nothing about you yet.").unwrap();
+    prompted(&mut screen);
+    // A line that is thought better of.
+    press(&mut screen, "never said");
+    screen.exp_string("never said").unwrap();
+    screen.send_control('c').unwrap();
+    prompted(&mut screen);
+    screen.send_control('d').unwrap();
+    let rest = screen.exp_eof().unwrap();
+    assert!(!rest.contains("\x1b[2m") && !rest.contains("\x1b[1m"), "{rest:?}");
+    assert_eq!(
+        history(dir.path()),
+        [
+            "user: hello **there**",
+            "assistant: hello **there**",
+            "user notice: /memory",
+            "assistant notice: I remember nothing about you yet."
+        ]
+    );
+    let mut screen = on_screen(annals(dir.path(), &["chat"]));
+    screen.exp_string("hello **there**").unwrap();
+    prompted(&mut screen);
+    // What was typed is there too.
+    press(&mut screen, "\x1b[A\x1b[A");
+    screen.exp_string("hello **there**").unwrap();
+    screen.send_line("").unwrap();
+    prompted(&mut screen);
+    screen.send_line("/quit").unwrap();
+    screen.exp_eof().unwrap();
+    assert_eq!(history(dir.path()).iter().filter(|line| *line == "user: hello **there**").count(), 2);
+}
+
+#[tokio::test]
+async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ModelApi::start().await;
+    model.hang();
+    let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
+    let mut screen = spawn_blocking(move || {
+        prompted(&mut screen);
+        screen.send_line("write a novel").unwrap();
+        screen
+    })
+    .await
+    .unwrap();
+    model.wait_for(1).await;
+    let mut screen = spawn_blocking(move || {
+        screen.send_control('c').unwrap();
+        screen.exp_string("stopped").unwrap();
+        prompted(&mut screen);
+        screen
+    })
+    .await
+    .unwrap();
+    model.resume();
+    spawn_blocking(move || {
+        screen.send_line("a haiku then").unwrap();
+        screen.exp_string("You said: write a novel\r\na haiku then").unwrap();
+        prompted(&mut screen);
+        screen.send_line("/quit").unwrap();
+        screen.exp_eof().unwrap();
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        history(dir.path()),
+        [
+            "user: write a novel",
+            "assistant notice: Stopped before there was an answer.",
+            "user notice: /stop",
+            "assistant notice: Stopped.",
+            "user: a haiku then",
+            "assistant: You said: write a novel\na haiku then",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_needs_a_word_is_asked_about_and_the_reply_goes_on() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    let mut screen = on_screen(annals(app.data_dir(), &["chat"]));
+    let talk = spawn_blocking(move || {
+        screen.exp_string("the program that runs on").unwrap();
+        prompted(&mut screen);
+        screen.send_line("Pay A1 back.").unwrap();
+        screen.exp_string("May I call shop_refund with this?").unwrap();
+        screen.exp_string("\"A1\"").unwrap();
+        screen.exp_string("y allows it").unwrap();
+        screen.send_line("y").unwrap();
+        screen.exp_string("Approved: shop_refund.").unwrap();
+        screen.exp_string("You said: Pay A1 back.").unwrap();
+        prompted(&mut screen);
+        screen.send_line("/quit").unwrap();
+        screen.exp_eof().unwrap();
+    });
+    app.as_time_passes(async { talk.await.unwrap() }).await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+    app.finish().await;
+}
