@@ -15,7 +15,8 @@ pub struct Greeting {
     telegram_is_set: bool,
     lark_is_set: bool,
     uses_dev_key: bool,
-    has_console: bool,
+    /// The path of the console, if it is served.
+    console: Option<&'static str>,
     /// In epoch seconds.
     today: i64,
 }
@@ -32,7 +33,7 @@ impl Greeting {
             telegram_is_set: config.telegram.is_some(),
             lark_is_set: config.lark.is_some(),
             uses_dev_key: config.uses_dev_key,
-            has_console: config.console,
+            console: config.console.then_some("/"),
             today,
         }
     }
@@ -44,10 +45,10 @@ impl Greeting {
         variables: Option<&[(&'static str, String)]>,
         out: &mut impl Write,
     ) -> Result<()> {
-        let Self { model, data, telegram_is_set, lark_is_set, uses_dev_key, has_console, today } = self;
+        let Self { model, data, telegram_is_set, lark_is_set, uses_dev_key, console, today } = self;
         writeln!(out, "Annals answers at {base}\n")?;
-        if *has_console {
-            writeln!(out, "  console  {base}/")?;
+        if let Some(path) = console {
+            writeln!(out, "  console  {base}{path}")?;
         }
         writeln!(out, "  model    {model}\n  data     {data}")?;
         let telegram =

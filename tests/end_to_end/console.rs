@@ -65,7 +65,10 @@ async fn the_page_and_its_files_come_compressed_and_are_kept() {
     let files: Vec<&str> = html.split('"').filter(|part| part.starts_with("/console/")).collect();
     assert_eq!(files.len(), 2, "{html}");
     for path in files {
-        let kind = if path.ends_with(".js") { "text/javascript" } else { "text/css" };
+        let kind = match path.rsplit('.').next() {
+            Some("js") => "text/javascript",
+            _ => "text/css",
+        };
         let file = get(&app, path).await;
         assert_eq!(file.status(), StatusCode::OK, "{path}");
         assert_guarded(&file);
