@@ -221,6 +221,16 @@ pub fn is_unfinished(message: &UiMessage) -> bool {
         && !requests(message).iter().any(|request| request.is_open)
 }
 
+/// The newest form of the reply at `reply` among `records`, if it does not go on before somebody says something.
+pub fn settled<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
+    let newest = newest_form(records, reply)?;
+    let verdicts: Vec<Verdict> = records.iter().filter_map(Verdict::of).collect();
+    let goes_on = is_answered(&newest.message, &verdicts)
+        || allowed(&newest.message).next().is_some()
+        || (newest.stopped_by().is_none() && is_unfinished(&newest.message));
+    (!goes_on).then_some(newest)
+}
+
 /// The newest form of the reply at `reply` among `records`.
 pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
     let is_form = |record: &&Record| {

@@ -6,7 +6,7 @@ use std::slice::from_ref;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, text_of, wait_until};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, text_of, wait_until};
 use crate::turns::assert_answered_once;
 
 const ROOM: &str = "web:room:app:r1";
@@ -217,6 +217,39 @@ async fn the_same_request_again_gets_the_same_reply() {
     app.idle().await;
     assert_eq!(app.history(ROOM).await.len(), 2);
     assert_eq!(app.model().count(), 1);
+    app.finish().await;
+}
+
+/// Said by an operator at the history's own route, under an id that was made for it.
+#[tokio::test]
+async fn another_try_at_what_was_said_elsewhere_without_an_id() {
+    let app = TestApp::builder().model().start().await;
+    let path = chat_path(ROOM, "messages?wait=20");
+    let one = json!({"userId": "ada", "text": "one"});
+    let said = app.as_time_passes(app.post(&path, OPS_KEY, &one)).await;
+    let (id, reply) = (said.body["messageId"].as_str().unwrap(), &said.body["reply"]);
+    app.model().answer_with("One, differently.");
+    let mut body = submit(&[user(id, "one"), reply.clone()]);
+    body["trigger"] = "regenerate-message".into();
+    body["messageId"] = reply["id"].clone();
+    assert_eq!(
+        told(&post(&app, &body).await.rest().await),
+        (format!("{id}/reply"), "One, differently.".into())
+    );
+    app.model().answer_with("And once more.");
+    assert_eq!(told(&post(&app, &body).await.rest().await).1, "And once more.");
+    app.idle().await;
+    assert_eq!(
+        app.lines(ROOM).await,
+        [
+            format!("{id} user: one"),
+            format!("{id}/reply assistant: You said: one"),
+            format!("{id}@1 user revision: one"),
+            format!("{id}/reply@1 assistant revision: One, differently."),
+            format!("{id}@2 user revision: one"),
+            format!("{id}/reply@2 assistant revision: And once more."),
+        ]
+    );
     app.finish().await;
 }
 

@@ -74,7 +74,7 @@ impl Http {
         }
         let at = self.behind(&seen);
         let Asking { appended, id, may_be_there } = if body.regenerates {
-            self.try_again(caller, chat, user, &body, at).await?
+            self.try_again(caller, chat, user, &body, &seen, at).await?
         } else if body.last.role == Role::User {
             self.submit(caller, chat, user, &body.last, &seen, at).await?
         } else {
@@ -160,13 +160,18 @@ impl Http {
         chat: &ChatKey,
         user: &str,
         body: &Body,
+        seen: &Seen,
         at: Timestamp,
     ) -> Result<Asking, Failure> {
         let named = body.message_id.as_deref().unwrap_or(&body.last.id);
         let id = message_id(answered_by(named))?;
         let history = self.web.ingress.history();
-        let ts = history.time_of(chat, &id).await?.ok_or_else(unknown)?;
-        let base = SortKey::message(ts, &id);
+        // What came by another route under an id that was made for it has no marker of its time.
+        let marked = history.time_of(chat, &id).await?.map(|ts| SortKey::message(ts, &id));
+        let is_it = |record: &&Record| record.message_id == id && record.role() == Role::User;
+        let first = |record: &Record| record.replaces_from().unwrap_or_else(|| record.key.base());
+        let shown = || seen.records.iter().find(is_it).map(first);
+        let base = marked.or_else(shown).ok_or_else(unknown)?;
         let known = Known { records: history.range(chat, Some(&base)).await?, base };
         let parts = known.newest(&id).ok_or_else(unknown)?.message.parts.clone();
         self.say_again(Draft { ts: at, ..self.draft(caller, chat, user, id, parts) }, &known).await

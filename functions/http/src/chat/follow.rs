@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_shared::approval::{self, Verdict};
+use annals_shared::approval;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::history::HistoryError;
 use annals_shared::live::{Begun, Heard, Listener, Said};
@@ -181,9 +181,11 @@ impl Follower {
                 if approval::requests(&reply.message).is_empty() {
                     return Ok(Some(reply));
                 }
-                Ok(settled(&history.message(&self.chat, &reply.key).await?, &reply.key).cloned())
+                Ok(approval::settled(&history.message(&self.chat, &reply.key).await?, &reply.key).cloned())
             }
-            Awaited::Reply(reply) => Ok(settled(&history.message(&self.chat, reply).await?, reply).cloned()),
+            Awaited::Reply(reply) => {
+                Ok(approval::settled(&history.message(&self.chat, reply).await?, reply).cloned())
+            }
         }
     }
 
@@ -197,16 +199,6 @@ impl Follower {
         }
         is_late
     }
-}
-
-/// The newest form of the reply at `reply` among `records`, if it does not go on before somebody says something.
-fn settled<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
-    let newest = approval::newest_form(records, reply)?;
-    let verdicts: Vec<Verdict> = records.iter().filter_map(Verdict::of).collect();
-    let goes_on = approval::is_answered(&newest.message, &verdicts)
-        || approval::allowed(&newest.message).next().is_some()
-        || (newest.stopped_by().is_none() && approval::is_unfinished(&newest.message));
-    (!goes_on).then_some(newest)
 }
 
 async fn next(listener: &mut Option<Listener>) -> Heard {
