@@ -50,6 +50,13 @@ openapi:
 api *args:
     tests/schemathesis/run {{ args }}
 
+# All that people and their programs meet over HTTP: the API as documented, three ages of the AI SDK, the console in a browser
+web:
+    tests/schemathesis/run
+    tests/ai-sdk/run
+    console/build --check
+    tests/console/run
+
 # The SAM template
 infra:
     infra/validate.sh

@@ -55,7 +55,7 @@ struct Arguments {
     #[arg(long, default_value_t = 25)]
     minutes: u64,
     /// How many seconds the program lives on average before it is killed
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 20)]
     life: u64,
     /// What bursts, pauses, repeats and kills are drawn from
     #[arg(long, default_value_t = 1)]

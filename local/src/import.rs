@@ -1,8 +1,8 @@
 //! `annals import FILE…`: histories of other programs, and of other deployments, into histories.
 //!
-//! - [`telegram`]: what Telegram Desktop exports as JSON
-//! - [`jsonl`]: `UIMessage`s of the AI SDK, one a line, as Annals exports them or anybody
-//! - [`store`]: what is read, stored
+//! - `telegram`: what Telegram Desktop exports as JSON
+//! - `jsonl`: `UIMessage`s of the AI SDK, one a line, as Annals exports them or anybody
+//! - `store`: what is read, stored
 //!
 //! Everything is read and checked before anything is stored. What is there already is left as it is, so that the same file
 //! twice changes nothing, and an import that broke off goes on.
