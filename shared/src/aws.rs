@@ -16,7 +16,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::runtime_components::{RuntimeComponents, RuntimeComponentsBuilder};
 
 use crate::clock::Clock;
-use crate::config::{ConfigError, Settings, StoreConfig, process_env};
+use crate::config::{ConfigError, Env, Settings, StoreConfig, ToolsConfig, ToolsSetting, process_env};
 use crate::history::History;
 use crate::queue::Sqs;
 
@@ -46,8 +46,23 @@ pub fn queue(aws: &SdkConfig, url: String) -> Sqs {
     Sqs::new(aws_sdk_sqs::Client::new(aws), url)
 }
 
+/// The outside tools: the document of `setting`, read from S3 where that is where it is.
+pub async fn tools(
+    aws: &SdkConfig,
+    setting: Option<ToolsSetting>,
+    env: Env<'_>,
+) -> Result<Option<ToolsConfig>, ConfigError> {
+    Ok(match setting {
+        None => None,
+        Some(ToolsSetting::Given(tools)) => Some(tools),
+        Some(ToolsSetting::Stored { bucket, key }) => {
+            Some(ToolsConfig::parse(&text(aws, &bucket, &key).await?, env)?)
+        }
+    })
+}
+
 /// The text of an object of S3: a setting that is too long for a variable.
-pub async fn text(aws: &SdkConfig, bucket: &str, key: &str) -> Result<String, ConfigError> {
+async fn text(aws: &SdkConfig, bucket: &str, key: &str) -> Result<String, ConfigError> {
     let failed =
         |problem: String| ConfigError::new("TOOLS", format!("names s3://{bucket}/{key}, which {problem}"));
     let object = aws_sdk_s3::Client::new(aws).get_object().bucket(bucket).key(key).send().await;

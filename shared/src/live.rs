@@ -181,6 +181,14 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// The next that `listener` is to hear; waits for ever where there is none.
+    pub async fn next_of(listener: &mut Option<Self>) -> Heard {
+        match listener {
+            Some(listener) => listener.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// The next that is to be heard; waits for it. Safe to give up and to call again.
     pub async fn next(&mut self) -> Heard {
         loop {

@@ -11,8 +11,8 @@ use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::{BOT_PACE, Client};
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, DeliveryConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsConfig, ToolsSetting,
-    channel_settings, reply_quiet,
+    AgentConfig, DeliveryConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsSetting, channel_settings,
+    reply_quiet,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::live::Live;
@@ -64,14 +64,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         None => None,
     };
 
-    let tools = match ToolsSetting::from_env(env)? {
-        None => None,
-        Some(ToolsSetting::Given(tools)) => Some(tools),
-        Some(ToolsSetting::Stored { bucket, key }) => {
-            let text = aws::text(&aws, &bucket, &key).await?;
-            Some(ToolsConfig::parse(&text, env)?)
-        }
-    };
+    let tools = aws::tools(&aws, ToolsSetting::from_env(env)?, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
 
     let metrics = Metrics::collected();

@@ -13,8 +13,8 @@ use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, ConfigError, StoreConfig, ToolsConfig, ToolsSetting, admins, api_keys, console,
-    http_cors_origins, http_rate_limit,
+    AgentConfig, ConfigError, StoreConfig, ToolsSetting, admins, api_keys, console, http_cors_origins,
+    http_rate_limit,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::{Approvers, Ingress};
@@ -47,14 +47,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let keys = api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let clock = Clock::system();
-    let tools = match ToolsSetting::from_env(env)? {
-        None => None,
-        Some(ToolsSetting::Given(tools)) => Some(tools),
-        Some(ToolsSetting::Stored { bucket, key }) => {
-            let text = aws::text(&aws, &bucket, &key).await?;
-            Some(ToolsConfig::parse(&text, env)?)
-        }
-    };
+    let tools = aws::tools(&aws, ToolsSetting::from_env(env)?, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
     let approvers = Approvers { admins: admins(env)?.into(), platforms: None };
 

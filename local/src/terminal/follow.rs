@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::{FAILURE_NOTICE, NOT_COMPACTED};
-use annals_shared::approval;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::history::HistoryError;
 use annals_shared::live::{Begun, Heard, Listener, Said};
@@ -57,7 +56,7 @@ impl Follower {
         loop {
             let silence = if is_heard { MAX_SILENCE } else { pause };
             let event = tokio::select! {
-                heard = next(&mut self.listener) => match heard {
+                heard = Listener::next_of(&mut self.listener) => match heard {
                     Heard::Begun(begun) => {
                         is_heard = self.awaited.is_of(&begun);
                         is_heard.then(|| Event::Begin { message_id: begun.message_id.clone() })
@@ -100,16 +99,8 @@ impl Follower {
     async fn stored(&self) -> Result<Option<Record>, HistoryError> {
         let history = self.door.ingress.history();
         match &self.awaited {
-            Awaited::Answer(base) => {
-                let Some(reply) = history.reply_to(&self.chat, base).await? else { return Ok(None) };
-                if approval::requests(&reply.message).is_empty() {
-                    return Ok(Some(reply));
-                }
-                Ok(approval::settled(&history.message(&self.chat, &reply.key).await?, &reply.key).cloned())
-            }
-            Awaited::Reply(reply) => {
-                Ok(approval::settled(&history.message(&self.chat, reply).await?, reply).cloned())
-            }
+            Awaited::Answer(base) => history.settled_reply_to(&self.chat, base).await,
+            Awaited::Reply(reply) => history.settled(&self.chat, reply).await,
         }
     }
 }
@@ -128,11 +119,4 @@ fn done(record: &Record) -> Event {
     let text = record.message.plain_text();
     let failed = record.kind == Kind::Notice && (text == FAILURE_NOTICE || text == NOT_COMPACTED);
     Event::Done { message: record.listed(), failed }
-}
-
-async fn next(listener: &mut Option<Listener>) -> Heard {
-    match listener {
-        Some(listener) => listener.next().await,
-        None => std::future::pending().await,
-    }
 }

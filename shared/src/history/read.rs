@@ -13,6 +13,7 @@ use super::shelf::Segment;
 use super::table::{Item, Span};
 use super::turn::Head;
 use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
+use crate::approval;
 use crate::chat_key::ChatKey;
 use crate::message::Part;
 use crate::record::Record;
@@ -108,6 +109,26 @@ impl History {
         let span = Span { from: base.to_string(), to: base.end_of_base(), newest_first: false, limit: None };
         let items = self.table.query(&partition(chat), &span).await?;
         self.records(&items).await
+    }
+
+    /// The same as [`History::reply_to`], once it does not go on before somebody says something: a reply that asks to be
+    /// allowed a call is there before that.
+    pub async fn settled_reply_to(
+        &self,
+        chat: &ChatKey,
+        base: &SortKey,
+    ) -> Result<Option<Record>, HistoryError> {
+        match self.reply_to(chat, base).await? {
+            Some(reply) if !approval::requests(&reply.message).is_empty() => {
+                self.settled(chat, &reply.key).await
+            }
+            reply => Ok(reply),
+        }
+    }
+
+    /// The newest form of the reply at `reply`, once it does not go on before somebody says something.
+    pub async fn settled(&self, chat: &ChatKey, reply: &SortKey) -> Result<Option<Record>, HistoryError> {
+        Ok(approval::settled(&self.message(chat, reply).await?, reply).cloned())
     }
 
     /// What answers or confirms the message at `base`, if it is there yet: anywhere behind the message, since one reply

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_shared::approval;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::history::HistoryError;
 use annals_shared::live::{Begun, Heard, Listener, Said};
@@ -12,7 +11,6 @@ use annals_shared::record::Record;
 use annals_shared::sort_key::{MessageId, SortKey};
 use axum::body::Body;
 use bytes::Bytes;
-use futures::future::pending;
 use futures::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -103,7 +101,7 @@ impl Follower {
         loop {
             let silence = if is_heard { MAX_SILENCE } else { pause };
             let is_over = tokio::select! {
-                heard = next(&mut self.listener) => match heard {
+                heard = Listener::next_of(&mut self.listener) => match heard {
                     Heard::Begun(begun) => {
                         is_heard = self.awaited.is_of(&begun);
                         if is_heard {
@@ -176,16 +174,8 @@ impl Follower {
     async fn stored(&self) -> Result<Option<Record>, HistoryError> {
         let history = self.http.web.ingress.history();
         match &self.awaited {
-            Awaited::Answer(base, _) => {
-                let Some(reply) = history.reply_to(&self.chat, base).await? else { return Ok(None) };
-                if approval::requests(&reply.message).is_empty() {
-                    return Ok(Some(reply));
-                }
-                Ok(approval::settled(&history.message(&self.chat, &reply.key).await?, &reply.key).cloned())
-            }
-            Awaited::Reply(reply) => {
-                Ok(approval::settled(&history.message(&self.chat, reply).await?, reply).cloned())
-            }
+            Awaited::Answer(base, _) => history.settled_reply_to(&self.chat, base).await,
+            Awaited::Reply(reply) => history.settled(&self.chat, reply).await,
         }
     }
 
@@ -198,12 +188,5 @@ impl Follower {
             self.teller.error(STILL_MADE);
         }
         is_late
-    }
-}
-
-async fn next(listener: &mut Option<Listener>) -> Heard {
-    match listener {
-        Some(listener) => listener.next().await,
-        None => pending().await,
     }
 }
