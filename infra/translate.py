@@ -4,7 +4,8 @@
 
 Writes `<directory>/<combination>.json`, what CloudFormation is left with for each: conditions decided, resources that are
 not made taken out. Fails where that refers to something that is not there, where the dashboard is no JSON, where a part
-is there that was not asked for, or where a rule lets a combination pass that cannot work. Runs in the SAM CLI's own
+is there that was not asked for, where a rule lets a combination pass that cannot work, or where the SAM CLI asks what
+README.md does not answer. Runs in the SAM CLI's own
 Python, whose translator is the one that CloudFormation uses.
 """
 
@@ -14,6 +15,8 @@ import re
 import sys
 from pathlib import Path
 
+from samcli.commands.deploy.auth_utils import auth_per_resource
+from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
 from samcli.yamlhelper import yaml_parse
 from samtranslator.translator.transform import transform
 
@@ -39,6 +42,7 @@ COMBINATIONS = {
     "tools": ({**MODEL, **HTTP, "Tools": '{"mcpServers": {"shop": {"url": "https://shop/mcp"}}}'}, {"Http", "HttpStreaming"}),
     "all": ({**MODEL, **TELEGRAM, **LARK, **HTTP}, {"Telegram", "Lark", "Http", "HttpStreaming"}),
     "everything": (EVERYTHING, {"Telegram", "Lark", "Http", "HttpStreaming"}),
+    "restored": ({**ECHO, **HTTP, "RestoredTable": "annals-restored"}, {"Http", "HttpStreaming"}),
     "own-topic": ({**ECHO, **HTTP, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"}, {"Http", "HttpStreaming"}),
 }
 # What a rule refuses, and which.
@@ -206,7 +210,17 @@ def check(name: str, stack: Stack, functions: set[str]) -> dict:
         permissions = [of["Properties"] for of in outcome["Resources"].values() if of["Type"] == "AWS::Lambda::Permission"]
         public = {of["Action"] for of in permissions if of["Principal"] == "*"}
         assert public == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}, public
+    if table := stack.parameters["RestoredTable"]:
+        # The stack's own stays, and nothing goes by it.
+        others = {name: of for name, of in outcome["Resources"].items() if name != "Table"}
+        assert table in json.dumps(outcome["Outputs"]["Settings"]) and "annals-Table" not in json.dumps([others, outcome["Outputs"]])
     return outcome
+
+
+def asked(template: str) -> list[str]:
+    """What `sam deploy --guided` asks of resources that are open to everybody; whoever does not say yes deploys nothing."""
+    stacks, _ = SamLocalStackProvider.get_stacks(template, parameter_overrides=EVERYTHING)
+    return [f"{name} has no authentication. Is this okay?" for name, is_closed in auth_per_resource(stacks) if not is_closed]
 
 
 def main(template: str, directory: str) -> None:
@@ -224,6 +238,9 @@ def main(template: str, directory: str) -> None:
         broken = Stack(translated(text, given), given).broken_rules()
         if broken != {rule}:
             sys.exit(f"{template}: {rule} should refuse {given}, but it is {broken or 'none'} that does")
+    readme = Path(template).parent.parent.joinpath("README.md").read_text()
+    if missing := [question for question in asked(template) if question not in readme]:
+        sys.exit(f"README.md does not say what to answer to: {missing}")
 
 
 main(*sys.argv[1:])

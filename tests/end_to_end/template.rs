@@ -44,6 +44,11 @@ fn each_route_of_the_http_api_is_deployed() {
     assert_eq!(routed, deployed);
 }
 
+/// The name of the stack's table, or of the one restored in its place.
+fn table_in_use() -> Value {
+    json!({"Fn::If": ["HasRestoredTable", {"Ref": "RestoredTable"}, {"Ref": "Table"}]})
+}
+
 /// What an alarm goes by: statistic, seconds of a period, periods, threshold, and what it takes missing data for.
 fn rule(alarm: &Value) -> [Value; 5] {
     assert_eq!(alarm["ComparisonOperator"], "GreaterThanOrEqualToThreshold");
@@ -64,12 +69,12 @@ fn alarms_on_the_archive_go_off_by_a_metric_that_a_run_writes_or_when_none_is_wr
         // One dimension, whose value is the name that the function is given.
         let dimension = &alarm["Dimensions"][0];
         assert_eq!(written["Dimensions"], json!([[dimension["Name"]]]));
-        assert_eq!((&line["Table"], &dimension["Value"]), (&json!("annals-t"), &json!({"Ref": "Table"})));
+        assert_eq!((&line["Table"], &dimension["Value"]), (&json!("annals-t"), &table_in_use()));
         assert_eq!(alarm["Dimensions"].as_array().unwrap().len(), 1);
         rule(alarm)
     });
     let table = &TEMPLATE["Globals"]["Function"]["Environment"]["Variables"]["ANNALS_TABLE"];
-    assert_eq!(*table, json!({"Ref": "Table"}));
+    assert_eq!(*table, table_in_use());
     assert_eq!(overdue, [json!("Maximum"), json!(7200), json!(1), json!(25), json!("breaching")]);
     assert_eq!(behind, [json!("Maximum"), json!(7200), json!(1), json!(75), json!("notBreaching")]);
     // What waits is seen in each period, and so is that nobody looks: runs are far more frequent.
@@ -169,6 +174,54 @@ fn the_table_deletes_by_its_records_dates_and_has_the_index() {
     for (name, of) in [(DUE_SHARD, "S"), (DUE_AT, "N")] {
         let attributes = table["AttributeDefinitions"].as_array().unwrap();
         assert!(attributes.contains(&json!({"AttributeName": name, "AttributeType": of})), "{name}");
+    }
+}
+
+/// With JSON logs, Lambda drops lines whose level is below one of its own, which is INFO where none is set:
+/// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html>
+#[test]
+fn what_is_logged_is_for_rust_log_alone_to_say() {
+    for function in functions() {
+        let logging = &properties(&function)["LoggingConfig"];
+        assert_eq!(
+            (&logging["LogFormat"], &logging["ApplicationLogLevel"]),
+            (&json!("JSON"), &json!("TRACE"))
+        );
+    }
+    let variables = &TEMPLATE["Globals"]["Function"]["Environment"]["Variables"];
+    assert_eq!(variables["RUST_LOG"], json!({"Ref": "LogLevel"}));
+}
+
+/// Who is woken at night copies these lines.
+#[test]
+fn the_runbook_asks_the_stack_for_outputs_that_it_has() {
+    const RUNBOOK: &str = include_str!("../../docs/operations.md");
+    let named = |before: &'static str, behind: char| {
+        RUNBOOK.split(before).skip(1).filter_map(move |rest| rest.split(behind).next())
+    };
+    let asked: BTreeSet<&str> =
+        named("$(output ", ')').chain(named("OutputKey=='", '\'')).filter(|name| *name != "$1").collect();
+    assert!(asked.len() > 3, "{asked:?}");
+    for output in asked {
+        assert!(TEMPLATE["Outputs"].get(output).is_some(), "{output}");
+    }
+}
+
+/// A stack that was built for one architecture and deployed as another does not start, and one that is deployed with
+/// another file's parameters is another bot.
+#[test]
+fn builds_and_deployments_go_by_one_file() {
+    for page in [include_str!("../../README.md"), include_str!("../../docs/operations.md")] {
+        let file = |command: &str| -> Vec<&str> {
+            let of = |line: &'static str| line.split("--config-file ").nth(1)?.split_whitespace().next();
+            page.lines()
+                .flat_map(|line| line.split(" && "))
+                .filter(|line| line.starts_with(command))
+                .filter_map(of)
+                .collect()
+        };
+        let (built, deployed) = (file("sam build"), file("sam deploy"));
+        assert_eq!((built.len(), &built), (1, &deployed));
     }
 }
 

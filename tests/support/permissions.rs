@@ -199,6 +199,14 @@ fn conditional(value: &Value) -> (Option<String>, &Value) {
 
 /// `Table.Arn/index/due`, `*`
 fn resource(value: &Value) -> String {
+    if let Some(choice) = value["Fn::If"].as_array() {
+        // The same of the table that is in use in its place.
+        assert_eq!(choice[0], "HasRestoredTable");
+        let (restored, own) = (resource(&choice[1]), resource(&choice[2]));
+        let table = "arn:AWS::Partition:dynamodb:AWS::Region:AWS::AccountId:table/RestoredTable";
+        assert_eq!(restored, own.replace("Table.Arn", table));
+        return own;
+    }
     if let Some(attribute) = value["Fn::GetAtt"].as_array() {
         return format!("{}.{}", attribute[0].as_str().unwrap(), attribute[1].as_str().unwrap());
     }
