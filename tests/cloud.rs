@@ -12,6 +12,8 @@
 mod access;
 #[path = "cloud/batches.rs"]
 mod batches;
+#[path = "cloud/console.rs"]
+mod console;
 #[path = "cloud/doors.rs"]
 mod doors;
 #[path = "cloud/schedule.rs"]

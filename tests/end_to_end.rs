@@ -124,6 +124,8 @@ mod outside_tools;
 mod paced;
 #[path = "end_to_end/paging.rs"]
 mod paging;
+#[path = "end_to_end/progress.rs"]
+mod progress;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
 #[path = "end_to_end/recalled.rs"]

@@ -20,28 +20,36 @@ pub struct Progress {
     unit: &'static str,
     total: Option<u64>,
     done: u64,
-    bar: Option<ProgressBar>,
+    shown: Shown,
     clock: Clock,
     started: Timestamp,
     said: Timestamp,
+}
+
+/// What people see of it.
+enum Shown {
+    Bar(ProgressBar),
+    Lines,
+    /// What is printed meanwhile shows by itself how far it is.
+    Nothing,
 }
 
 impl Progress {
     /// Of `total` `unit`s, where that is known.
     pub fn new(what: &'static str, unit: &'static str, total: Option<u64>, clock: &Clock) -> Self {
         let is_dumb = process_env("TERM").is_some_and(|term| term == "dumb");
-        let bar = (std::io::stderr().is_terminal() && !is_dumb).then(|| bar(what, unit, total));
+        let has_bar = std::io::stderr().is_terminal() && !is_dumb;
+        let shown = if has_bar { Shown::Bar(bar(what, unit, total)) } else { Shown::Lines };
         let now = clock.now();
-        Self { what, unit, total, done: 0, bar, clock: clock.clone(), started: now, said: now }
+        Self { what, unit, total, done: 0, shown, clock: clock.clone(), started: now, said: now }
     }
 
     /// The same, for what prints to standard output all the time: without a bar where that is a terminal.
     pub fn beside_output(what: &'static str, unit: &'static str, total: Option<u64>, clock: &Clock) -> Self {
         let mut progress = Self::new(what, unit, total, clock);
-        if std::io::stdout().is_terminal()
-            && let Some(bar) = progress.bar.take()
-        {
-            bar.finish_and_clear();
+        if std::io::stdout().is_terminal() {
+            progress.clear();
+            progress.shown = Shown::Nothing;
         }
         progress
     }
@@ -49,52 +57,64 @@ impl Progress {
     /// `count` more are done.
     pub fn advance(&mut self, count: u64) {
         self.done += count;
-        if let Some(bar) = &self.bar {
+        if let Shown::Bar(bar) = &self.shown {
             bar.inc(count);
-            return;
+        } else if let Some(line) = self.line() {
+            eprintln!("{line}");
         }
-        let now = self.clock.now();
-        if std::io::stdout().is_terminal() || now.since(self.said) < QUIET {
-            return;
-        }
-        self.said = now;
-        let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
-        eprintln!("{}: {}{of} {}, {}", self.what, self.done, self.unit, self.rate(now));
     }
 
     /// Runs `print` with the bar out of its way.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
-        match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
+        match &self.shown {
+            Shown::Bar(bar) => bar.suspend(print),
+            Shown::Lines | Shown::Nothing => print(),
         }
     }
 
     /// It is over. Says how much there was, where it took a while.
     pub fn finish(self) {
+        self.clear();
+        if let Some(line) = self.last_line() {
+            eprintln!("{line}");
+        }
+    }
+
+    /// How far it is, where it is time to say so.
+    fn line(&mut self) -> Option<String> {
         let now = self.clock.now();
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if !matches!(self.shown, Shown::Lines) || now.since(self.said) < QUIET {
+            return None;
         }
+        self.said = now;
+        let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        Some(format!("{}: {}{of} {}, {}", self.what, self.done, self.unit, self.rate(now)))
+    }
+
+    fn last_line(&self) -> Option<String> {
+        let now = self.clock.now();
         let took = now.since(self.started);
-        if took >= QUIET && (self.bar.is_some() || !std::io::stdout().is_terminal()) {
-            let took = Duration::from_secs(took.as_secs());
-            let took = humantime::format_duration(took);
-            eprintln!("{}: {} {} in {took}, {}", self.what, self.done, self.unit, self.rate(now));
-        }
+        (took >= QUIET && !matches!(self.shown, Shown::Nothing)).then(|| {
+            let took = humantime::format_duration(Duration::from_secs(took.as_secs()));
+            format!("{}: {} {} in {took}, {}", self.what, self.done, self.unit, self.rate(now))
+        })
     }
 
     fn rate(&self, now: Timestamp) -> String {
         let millis = u64::try_from(now.since(self.started).as_millis()).unwrap_or(u64::MAX).max(1);
         format!("{} a second", self.done.saturating_mul(1000) / millis)
     }
+
+    fn clear(&self) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }
 
@@ -113,4 +133,53 @@ fn bar(what: &'static str, unit: &'static str, total: Option<u64>) -> ProgressBa
         let _ = write!(out, "{:.0} a second", state.per_sec());
     });
     bar.with_style(style.progress_chars("=> ")).with_message(what).with_prefix(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An import of 400 messages, seen by nobody but a log.
+    fn in_a_pipe() -> (Progress, Clock) {
+        let clock = Clock::manual(Timestamp::from_millis(1_764_057_600_000).unwrap());
+        let (what, unit) = ("Importing", "messages");
+        let (started, said) = (clock.now(), clock.now());
+        let shown = Shown::Lines;
+        (
+            Progress { what, unit, total: Some(400), done: 0, shown, clock: clock.clone(), started, said },
+            clock,
+        )
+    }
+
+    #[test]
+    fn in_a_pipe_a_line_comes_every_five_seconds_and_one_at_the_end() {
+        let (mut progress, clock) = in_a_pipe();
+        let mut lines = Vec::new();
+        for _ in 0..12 {
+            clock.advance(Duration::from_secs(1));
+            progress.done += 20;
+            lines.extend(progress.line());
+        }
+        assert_eq!(
+            lines,
+            ["Importing: 100 of 400 messages, 20 a second", "Importing: 200 of 400 messages, 20 a second"]
+        );
+        assert_eq!(progress.last_line().unwrap(), "Importing: 240 messages in 12s, 20 a second");
+    }
+
+    #[test]
+    fn what_is_over_soon_says_nothing() {
+        let (mut progress, clock) = in_a_pipe();
+        clock.advance(Duration::from_millis(4999));
+        progress.done += 400;
+        assert_eq!((progress.line(), progress.last_line()), (None, None));
+    }
+
+    #[test]
+    fn nothing_is_said_where_the_output_shows_it() {
+        let (mut progress, clock) = in_a_pipe();
+        progress.shown = Shown::Nothing;
+        clock.advance(Duration::from_mins(1));
+        assert_eq!((progress.line(), progress.last_line()), (None, None));
+    }
 }

@@ -1,0 +1,47 @@
+//! Long work as people see it: a bar on a terminal while it lasts, nothing beside the result in a pipe.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rexpect::session::spawn_command;
+use serde_json::json;
+
+const COUNT: usize = 300;
+const SAID: &str = ": 300 stored, 0 there already";
+
+fn annals(data_dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    command.env_clear().env("ANNALS_DATA_DIR", data_dir).env("TERM", "xterm-256color").args(arguments);
+    command
+}
+
+fn long_talk(dir: &Path) -> String {
+    let line = |n| json!({"id": format!("m{n}"), "role": "user", "parts": [{"type": "text", "text": format!("Line {n}")}]});
+    let lines: Vec<String> = (0..COUNT).map(|n| line(n).to_string()).collect();
+    let path = dir.join("long.jsonl");
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    path.into_os_string().into_string().unwrap()
+}
+
+#[test]
+fn an_import_shows_a_bar_on_a_terminal_and_takes_it_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = annals(dir.path(), &["import", "--chat", "http:chat:app:long", &long_talk(dir.path())]);
+    let mut screen = spawn_command(command, Some(30_000)).unwrap();
+    screen.exp_regex(r"import \[[=>]* *\] \d+ of 300 messages, \d+ a second, \S+ left").unwrap();
+    let rest = screen.exp_eof().unwrap();
+    assert!(rest.contains(SAID), "{rest:?}");
+    let last = rest.rsplit("\u{1b}[2K").next().unwrap();
+    assert!(!last.contains(" left"), "its line is cleared: {rest:?}");
+}
+
+#[test]
+fn in_a_pipe_a_short_import_prints_its_result_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = annals(dir.path(), &["import", "--chat", "http:chat:app:long", &long_talk(dir.path())]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(out.starts_with("http:chat:app:long ") && out.trim_end().ends_with(SAID), "{out}");
+}
