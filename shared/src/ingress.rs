@@ -155,26 +155,29 @@ impl Ingress {
     /// Session's first message. `/compact` is queued as the chat's next turn, which carries it out and answers. Under
     /// the id of a message a command is no command but a later form of that message, as an edit to it is.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
-        let is_message = |first: Record| !matches!(first.kind, Kind::Boundary | Kind::Notice);
-        if self.first_form(draft).await?.is_some_and(is_message) {
+        let records = self.history.message(&draft.chat, &draft.key()).await?;
+        let first = records.iter().find(|record| record.key == draft.key());
+        if first.is_some_and(|first| !matches!(first.kind, Kind::Boundary | Kind::Notice)) {
             return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
         }
         self.carry_out(command, draft).await
     }
 
     /// The same for a door that commands and does nothing else: `None`, and nothing stored, where the id is that of a
-    /// message, or of another command.
+    /// message, or of another command, or of one that became a message.
     pub async fn command_alone(
         &self,
         command: &Command,
         draft: &Draft,
     ) -> Result<Option<Commanded>, IngressError> {
-        let is_other = |first: Record| {
-            let known = Command::parse(&first.message.plain_text(), None);
-            !matches!(first.kind, Kind::Boundary | Kind::Notice)
+        let is_other = |form: &Record| {
+            let known = Command::parse(&form.message.plain_text(), None);
+            matches!(form.kind, Kind::Normal | Kind::Event)
                 || known.is_none_or(|known| discriminant(&known) != discriminant(command))
         };
-        if self.first_form(draft).await?.is_some_and(is_other) {
+        let records = self.history.message(&draft.chat, &draft.key()).await?;
+        let is_form = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
+        if records.iter().filter(is_form).any(is_other) {
             return Ok(None);
         }
         self.carry_out(command, draft).await.map(Some)
@@ -308,11 +311,5 @@ impl Ingress {
     ) -> Result<(), QueueError> {
         let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone(), at };
         self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await
-    }
-
-    /// What is stored first under the id of `draft`: a message, or a command.
-    async fn first_form(&self, draft: &Draft) -> Result<Option<Record>, IngressError> {
-        let records = self.history.message(&draft.chat, &draft.key()).await?;
-        Ok(records.into_iter().find(|record| record.key == draft.key()))
     }
 }

@@ -238,6 +238,11 @@ async fn a_repeated_reset_or_compact_does_it_once() {
     }
     app.idle_as_time_passes().await;
     assert_eq!(lines(&app.history("http:chat:app:c1").await), history);
+    // What became a message is one.
+    let body = json!({"userId": "ada", "text": "a question", "messageId": "r1"});
+    app.as_time_passes(app.post(&format!("{PATH}?wait=20"), APP_KEY, &body)).await;
+    assert_eq!(app.post("/v1/chats/c1/reset", APP_KEY, &json!({"messageId": "r1"})).await.status, 409);
+    assert_eq!(app.history("http:chat:app:c1").await.len(), history.len() + 2);
     for bad in [json!({"messageId": 7}), json!({"messageId": ""}), json!({"messageId": "a\nb"})] {
         for route in ["reset", "compact"] {
             let answer = app.post(&format!("/v1/chats/c1/{route}"), OPS_KEY, &bad).await;
