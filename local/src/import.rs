@@ -128,6 +128,10 @@ fn read(file: &Path, options: &Options) -> anyhow::Result<Read> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let text = String::from_utf8(text).with_context(|| format!("{} is no UTF-8", file.display()))?;
     let text = text.trim_start_matches('\u{feff}');
+    if text.trim().is_empty() {
+        // As a chat is exported that has no messages.
+        return Ok(Read::default());
+    }
     // Telegram's is one object over many lines.
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let is_message = serde_json::from_str::<UiMessage>(first).is_ok();

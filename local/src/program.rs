@@ -164,7 +164,11 @@ impl Program {
         if config.host.is_loopback() {
             // It takes no key, so only this machine may see it.
             router = router
-                .route("/local/outbox", get(async move || Json(outbox.entries())))
+                .route(
+                    "/local/outbox",
+                    get(async move || Json(outbox.entries()))
+                        .fallback(async || Problem::method_not_allowed()),
+                )
                 .layer(middleware::from_fn_with_state(guard, only_local));
         }
         let router = router.layer(middleware::from_fn(telemetry::with_request_id));

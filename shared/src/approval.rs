@@ -145,7 +145,7 @@ pub fn answered(message: &UiMessage, verdicts: &[Verdict]) -> UiMessage {
         match (state_of(part), verdict) {
             (Some(REQUESTED), Some(verdict)) => {
                 let state = if verdict.approved { RESPONDED } else { "output-denied" };
-                changed(part, state, &json!({ "approval": verdict.to_json() }))
+                part.in_state(state, &json!({ "approval": verdict.to_json() }))
             }
             _ => part.clone(),
         }
@@ -169,8 +169,8 @@ pub fn carried_out(message: &UiMessage, outcomes: Vec<Result<Value, String>>) ->
             return part.clone();
         }
         match outcomes.next() {
-            Some(Ok(output)) => changed(part, "output-available", &json!({ "output": output })),
-            Some(Err(error)) => changed(part, "output-error", &json!({ "errorText": error })),
+            Some(Ok(output)) => part.in_state("output-available", &json!({ "output": output })),
+            Some(Err(error)) => part.in_state("output-error", &json!({ "errorText": error })),
             None => part.clone(),
         }
     });
@@ -188,9 +188,9 @@ pub fn stopped(message: &UiMessage, command: &str) -> Option<UiMessage> {
         Some(REQUESTED) => {
             let id = approval_of(part).and_then(|approval| approval.get("id")).cloned().unwrap_or_default();
             let approval = json!({"id": id, "approved": false, "reason": STOPPED});
-            changed(part, "output-denied", &json!({ "approval": approval }))
+            part.in_state("output-denied", &json!({ "approval": approval }))
         }
-        Some(RESPONDED) => changed(part, "output-error", &json!({ "errorText": UNKNOWN })),
+        Some(RESPONDED) => part.in_state("output-error", &json!({ "errorText": UNKNOWN })),
         _ => part.clone(),
     });
     let mut stopped = UiMessage { parts: parts.collect(), ..message.clone() };
@@ -321,17 +321,6 @@ fn state_of(part: &Part) -> Option<&str> {
 
 fn approval_of(part: &Part) -> Option<&Map<String, Value>> {
     part.as_map().get("approval").and_then(Value::as_object)
-}
-
-/// `part` in another state, with what that brings.
-fn changed(part: &Part, state: &str, more: &Value) -> Part {
-    let mut map = part.as_map().clone();
-    map.insert("state".into(), state.into());
-    if let Value::Object(more) = more {
-        map.extend(more.clone());
-    }
-    // It was a part before, and has its type.
-    Part::new(Value::Object(map)).unwrap_or_else(|_| part.clone())
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub use forget::Erased;
 pub use import::Imported;
 pub use item::ItemError;
 pub use media::{Kept, MediaError};
-pub use read::{Cursor, CursorError, MAX_PAGE, Page, Position};
+pub use read::{Cursor, CursorError, Fate, MAX_PAGE, Page, Position};
 pub use search::{Found, Hit, Search};
 pub use segment::{FormatError, SegmentId, SegmentIdError};
 pub use shelf::{Segment, SegmentError, SegmentInfo};

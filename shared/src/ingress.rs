@@ -7,6 +7,7 @@ mod approving;
 mod recollection;
 mod stop;
 
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,9 +155,45 @@ impl Ingress {
     /// Session's first message. `/compact` is queued as the chat's next turn, which carries it out and answers. Under
     /// the id of a message a command is no command but a later form of that message, as an edit to it is.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
-        if self.is_message(draft).await? {
+        let records = self.history.message(&draft.chat, &draft.key()).await?;
+        let first = records.iter().find(|record| record.key == draft.key());
+        if first.is_some_and(|first| !matches!(first.kind, Kind::Boundary | Kind::Notice)) {
             return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
         }
+        self.carry_out(command, draft).await
+    }
+
+    /// The same for a door that commands and does nothing else: `None`, and nothing stored, where the id is that of a
+    /// message, or of another command, or of one that became a message.
+    pub async fn command_alone(
+        &self,
+        command: &Command,
+        draft: &Draft,
+    ) -> Result<Option<Commanded>, IngressError> {
+        let is_other = |form: &Record| {
+            let known = Command::parse(&form.message.plain_text(), None);
+            matches!(form.kind, Kind::Normal | Kind::Event)
+                || known.is_none_or(|known| discriminant(&known) != discriminant(command))
+        };
+        let records = self.history.message(&draft.chat, &draft.key()).await?;
+        let is_form = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
+        if records.iter().filter(is_form).any(is_other) {
+            return Ok(None);
+        }
+        self.carry_out(command, draft).await.map(Some)
+    }
+
+    /// What confirmed the command at `base`, if its user was told.
+    pub async fn confirmation_of(
+        &self,
+        draft: &Draft,
+        base: &SortKey,
+    ) -> Result<Option<Record>, IngressError> {
+        let records = self.history.message(&draft.chat, base).await?;
+        Ok(records.into_iter().find(|record| record.key == base.notice()))
+    }
+
+    async fn carry_out(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
         if *command == Command::Compact {
             let own = Draft { kind: Kind::Notice, asks: true, ..draft.clone() };
             return Ok(Commanded { appended: self.receive(&own).await?, confirmation: None });
@@ -178,7 +215,8 @@ impl Ingress {
             // The Session that it ends is looked at for what is worth remembering, while nobody waits for an answer.
             self.enqueue(draft, &appended, None).await?;
         }
-        let told = appended.outcome != Outcome::Stored && self.is_confirmed(draft, &appended.base).await?;
+        let told = appended.outcome != Outcome::Stored
+            && self.confirmation_of(draft, &appended.base).await?.is_some();
         // What has been told has been done: a repeat does nothing more.
         // On the heap: some go a long way.
         let text = if told { None } else { Box::pin(self.answer(command, draft, &appended)).await? };
@@ -273,17 +311,5 @@ impl Ingress {
     ) -> Result<(), QueueError> {
         let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone(), at };
         self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await
-    }
-
-    /// Whether a message, and no command, is stored under the id of `draft`.
-    async fn is_message(&self, draft: &Draft) -> Result<bool, IngressError> {
-        let records = self.history.message(&draft.chat, &draft.key()).await?;
-        let first = records.iter().find(|record| record.key == draft.key());
-        Ok(first.is_some_and(|first| !matches!(first.kind, Kind::Boundary | Kind::Notice)))
-    }
-
-    async fn is_confirmed(&self, draft: &Draft, base: &SortKey) -> Result<bool, IngressError> {
-        let records = self.history.message(&draft.chat, base).await?;
-        Ok(records.iter().any(|record| record.key == base.notice()))
     }
 }

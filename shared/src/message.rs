@@ -12,6 +12,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+/// How many objects and lists deep a part, or a field of the metadata, is kept, itself counted: far more than anything that
+/// is meant, and far less than JSON readers take (`serde_json` 127) of what a part stands in.
+pub const MAX_DEPTH: usize = 64;
+
 /// Who speaks in a [`UiMessage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -97,6 +101,15 @@ impl UiMessage {
         }
     }
 
+    /// Brings what is nested deeper than [`MAX_DEPTH`] to that: such a field of a part, or of the metadata, becomes its JSON
+    /// as a text. What a platform, a model or a tool says cannot be refused, and must be readable by everybody.
+    pub(crate) fn flatten(&mut self) {
+        for part in &mut self.parts {
+            part.0.values_mut().for_each(|value| flatten(value, MAX_DEPTH - 1));
+        }
+        self.metadata.values_mut().for_each(|value| flatten(value, MAX_DEPTH));
+    }
+
     /// Whether it holds a tool call that has no result yet: one that runs, or waits for an approval or an answer.
     pub fn has_open_call(&self) -> bool {
         self.parts.iter().any(|part| match part.view() {
@@ -113,18 +126,35 @@ pub struct Part(Map<String, Value>);
 
 /// Why a JSON value is no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a message part must be an object with a non-empty string 'type'")]
-pub struct PartError;
+pub enum PartError {
+    /// It has another shape.
+    #[error("a message part must be an object with a non-empty string 'type'")]
+    Shape,
+    /// It is nested deeper than [`MAX_DEPTH`].
+    #[error("a message part may be at most {MAX_DEPTH} objects and lists deep")]
+    TooDeep,
+}
 
 impl Part {
-    /// `value`, if it is an object with a non-empty string `type`.
+    /// `value`, if it is an object with a non-empty string `type`, at most [`MAX_DEPTH`] deep.
     pub fn new(value: Value) -> Result<Self, PartError> {
+        let part = Self::of_any_depth(value)?;
+        if part.is_too_deep() { Err(PartError::TooDeep) } else { Ok(part) }
+    }
+
+    fn of_any_depth(value: Value) -> Result<Self, PartError> {
         match value {
             Value::Object(map) if map.get("type").and_then(Value::as_str).is_some_and(|t| !t.is_empty()) => {
                 Ok(Self(map))
             }
-            _ => Err(PartError),
+            _ => Err(PartError::Shape),
         }
+    }
+
+    /// Whether it is nested deeper than [`MAX_DEPTH`]. One that is deserialised may be, such as one that was stored before
+    /// there was a limit.
+    pub fn is_too_deep(&self) -> bool {
+        self.0.values().any(|value| !is_within(value, MAX_DEPTH - 1))
     }
 
     /// `{"type": "text", "text": …}`
@@ -174,6 +204,17 @@ impl Part {
             part.0.extend(more);
         }
         part
+    }
+
+    /// The same part in another state of its call, with what that brings.
+    #[must_use]
+    pub(crate) fn in_state(&self, state: &str, more: &Value) -> Self {
+        let mut map = self.0.clone();
+        map.insert("state".into(), state.into());
+        if let Value::Object(more) = more {
+            map.extend(more.clone());
+        }
+        Self(map)
     }
 
     fn of(kind: &str, fields: Value) -> Self {
@@ -245,7 +286,8 @@ impl Part {
 
 impl<'de> Deserialize<'de> for Part {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+        // What is stored is read, however deep it is.
+        Self::of_any_depth(Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
@@ -310,6 +352,21 @@ fn json_len(value: &Value) -> usize {
     }
 }
 
+/// Whether `value` is at most `depth` objects and lists deep.
+fn is_within(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(values) => depth > 0 && values.iter().all(|value| is_within(value, depth - 1)),
+        Value::Object(map) => depth > 0 && map.values().all(|value| is_within(value, depth - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+fn flatten(value: &mut Value, depth: usize) {
+    if !is_within(value, depth) {
+        *value = Value::String(value.to_string());
+    }
+}
+
 fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
@@ -368,8 +425,33 @@ mod tests {
     #[test]
     fn a_part_without_a_type_is_refused() {
         for bad in [json!(null), json!("text"), json!({}), json!({"type": 1}), json!({"type": ""})] {
-            assert_eq!(Part::new(bad), Err(PartError));
+            assert_eq!(Part::new(bad), Err(PartError::Shape));
         }
+    }
+
+    /// `levels` lists in one another.
+    fn nested(levels: usize) -> Value {
+        (0..levels).fold(json!(1), |inner, _| json!([inner]))
+    }
+
+    #[test]
+    fn what_is_too_deep_is_refused_where_it_comes_and_read_where_it_is_stored() {
+        let part = |levels| json!({"type": "data-x", "data": nested(levels)});
+        assert!(Part::new(part(MAX_DEPTH - 1)).is_ok());
+        assert_eq!(Part::new(part(MAX_DEPTH)), Err(PartError::TooDeep));
+        let stored: Part = serde_json::from_value(part(100)).unwrap();
+        assert!(stored.is_too_deep());
+        let mut message = UiMessage::new("m", Role::Assistant, vec![stored, Part::text("so")]);
+        message.metadata.insert("deep".into(), nested(MAX_DEPTH + 1));
+        message.metadata.insert("flat".into(), nested(MAX_DEPTH));
+        message.flatten();
+        assert_eq!(message.parts[0].as_map()["data"], nested(100).to_string());
+        assert_eq!(message.parts[1], Part::text("so"));
+        assert_eq!(message.metadata["deep"], nested(MAX_DEPTH + 1).to_string());
+        assert_eq!(message.metadata["flat"], nested(MAX_DEPTH));
+        let flat = message.clone();
+        message.flatten();
+        assert_eq!(message, flat);
     }
 
     #[test]

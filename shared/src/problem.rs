@@ -70,13 +70,13 @@ impl Problem {
         }
     }
 
-    /// 413: the body is too large.
-    pub fn too_large(limit: &'static str) -> Self {
+    /// 413: the body is too large; `detail` says the limit.
+    pub fn too_large(detail: impl Into<String>) -> Self {
         Self {
             status: StatusCode::PAYLOAD_TOO_LARGE,
             kind: "too-large",
             title: "The body is too large",
-            detail: format!("a request may have at most {limit}"),
+            detail: detail.into(),
         }
     }
 
@@ -86,7 +86,7 @@ impl Problem {
             status: StatusCode::NOT_FOUND,
             kind: "not-found",
             title: "No such route",
-            detail: "see the routes in the README".into(),
+            detail: "GET /openapi.json lists the routes".into(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Problem {
             status: StatusCode::METHOD_NOT_ALLOWED,
             kind: "method-not-allowed",
             title: "The route does not take this method",
-            detail: "see the routes in the README".into(),
+            detail: "Allow says which it takes, and GET /openapi.json what for".into(),
         }
     }
 
@@ -112,6 +112,18 @@ impl Problem {
             kind: "busy",
             title: "The chat is being answered",
             detail: "a run has this chat at the moment; ask again in a while".into(),
+        }
+    }
+
+    /// 409: a command's id is taken.
+    pub fn message_id_taken() -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            kind: "message-id-taken",
+            title: "The messageId is another message's",
+            detail: "\"messageId\" names the command, under which it is carried out once; that id is a message's, or \
+                     another command's"
+                .into(),
         }
     }
 

@@ -10,11 +10,11 @@ let model, base, refunds;
 /** A room as one window shows it. */
 function Room(ai, Chat, id) {
   this.id = id;
-  this.open = (messages = []) => {
+  this.open = (messages = [], prepareSendMessagesRequest) => {
     const chat = new Chat({
       id,
       messages,
-      transport: new ai.DefaultChatTransport({ api: `${base}/api/chat`, headers, body: { userId: 'ada' } }),
+      transport: new ai.DefaultChatTransport({ api: `${base}/api/chat`, headers, body: { userId: 'ada' }, prepareSendMessagesRequest }),
       sendAutomaticallyWhen: ai.lastAssistantMessageIsCompleteWithApprovalResponses,
       onError: error => void (this.error = error),
     });
@@ -160,6 +160,30 @@ const checks = {
     await chat.sendMessage({ text: 'go on' });
     assert.equal(model.asked.at(-1).length, 3);
     assert(!model.asked.at(-1).join().includes('password'));
+  },
+
+  async long(room) {
+    const past = count => Array.from({ length: count }, (_, n) => ({ id: `old-${n}`, role: 'user', parts: [{ type: 'text', text: 'x'.repeat(2000) }] }));
+    // What was said is sent with each message, and may be long.
+    const chat = room.open(past(600));
+    await chat.sendMessage({ text: 'go on' });
+    assert.equal(room.error, undefined);
+    assert.match(textOf(chat.lastMessage), /to: go on$/);
+    const full = room.open(past(3500));
+    await full.sendMessage({ text: 'too much' });
+    assert.match(room.error.message, /prepareSendMessagesRequest/);
+    room.error = undefined;
+    // As that says.
+    const alone = ({ id, messages, trigger, messageId, body }) => ({ body: { ...body, id, message: messages.at(-1), trigger, messageId } });
+    const longer = room.open(past(3500), alone);
+    await longer.sendMessage({ text: 'and on' });
+    assert.match(textOf(longer.lastMessage), /to: and on$/);
+    await longer.regenerate();
+    assert.equal(room.error, undefined);
+    const history = await room.history();
+    assert.deepEqual(history.map(message => message.role), ['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
+    assert.equal(history[0].metadata.userId, 'ada');
+    assert.equal(history.at(-1).id, `${longer.messages.at(-2).id}/reply@1`);
   },
 
   async resume(room, { version }) {

@@ -2,11 +2,12 @@
 //! What the AI SDK itself makes of the streams is seen by `tests/ai-sdk`.
 
 use std::slice::from_ref;
+use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, text_of, wait_until};
+use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
 use crate::turns::assert_answered_once;
 
 const ROOM: &str = "web:room:app:r1";
@@ -57,6 +58,14 @@ impl Stream {
             chunks.push(chunk);
         }
         chunks
+    }
+
+    /// Reads on to the next sign that the connection stands, behind which there is nothing yet.
+    async fn still_there(&mut self) {
+        while !self.read.ends_with(": still there\n\n") {
+            let more = self.response.chunk().await.unwrap().expect("the stream goes on");
+            self.read += std::str::from_utf8(&more).unwrap();
+        }
     }
 
     /// Reads on to the first chunk of this type.
@@ -163,8 +172,11 @@ async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     let mut second = Stream::of(resume(&app).await);
     assert_eq!(second.next().await.unwrap()["messageId"], "m1/reply");
     assert_eq!(second.read_to("text-delta").await, begun, "from its beginning");
-    let stopped = stop(&app).await;
-    assert_eq!(stopped["stopped"], true, "{stopped}");
+    // Under one id once, with one answer.
+    for _ in 0..3 {
+        let stopped = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "st1"})).await.body;
+        assert_eq!(stopped, json!({"chatKey": ROOM, "messageId": "st1", "stopped": true}));
+    }
     for stream in [first, second] {
         let rest = stream.rest().await;
         assert_eq!(kinds(&rest).last(), Some(&"abort"), "{rest:?}");
@@ -174,6 +186,10 @@ async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     assert_eq!(lines[0], "m1 user: count");
     assert_eq!(lines[1], "m1/notice assistant notice: Stopped before there was an answer.");
     assert_eq!(resume(&app).await.status(), StatusCode::NO_CONTENT);
+    for _ in 0..2 {
+        let stopped = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "st2"})).await.body;
+        assert_eq!(stopped["stopped"], false);
+    }
     assert_eq!(stop(&app).await["stopped"], false);
     app.finish().await;
 }
@@ -477,5 +493,137 @@ async fn what_is_said_while_a_reply_is_made_has_its_turn_behind_it() {
     assert_eq!(told(&second.rest().await), ("m2/reply".into(), "You said: two".into()));
     wait_until("both are done", async || app.history(ROOM).await.len() == 4).await;
     assert_answered_once(&app.records(ROOM).await);
+    app.finish().await;
+}
+
+/// The first is heard while nothing is said, the second waits for its turn: neither connection is silent for long.
+#[tokio::test]
+async fn a_stream_that_has_nothing_to_say_says_that_it_is_there() {
+    let app = TestApp::builder().model().start().await;
+    app.model().hang();
+    let mut first = post(&app, &submit(&[user("m1", "one")])).await;
+    app.model().wait_for(1).await;
+    let mut second = post(&app, &submit(&[user("m2", "two")])).await;
+    let start = app.clock().now();
+    for stream in [&mut first, &mut second] {
+        app.as_time_passes(stream.still_there()).await;
+    }
+    let passed = app.clock().now().since(start);
+    assert!((Duration::from_secs(15)..Duration::from_secs(40)).contains(&passed), "{passed:?}");
+    app.model().resume();
+    assert_eq!(told(&first.rest().await).1, "You said: one");
+    assert_eq!(told(&app.as_time_passes(second.rest()).await).1, "You said: two");
+    app.finish().await;
+}
+
+/// Between two deliveries of the turn nobody has the chat.
+#[tokio::test]
+async fn a_stream_ends_whose_chat_is_forgotten() {
+    let app = TestApp::builder().model().start().await;
+    app.model().fail(100, 500);
+    let stream = post(&app, &submit(&[user("m1", "hello")])).await;
+    app.model().wait_for(1).await;
+    let path = chat_path(ROOM, "").trim_end_matches('/').to_owned();
+    let forgotten = Answer::of(app.request(Method::DELETE, &path).bearer_auth(OPS_KEY));
+    let forgotten = app.as_time_passes(forgotten).await;
+    assert_eq!((forgotten.status, &forgotten.body["removed"]["records"]), (StatusCode::OK, &json!(1)));
+    let chunks = app.as_time_passes(stream.rest()).await;
+    assert_eq!(chunks, [json!({"type": "error", "errorText": "The chat was forgotten."})]);
+    app.idle_as_time_passes().await;
+    assert_eq!(app.history(ROOM).await, [Value::Null; 0]);
+    app.finish().await;
+}
+
+/// `DefaultChatTransport` sends all that was said with each message.
+#[tokio::test]
+async fn a_long_room_goes_on_and_one_message_has_a_limit() {
+    let app = TestApp::builder().model().start().await;
+    let past = |count: usize| (0..count).map(|n| user(&format!("old-{n}"), &"x".repeat(2000)));
+    let long: Vec<Value> = past(600).chain([user("m1", "and on")]).collect();
+    assert!(json!(long).to_string().len() > 1024 * 1024);
+    assert_eq!(told(&say(&app, &long).await), ("m1/reply".into(), "You said: and on".into()));
+
+    let longer: Vec<Value> = past(3200).chain([user("m2", "and on")]).collect();
+    let large = user("m2", &"x".repeat(1024 * 1024));
+    for (messages, detail) in
+        [(&longer[..], "prepareSendMessagesRequest"), (from_ref(&large), "the last message")]
+    {
+        let answer = app.post("/api/chat", APP_KEY, &submit(messages)).await;
+        assert_eq!(
+            (answer.status.as_u16(), &answer.body["type"]),
+            (413, &json!("urn:annals:problem:too-large"))
+        );
+        assert!(answer.body["detail"].as_str().unwrap().contains(detail), "{}", answer.body);
+    }
+    // As the problem says one may.
+    let alone = json!({"id": "r1", "message": longer.last(), "trigger": "submit-message"});
+    assert_eq!(told(&post(&app, &alone).await.rest().await), ("m2/reply".into(), "You said: and on".into()));
+    app.idle().await;
+    assert_eq!(app.history(ROOM).await.len(), 4, "nothing of what was refused, or past, is stored");
+
+    let deep = (0..64).fold(json!(1), |inner, _| json!([inner]));
+    let deep = json!({"id": "m3", "role": "user", "parts": [{"type": "data-x", "data": deep}]});
+    let answer = app.post("/api/chat", APP_KEY, &submit(from_ref(&deep))).await;
+    assert_eq!(answer.body["type"], "urn:annals:problem:bad-chat", "{answer:?}");
+    app.finish().await;
+}
+
+/// Any text may be an id: it is looked for as it is before it is taken for that of a form or a reply.
+#[tokio::test]
+async fn another_try_finds_a_message_whatever_its_id_looks_like() {
+    let app = TestApp::builder().model().start().await;
+    let longest = "x".repeat(256);
+    for id in ["msg@7", "a/reply", "a/notice", "a/reply@1", &longest] {
+        let room = format!("room {}", &id[..id.len().min(9)]);
+        let request = |trigger: &str, named: Option<String>| json!({"id": room, "messages": [user(id, "one")], "trigger": trigger, "messageId": named});
+        let reply = format!("{id}/reply");
+        for (at, named) in [None, Some(id.to_owned()), Some(reply.clone())].into_iter().enumerate() {
+            if at == 0 {
+                post(&app, &request("submit-message", None)).await.rest().await;
+            }
+            let again = request("regenerate-message", named.clone());
+            assert_eq!(told(&post(&app, &again).await.rest().await).0, reply, "{id}, named {named:?}");
+        }
+        app.idle().await;
+        let history = app.history(&format!("web:room:app:{room}")).await;
+        assert_eq!(history.last().unwrap()["id"], format!("{reply}@3"), "{:?}", lines(&history));
+    }
+    let mut unknown = submit(&[user("msg@7", "x")]);
+    unknown["trigger"] = "regenerate-message".into();
+    assert_eq!(app.post("/api/chat", APP_KEY, &unknown).await.status, 404);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn another_try_at_a_command_tells_what_came_of_it() {
+    let app = TestApp::builder().model().start().await;
+    let help = told(&say(&app, &[user("c1", "/help")]).await);
+    assert_eq!(help.0, "c1/notice");
+    let mut again = submit(&[user("c1", "/help")]);
+    again["trigger"] = "regenerate-message".into();
+    for named in [json!(null), json!("c1"), json!("c1/notice")] {
+        again["messageId"] = named;
+        assert_eq!(told(&post(&app, &again).await.rest().await), help);
+    }
+    app.idle().await;
+    assert_eq!((app.history(ROOM).await.len(), app.model().count()), (2, 0));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_under_the_id_of_a_message_is_refused_and_changes_nothing() {
+    let app = TestApp::builder().model().start().await;
+    app.model().hang();
+    let stream = post(&app, &submit(&[user("m1", "one")])).await;
+    app.model().wait_for(1).await;
+    let answer = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "m1"})).await;
+    assert_eq!(
+        (answer.status, &answer.body["type"]),
+        (StatusCode::CONFLICT, &json!("urn:annals:problem:message-id-taken"))
+    );
+    app.model().resume();
+    assert_eq!(told(&stream.rest().await), ("m1/reply".into(), "You said: one".into()));
+    app.idle().await;
+    assert_eq!(app.lines(ROOM).await, ["m1 user: one", "m1/reply assistant: You said: one"]);
     app.finish().await;
 }

@@ -79,6 +79,12 @@ async fn the_page_and_its_files_come_compressed_and_are_kept() {
     for none in ["/console/nothing.js", "/console/", "/console/..%2fCargo.toml", "/index.html"] {
         assert_eq!(get(&app, none).await.status(), StatusCode::NOT_FOUND, "{none}");
     }
+    // A name that is no UTF-8.
+    let none = Answer::of(app.request(Method::GET, "/console/%ff")).await;
+    assert_eq!(
+        (none.status, &none.body["type"]),
+        (StatusCode::NOT_FOUND, &json!("urn:annals:problem:not-found"))
+    );
     let post = app.request(Method::POST, "/").send().await.unwrap();
     assert_eq!(post.status(), StatusCode::METHOD_NOT_ALLOWED);
     app.finish().await;

@@ -205,3 +205,26 @@ async fn a_command_that_comes_behind_its_own_edit_is_not_carried_out() {
     assert_eq!(app.history(CHAT).await.iter().filter(|message| message["id"] == "7").count(), 1);
     app.finish().await;
 }
+
+/// Whoever waits is not given what was told of the command.
+#[tokio::test]
+async fn help_that_becomes_a_question_over_http_is_waited_for_as_one() {
+    let app = TestApp::builder().model().start().await;
+    let post = async |text: &str| {
+        let body = json!({"userId": "ada", "text": text, "messageId": "h"});
+        let answer = app.post("/v1/chats/c1/messages?wait=20", APP_KEY, &body);
+        let answer = app.as_time_passes(answer).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        (
+            answer.body["reply"]["id"].clone(),
+            answer.body["revision"].clone(),
+            answer.body["duplicate"].clone(),
+        )
+    };
+    assert_eq!(post("/help").await, (json!("h/notice"), Value::Null, json!(false)));
+    assert_eq!(post("/help").await, (json!("h/notice"), Value::Null, json!(true)));
+    assert_eq!(post("what is two").await, (json!("h/reply"), json!(1), json!(false)));
+    assert_eq!(post("what is two").await, (json!("h/reply"), Value::Null, json!(true)));
+    assert_eq!(app.model().count(), 1);
+    app.finish().await;
+}

@@ -244,6 +244,7 @@ async fn what_is_no_route_is_a_problem_too() {
         (Method::GET, "/v1/chats/c1/reset", 405, "method-not-allowed"),
         (Method::POST, "/health", 405, "method-not-allowed"),
         (Method::GET, "/telegram", 405, "method-not-allowed"),
+        (Method::POST, "/local/outbox", 405, "method-not-allowed"),
     ] {
         let answer = Answer::of(app.request(method.clone(), path).bearer_auth(OPS_KEY)).await;
         assert_problem(&answer, status, kind, &format!("{method} {path}"));

@@ -5,6 +5,8 @@ use std::time::Duration;
 use reqwest::header::{ALLOW, HeaderMap, ORIGIN, RETRY_AFTER, VARY};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, lines};
 
@@ -58,12 +60,56 @@ async fn a_body_that_is_too_large_is_refused_by_every_route_that_takes_one() {
         (Method::POST, "/v1/messages"),
         (Method::POST, "/v1/chats/c1/reset"),
         (Method::POST, "/v1/chats/c1/compact"),
+        (Method::POST, "/api/chat/r1/stop"),
         (Method::PUT, "/v1/memory/dXNlcjphcHAvYWRhIzE"),
     ] {
         let request = app.request(method.clone(), path).bearer_auth(APP_KEY).body(large.clone());
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 413, "{method} {path}");
         assert_eq!(problem_of(response).await["type"], "urn:annals:problem:too-large");
+    }
+    let larger = json!({"id": "r1", "messages": ["x".repeat(6 * 1024 * 1024)]}).to_string();
+    let request = app.request(Method::POST, "/api/chat").bearer_auth(APP_KEY).body(larger);
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 413);
+    assert_eq!(problem_of(response).await["type"], "urn:annals:problem:too-large");
+    app.finish().await;
+}
+
+/// A chunk without a length: no body that is too large.
+#[tokio::test]
+async fn a_body_that_breaks_off_is_no_large_one() {
+    let app = TestApp::builder().start().await;
+    for path in [PATH, "/v1/chats/c1/reset", "/api/chat"] {
+        let mut stream = TcpStream::connect(app.base().strip_prefix("http://").unwrap()).await.unwrap();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {APP_KEY}\r\nConnection: close\r\n\
+             Transfer-Encoding: chunked\r\n\r\n5\r\n{{\"use\r\nno length\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{path}: {answer}");
+        assert!(answer.contains("urn:annals:problem:bad-body"), "{path}: {answer}");
+    }
+    app.finish().await;
+}
+
+/// Each route says its own shape.
+#[tokio::test]
+async fn a_body_of_another_shape_is_told_what_the_route_takes() {
+    let app = TestApp::builder().start().await;
+    for (path, shape) in [
+        (PATH, "{userId, text or parts, messageId?, ts?}"),
+        ("/v1/chats/c1/reset", "{userId?, messageId?};"),
+        ("/v1/chats/c1/compact", "{userId?, messageId?, focus?}"),
+        ("/api/chat/r1/stop", "{userId?, messageId?};"),
+    ] {
+        let response = app.request(Method::POST, path).bearer_auth(APP_KEY).body("{").send().await.unwrap();
+        assert_eq!(response.status(), 400, "{path}");
+        let problem = problem_of(response).await;
+        assert_eq!(problem["type"], "urn:annals:problem:bad-body", "{path}");
+        assert!(problem["detail"].as_str().unwrap().contains(shape), "{path}: {problem}");
     }
     app.finish().await;
 }
@@ -180,6 +226,23 @@ async fn a_repeated_reset_or_compact_does_it_once() {
     let history = lines(&app.history("http:chat:app:c1").await);
     let count = |start: &str| history.iter().filter(|line| line.starts_with(start)).count();
     assert_eq!((count("r1"), count("k1"), count("k1/")), (2, 2, 1), "{history:#?}");
+    // An id that is taken commands nothing, and what has it stays as it was said.
+    for (route, taken) in [("reset", "m1"), ("compact", "m1"), ("reset", "k1"), ("compact", "r1")] {
+        let answer = app.post(&format!("/v1/chats/c1/{route}"), APP_KEY, &json!({"messageId": taken})).await;
+        let kind = &answer.body["type"];
+        assert_eq!(
+            (answer.status.as_u16(), kind),
+            (409, &json!("urn:annals:problem:message-id-taken")),
+            "{route}"
+        );
+    }
+    app.idle_as_time_passes().await;
+    assert_eq!(lines(&app.history("http:chat:app:c1").await), history);
+    // What became a message is one.
+    let body = json!({"userId": "ada", "text": "a question", "messageId": "r1"});
+    app.as_time_passes(app.post(&format!("{PATH}?wait=20"), APP_KEY, &body)).await;
+    assert_eq!(app.post("/v1/chats/c1/reset", APP_KEY, &json!({"messageId": "r1"})).await.status, 409);
+    assert_eq!(app.history("http:chat:app:c1").await.len(), history.len() + 2);
     for bad in [json!({"messageId": 7}), json!({"messageId": ""}), json!({"messageId": "a\nb"})] {
         for route in ["reset", "compact"] {
             let answer = app.post(&format!("/v1/chats/c1/{route}"), OPS_KEY, &bad).await;

@@ -427,3 +427,45 @@ async fn ids_of_any_kind_are_apart_and_come_back() {
     assert_answered_once(&app.records("http:chat:app:ids").await);
     app.finish().await;
 }
+
+/// `levels` lists in one another.
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!([inner]))
+}
+
+/// What a door takes, everything behind it reads: a segment, too.
+#[tokio::test]
+async fn the_deepest_part_that_is_taken_is_archived_and_a_deeper_one_is_refused() {
+    let app = TestApp::builder().set("KEEP_RECENT", "2").start().await;
+    let message = |id: &str, levels: usize| {
+        let data = json!({"type": "data-x", "data": nested(levels)});
+        json!({"userId": "ada", "messageId": id, "parts": [{"type": "text", "text": "deep"}, data]})
+    };
+    for levels in [64, 124] {
+        let refused = post(&app, &message("too-deep", levels)).await;
+        assert_eq!(
+            (refused.status.as_u16(), &refused.body["type"]),
+            (400, &json!("urn:annals:problem:bad-message"))
+        );
+        assert!(refused.body["detail"].as_str().unwrap().contains("at most 64"), "{}", refused.body);
+    }
+    assert_eq!(post(&app, &message("deep", 63)).await.status, 202);
+    app.idle().await;
+    for n in 0..8 {
+        app.clock().advance(Duration::from_secs(1));
+        post(&app, &json!({"userId": "ada", "messageId": format!("m{n}"), "text": "short"})).await;
+        app.idle().await;
+    }
+    let compacted = post_and_wait(&app, &chat_path("c1", "compact"), APP_KEY, &json!({})).await;
+    assert!(text_of(&compacted.body["reply"]).starts_with("Done: "), "{}", compacted.body);
+    let segments = app.get(&chat_path(CHAT, "segments")).await;
+    let id = segments["segments"][0]["id"].as_str().unwrap().to_owned();
+    let path = chat_path(CHAT, &format!("segments/{id}"));
+    let segment = app.request(Method::GET, &path).bearer_auth(OPS_KEY).send().await.unwrap();
+    assert_eq!(segment.status(), 200);
+    let first: Value = serde_json::from_str(segment.text().await.unwrap().lines().next().unwrap()).unwrap();
+    assert_eq!((&first["id"], &first["parts"][1]["data"]), (&json!("deep"), &nested(63)));
+    let answer = post_and_wait(&app, PATH, APP_KEY, &json!({"userId": "ada", "text": "and on"})).await;
+    assert_eq!(text_of(&answer.body["reply"]), "and on");
+    app.finish().await;
+}

@@ -9,7 +9,7 @@ use annals_shared::history::{History, MAX_PAGE, Position};
 use annals_shared::sort_key::Timestamp;
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, a_while};
+use crate::app::{APP_KEY, TestApp, a_while};
 use crate::support::faults::{Faults, Plan};
 use crate::support::world::{World, archive_everything, expire};
 use crate::updates::{START, private};
@@ -393,4 +393,56 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
     let export = file(world.folder(), "result.json", &old.to_string());
     let error = refused(&history, &export, &options(None)).await;
     assert!(error.contains("message 3 of \"x\" (1 in its list): it has no date_unixtime"), "{error}");
+}
+
+/// The longest id that a message may have, with what hangs on it.
+#[tokio::test]
+async fn what_hangs_on_the_longest_id_comes_back_too() {
+    const ROOM: &str = "http:chat:app:c1";
+    let app = TestApp::builder().model().start().await;
+    for (letter, text) in [("m", "hello"), ("n", "/help"), ("o", "/reset")] {
+        let body = json!({"userId": "ada", "text": text, "messageId": letter.repeat(256)});
+        assert_eq!(app.post("/v1/chats/c1/messages", APP_KEY, &body).await.status, 202);
+        app.idle_as_time_passes().await;
+    }
+    let exported = app.history(ROOM).await;
+    assert_eq!(exported.len(), 6, "{exported:?}");
+    let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    let export = file(app.data_dir(), "talk.jsonl", &jsonl);
+    let world = World::new().await;
+    let history = world.history();
+    for _ in 0..2 {
+        imported(&history, &export, &options(None)).await;
+        let back = listed(&history, ROOM).await;
+        assert_eq!(crate::app::lines(&back), crate::app::lines(&exported));
+    }
+    // Where nothing is said there is nothing to import.
+    let empty = file(app.data_dir(), "empty.jsonl", "\n");
+    assert_eq!(imported(&history, &empty, &options(None)).await, "There is nothing to import.\n");
+    app.finish().await;
+}
+
+/// What is nested too deep is kept as its JSON, in a text, and the chat can be archived.
+#[tokio::test]
+async fn what_is_nested_too_deep_becomes_a_text_and_is_archived() {
+    const ROOM: &str = "http:chat:dev:talk";
+    let world = World::new().await;
+    let history = world.history();
+    let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    let message = json!({"id": "a", "role": "user", "parts": [{"type": "data-x", "data": deep}], "metadata": {"x": deep}});
+    let export = file(world.folder(), "talk.jsonl", &message.to_string());
+    for told in ["1 stored", "0 stored, 1 there already"] {
+        let said = imported(&history, &export, &options(Some(ROOM))).await;
+        assert!(said.contains(told), "{said}");
+    }
+    archive_everything(&history, &ROOM.parse().unwrap()).await;
+    world.clock.advance(Duration::from_hours(10 * 24));
+    for record in history.range(&ROOM.parse().unwrap(), None).await.unwrap() {
+        expire(&world.stores, &record).await;
+    }
+    let [kept] = &listed(&history, ROOM).await[..] else { panic!("one message") };
+    assert_eq!(
+        (&kept["parts"][0]["data"], &kept["metadata"]["x"]),
+        (&json!(deep.to_string()), &json!(deep.to_string()))
+    );
 }

@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use reqwest::Method;
 use rexpect::session::{PtySession, spawn_command};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::app::{TestApp, lines};
+use crate::app::{Answer, OPS_KEY, TestApp, lines};
 use crate::outside_tools::with_shop;
 use crate::support::mcp_server::McpServer;
 use crate::support::model_api::{API_KEY, ModelApi};
@@ -110,6 +111,23 @@ async fn it_talks_through_the_program_that_serves_and_says_when_there_is_no_answ
     app.model().recover();
     assert_eq!(history(&dir).len(), 4);
     assert_eq!(chat("again").await, printed("You said: are you there?\nagain\n"));
+    app.finish().await;
+}
+
+/// Between two deliveries of the turn nobody has the chat.
+#[tokio::test]
+async fn it_does_not_wait_for_an_answer_in_a_chat_that_was_forgotten() {
+    let app = TestApp::start().await;
+    app.model().fail(100, 500);
+    let command = annals(app.data_dir(), &["chat", "hello"]);
+    let talk = spawn_blocking(move || piped(command, ""));
+    app.model().wait_for(1).await;
+    let path = format!("/v1/chats/{}", CHAT.replace(':', "%3A"));
+    let forgotten = Answer::of(app.request(Method::DELETE, &path).bearer_auth(OPS_KEY));
+    assert_eq!(app.as_time_passes(forgotten).await.status, 200);
+    let (code, out, error) = app.as_time_passes(talk).await.unwrap();
+    assert!(code == 1 && out.is_empty() && error.contains("the chat was forgotten"), "{code} {out} {error}");
+    app.idle_as_time_passes().await;
     app.finish().await;
 }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use annals_shared::chat_key::{ActorKey, ChatKey, Place};
 use annals_shared::command::Command;
-use annals_shared::ingress::{Ingress, STOPPED};
+use annals_shared::ingress::{Commanded, Ingress, STOPPED};
 use annals_shared::live::Live;
 use annals_shared::message::Part;
 use annals_shared::problem::Problem;
@@ -41,7 +41,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::auth::{Caller, MAX_CHAT_ID_BYTES};
-use crate::post::{Reset, bad_user, body_bytes, optional_body, path, user_id};
+use crate::post::{RESET, Reset, bad_user, optional_body, path, unread, user_id};
 use crate::{Failure, Http, post};
 use ask::Asked;
 use body::{Body, ChatRequest};
@@ -71,6 +71,14 @@ impl Web {
     }
 }
 
+/// The longest body of `POST /api/chat`: `useChat` sends the whole conversation with each message. What Lambda takes of a
+/// request, with what it puts around a body.
+pub(crate) const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
+/// What a client is told that sends more, which it may do without.
+const TOO_LARGE: &str = "a request may have at most 6 MiB: send the last message alone, by DefaultChatTransport's \
+                         prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => \
+                         ({ body: { ...body, id, message: messages.at(-1), trigger, messageId } })";
+
 /// What every stream carries: `useChat` does not ask for it, other clients of the AI SDK do.
 const PROTOCOL: (HeaderName, &str) = (HeaderName::from_static("x-vercel-ai-ui-message-stream"), "v1");
 /// How the past that a client has sent is beside the history: `same` or `differs`.
@@ -88,7 +96,8 @@ pub(crate) async fn say(
     caller: Caller,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Failure> {
-    let body = Body::parse(&body_bytes(body)?)?;
+    let body = body.map_err(|rejection| unread(&rejection, TOO_LARGE))?;
+    let body = Body::parse(&body)?;
     let chat = room(&caller, &body.id)?;
     telemetry::about(&chat);
     let user = body.user_id.clone().unwrap_or_else(|| caller.name.clone());
@@ -106,7 +115,7 @@ pub(crate) async fn say(
 
 /// `GET /api/chat/{id}/stream`: the reply that is being made, from its beginning; 204 where none is.
 #[utoipa::path(get, path = "/api/chat/{id}/stream", operation_id = "resumeChat", tag = "chat", security(("key" = [])),
-    params(("id" = String, Path, description = "A room of the key's own, or with an admin key a whole ChatKey of one", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    params(("id" = String, Path, description = "A room of the key's own, at most 512 bytes, or with an admin key a whole ChatKey of one", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
     responses((status = 200, description = "The reply that is being made", body = String, content_type = "text/event-stream"),
         (status = 204, description = "None is")))]
 pub(crate) async fn resume(
@@ -138,7 +147,7 @@ pub(crate) struct Stopped {
 
 /// `POST /api/chat/{id}/stop`: what `/stop` does; the body may name who asks as `userId`, and the command as `messageId`.
 #[utoipa::path(post, path = "/api/chat/{id}/stop", operation_id = "stopChat", tag = "chat", security(("key" = [])),
-    params(("id" = String, Path, description = "A room of the key's own, or with an admin key a whole ChatKey of one", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    params(("id" = String, Path, description = "A room of the key's own, at most 512 bytes, or with an admin key a whole ChatKey of one", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
     request_body(content = Reset, content_type = "application/json"),
     responses((status = 200, description = "Nothing is being answered any more", body = Stopped)))]
 pub(crate) async fn stop(
@@ -149,7 +158,7 @@ pub(crate) async fn stop(
 ) -> Result<Json<Stopped>, Failure> {
     let chat = room(&caller, &path(id)?)?;
     telemetry::about(&chat);
-    let body = optional_body(body)?;
+    let body = optional_body(body, RESET)?;
     let user = body.user_id.map(|id| user_id(Some(id))).transpose()?.unwrap_or_else(|| caller.name.clone());
     ActorKey::new(chat.clone(), &user).map_err(|error| bad_user(error.to_string()))?;
     let (_, seen) = http.seen(&chat).await?;
@@ -164,12 +173,18 @@ pub(crate) async fn stop(
     };
     let draft = http.draft(&caller, &chat, &user, message_id.clone(), vec![Part::text("/stop")]);
     let draft = Draft { ts, ..draft };
-    let commanded = http.web.ingress.command(&Command::Stop, &draft).await?;
-    let mut stopped = false;
-    if let Some(confirmation) = commanded.confirmation {
-        stopped = confirmation.text == STOPPED;
-        http.web.ingress.confirmed(&draft, confirmation).await?;
-    }
+    let ingress = &http.web.ingress;
+    let commanded = ingress.command_alone(&Command::Stop, &draft).await?;
+    let Commanded { appended, confirmation } = commanded.ok_or_else(Problem::message_id_taken)?;
+    let stopped = if let Some(confirmation) = confirmation {
+        let stopped = confirmation.text == STOPPED;
+        ingress.confirmed(&draft, confirmation).await?;
+        stopped
+    } else {
+        // What it did is told once, and is the answer to each repeat.
+        let told = ingress.confirmation_of(&draft, &appended.base).await?;
+        told.is_some_and(|told| told.message.plain_text() == STOPPED)
+    };
     Ok(Json(Stopped { chat_key: chat, message_id, stopped }))
 }
 

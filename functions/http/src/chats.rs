@@ -168,7 +168,7 @@ pub(crate) async fn list(
 
 /// `GET /v1/chats/{chatId}`
 #[utoipa::path(get, path = "/v1/chats/{chatId}", operation_id = "getChat", tag = "histories", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
     responses((status = 200, description = "What the list says of this chat, with `context=false`", body = ChatView)))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,

@@ -11,6 +11,7 @@ use std::io::Read;
 
 use annals_shared::problem::Problem;
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
     IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -40,8 +41,9 @@ pub(crate) async fn page(headers: HeaderMap) -> Response {
 }
 
 /// `GET /console/{file}`
-pub(crate) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    answer(&name, &headers)
+pub(crate) async fn file(name: Result<Path<String>, PathRejection>, headers: HeaderMap) -> Response {
+    // A name that is no UTF-8 is no file's.
+    name.map_or_else(|_| Problem::not_found().into_response(), |Path(name)| answer(&name, &headers))
 }
 
 fn answer(name: &str, headers: &HeaderMap) -> Response {

@@ -29,7 +29,7 @@ pub(crate) struct Removed {
 
 /// `DELETE /v1/chats/{chatId}`: 200 with what was deleted, nothing where there was nothing.
 #[utoipa::path(delete, path = "/v1/chats/{chatId}", operation_id = "forgetChat", tag = "histories", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
     responses((status = 200, description = "Everything of the chat is deleted: what, by number", body = Removed)))]
 pub(crate) async fn delete(
     State(http): State<Arc<Http>>,

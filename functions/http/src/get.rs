@@ -35,7 +35,8 @@ const DEFAULT_PAGE: usize = 50;
 pub(crate) struct PageQuery {
     /// `before` of an answer: the page in front of it. Not with `after`.
     before: Option<String>,
-    /// `after` of an answer: the page behind it.
+    /// `after` of an answer: the page behind it. Replies and edits that come meanwhile stand behind what they are to, and so
+    /// may be in front of it.
     after: Option<String>,
     /// How many messages; 50, at most 200.
     #[param(value_type = Option<u32>, minimum = 1)]
@@ -51,7 +52,9 @@ pub(crate) struct Messages {
     /// What to ask the page of older messages with; null where there are none.
     #[schema(required)]
     before: Option<String>,
-    /// What to ask the page of newer messages with; null where there are none.
+    /// What to ask the page of newer messages with; null where there are none. What sorts behind an earlier message may
+    /// still come in front of it: a reply, an edit, a message with an older time. Who follows a chat that goes on reads the
+    /// newest page again.
     #[schema(required)]
     after: Option<String>,
 }
@@ -100,7 +103,7 @@ enum MemoryOf {
 
 /// `GET /v1/chats/{chatId}/messages`
 #[utoipa::path(get, path = "/v1/chats/{chatId}/messages", operation_id = "listMessages", tag = "histories", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
         PageQuery),
     responses((status = 200, description = "A page, oldest first; or with `Accept: application/x-ndjson` the whole history, one message a line",
         content((Messages = "application/json"), (String = "application/x-ndjson")))))]
@@ -132,7 +135,7 @@ pub(crate) async fn messages(
 
 /// `GET /v1/chats/{chatId}/context`
 #[utoipa::path(get, path = "/v1/chats/{chatId}/context", operation_id = "getContext", tag = "histories", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
     responses((status = 200, description = "What the model would see now", body = ContextView)))]
 pub(crate) async fn context(
     State(http): State<Arc<Http>>,

@@ -48,7 +48,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use limit::Limits;
 
-/// The longest request body taken.
+/// The longest request body taken, and of `POST /api/chat` the longest message.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// How long a browser need not ask again whether it may call.
@@ -112,7 +112,7 @@ fn routes(http: Http) -> Router {
         .route("/v1/chats/{chat_id}/segments/{segment_id}", route(get(segments::one)))
         .route("/v1/chats/{chat_id}/reset", route(post(post::reset)))
         .route("/v1/chats/{chat_id}/compact", route(post(post::compact)))
-        .route("/api/chat", route(post(chat::say)))
+        .route("/api/chat", route(post(chat::say)).layer(DefaultBodyLimit::max(chat::MAX_BODY_BYTES)))
         .route("/api/chat/{id}/stream", route(get(chat::resume)))
         .route("/api/chat/{id}/stop", route(post(chat::stop)))
         .route("/v1/memory", route(get(memory::list)))

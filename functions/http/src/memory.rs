@@ -31,8 +31,8 @@ pub(crate) struct OwnerQuery {
     /// Whose; or `chatKey`, and not both.
     #[param(min_length = 1)]
     user_id: Option<String>,
-    /// Of which chat: a conversation id, or with an admin key a whole ChatKey.
-    #[param(min_length = 1, max_length = 512)]
+    /// Of which chat: a conversation id, at most 512 bytes, or with an admin key a whole ChatKey.
+    #[param(min_length = 1, max_length = 2048)]
     chat_key: Option<String>,
 }
 

@@ -67,7 +67,9 @@ struct Api;
 #[schema(as = UIMessage)]
 #[allow(dead_code, reason = "what `annals_shared::message::UiMessage` is written as")]
 pub(crate) struct UiMessage {
-    /// Unique in its chat; of revision n `<messageId>@<n>`.
+    /// Its `messageId`; of revision n `<messageId>@<n>`. A reply to the message m is `m/reply`, a confirmation `m/notice`, a
+    /// boundary `m/boundary`, a summary up to it `m/summary`. Unique in its chat, unless a caller gives ids of these shapes
+    /// itself: then two of a listing may have one, and `metadata` tells them apart.
     id: String,
     role: annals_shared::message::Role,
     parts: Vec<Part>,
@@ -132,6 +134,7 @@ const PROBLEMS: [(&str, &[Problems]); 18] = [
         "stopChat",
         &[
             (400, &["bad-chat-id", "bad-body", "missing-user", "bad-user", "bad-message-id"]),
+            (409, &["message-id-taken"]),
             (503, &["unavailable"]),
         ],
     ),
@@ -183,6 +186,7 @@ const PROBLEMS: [(&str, &[Problems]); 18] = [
         "resetChat",
         &[
             (400, &["bad-chat-id", "bad-body", "missing-user", "bad-user", "bad-message-id"]),
+            (409, &["message-id-taken"]),
             (503, &["unavailable"]),
         ],
     ),
@@ -201,6 +205,7 @@ const PROBLEMS: [(&str, &[Problems]); 18] = [
                     "bad-message-id",
                 ],
             ),
+            (409, &["message-id-taken"]),
             (503, &["unavailable"]),
         ],
     ),

@@ -14,7 +14,7 @@ use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
 use annals_shared::telemetry;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -29,6 +29,8 @@ use crate::{Failure, Http};
 pub(crate) const MAX_USER_ID_BYTES: usize = 512;
 /// How far ahead of the clock a time may be. One further on would stand behind everything said until then.
 const MAX_AHEAD: Duration = Duration::from_hours(366 * 24);
+/// The body of a command that takes nothing else.
+pub(crate) const RESET: &str = "{userId?, messageId?}";
 /// The longest that a request waits for its reply.
 const MAX_WAIT: Duration = Duration::from_secs(25);
 /// The first pause between two looks for the reply; each later one is longer, up to [`MAX_PAUSE`].
@@ -58,6 +60,7 @@ pub(crate) struct NewMessage {
     /// What is said; or `parts`, and not both.
     #[schema(pattern = "\\S")]
     text: Option<String>,
+    /// Each at most 64 objects and lists deep, itself counted.
     #[schema(min_items = 1)]
     parts: Option<Vec<crate::openapi::Part>>,
     /// Under one id a message is stored and answered once; other content under it is a revision. At most 256 bytes.
@@ -123,7 +126,7 @@ pub(crate) struct Receipt {
 
 /// `POST /v1/chats/{chatId}/messages`
 #[utoipa::path(post, path = "/v1/chats/{chatId}/messages", operation_id = "postMessage", tag = "messages", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
         Wait),
     request_body(content = NewMessage, content_type = "application/json"),
     responses((status = 200, description = "Taken and answered", body = Receipt),
@@ -163,7 +166,7 @@ pub(crate) async fn direct_message(
 /// `POST /v1/chats/{chatId}/reset`: what `/reset` does; the body may name who asks as
 /// `userId`, and the command as `messageId`, under which it is carried out once.
 #[utoipa::path(post, path = "/v1/chats/{chatId}/reset", operation_id = "resetChat", tag = "messages", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
     request_body(content = Reset, content_type = "application/json"),
     responses((status = 202, description = "A new session", body = Receipt)))]
 pub(crate) async fn reset(
@@ -173,14 +176,14 @@ pub(crate) async fn reset(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
-    let body = optional_body(body)?;
+    let body = optional_body(body, RESET)?;
     http.receive(&caller, chat, &command_of(&caller, body, "/reset".into())?, None).await
 }
 
 /// `POST /v1/chats/{chatId}/compact`: what `/compact` does; the body as of `…/reset`, with what the summary shall keep above
 /// all as `focus`. `?wait=` waits until it is done.
 #[utoipa::path(post, path = "/v1/chats/{chatId}/compact", operation_id = "compactChat", tag = "messages", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
         Wait),
     request_body(content = Compact, content_type = "application/json"),
     responses((status = 200, description = "Done", body = Receipt),
@@ -194,7 +197,7 @@ pub(crate) async fn compact(
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
     let wait = wait_time(wait)?;
-    let mut body = optional_body(body)?;
+    let mut body = optional_body(body, "{userId?, messageId?, focus?}")?;
     let text = match body.focus.take() {
         None | Some(Value::Null) => "/compact".to_owned(),
         Some(Value::String(focus)) => format!("/compact {focus}"),
@@ -205,9 +208,10 @@ pub(crate) async fn compact(
     http.receive(&caller, chat, &command_of(&caller, body, text)?, wait).await
 }
 
-pub(crate) fn optional_body(body: Result<Bytes, BytesRejection>) -> Result<Body, Problem> {
+/// The body of a command, of this shape or none.
+pub(crate) fn optional_body(body: Result<Bytes, BytesRejection>, shape: &str) -> Result<Body, Problem> {
     let body = body_bytes(body)?;
-    if body.is_empty() { Ok(Body::default()) } else { parse_body(&body) }
+    if body.is_empty() { Ok(Body::default()) } else { parse_body(&body, shape) }
 }
 
 /// The message that a command is; whoever calls says it where the body names nobody.
@@ -215,7 +219,7 @@ fn command_of(caller: &Caller, body: Body, text: String) -> Result<Message, Prob
     let given = body.user_id.map(|id| user_id(Some(id))).transpose()?;
     let id = body.message_id.map(message_id).transpose()?;
     let user_id = given.unwrap_or_else(|| caller.name.clone());
-    Ok(Message { user_id, parts: vec![Part::text(text)], id, ts: None })
+    Ok(Message { user_id, parts: vec![Part::text(text)], id, ts: None, commands_alone: true })
 }
 
 /// A request's body, checked.
@@ -224,16 +228,19 @@ struct Message {
     parts: Vec<Part>,
     id: Option<MessageId>,
     ts: Option<Timestamp>,
+    /// Whether its route takes commands and nothing else, so that it is no form of a message that has its id.
+    commands_alone: bool,
 }
 
 impl Message {
     fn parse(body: &[u8]) -> Result<Self, Problem> {
-        let body = parse_body(body)?;
+        let body = parse_body(body, "{userId, text or parts, messageId?, ts?}")?;
         Ok(Self {
             user_id: user_id(body.user_id)?,
             parts: parts(body.text, body.parts)?,
             id: body.message_id.map(message_id).transpose()?,
             ts: body.ts.as_ref().map(timestamp).transpose()?,
+            commands_alone: false,
         })
     }
 
@@ -291,7 +298,12 @@ impl Http {
         let Appended { base, outcome } = match message.command() {
             None => self.ingress.receive(&draft).await?,
             Some(command) => {
-                let commanded = self.ingress.command(&command, &draft).await?;
+                let commanded = if message.commands_alone {
+                    let commanded = self.ingress.command_alone(&command, &draft).await?;
+                    commanded.ok_or_else(Problem::message_id_taken)?
+                } else {
+                    self.ingress.command(&command, &draft).await?
+                };
                 if let Some(confirmation) = commanded.confirmation {
                     self.ingress.confirmed(&draft, confirmation).await?;
                 }
@@ -347,15 +359,26 @@ pub(crate) fn path(chat_id: Result<Path<String>, PathRejection>) -> Result<Strin
         .map_err(|_| Problem::bad_request("bad-chat-id", "The chat id is unusable", bad))
 }
 
+/// A body of at most 1 MiB, which is the router's limit.
 pub(crate) fn body_bytes(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Problem> {
-    body.map_err(|_| Problem::too_large("1 MiB"))
+    body.map_err(|rejection| unread(&rejection, "a request may have at most 1 MiB"))
 }
 
-fn parse_body(body: &[u8]) -> Result<Body, Problem> {
+/// Why a body could not be read: it is over the limit, of which `too_large` tells, or breaks off.
+pub(crate) fn unread(rejection: &BytesRejection, too_large: &str) -> Problem {
+    match rejection {
+        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
+            Problem::too_large(too_large)
+        }
+        _ => Problem::bad_request("bad-body", "The body is unreadable", "it ends early, or is no HTTP body"),
+    }
+}
+
+fn parse_body(body: &[u8], shape: &str) -> Result<Body, Problem> {
     // Where, but not what: the error's own text may quote the message.
     serde_json::from_slice(body).map_err(|error| {
         let detail = format!(
-            "the body must be a JSON object {{userId, text or parts, messageId?, ts?}}; line {}, column {}",
+            "the body must be a JSON object {shape}; line {}, column {}",
             error.line(),
             error.column()
         );

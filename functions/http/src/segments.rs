@@ -49,7 +49,7 @@ impl From<SegmentInfo> for Listed {
 
 /// `GET /v1/chats/{chatId}/segments`
 #[utoipa::path(get, path = "/v1/chats/{chatId}/segments", operation_id = "listSegments", tag = "histories", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
     responses((status = 200, description = "What of the chat is archived, oldest first", body = Segments)))]
 pub(crate) async fn list(
     State(http): State<Arc<Http>>,
@@ -64,7 +64,7 @@ pub(crate) async fn list(
 
 /// `GET /v1/chats/{chatId}/segments/{id}`
 #[utoipa::path(get, path = "/v1/chats/{chatId}/segments/{id}", operation_id = "getSegment", tag = "histories", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, or with an admin key a whole ChatKey", min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
+    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$"),
         ("id" = String, Path, description = "As listed", min_length = 1)),
     responses((status = 200, description = "One segment, one message a line", body = String, content_type = "application/x-ndjson")))]
 pub(crate) async fn one(

@@ -141,7 +141,7 @@ async fn webhook(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let body = body.map_err(|_| Problem::too_large("6 MiB"))?;
+    let body = body.map_err(|_| Problem::too_large("a request may have at most 6 MiB"))?;
     let signature = Signature::of(|name| headers.get(name).map(HeaderValue::as_bytes));
     let secrets = Secrets {
         encrypt_key: lark.encrypt_key.as_ref().map(ExposeSecret::expose_secret),

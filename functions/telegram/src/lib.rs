@@ -123,7 +123,7 @@ async fn webhook(
     if !secret_matches(header, telegram.secret.expose_secret()) {
         return Err(Problem::unauthorized("X-Telegram-Bot-Api-Secret-Token is missing or wrong"));
     }
-    let body = body.map_err(|_| Problem::too_large("6 MiB"))?;
+    let body = body.map_err(|_| Problem::too_large("a request may have at most 6 MiB"))?;
     let not_an_update =
         || Problem::bad_request("not-an-update", "Not an update", "the body is no JSON object");
     let update: Value = serde_json::from_slice(&body).map_err(|_| not_an_update())?;

@@ -130,27 +130,28 @@ fn of_annals(message: &UiMessage, listed: Listed, chat: ChatKey, seen: &mut Seen
     let known = (chat.clone(), id.clone());
     let approval = metadata.get("approval").and_then(|approval| approval.get("id")).and_then(Value::as_str);
     let is_agents = message.role == Role::Assistant;
-    let (place, own) = match (kind, approval) {
-        (Kind::Notice, Some(request)) if id.ends_with(&format!("/approval-{request}")) => {
-            (Place::Approval(request.to_owned()), id.clone())
-        }
+    let (place, id) = match (kind, approval) {
+        (Kind::Notice, Some(request)) if id.ends_with(&format!("/approval-{request}")) => (
+            Place::Approval(request.to_owned()),
+            derived_id_of(&id, &["reply", &format!("approval-{request}")])?,
+        ),
         (Kind::Boundary, _) => {
             let own = id.strip_suffix("/boundary").unwrap_or(&id).to_owned();
             seen.boundaries.insert((chat.clone(), own.clone()));
-            (Place::Message, own)
+            (Place::Message, id_of(&own)?)
         }
-        _ if is_agents && id.ends_with("/notice") => (Place::Notice, id.clone()),
+        _ if is_agents && id.ends_with("/notice") => (Place::Notice, derived_id_of(&id, &["notice"])?),
         _ if is_agents && id.ends_with("/reply") && revision == 0 => {
             seen.replies.insert(known, ts);
-            (Place::Reply, id.clone())
+            (Place::Reply, derived_id_of(&id, &["reply"])?)
         }
         _ if is_agents && id.ends_with("/reply") => {
             let is_beside = seen.replies.get(&known) == Some(&ts);
-            (if is_beside { Place::ReplyForm } else { Place::Reply }, id.clone())
+            (if is_beside { Place::ReplyForm } else { Place::Reply }, derived_id_of(&id, &["reply"])?)
         }
-        _ if revision > 0 && !is_again => (Place::Form, id.clone()),
-        _ if seen.boundaries.contains(&known) => (Place::Opening, id.clone()),
-        _ => (Place::Message, id.clone()),
+        _ if revision > 0 && !is_again => (Place::Form, id_of(&id)?),
+        _ if seen.boundaries.contains(&known) => (Place::Opening, id_of(&id)?),
+        _ => (Place::Message, id_of(&id)?),
     };
     // What was said again stands in a place of its own, with a number; it is no form beside another.
     let kind = match place {
@@ -161,7 +162,7 @@ fn of_annals(message: &UiMessage, listed: Listed, chat: ChatKey, seen: &mut Seen
     let draft = Draft {
         channel: channel.unwrap_or_else(|| channel_of(&chat)),
         chat_id: chat_id.unwrap_or_else(|| chat.chat_id().to_owned()),
-        message_id: id_of(&own)?,
+        message_id: id,
         form_ts: None,
         role: message.role,
         kind,
@@ -214,9 +215,15 @@ fn checked(draft: Draft, ts: Option<Timestamp>, place: Place, revision: u32) -> 
     Ok(Taken::Item(Box::new(Item { draft, ts, place, revision })))
 }
 
-/// An id of a message, or one that is derived of one.
+/// The id of a message.
 fn id_of(id: &str) -> anyhow::Result<MessageId> {
     MessageId::new(id).context("its id is unusable")
+}
+
+/// The id of what hangs on a message, `<its id>/<one>/<the next>`: the message's own is what is bounded.
+fn derived_id_of(id: &str, hangs: &[&str]) -> anyhow::Result<MessageId> {
+    let own = id.strip_suffix(&format!("/{}", hangs.join("/"))).unwrap_or(id);
+    Ok(hangs.iter().fold(id_of(own)?, |id, what| id.derived(what)))
 }
 
 /// Milliseconds since 1970, or a time as JSON has it.

@@ -199,7 +199,7 @@ fn key_of(item: &Item) -> SortKey {
     let id = item.draft.message_id.as_str();
     let of = |suffix: &str| {
         let id = id.strip_suffix(suffix).unwrap_or(id);
-        // It was one with the suffix.
+        // It was one with the suffix, and maybe longer.
         let id = MessageId::new(id).unwrap_or_else(|_| item.draft.message_id.clone());
         SortKey::message(item.draft.ts, &id)
     };

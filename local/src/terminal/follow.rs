@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use annals_agent::{FAILURE_NOTICE, NOT_COMPACTED};
 use annals_shared::chat_key::ChatKey;
-use annals_shared::history::HistoryError;
+use annals_shared::history::{Fate, HistoryError};
 use annals_shared::live::{Begun, Heard, Listener, Said};
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::SortKey;
@@ -51,10 +51,9 @@ impl Follower {
     pub(super) async fn follow(mut self, terminal: mpsc::Sender<Event>) {
         let clock = self.door.clock.clone();
         // It may be there already.
-        let mut pause = Duration::ZERO;
+        let (mut pause, mut wake_at) = (FIRST_PAUSE, clock.now());
         let mut is_heard = false;
         loop {
-            let silence = if is_heard { MAX_SILENCE } else { pause };
             let event = tokio::select! {
                 heard = Listener::next_of(&mut self.listener) => match heard {
                     Heard::Begun(begun) => {
@@ -65,18 +64,25 @@ impl Follower {
                     Heard::Ended => {
                         if is_heard {
                             pause = FIRST_PAUSE;
+                            wake_at = clock.now().plus(pause);
                         }
                         is_heard = false;
                         None
                     }
                 },
-                () = clock.sleep(silence) => {
-                    pause = (pause * 3 / 2).clamp(FIRST_PAUSE, MAX_PAUSE);
-                    if is_heard { Some(Event::Still) } else { Some(self.look().await) }
+                // A time, and no pause, since what other runs say wakes it as well.
+                () = clock.sleep(wake_at.since(clock.now())) => {
+                    let event = if is_heard { Event::Still } else { self.look().await };
+                    wake_at = clock.now().plus(pause);
+                    pause = (pause * 3 / 2).min(MAX_PAUSE);
+                    Some(event)
                 }
             };
             let Some(event) = event else { continue };
-            let is_over = matches!(event, Event::Done { .. });
+            if is_heard {
+                wake_at = clock.now().plus(MAX_SILENCE);
+            }
+            let is_over = matches!(event, Event::Done { .. } | Event::Forgotten);
             if terminal.send(event).await.is_err() || is_over {
                 return;
             }
@@ -86,8 +92,9 @@ impl Follower {
     /// Looks into the history.
     async fn look(&self) -> Event {
         match self.stored().await {
-            Ok(Some(record)) => done(&record),
-            Ok(None) => Event::Still,
+            Ok(Fate::Settled(record)) => done(&record),
+            Ok(Fate::Forgotten) => Event::Forgotten,
+            Ok(Fate::Open) => Event::Still,
             Err(error) => {
                 tracing::warn!(%error, "it cannot be seen whether a reply is stored; looking again");
                 Event::Still
@@ -96,7 +103,7 @@ impl Follower {
     }
 
     /// What is waited for, as it is stored.
-    async fn stored(&self) -> Result<Option<Record>, HistoryError> {
+    async fn stored(&self) -> Result<Fate, HistoryError> {
         let history = self.door.ingress.history();
         match &self.awaited {
             Awaited::Answer(base) => history.settled_reply_to(&self.chat, base).await,

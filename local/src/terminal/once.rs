@@ -10,7 +10,7 @@ use annals_shared::approval::requests;
 use annals_shared::message::UiMessage;
 use annals_shared::record::STOPPED_BY;
 
-use super::screen::{Screen, Style, shown};
+use super::screen::{FORGOTTEN, Screen, Style, shown};
 use super::session::Session;
 use super::wire::Event;
 
@@ -45,6 +45,11 @@ async fn say_once(session: &Session, id: &str, message: &str, style: Style) -> a
             Event::Told { text } => {
                 screen.rest()?;
                 writeln!(stdout(), "{}", shown(&text))?;
+            }
+            Event::Forgotten => {
+                screen.rest()?;
+                eprintln!("annals: {FORGOTTEN}");
+                return Ok(false);
             }
             Event::Done { message, failed } if failed || message.metadata.contains_key(STOPPED_BY) => {
                 screen.rest()?;

@@ -17,6 +17,8 @@ use super::wire::Event;
 /// How much of a call's input is shown, in characters.
 const MAX_INPUT_CHARS: usize = 60;
 const SPINNER_TICK: Duration = Duration::from_millis(100);
+/// What is said where nothing will be answered.
+pub(super) const FORGOTTEN: &str = "the chat was forgotten before there was an answer";
 
 /// How things may be shown.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +150,7 @@ impl<W: Write> Screen<W> {
             }
             Event::Parts { parts } => self.parts(parts),
             Event::Told { text } => self.note(text),
+            Event::Forgotten => self.note(&format!("· {FORGOTTEN}")),
             Event::Done { message, .. } => self.done(message),
         }
     }

@@ -29,6 +29,8 @@ pub(super) enum Event {
     Told { text: String },
     /// What is stored, as listed. Nothing comes behind it.
     Done { message: UiMessage, failed: bool },
+    /// The chat was forgotten meanwhile, so that nothing is made. Nothing comes behind it.
+    Forgotten,
     /// Nothing new; the connection stands.
     Still,
 }

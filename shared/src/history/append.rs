@@ -335,7 +335,8 @@ impl History {
         message: UiMessage,
     ) -> Record {
         let now = self.clock.now();
-        let message = UiMessage { id: message_id.to_string(), ..message };
+        let mut message = UiMessage { id: message_id.to_string(), ..message };
+        message.flatten();
         Record {
             chat: chat.clone(),
             ts: key.ts(),
@@ -365,6 +366,7 @@ impl History {
         let now = self.clock.now();
         let mut message = UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts.clone());
         message.metadata.clone_from(&draft.metadata);
+        message.flatten();
         Record {
             chat: draft.chat.clone(),
             key,

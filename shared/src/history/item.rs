@@ -200,7 +200,7 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
         tokens: integer(item, "tokens").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         expires_at: integer(item, "expiresAt"),
         album: text(item, "album").map(str::to_owned),
-        asks: matches!(item.get("asks"), Some(AttributeValue::Bool(true))),
+        asks: asks(item),
         covers: covers.lines().map(str::parse).collect::<Result<_, _>>().map_err(|_| missing("covers"))?,
         delivery_failure: text(item, "deliveryFailure").and_then(|json| serde_json::from_str(json).ok()),
         source: match item.get("source") {
@@ -227,6 +227,11 @@ pub(crate) fn stored_digest(item: &Item) -> Option<String> {
         Some(digest) => Some(digest.to_owned()),
         None => serde_json::from_str(text(item, "message")?).ok().map(|message| content_digest(&message)),
     }
+}
+
+/// Whether the record in `item` asks for an answer.
+pub(crate) fn asks(item: &Item) -> bool {
+    matches!(item.get("asks"), Some(AttributeValue::Bool(true)))
 }
 
 pub(crate) fn text<'a>(item: &'a Item, attribute: &str) -> Option<&'a str> {

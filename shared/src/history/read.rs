@@ -94,6 +94,17 @@ pub struct Page {
     pub after: Option<Cursor>,
 }
 
+/// What has become of what somebody waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fate {
+    /// It is stored, and does not go on before somebody says something.
+    Settled(Box<Record>),
+    /// It is still to come.
+    Open,
+    /// It will not come: what it would be to is not there any more, since its chat was forgotten.
+    Forgotten,
+}
+
 impl History {
     /// The records of `chat` from `from` (all where `None`), in order, with every page followed; only this name's.
     pub async fn range(&self, chat: &ChatKey, from: Option<&SortKey>) -> Result<Vec<Record>, HistoryError> {
@@ -113,39 +124,56 @@ impl History {
 
     /// The same as [`History::reply_to`], once it does not go on before somebody says something: a reply that asks to be
     /// allowed a call is there before that.
-    pub async fn settled_reply_to(
-        &self,
-        chat: &ChatKey,
-        base: &SortKey,
-    ) -> Result<Option<Record>, HistoryError> {
-        match self.reply_to(chat, base).await? {
-            Some(reply) if !approval::requests(&reply.message).is_empty() => {
+    pub async fn settled_reply_to(&self, chat: &ChatKey, base: &SortKey) -> Result<Fate, HistoryError> {
+        match self.answer_to(chat, base).await? {
+            (_, Some(reply)) if !approval::requests(&reply.message).is_empty() => {
                 self.settled(chat, &reply.key).await
             }
-            reply => Ok(reply),
+            (_, Some(reply)) => Ok(Fate::Settled(Box::new(reply))),
+            (true, None) => Ok(Fate::Open),
+            (false, None) => Ok(Fate::Forgotten),
         }
     }
 
     /// The newest form of the reply at `reply`, once it does not go on before somebody says something.
-    pub async fn settled(&self, chat: &ChatKey, reply: &SortKey) -> Result<Option<Record>, HistoryError> {
-        Ok(approval::settled(&self.message(chat, reply).await?, reply).cloned())
+    pub async fn settled(&self, chat: &ChatKey, reply: &SortKey) -> Result<Fate, HistoryError> {
+        let records = self.message(chat, reply).await?;
+        Ok(match approval::settled(&records, reply) {
+            Some(record) => Fate::Settled(Box::new(record.clone())),
+            None if records.is_empty() => Fate::Forgotten,
+            None => Fate::Open,
+        })
     }
 
     /// What answers or confirms the message at `base`, if it is there yet: anywhere behind the message, since one reply
-    /// may cover many.
+    /// may cover many. A command that became a message, by another text under its id, is not answered by what confirmed the
+    /// command.
     pub async fn reply_to(&self, chat: &ChatKey, base: &SortKey) -> Result<Option<Record>, HistoryError> {
+        Ok(self.answer_to(chat, base).await?.1)
+    }
+
+    /// [`History::reply_to`], and whether the message itself is there.
+    async fn answer_to(
+        &self,
+        chat: &ChatKey,
+        base: &SortKey,
+    ) -> Result<(bool, Option<Record>), HistoryError> {
         let span = Span { from: base.to_string(), to: LAST_KEY.into(), newest_first: false, limit: None };
         let items = self.table.query(&partition(chat), &span).await?;
-        let notice = base.notice();
-        let is_reply = |item: &&Item| {
+        let covers = |item: &&Item| {
             let covers = item::text(item, "covers").unwrap_or_default();
             covers.lines().any(|covered| covered == base.as_str())
-                || item::text(item, "sk") == Some(notice.as_str())
         };
-        match items.iter().find(is_reply) {
-            Some(item) => Ok(Some(self.record(item).await?)),
-            None => Ok(None),
-        }
+        let (notice, end) = (base.notice(), base.end_of_base());
+        let is_notice = |item: &&Item| item::text(item, "sk") == Some(notice.as_str());
+        let is_own = |item: &&Item| item::text(item, "sk").is_some_and(|key| key < end.as_str());
+        let is_message = items.iter().take_while(is_own).any(item::asks);
+        let told = || items.iter().find(is_notice).filter(|_| !is_message);
+        let answer = match items.iter().find(covers).or_else(told) {
+            Some(item) => Some(self.record(item).await?),
+            None => None,
+        };
+        Ok((items.first().as_ref().is_some_and(is_own), answer))
     }
 
     /// A page of at most `limit` records (1 to [`MAX_PAGE`]), over every name that the chat has had, archived or not.

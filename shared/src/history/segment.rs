@@ -20,6 +20,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::item::Stored;
 use crate::chat_key::{ActorKey, ChatKey};
@@ -101,7 +102,7 @@ pub enum FormatError {
 
 /// The line of a record, with the line feed that ends it.
 pub(super) fn to_line(stored: &Stored) -> Result<Vec<u8>, serde_json::Error> {
-    let mut line = serde_json::to_vec(&Line::of(stored))?;
+    let mut line = serde_json::to_vec(&Line::of(stored)?)?;
     line.push(b'\n');
     Ok(line)
 }
@@ -184,14 +185,15 @@ struct Line {
     source: Option<Source>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     person: Option<String>,
+    /// Read by itself, as the table's: what the table's readers take nested so deep, within a line is one level deeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    message: Option<UiMessage>,
+    message: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body: Option<String>,
 }
 
 impl Line {
-    fn of(stored: &Stored) -> Self {
+    fn of(stored: &Stored) -> Result<Self, serde_json::Error> {
         // Every field by name, so that none that is added is forgotten here.
         let Record {
             chat,
@@ -217,11 +219,11 @@ impl Line {
         } = stored.record().clone();
         let role = message.role;
         let (message, body) = match stored {
-            Stored::Inline(_) => (Some(message), None),
+            Stored::Inline(_) => (Some(to_raw_value(&message)?), None),
             Stored::Body { body, .. } => (None, Some(body.clone())),
         };
         let actor_key = ActorKey::new(chat.clone(), &user_id).ok().map(|actor| actor.to_string());
-        Self {
+        Ok(Self {
             chat_key: chat,
             sk: key,
             actor_key,
@@ -245,12 +247,12 @@ impl Line {
             person,
             message,
             body,
-        }
+        })
     }
 
     fn stored(self) -> Option<Stored> {
         let (message, body) = match (self.message, self.body) {
-            (Some(message), None) => (message, None),
+            (Some(message), None) => (serde_json::from_str(message.get()).ok()?, None),
             (None, Some(body)) => {
                 (UiMessage::new(self.message_id.as_str(), self.role, Vec::new()), Some(body))
             }

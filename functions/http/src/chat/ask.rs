@@ -50,6 +50,16 @@ impl Known {
         self.records.iter().filter(is_form).max_by_key(|record| record.revision)
     }
 
+    /// Whether it is a command that was answered, or will be by the chat's next turn.
+    fn is_answered_command(&self) -> bool {
+        let notice = self.base.notice();
+        let is_told = |record: &Record| record.key == notice || record.covers.contains(&self.base);
+        self.records.first().is_some_and(|first| {
+            let is_command = matches!(first.kind, Kind::Boundary | Kind::Notice);
+            first.key == self.base && is_command && (first.asks || self.records.iter().any(is_told))
+        })
+    }
+
     /// The number of its next form, which is that of the reply to it, too.
     fn next_revision(&self, id: &MessageId) -> u32 {
         let own = [id.clone(), id.derived("reply"), id.derived("notice")];
@@ -164,17 +174,38 @@ impl Http {
         at: Timestamp,
     ) -> Result<Asking, Failure> {
         let named = body.message_id.as_deref().unwrap_or(&body.last.id);
-        let id = message_id(answered_by(named))?;
+        // One too long for a message's may be that of its reply.
+        let ids: Vec<MessageId> = named_by(named).filter_map(|id| MessageId::new(id).ok()).collect();
+        if ids.is_empty() {
+            message_id(named)?;
+        }
+        for id in ids {
+            let Some(known) = self.known(chat, &id, seen).await? else { continue };
+            if let Some(newest) = known.newest(&id) {
+                let parts = newest.message.parts.clone();
+                let draft = Draft { ts: at, ..self.draft(caller, chat, user, id, parts) };
+                return self.say_again(draft, &known).await;
+            }
+            if known.is_answered_command() {
+                // Carried out once, it is told once more.
+                let appended = Appended { base: known.base, outcome: Outcome::Duplicate };
+                return Ok(Asking { appended, id, may_be_there: true });
+            }
+        }
+        Err(unknown().into())
+    }
+
+    /// What was said under `id`, or by a command of it, as far as is known of it.
+    async fn known(&self, chat: &ChatKey, id: &MessageId, seen: &Seen) -> Result<Option<Known>, Failure> {
         let history = self.web.ingress.history();
         // What came by another route under an id that was made for it has no marker of its time.
-        let marked = history.time_of(chat, &id).await?.map(|ts| SortKey::message(ts, &id));
-        let is_it = |record: &&Record| record.message_id == id && record.role() == Role::User;
+        let marked = history.time_of(chat, id).await?.map(|ts| SortKey::message(ts, id));
+        let is_it = |record: &&Record| record.message_id == *id && record.role() == Role::User;
         let first = |record: &Record| record.replaces_from().unwrap_or_else(|| record.key.base());
-        let shown = || seen.records.iter().find(is_it).map(first);
-        let base = marked.or_else(shown).ok_or_else(unknown)?;
-        let known = Known { records: history.range(chat, Some(&base)).await?, base };
-        let parts = known.newest(&id).ok_or_else(unknown)?.message.parts.clone();
-        self.say_again(Draft { ts: at, ..self.draft(caller, chat, user, id, parts) }, &known).await
+        let Some(base) = marked.or_else(|| seen.records.iter().find(is_it).map(first)) else {
+            return Ok(None);
+        };
+        Ok(Some(Known { records: history.range(chat, Some(&base)).await?, base }))
     }
 
     /// Answers what the reply `last` asks, as a client has answered it; its key.
@@ -287,18 +318,34 @@ fn message_id(id: &str) -> Result<MessageId, Problem> {
     MessageId::new(id).map_err(|error| bad_message_id(error.to_string()))
 }
 
-/// The id of the message that the reply `id` answers, as streamed or as listed; a message's own id as it is.
-fn answered_by(id: &str) -> &str {
-    let own = match id.rsplit_once('@') {
-        Some((own, revision)) if revision.bytes().all(|b| b.is_ascii_digit()) => own,
-        _ => id,
-    };
-    let reply = own.strip_suffix("/reply").or_else(|| own.strip_suffix("/notice"));
-    reply.unwrap_or(own)
+/// The ids of messages that `id` may mean, in this order: its own as it is, since a caller may give any; that of which it
+/// is a form; and that which the reply or notice `id` answers, as streamed or as listed.
+fn named_by(id: &str) -> impl Iterator<Item = &str> {
+    let form = id.rsplit_once('@').filter(|(_, number)| number.bytes().all(|b| b.is_ascii_digit()));
+    let own = form.map_or(id, |(own, _)| own);
+    let answered = own.strip_suffix("/reply").or_else(|| own.strip_suffix("/notice"));
+    [Some(id), form.map(|(own, _)| own), answered].into_iter().flatten()
 }
 
 /// The command that a message is, if it is one text that starts with one.
 fn command(parts: &[Part]) -> Option<Command> {
     let [part] = parts else { return None };
     Command::parse(UiMessage::new("", Role::User, vec![part.clone()]).plain_text().as_str(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_means_itself_first_and_what_it_may_hang_on_behind_that() {
+        let named = |id| named_by(id).collect::<Vec<_>>();
+        assert_eq!(named("m1"), ["m1"]);
+        assert_eq!(named("m1/reply"), ["m1/reply", "m1"]);
+        assert_eq!(named("m1/notice"), ["m1/notice", "m1"]);
+        assert_eq!(named("m1/reply@2"), ["m1/reply@2", "m1/reply", "m1"]);
+        assert_eq!(named("msg@7"), ["msg@7", "msg"]);
+        assert_eq!(named("msg@7/reply"), ["msg@7/reply", "msg@7"]);
+        assert_eq!(named("ada@example.com"), ["ada@example.com"]);
+    }
 }

@@ -9,12 +9,13 @@
 //! the last), and behind an approval (the reply's). In place of `messages`, an app may send the last alone as `message`.
 //! Source: `HttpChatTransport` and `AbstractChat` in `packages/ai/src/ui`.
 
-use annals_shared::message::{Role, UiMessage};
+use annals_shared::message::{Part, PartError, Role, UiMessage};
 use annals_shared::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::MAX_BODY_BYTES;
 use crate::post::user_id;
 
 /// A request's body, checked.
@@ -39,14 +40,15 @@ pub(crate) struct Body {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "what `Wire` is, as a document")]
 pub(crate) struct ChatRequest {
-    /// The conversation: a room of the key's own, or with an admin key a whole ChatKey of one.
-    #[schema(min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    /// The conversation: a room of the key's own, at most 512 bytes, or with an admin key a whole ChatKey of one.
+    #[schema(min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
     id: String,
-    /// The conversation as the client has it. The last is what is said, or the reply whose requests are answered; those
-    /// before are compared with the history, and not stored.
+    /// The conversation as the client has it. The last is what is said, at most 1 MiB of it, each part at most 64 objects and
+    /// lists deep, or the reply whose requests are answered; those before are compared with the history, and not stored. All
+    /// of it is at most 6 MiB.
     #[schema(min_items = 1)]
     messages: Option<Vec<crate::openapi::UiMessage>>,
-    /// The last message alone, in place of `messages`.
+    /// The last message alone, in place of `messages`: for a conversation that is longer.
     message: Option<crate::openapi::UiMessage>,
     /// `submit-message`, or `regenerate-message` for another try.
     #[schema(pattern = "^(submit|regenerate)-message$")]
@@ -99,8 +101,18 @@ impl Body {
         if last.role == Role::System {
             return Err(bad("the last message is a system message"));
         }
-        if last.role == Role::User && !regenerates && last.parts.is_empty() {
-            return Err(bad("the last message has no parts"));
+        // What is stored; of an answer to what a reply asks, and of another try, nothing of it is.
+        if last.role == Role::User && !regenerates {
+            if last.parts.is_empty() {
+                return Err(bad("the last message has no parts"));
+            }
+            if last.parts.iter().any(Part::is_too_deep) {
+                return Err(bad(&PartError::TooDeep.to_string()));
+            }
+            let is_large = |parts| serde_json::to_vec(parts).is_ok_and(|json| json.len() > MAX_BODY_BYTES);
+            if body.len() > MAX_BODY_BYTES && is_large(&last.parts) {
+                return Err(Problem::too_large("the last message may have at most 1 MiB"));
+            }
         }
         Ok(Self {
             id,

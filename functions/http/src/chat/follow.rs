@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
-use annals_shared::history::HistoryError;
+use annals_shared::history::{Fate, HistoryError};
 use annals_shared::live::{Begun, Heard, Listener, Said};
 use annals_shared::record::Record;
 use annals_shared::sort_key::{MessageId, SortKey};
@@ -28,6 +28,8 @@ const MAX_SILENCE: Duration = Duration::from_secs(15);
 const WAITING_CHUNKS: usize = 64;
 /// What a client is told whose reply takes longer than it may wait here.
 const STILL_MADE: &str = "The answer is still being made: resume the stream, or load the conversation later.";
+/// What a client is told whose reply will not be made.
+const FORGOTTEN: &str = "The chat was forgotten.";
 
 /// What a client waits for.
 #[derive(Clone, Debug)]
@@ -95,12 +97,17 @@ impl Follower {
     /// Tells all, or as much as the client takes.
     async fn tell(&mut self, client: &mpsc::Sender<Bytes>) {
         let clock = self.http.clock.clone();
-        let until = clock.now().plus(self.http.web.patience);
-        let mut pause = if self.may_be_there { Duration::ZERO } else { FIRST_PAUSE };
+        let mut sent_at = clock.now();
+        let until = sent_at.plus(self.http.web.patience);
+        let mut pause = FIRST_PAUSE;
+        let mut look_at = if self.may_be_there { sent_at } else { sent_at.plus(pause) };
         let mut is_heard = false;
         loop {
-            let silence = if is_heard { MAX_SILENCE } else { pause };
+            // Times, and no pauses, since what other runs say wakes it as well.
+            let speak_at = sent_at.plus(MAX_SILENCE);
+            let wake_at = if is_heard { speak_at } else { look_at.min(speak_at) };
             let is_over = tokio::select! {
+                () = client.closed() => return,
                 heard = Listener::next_of(&mut self.listener) => match heard {
                     Heard::Begun(begun) => {
                         is_heard = self.awaited.is_of(&begun);
@@ -113,20 +120,20 @@ impl Follower {
                     Heard::Ended => {
                         if is_heard {
                             pause = FIRST_PAUSE;
+                            look_at = clock.now().plus(pause);
                         }
                         is_heard = false;
                         false
                     }
                 },
-                () = clock.sleep(silence) => {
-                    pause = (pause * 3 / 2).clamp(FIRST_PAUSE, MAX_PAUSE);
-                    if is_heard {
-                        if client.send(Bytes::from_static(STILL_THERE)).await.is_err() {
-                            return;
-                        }
+                () = clock.sleep(wake_at.since(clock.now())) => {
+                    if is_heard || clock.now() < look_at {
                         false
                     } else {
-                        self.look().await || self.give_up(clock.now() >= until)
+                        let is_over = self.look().await || self.give_up(clock.now() >= until);
+                        pause = (pause * 3 / 2).min(MAX_PAUSE);
+                        look_at = clock.now().plus(pause);
+                        is_over
                     }
                 }
             };
@@ -134,6 +141,13 @@ impl Follower {
                 if client.send(event(&chunk)).await.is_err() {
                     return;
                 }
+                sent_at = clock.now();
+            }
+            if !is_over && clock.now() >= sent_at.plus(MAX_SILENCE) {
+                if client.send(Bytes::from_static(STILL_THERE)).await.is_err() {
+                    return;
+                }
+                sent_at = clock.now();
             }
             if is_over {
                 drop(client.send(Bytes::from_static(DONE)).await);
@@ -160,8 +174,9 @@ impl Follower {
     /// Looks into the history; answers whether all is told.
     async fn look(&mut self) -> bool {
         match self.stored().await {
-            Ok(Some(record)) => self.end(&record),
-            Ok(None) => return false,
+            Ok(Fate::Settled(record)) => self.end(&record),
+            Ok(Fate::Forgotten) => self.teller.error(FORGOTTEN),
+            Ok(Fate::Open) => return false,
             Err(error) => {
                 tracing::warn!(%error, "a stream cannot see whether its reply is stored; looking again");
                 return false;
@@ -171,7 +186,7 @@ impl Follower {
     }
 
     /// What is waited for, as it is stored.
-    async fn stored(&self) -> Result<Option<Record>, HistoryError> {
+    async fn stored(&self) -> Result<Fate, HistoryError> {
         let history = self.http.web.ingress.history();
         match &self.awaited {
             Awaited::Answer(base, _) => history.settled_reply_to(&self.chat, base).await,

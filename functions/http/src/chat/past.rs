@@ -3,6 +3,8 @@
 //! Nothing that a client sends as past is stored or shown to a model. That the two differ is no error: who aborts has less of
 //! a reply than is stored, and a second window does not know what was said in the first. So it is told, and nothing else.
 
+use std::collections::HashMap;
+
 use annals_shared::message::{PartView, Role, UiMessage};
 use annals_shared::record::Record;
 use serde_json::Value;
@@ -19,8 +21,9 @@ pub(crate) enum Past {
 impl Past {
     /// How `past` is beside `records`, which are the whole history or what there is of it from some place on.
     pub(crate) fn of(past: &[UiMessage], records: &[Record], is_whole: bool) -> Self {
+        let known = Known::of(records);
         let is_known = |message: &UiMessage| {
-            let mut forms = records.iter().filter(|record| record.role() == message.role);
+            let mut forms = known.named(&message.id).filter(|record| record.role() == message.role);
             // What it shows of a reply that it has heard to its middle is a beginning.
             let said = message.plain_text();
             let is_same = |record: &Record| match message.role {
@@ -30,10 +33,10 @@ impl Past {
                 }
                 _ => record.message.plain_text() == said,
             };
-            forms.any(|record| names(record, &message.id) && is_same(record))
+            forms.any(is_same)
         };
         // What lies before the records cannot be compared.
-        let is_named = |message: &UiMessage| records.iter().any(|record| names(record, &message.id));
+        let is_named = |message: &UiMessage| known.named(&message.id).next().is_some();
         let from = if is_whole { Some(0) } else { past.iter().position(is_named) };
         match from {
             Some(from) if past[from..].iter().all(is_known) => Self::Same,
@@ -48,6 +51,26 @@ impl Past {
             Self::Same => "same",
             Self::Differs => "differs",
         }
+    }
+}
+
+/// Records by the id of their message: a client may send thousands of messages.
+struct Known<'a>(HashMap<&'a str, Vec<&'a Record>>);
+
+impl<'a> Known<'a> {
+    fn of(records: &'a [Record]) -> Self {
+        let mut by_id: HashMap<_, Vec<_>> = HashMap::new();
+        for record in records {
+            by_id.entry(record.message_id.as_str()).or_default().push(record);
+        }
+        Self(by_id)
+    }
+
+    /// Those that [`names`] says `id` names.
+    fn named(&self, id: &str) -> impl Iterator<Item = &'a Record> {
+        let own = id.rsplit_once('@').map_or("", |(own, _)| own);
+        let of = |id: &str| self.0.get(id).into_iter().flatten().copied();
+        of(id).chain(of(own)).filter(move |record| names(record, id))
     }
 }
 

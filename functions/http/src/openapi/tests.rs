@@ -46,3 +46,22 @@ fn each_reference_leads_somewhere() {
         assert!(document.pointer(pointer).is_some(), "{reference}");
     }
 }
+
+/// An admin's whole ChatKey is longer than a caller's own id.
+#[test]
+fn a_chat_may_be_named_by_any_key_that_there_is() {
+    let document = given();
+    let named = document["paths"].as_object().unwrap().iter().flat_map(|(path, operations)| {
+        let all = operations.as_object().unwrap().values();
+        let all = all.filter_map(|operation| operation["parameters"].as_array()).flatten();
+        let is_chat = |name: &str| match name {
+            "chatId" | "chatKey" => true,
+            "id" => path.starts_with("/api/chat/"),
+            _ => false,
+        };
+        all.filter(move |parameter| is_chat(parameter["name"].as_str().unwrap())).collect::<Vec<_>>()
+    });
+    let longest: Vec<&Value> = named.map(|parameter| &parameter["schema"]["maxLength"]).collect();
+    assert!(longest.len() > 10, "{longest:?}");
+    assert!(longest.iter().all(|longest| **longest == json!(2048)), "{longest:?}");
+}

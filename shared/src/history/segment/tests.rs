@@ -173,6 +173,28 @@ fn a_line_is_what_people_can_read() {
     assert_eq!(String::from_utf8(to_line(&records[0]).unwrap()).unwrap(), format!("{line}\n"));
 }
 
+/// Whatever the table's reader takes: its limit counts from the message on.
+#[test]
+fn a_message_reads_back_that_is_as_deep_as_one_in_the_table() {
+    let part = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let message = |levels: usize| {
+        json!({"id": "7", "role": "user", "parts": [{"type": "data-x", "data": part(levels)}]}).to_string()
+    };
+    assert!(serde_json::from_str::<UiMessage>(&message(125)).is_err());
+    let message: UiMessage = serde_json::from_str(&message(124)).unwrap();
+    let line = json!({
+        "chatKey": "telegram:chat:42", "sk": "1763765920000#00000000000000000007", "channel": "http", "chatId": "42",
+        "userId": "42", "messageId": "7", "ts": 1, "sentAt": 1, "role": "user", "kind": "normal", "tokens": 6,
+        "message": message,
+    });
+    let (from, to) = ends();
+    let bytes = compress([line.to_string().as_bytes(), b"\n"].into_iter());
+    let (read, _) = decode(&bytes, &ChatKey::telegram(42, None), &from, &to).unwrap();
+    assert_eq!(read[0].record().message, message);
+    let (again, _) = decode(&segment_of(&read), &ChatKey::telegram(42, None), &from, &to).unwrap();
+    assert_eq!(again, read);
+}
+
 #[test]
 fn what_is_no_segment_is_said_to_be_none() {
     let (from, to) = ends();
