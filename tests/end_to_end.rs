@@ -6,6 +6,8 @@
     reason = "tests and their support: a panic is a failure that names its line"
 )]
 
+#[path = "end_to_end/access.rs"]
+mod access;
 #[path = "end_to_end/albums.rs"]
 mod albums;
 #[path = "end_to_end/app.rs"]
@@ -132,6 +134,8 @@ mod random_histories;
 mod recalled;
 #[path = "end_to_end/remembering.rs"]
 mod remembering;
+#[path = "end_to_end/replay.rs"]
+mod replay;
 #[path = "end_to_end/reports.rs"]
 mod reports;
 #[path = "end_to_end/reset.rs"]

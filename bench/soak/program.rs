@@ -179,8 +179,8 @@ impl Supervisor {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let first = lines.next().expect("the program says where it answers, or in the log why it does not");
-        let base = first.strip_prefix("Annals answers at ").expect("an address").to_owned();
+        let base = lines.find_map(|line| line.strip_prefix("Annals answers at ").map(str::to_owned));
+        let base = base.expect("the program says where it answers, or in the log why it does not");
         std::thread::spawn(move || lines.for_each(drop));
         self.told.send(Some(base)).unwrap();
         Running(child)

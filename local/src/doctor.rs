@@ -24,9 +24,12 @@ use annals_shared::clock::Clock;
 use annals_shared::config::{Env, Settings};
 use annals_shared::{aws, config};
 use anyhow::bail;
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::config::ProvideCredentials;
 
 use self::finding::Finding;
 use self::settings::Found;
+use crate::said::chain;
 
 /// The names of the stack's parts.
 const STACK: [&str; 3] = ["ANNALS_TABLE", "ANNALS_BUCKET", "ANNALS_QUEUE_URL"];
@@ -45,9 +48,12 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
     let is_stack = STACK.iter().any(|name| own.optional(name).is_some());
     let names_secrets = own.optional("ANNALS_SECRETS").is_some();
     let aws = if is_stack || names_secrets { Some(aws::sdk_config().await) } else { None };
+    if let Some(aws) = &aws {
+        report(credentials(aws).await)?;
+    }
     let settings = match &aws {
         Some(aws) => Settings::read(config::process_env, aws).await,
-        None => Settings::read(config::process_env, &aws_config::SdkConfig::builder().build()).await,
+        None => Settings::read(config::process_env, &SdkConfig::builder().build()).await,
     };
     // What cannot be read of the secrets leaves the environment to go by.
     let env = match &settings {
@@ -67,11 +73,18 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
     }
     report(channels::telegram(telegram.as_ref(), channels.as_ref(), &clock).await)?;
     report(channels::lark(lark.as_ref(), &clock).await)?;
-    report(model::check(model.as_ref()).await)?;
+    report(model::check(model).await)?;
     report(clocks::check(&found, aws.as_ref().filter(|_| is_stack), &clock).await)?;
     match faults {
         0 => Ok(()),
         1 => bail!("1 fault"),
         faults => bail!("{faults} faults"),
     }
+}
+
+/// Why there are no credentials, where there are none. Once, since all that is asked of AWS fails by it.
+async fn credentials(aws: &SdkConfig) -> Vec<Finding> {
+    let Some(provider) = aws.credentials_provider() else { return Vec::new() };
+    let given = provider.provide_credentials().await;
+    given.err().map(|error| Finding::fault("credentials", chain(&error))).into_iter().collect()
 }

@@ -46,15 +46,6 @@ impl Greeting {
         out: &mut impl Write,
     ) -> Result<()> {
         let Self { model, data, telegram_is_set, lark_is_set, uses_dev_key, console, today } = self;
-        writeln!(out, "Annals answers at {base}\n")?;
-        if let Some(path) = console {
-            writeln!(out, "  console  {base}{path}")?;
-        }
-        writeln!(out, "  model    {model}\n  data     {data}")?;
-        let telegram =
-            if *telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };
-        let lark = if *lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
-        writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
         if let Some(variables) = variables {
             print_variables(variables, data, out)?;
         }
@@ -91,7 +82,18 @@ impl Greeting {
              -d '{{\"id\":\"hello\",\"messages\":[{{\"id\":\"hello-1\",\"role\":\"user\",\
              \"parts\":[{{\"type\":\"text\",\"text\":\"hello\"}}]}}]}}'\n"
         )?;
-        writeln!(out, "See what is stored:  cargo run -- history telegram:chat:42\nStop with Ctrl-C.")?;
+        writeln!(out, "See what is stored:  cargo run -- history telegram:chat:42\n")?;
+        // Last, where people look: the calls above fill a screen.
+        writeln!(out, "Annals answers at {base}\n")?;
+        if let Some(path) = console {
+            writeln!(out, "  console  {base}{path}")?;
+        }
+        writeln!(out, "  model    {model}\n  data     {data}")?;
+        let telegram =
+            if *telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };
+        let lark = if *lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
+        writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
+        writeln!(out, "Stop with Ctrl-C.")?;
         out.flush()
     }
 }

@@ -1,7 +1,7 @@
 //! `annals import FILE…`: histories of other programs, and of other deployments, into histories.
 //!
 //! - `telegram`: what Telegram Desktop exports as JSON
-//! - `jsonl`: `UIMessage`s of the AI SDK, one a line, as Annals exports them or anybody
+//! - `jsonl`: `UIMessage`s of the AI SDK, one a line or in an array, as Annals exports them or anybody
 //! - `store`: what is read, stored
 //!
 //! Everything is read and checked before anything is stored. What is there already is left as it is, so that the same file
@@ -14,17 +14,24 @@ mod telegram;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use annals_shared::channel::settings::Settings;
 use annals_shared::chat_key::ChatKey;
+use annals_shared::config::{Env, process_env};
 use annals_shared::history::History;
-use annals_shared::message::UiMessage;
 use annals_shared::record::Draft;
 use annals_shared::sort_key::Timestamp;
 use anyhow::Context;
+use indicatif::ProgressBar;
 use serde_json::Value;
 
 use crate::progress::Progress;
+use crate::said::counted;
+use crate::tty;
+
+/// How often what is read shows that it is.
+const SPINNER_TICK: Duration = Duration::from_millis(100);
 
 /// What the files do not say.
 #[derive(Clone, Debug)]
@@ -81,13 +88,27 @@ enum Place {
 #[derive(Debug, Default)]
 struct Read {
     chats: Vec<Chat>,
-    /// What cannot be taken, by why, and how much of it there is.
-    left: BTreeMap<String, u64>,
+    /// What cannot be taken, and how much of it there is.
+    left: BTreeMap<Left, u64>,
+}
+
+/// What cannot be taken, and why: in words for one, and for several.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Left {
+    one: String,
+    more: String,
+}
+
+impl Left {
+    /// `one` and `more` such things, each with `why` behind it.
+    fn of(one: &str, more: &str, why: &str) -> Self {
+        Self { one: format!("{one}{why}"), more: format!("{more}{why}") }
+    }
 }
 
 impl Read {
-    fn leave(&mut self, why: impl Into<String>) {
-        *self.left.entry(why.into()).or_default() += 1;
+    fn leave(&mut self, left: Left) {
+        *self.left.entry(left).or_default() += 1;
     }
 }
 
@@ -102,8 +123,8 @@ pub async fn import(
     for file in files {
         let read = read(file, options)?;
         all.chats.extend(read.chats);
-        for (why, count) in read.left {
-            *all.left.entry(why).or_default() += count;
+        for (left, count) in read.left {
+            *all.left.entry(left).or_default() += count;
         }
     }
     let total = all.chats.iter().map(|chat| chat.items.len() as u64).sum();
@@ -115,8 +136,8 @@ pub async fn import(
         progress.aside(|| writeln!(out, "{}  {}: {counts}", chat.key, chat.name))?;
     }
     progress.finish();
-    for (why, count) in &all.left {
-        writeln!(out, "left out: {count} {why}")?;
+    for (left, count) in &all.left {
+        writeln!(out, "left out: {}", counted(*count, &left.one, &left.more))?;
     }
     if total == 0 {
         writeln!(out, "There is nothing to import.")?;
@@ -125,24 +146,95 @@ pub async fn import(
 }
 
 fn read(file: &Path, options: &Options) -> anyhow::Result<Read> {
-    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let text = String::from_utf8(text).with_context(|| format!("{} is no UTF-8", file.display()))?;
+    let name = file.display().to_string();
+    let _reading = Reading::of(&name);
+    let text = std::fs::read(file).with_context(|| format!("cannot read {name}"))?;
+    let text = String::from_utf8(text).with_context(|| format!("{name} is no UTF-8"))?;
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
         // As a chat is exported that has no messages.
         return Ok(Read::default());
     }
-    // Telegram's is one object over many lines.
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let is_message = serde_json::from_str::<UiMessage>(first).is_ok();
-    let is_whole = serde_json::from_str::<Value>(first).is_ok_and(|value| value.get("role").is_some());
-    if is_message || is_whole {
-        return jsonl::read(&file.display().to_string(), text, options);
+    match Shape::of(text) {
+        Shape::Lines => jsonl::read(&name, text, options),
+        Shape::Array => jsonl::read_array(&name, text, options),
+        Shape::Whole => telegram::read(text, options).with_context(|| name),
     }
-    telegram::read(text, options).with_context(|| {
-        format!(
-            "{} is neither an export of Telegram Desktop as JSON nor one UIMessage a line",
-            file.display()
-        )
-    })
+}
+
+/// What a file looks like by its first lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// An object a line: messages.
+    Lines,
+    /// Messages in one array.
+    Array,
+    /// One object, mostly over many lines: Telegram's.
+    Whole,
+}
+
+impl Shape {
+    fn of(text: &str) -> Self {
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default();
+        if first.starts_with('[') {
+            return Self::Array;
+        }
+        let is_line = match serde_json::from_str::<Value>(first) {
+            Ok(Value::Object(first)) => {
+                telegram::FIELDS.iter().all(|field| !first.contains_key(*field))
+                    && ["id", "role", "parts"].iter().any(|field| first.contains_key(*field))
+            }
+            Ok(_) => false,
+            // A line that is broken; an object over many lines has its first field behind the first, or more of it in the second.
+            Err(_) => first.starts_with("{\"") && lines.next().is_none_or(|second| second.starts_with('{')),
+        };
+        if is_line { Self::Lines } else { Self::Whole }
+    }
+}
+
+/// Shows on a terminal that a file is read, which takes seconds where it is large.
+struct Reading(ProgressBar);
+
+impl Reading {
+    fn of(name: &str) -> Option<Self> {
+        if !tty::can_move(Env::new(&process_env), &std::io::stderr()) {
+            return None;
+        }
+        let spinner = ProgressBar::new_spinner().with_message(format!("reading {name}"));
+        spinner.enable_steady_tick(SPINNER_TICK);
+        Some(Self(spinner))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_by_its_beginning() {
+        for (text, shape) in [
+            ("{\"id\":\"a\",\"role\":\"user\",\"parts\":[]}\n{\"id\":\"b\"}", Shape::Lines),
+            ("\n{ \"id\": \"a\" }", Shape::Lines),
+            ("{\"id\":\"a\",\"role\"\n{\"id\":\"b\"}\n", Shape::Lines),
+            ("{\"id\":\"a\", role}", Shape::Lines),
+            ("[{\"id\":\"a\"}]", Shape::Array),
+            ("[\n  {\n", Shape::Array),
+            ("{\n \"name\": \"Ada\",", Shape::Whole),
+            ("{\"name\": \"Ada\",\n \"type\": \"bot_chat\",", Shape::Whole),
+            ("{\"name\":\"Ada\",\"id\":7,\"messages\":[]}", Shape::Whole),
+            ("{\"about\":\"\",\"chats\":{\"list\":[]}}", Shape::Whole),
+            ("{\"some\": \"JSON\"}", Shape::Whole),
+            ("words", Shape::Whole),
+            ("", Shape::Whole),
+        ] {
+            assert_eq!(Shape::of(text), shape, "{text}");
+        }
+    }
 }

@@ -16,7 +16,8 @@
 //! - [`setup`]: has platforms send to Annals
 //! - [`terminal`]: `annals chat`
 //! - [`import`]: other programs' histories
-//! - [`replay`], [`show`], [`memory`]: the other commands; [`said`]: errors for people, [`progress`]: how far long work is
+//! - [`replay`], [`show`], [`memory`]: the other commands; [`said`]: errors for people, [`progress`]: how far long work is,
+//!   [`tty`]: what a terminal takes
 
 pub mod aws;
 pub mod config;
@@ -35,4 +36,5 @@ pub mod setup;
 pub mod show;
 pub mod stores;
 pub mod terminal;
+pub mod tty;
 pub mod upkeep;

@@ -1,6 +1,5 @@
 //! `cargo run`: Annals on this machine.
 
-use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,17 +12,19 @@ use annals_local::import;
 use annals_local::memory;
 use annals_local::program::{Program, new_history, open_history};
 use annals_local::replay::{Target, replay};
+use annals_local::said::plain;
 use annals_local::setup::{self, LarkSetup, TelegramSetup};
 use annals_local::show::{self, Format};
+use annals_local::stores::check_writable;
 use annals_local::terminal;
-use annals_shared::chat_key::ChatKey;
+use annals_local::tty;
+use annals_shared::chat_key::{ChatKey, KeyError};
 use annals_shared::clock::Clock;
 use annals_shared::config::{
     Env, StoreConfig, TelegramConfig, ViewConfig, channel_settings, process_env, retention,
 };
 use annals_shared::memory::{Memory, Owner};
 use annals_shared::telemetry;
-use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
 /// One durable history per chat, whatever door a message comes in by. Without a command: serves every route on this
@@ -61,6 +62,7 @@ enum Command {
     },
     /// Post recorded webhook bodies (files, or folders of .json files) to the running program
     Replay {
+        /// Bodies as JSON, Telegram's updates and Lark's events; of a folder, its .json files, and not those of folders in it
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
@@ -72,12 +74,12 @@ enum Command {
         /// Say this alone, and print the reply
         message: Option<String>,
     },
-    /// Take other programs' histories: Telegram Desktop's JSON export, `UIMessage`s one a line
+    /// Take other programs' histories: Telegram Desktop's JSON export, `UIMessage`s one a line or in an array
     ///
     /// What is there already is left as it is, and nothing is answered. Into AWS where `ANNALS_TABLE` and `ANNALS_BUCKET` are set,
     /// with the credentials of the environment; else into the data directory, also beside the program that serves.
     Import {
-        /// result.json of Telegram Desktop, of one chat or of an account; or lines as `history --jsonl` prints them
+        /// result.json of Telegram Desktop, of one chat or of an account; lines as `history --jsonl` prints them, or an array
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Into this chat; of a file that names several, only this one
@@ -186,8 +188,9 @@ struct OwnerArguments {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Between what people read, only what they must know.
-    telemetry::init_terminal(matches!(arguments.command, Some(Command::Chat { .. })));
+    let colours = tty::has_colours(Env::new(&process_env), &std::io::stderr());
+    // What is said stands between no logs, but for those that somebody asks for.
+    telemetry::init_terminal(matches!(arguments.command, Some(Command::Chat { .. })), colours);
     // On the heap: it is as large as all commands together.
     match Box::pin(run(arguments)).await {
         Ok(true) => ExitCode::SUCCESS,
@@ -195,7 +198,7 @@ async fn main() -> ExitCode {
         // The reader of a pipe has left: no failure of ours.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("annals: {error:#}");
+            eprintln!("annals: {}", plain(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }
@@ -228,8 +231,7 @@ async fn run_to_its_end(command: Option<Command>, env: Env<'_>, clock: Clock) ->
         }
         Some(Command::Doctor) => {
             let out = std::io::stdout();
-            let colours = out.is_terminal() && env.optional("NO_COLOR").is_none();
-            doctor(clock, colours, &mut out.lock()).await
+            doctor(clock, tty::has_colours(env, &out), &mut out.lock()).await
         }
         Some(Command::Setup { platform }) => {
             let out = &mut std::io::stdout();
@@ -278,7 +280,11 @@ async fn run_to_its_end(command: Option<Command>, env: Env<'_>, clock: Clock) ->
             show::context_of(&history, &chat, &view, system_prompt.as_deref(), out).await
         }
         Some(Command::Memory { command }) => {
-            let history = open_history(&data_dir(env), retention(env)?, clock).await?;
+            let data_dir = data_dir(env);
+            let history = open_history(&data_dir, retention(env)?, clock).await?;
+            if !matches!(command, MemoryCommand::List { .. }) {
+                check_writable(&data_dir)?;
+            }
             let store = Memory::beside(&history);
             let out = &mut std::io::stdout().lock();
             match command {
@@ -355,7 +361,11 @@ async fn shutdown() {
 }
 
 fn parse_chat_key(text: &str) -> anyhow::Result<ChatKey> {
-    text.parse().with_context(|| format!("{text:?} names no chat"))
+    text.parse().map_err(|error| match error {
+        // It says so itself.
+        KeyError::UnknownShape => anyhow::anyhow!("{text:?} is {error}"),
+        error => anyhow::anyhow!("{text:?} names no chat: {error}"),
+    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

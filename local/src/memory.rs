@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use annals_shared::memory::{Correction, Deleted, EntryId, Kept, Memory, Owner};
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 
 use crate::show::{indented, time};
 
@@ -40,7 +40,7 @@ pub async fn forget(memory: &Memory, id: &str, out: &mut impl Write) -> anyhow::
 const NO_ENTRY: &str = "there is no such entry; `memory list` shows each entry's id";
 
 fn entry_id(id: &str) -> anyhow::Result<EntryId> {
-    id.parse().context(NO_ENTRY)
+    id.parse().map_err(|_| anyhow!(NO_ENTRY))
 }
 
 fn print(kept: &Kept, out: &mut impl Write) -> anyhow::Result<()> {

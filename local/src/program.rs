@@ -1,5 +1,6 @@
 //! The local program: the handlers of every function over the stores of one data directory.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,13 +38,14 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use secrecy::SecretString;
 use tokio::net::TcpListener;
+use tokio::sync::broadcast;
 
 use crate::aws::{Gateway, Plan};
 use crate::config::LocalConfig;
 use crate::guard::{Guard, only_local};
 use crate::outbox::FileOutbox;
-use crate::queue::{LocalQueue, Ready};
-use crate::stores::{BUCKET, DataLock, Stores, TABLE, lock};
+use crate::queue::{Failed, LocalQueue, Ready};
+use crate::stores::{BUCKET, DataLock, Stores, TABLE, check_writable, lock, make};
 use crate::terminal::door::{Bound, Door};
 use crate::upkeep::keep_up;
 
@@ -75,10 +77,13 @@ pub struct Program {
 
 impl Program {
     /// Opens the data directory and binds the address.
-    #[allow(clippy::too_many_lines, reason = "wiring, one thing after the other")]
     pub async fn start(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
+        // Before a data directory is made, which a start that fails should not leave behind. Where one is, whoever works on it
+        // mostly has the address too, and is to be named.
+        let is_new = !config.data_dir.exists();
+        let listener = if is_new { Some(bind(address_of(&config)).await?) } else { None };
         let data_lock = lock(&config.data_dir)?;
-        Box::pin(Self::start_locked(config, clock, data_lock)).await
+        Box::pin(Self::start_with(config, clock, data_lock, listener)).await
     }
 
     /// The same, with the data directory's lock in hand.
@@ -87,6 +92,17 @@ impl Program {
         clock: Clock,
         data_lock: DataLock,
     ) -> anyhow::Result<Self> {
+        Box::pin(Self::start_with(config, clock, data_lock, None)).await
+    }
+
+    #[allow(clippy::too_many_lines, reason = "wiring, one thing after the other")]
+    async fn start_with(
+        config: LocalConfig,
+        clock: Clock,
+        data_lock: DataLock,
+        listener: Option<TcpListener>,
+    ) -> anyhow::Result<Self> {
+        let address = address_of(&config);
         let stores = Stores::open(&config.data_dir).await?;
         let history = history(&stores, config.retention.clone(), clock.clone());
         let (queue, ready) = LocalQueue::open(stores.dynamodb.clone()).await?;
@@ -173,7 +189,10 @@ impl Program {
         }
         let router = router.layer(middleware::from_fn(telemetry::with_request_id));
 
-        let listener = bind(SocketAddr::new(config.host, config.port)).await?;
+        let listener = match listener {
+            Some(listener) => listener,
+            None => bind(address).await?,
+        };
         Ok(Self {
             listener,
             router,
@@ -198,6 +217,11 @@ impl Program {
     /// AWS's services, if there are.
     pub fn gateway(&self) -> Option<&Gateway> {
         self.gateway.as_ref()
+    }
+
+    /// The runs that fail from now on.
+    pub fn failures(&self) -> broadcast::Receiver<Failed> {
+        self.queue.failures()
     }
 
     /// Where the program answers.
@@ -270,9 +294,17 @@ async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn address_of(config: &LocalConfig) -> SocketAddr {
+    SocketAddr::new(config.host, config.port)
+}
+
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}: set ANNALS_PORT to a free port, or to 0 for any")
+    TcpListener::bind(address).await.map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::AddrNotAvailable => "set ANNALS_HOST to an address of this machine",
+            _ => "set ANNALS_PORT to a free port, or to 0 for any",
+        };
+        anyhow::Error::new(error).context(format!("cannot listen on {address}: {remedy}"))
     })
 }
 
@@ -316,16 +348,22 @@ fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<A
 
 /// The histories of a data directory, for commands that only read.
 pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
+    let is_there = data_dir
+        .join("dynamodb.db")
+        .try_exists()
+        .with_context(|| format!("{} cannot be read by this user", data_dir.display()))?;
     anyhow::ensure!(
-        data_dir.join("dynamodb.db").exists(),
+        is_there,
         "there is no data in {}: start Annals there first (cargo run), or set ANNALS_DATA_DIR",
         data_dir.display()
     );
-    new_history(data_dir, retention, clock).await
+    Ok(history(&Stores::open(data_dir).await?, retention, clock))
 }
 
-/// The same, also of a data directory in which there is nothing yet.
+/// The same for commands that write, also in a data directory in which there is nothing yet.
 pub async fn new_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
+    make(data_dir)?;
+    check_writable(data_dir)?;
     Ok(history(&Stores::open(data_dir).await?, retention, clock))
 }
 

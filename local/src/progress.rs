@@ -123,7 +123,7 @@ fn bar(what: &'static str, unit: &'static str, total: Option<u64>) -> ProgressBa
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::with_draw_target(Some(total), target),
-            "{msg} [{bar:30}] {human_pos} of {human_len} {prefix}, {rate}, {eta} left",
+            "{msg} [{wide_bar}] {human_pos} of {human_len} {prefix}, {rate}, {eta} left",
         ),
         None => (ProgressBar::with_draw_target(None, target), "{spinner} {msg} {human_pos} {prefix}, {rate}"),
     };

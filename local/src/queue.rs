@@ -15,16 +15,19 @@ use annals_shared::queue::{QueueError, Turn, TurnQueue};
 use annals_shared::telemetry;
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::BoxFuture;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, broadcast, mpsc};
 use tracing::Instrument;
 
+use crate::said::said;
 use crate::stores::QUEUE_TABLE;
 
 /// How many chats are answered at once.
 const MAX_RUNS: usize = 64;
+
+/// How many failures a slow listener finds.
+const KEPT_FAILURES: usize = 16;
 
 /// The queue of one process.
 #[derive(Clone)]
@@ -36,6 +39,16 @@ pub struct LocalQueue {
 struct Inner {
     state: Mutex<State>,
     ready: mpsc::UnboundedSender<ChatKey>,
+    failures: broadcast::Sender<Failed>,
+}
+
+/// A run that failed, and is tried again.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// Whose.
+    pub chat: ChatKey,
+    /// Why.
+    pub error: String,
 }
 
 #[derive(Default)]
@@ -60,7 +73,8 @@ impl LocalQueue {
     /// The queue with what an earlier process left in it; its chats wait in [`Ready`] for [`LocalQueue::run`].
     pub async fn open(client: Client) -> anyhow::Result<(Self, Ready)> {
         let (ready, receiver) = mpsc::unbounded_channel();
-        let queue = Self { client, inner: Arc::new(Inner { state: Mutex::default(), ready }) };
+        let (failures, _) = broadcast::channel(KEPT_FAILURES);
+        let queue = Self { client, inner: Arc::new(Inner { state: Mutex::default(), ready, failures }) };
         for (number, turn) in queue.stored().await? {
             queue.push(Entry { number, turn, deliveries: 0 });
         }
@@ -70,6 +84,11 @@ impl LocalQueue {
     /// The chats that have something to do.
     pub fn pending(&self) -> Vec<ChatKey> {
         self.state().waiting.keys().cloned().collect()
+    }
+
+    /// The runs that fail from now on.
+    pub fn failures(&self) -> broadcast::Receiver<Failed> {
+        self.inner.failures.subscribe()
     }
 
     /// Hands turns to `agent` until the process ends.
@@ -122,7 +141,9 @@ impl LocalQueue {
                     ("the run panicked".to_owned(), delivery.pause())
                 }
             };
-            tracing::error!(error, ?delivery, "a turn is not done; it is tried again");
+            tracing::error!(error, delivery = delivery.0, "a turn is not done; it is tried again");
+            // Nobody may listen.
+            drop(self.inner.failures.send(Failed { chat: chat.clone(), error }));
             agent.clock.sleep(pause).await;
         }
     }
@@ -209,7 +230,7 @@ impl TurnQueue for LocalQueue {
                 .item("turn", AttributeValue::S(json))
                 .send()
                 .await
-                .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
+                .map_err(|error| failed(said(&error)))?;
             self.push(Entry { number, turn: turn.clone(), deliveries: 0 });
             Ok(())
         })

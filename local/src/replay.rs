@@ -33,7 +33,16 @@ enum Outcome {
     Skipped(&'static str),
 }
 
-/// Posts every file of `paths` (folders: their `.json` files, by name). Fails where a file got a 5xx or no answer.
+/// A file, and whether it was named itself, not its folder.
+struct File {
+    path: PathBuf,
+    is_named: bool,
+}
+
+/// Posts every file of `paths` (folders: their `.json` files, by name).
+///
+/// # Errors
+/// Where a body was refused, got a 5xx or no answer; where a file that was named is no webhook; where nothing was accepted.
 pub async fn replay(
     target: &Target,
     paths: &[PathBuf],
@@ -41,12 +50,16 @@ pub async fn replay(
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     let files = files(paths)?;
-    anyhow::ensure!(!files.is_empty(), "there is no .json file in what was given");
+    anyhow::ensure!(
+        !files.is_empty(),
+        "there is no .json file in what was given (folders inside a folder are not looked into)"
+    );
     let client = reqwest::Client::builder().timeout(Duration::from_mins(1)).build()?;
     let (mut accepted, mut refused, mut failed, mut skipped) = (0, 0, 0, 0);
+    let (mut forged, mut unfit) = (0, 0);
     let mut progress = Progress::new("replay", "bodies", Some(files.len() as u64), clock);
     for file in &files {
-        let outcome = post(&client, target, file).await?;
+        let outcome = post(&client, target, &file.path).await?;
         progress.advance(1);
         let report = match outcome {
             Outcome::Answered(status) if status.is_success() => {
@@ -55,19 +68,34 @@ pub async fn replay(
             }
             Outcome::Answered(status) => {
                 *if status.is_server_error() { &mut failed } else { &mut refused } += 1;
+                forged += usize::from(status == StatusCode::UNAUTHORIZED);
                 format!("{:<4}", status.as_u16())
             }
             Outcome::Skipped(why) => {
                 skipped += 1;
+                unfit += usize::from(file.is_named);
                 format!("skip ({why})")
             }
         };
-        progress.aside(|| writeln!(out, "{report} {}", file.display()))?;
+        progress.aside(|| writeln!(out, "{report} {}", file.path.display()))?;
     }
     progress.finish();
     writeln!(out, "{accepted} accepted, {refused} refused, {failed} failed, {skipped} skipped")?;
+    let all = files.len();
     if failed > 0 {
-        bail!("{failed} of {} bodies got a 5xx: see the program's log", files.len());
+        bail!("{failed} of {all} bodies got a 5xx: see the program's log");
+    }
+    if forged > 0 {
+        bail!(
+            "{forged} of {all} bodies got a 401: the program that answers has another TELEGRAM_WEBHOOK_SECRET, \
+             LARK_VERIFICATION_TOKEN or LARK_ENCRYPT_KEY than is set here"
+        );
+    }
+    if refused > 0 {
+        bail!("{refused} of {all} bodies were refused: see the program's log");
+    }
+    if unfit > 0 || accepted == 0 {
+        bail!("{skipped} of {all} bodies are no webhook of a known channel");
     }
     Ok(())
 }
@@ -117,7 +145,7 @@ fn as_from_lark(mut event: Value, target: &Target) -> anyhow::Result<Vec<u8>> {
     Ok(serde_json::to_vec(&json!({ "encrypt": encrypted }))?)
 }
 
-fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<File>> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -127,9 +155,9 @@ fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
                 entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
             inside.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
             inside.sort();
-            files.extend(inside);
+            files.extend(inside.into_iter().map(|path| File { path, is_named: false }));
         } else if path.is_file() {
-            files.push(path.clone());
+            files.push(File { path: path.clone(), is_named: true });
         } else {
             bail!("there is no file or folder {}", path.display());
         }

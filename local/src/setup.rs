@@ -14,6 +14,7 @@ use annals_shared::config::Env;
 use anyhow::Context;
 use reqwest::Url;
 
+pub(crate) use self::telegram::Problem;
 use self::vault::Vault;
 
 /// What `setup telegram` is told.
@@ -40,20 +41,19 @@ pub struct LarkSetup {
 
 /// Sets the webhook and the menu of a Telegram bot.
 pub async fn telegram(env: Env<'_>, setup: &TelegramSetup, out: &mut impl Write) -> anyhow::Result<()> {
-    let vault = Vault::open(setup.secret.as_deref()).await?;
+    let vault = Vault::open(setup.secret.as_deref(), &[telegram::TOKEN]).await?;
     telegram::run(env, vault, setup, out).await
 }
 
 /// Checks a Lark app and prints what is left to do in its console.
 pub async fn lark(env: Env<'_>, setup: &LarkSetup, out: &mut impl Write) -> anyhow::Result<()> {
-    let vault = Vault::open(setup.secret.as_deref()).await?;
+    let vault = Vault::open(setup.secret.as_deref(), &lark::NEEDED).await?;
     lark::run(env, &vault, setup, out).await
 }
 
 /// Asks a Telegram webhook whether it takes `secret`; why not, where it does not. Nothing is stored there by it.
-pub(crate) async fn takes_secret(url: &str, secret: &str) -> anyhow::Result<Option<String>> {
-    let problem = telegram::ask(&Url::parse(url)?, secret).await?;
-    Ok(problem.map(|problem| problem.to_string()))
+pub(crate) async fn takes_secret(url: &str, secret: &str) -> anyhow::Result<Option<Problem>> {
+    telegram::ask(&Url::parse(url)?, secret).await
 }
 
 /// Says that there is no Discord yet.

@@ -9,12 +9,13 @@
 mod due_index;
 pub mod folder;
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
 use annals_shared::history::due;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
@@ -23,6 +24,7 @@ use aws_sdk_dynamodb::types::{
 use tokio::net::TcpListener;
 
 use self::folder::Folder;
+use crate::said::said;
 
 /// The table's name.
 pub const TABLE: &str = "annals";
@@ -63,8 +65,8 @@ pub fn lock(data_dir: &Path) -> anyhow::Result<DataLock> {
 
 /// The same; `None` where another program has it.
 pub fn try_lock(data_dir: &Path) -> anyhow::Result<Option<DataLock>> {
-    std::fs::create_dir_all(data_dir)
-        .with_context(|| format!("cannot make the data directory {}", data_dir.display()))?;
+    make(data_dir)?;
+    check_writable(data_dir)?;
     let path = data_dir.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
     match file.try_lock() {
@@ -74,9 +76,70 @@ pub fn try_lock(data_dir: &Path) -> anyhow::Result<Option<DataLock>> {
     }
 }
 
+/// Whether a program works on `data_dir`, as far as this user can tell. Changes nothing.
+pub fn is_worked_on(data_dir: &Path) -> bool {
+    match File::open(data_dir.join("lock")) {
+        Ok(file) => matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)),
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    }
+}
+
+/// Makes `data_dir` for its owner alone: what people said is in it. One that is there stays as its owner has it.
+pub fn make(data_dir: &Path) -> anyhow::Result<()> {
+    let cannot = || format!("cannot make the data directory {}", data_dir.display());
+    if let Some(parent) = data_dir.parent() {
+        std::fs::create_dir_all(parent).with_context(cannot)?;
+    }
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there is a mode on Unix alone"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(data_dir) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && data_dir.is_dir() => Ok(()),
+        made => made.with_context(cannot),
+    }
+}
+
+/// Sees that this user may write in `data_dir`, as far as it is there.
+///
+/// # Errors
+/// Names what is not to be written.
+pub fn check_writable(data_dir: &Path) -> anyhow::Result<()> {
+    #[cfg(unix)]
+    {
+        use nix::errno::Errno;
+        use nix::unistd::{AccessFlags, access};
+        let bucket = data_dir.join("s3").join(BUCKET);
+        let parts = [data_dir.to_owned(), data_dir.join("lock"), data_dir.join("s3"), bucket];
+        let database = DATABASE_FILES.map(|name| data_dir.join(name));
+        for path in parts.iter().chain(&database) {
+            match access(path, AccessFlags::W_OK) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(error) => {
+                    let error = std::io::Error::from(error);
+                    return Err(error)
+                        .with_context(|| format!("{} cannot be written by this user", path.display()));
+                }
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = data_dir;
+    Ok(())
+}
+
+/// The DynamoDB engine's database, as `SQLite` keeps it.
+#[cfg(unix)]
+const DATABASE_FILES: [&str; 3] = ["dynamodb.db", "dynamodb.db-wal", "dynamodb.db-shm"];
+
 impl Stores {
     /// Serves the stores of `data_dir`, with their tables and bucket.
     pub async fn open(data_dir: &Path) -> anyhow::Result<Self> {
+        // The engine writes also where only reading is asked for, unless another process has the data open.
+        Self::opened(data_dir).await.map_err(|error| check_writable(data_dir).err().unwrap_or(error))
+    }
+
+    async fn opened(data_dir: &Path) -> anyhow::Result<Self> {
         let bucket = data_dir.join("s3").join(BUCKET);
         std::fs::create_dir_all(&bucket)
             .with_context(|| format!("cannot make the data directory {}", bucket.display()))?;
@@ -127,7 +190,7 @@ impl Stores {
             {
                 Ok(())
             }
-            Err(error) => Err(error).context("cannot make a table"),
+            Err(error) => Err(anyhow!("cannot make a table: {}", said(&error))),
         }
     }
 }

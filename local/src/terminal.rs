@@ -10,12 +10,13 @@
 //! - [`door`]: what the program answers the terminal by; `follow.rs` a reply on its way
 //! - `wire.rs`: what passes between the two
 //! - `session.rs`: the way to the program, or a program of its own
-//! - `screen.rs`: what is shown; `editor.rs`: what is typed
+//! - `screen.rs`: what is shown; `editor.rs`: what is typed, and `hush.rs` while an answer is made
 //! - `repl.rs`: the conversation; `once.rs`: one message, in a pipe
 
 pub mod door;
 mod editor;
 mod follow;
+mod hush;
 mod once;
 mod repl;
 mod screen;
@@ -29,6 +30,7 @@ use annals_shared::config::Env;
 use anyhow::Context;
 
 use crate::config::LocalConfig;
+use crate::tty;
 use screen::Style;
 use session::Session;
 
@@ -41,9 +43,11 @@ pub const USER: &str = "local";
 pub async fn chat(message: Option<String>, env: Env<'_>, clock: Clock) -> anyhow::Result<bool> {
     let config = LocalConfig::from_env(env)?;
     let (has_keys, has_screen) = (std::io::stdin().is_terminal(), std::io::stdout().is_terminal());
-    let is_plain =
-        env.optional("NO_COLOR").is_some() || env.optional("TERM").is_some_and(|term| term == "dumb");
-    let style = Style { colours: has_screen && !is_plain, is_terminal: has_screen };
+    let style = Style {
+        colours: tty::has_colours(env, &std::io::stdout()),
+        can_move: tty::can_move(env, &std::io::stdout()),
+        is_terminal: has_screen,
+    };
     let message = match message {
         Some(message) => message,
         None if has_keys && has_screen => {

@@ -13,7 +13,6 @@
 mod traces;
 
 use std::error::Error;
-use std::io::IsTerminal;
 use std::panic;
 use std::process::ExitCode;
 
@@ -56,12 +55,13 @@ pub fn init_json() -> Traces {
     traces
 }
 
-/// Lines for people to standard error, with colours where that is a terminal; without `RUST_LOG` only errors, where so.
-pub fn init_terminal(errors_only: bool) {
-    // The embedded DynamoDB engine warns of each failed condition, which is how a duplicate is found.
-    let filter = filter(if errors_only { "error" } else { "warn,annals=info,dynoxide=error" });
+/// Lines for people to standard error; where `silent`, only those that `RUST_LOG` asks for.
+pub fn init_terminal(silent: bool, colours: bool) {
+    // The embedded DynamoDB engine warns of each failed condition, which is how a duplicate is found; the SDK, of what is an
+    // error where it matters.
+    let filter = filter(if silent { "off" } else { "warn,annals=info,dynoxide=error,aws_config=error" });
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
-    drop(subscriber.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init());
+    drop(subscriber.with_ansi(colours).with_target(false).try_init());
 }
 
 /// The span of what is done for `chat`. (An error's level, so that no filter leaves it out.)

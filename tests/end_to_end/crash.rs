@@ -45,7 +45,8 @@ impl Process {
         while printed.last().is_none_or(|line| !line.starts_with("Stop with")) {
             printed.push(lines.next().expect("the program prints where it answers"));
         }
-        let base = printed[0].strip_prefix("Annals answers at ").expect("an address").to_owned();
+        let base = printed.iter().find_map(|line| line.strip_prefix("Annals answers at "));
+        let base = base.expect("an address").to_owned();
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, base, printed }
     }

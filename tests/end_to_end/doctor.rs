@@ -271,6 +271,40 @@ async fn each_fault_of_a_channel_a_model_or_a_clock_is_said_alone() {
 }
 
 #[tokio::test]
+async fn a_webhook_at_which_nothing_listens_is_not_called_one_that_does_not_take_the_secret() {
+    let telegram = TelegramApi::start().await;
+    telegram.allow_http();
+    let dir = tempfile::tempdir().unwrap();
+    let mut bot = vec![
+        ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
+        ("TELEGRAM_WEBHOOK_SECRET", SECRET.to_owned()),
+        ("TELEGRAM_API_BASE", telegram.base_url().to_owned()),
+        ("ANNALS_DATA_DIR", dir.path().to_str().unwrap().to_owned()),
+        ("ANNALS_PORT", "9".to_owned()),
+    ];
+    let url = "http://127.0.0.1:9/telegram";
+    assert_eq!(annals(&bot, &["setup", "telegram", "--url", url, "--anyway"]).await.0, 0);
+    // What is wrong elsewhere is said there alone.
+    bot.push(("SESSION_STALE_AFTER", "x".into()));
+    bot.push(("MODEL", "echo".into()));
+    let (code, out, _) = annals(&bot, &["doctor"]).await;
+    let door = out.lines().find(|line| line.contains("telegram door")).unwrap();
+    assert!(
+        code == 1
+            && door.contains(
+                "http://127.0.0.1:9/telegram, where Telegram sends to: no connection can be made to it: start"
+            )
+            && !door.contains("TELEGRAM_WEBHOOK_SECRET"),
+        "{door}"
+    );
+    assert!(
+        out.contains("-      model                not looked at, before the settings are right"),
+        "{out}"
+    );
+    assert!(!out.contains("MODEL is not set"), "{out}");
+}
+
+#[tokio::test]
 async fn where_nothing_answers_every_check_is_made_all_the_same() {
     let nowhere = "http://127.0.0.1:9";
     let settings: Settings = [
@@ -334,4 +368,17 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     ] {
         assert!(out.lines().any(|it| it == line), "{line}\n{out}");
     }
+
+    // It serves no other directory.
+    let other = dir.path().join("other");
+    drop(Process::start(&other, &[]));
+    let mut settings = settings(port);
+    settings[0].1 = other.to_str().unwrap().to_owned();
+    let (code, out, _) = annals(&settings, &["doctor"]).await;
+    let wanted = format!(
+        "fault  program              what answers at {} does not work on {}",
+        process.base,
+        other.display()
+    );
+    assert!(code == 1 && out.lines().any(|line| line.starts_with(&wanted)), "{out}");
 }

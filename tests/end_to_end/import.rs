@@ -123,7 +123,7 @@ async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
     assert_eq!(
         first,
         "telegram:chat:42  Annals: 6 stored, 0 there already\n\
-         left out: 1 messages that Telegram Desktop could not export\n"
+         left out: 1 message that Telegram Desktop could not export\n"
     );
     assert_eq!(app.lines(CHAT).await, OLD_TALK);
     let messages = app.history(CHAT).await;
@@ -281,8 +281,8 @@ async fn an_accounts_export_has_each_chat_under_the_bots_own_id_and_no_strangers
          telegram:chat:-1000000000088  Plots: 2 stored, 0 there already\n\
          telegram:chat:-1000000000088:topic:10  Plots: 3 stored, 0 there already\n\
          telegram:chat:-1000000000099  News: 1 stored, 0 there already\n\
-         left out: 1 chats with another bot\n\
-         left out: 2 private chats that the bot is no part of (--bot says who it is, --chat imports one all the same)\n"
+         left out: 1 chat with another bot\n\
+         left out: 2 private chats that the bot is no part of (--chat imports one all the same)\n"
     );
     assert_eq!(
         lines(&history, "telegram:chat:-1000000000088").await,
@@ -359,7 +359,7 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
     let chat = "http:chat:dev:talk";
     for _ in 0..2 {
         let told = imported(&history, &export, &options(Some(chat))).await;
-        assert!(told.contains("left out: 1 system messages"), "{told}");
+        assert!(told.contains("left out: 1 system message: SYSTEM_PROMPT"), "{told}");
         let messages = listed(&history, chat).await;
         assert_eq!(crate::app::lines(&messages), ["a user: one", "b assistant: two", "c user: three"]);
         assert_eq!(messages[1]["parts"][1], json!({"type": "data-x", "data": 1}));
@@ -368,7 +368,10 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
         assert_eq!(times, [1_704_067_200_000, 1_704_067_200_001, 1_704_067_200_002]);
     }
     for (bad, why) in [
-        (r#"{"id":"d","role":"user"}"#, "it is no UIMessage"),
+        (
+            r#"{"id":"d","role":"user"}"#,
+            "it is no UIMessage: {id, role, parts}: missing field `parts` at column 24",
+        ),
         (r#"{"id":"d","role":"user","parts":["x"]}"#, "it is no UIMessage"),
         (r#"{"id":"","role":"user","parts":[]}"#, "it has no id"),
         (
@@ -388,11 +391,152 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
     );
     let export = file(world.folder(), "result.json", r#"{"some": "JSON"}"#);
     let error = refused(&history, &export, &options(None)).await;
-    assert!(error.contains("result.json is neither an export of Telegram Desktop"), "{error}");
+    assert!(error.contains("result.json: it is neither an export of Telegram Desktop"), "{error}");
     let old = json!({"name": "x", "type": "private_group", "id": 1, "messages": [{"id": 3, "type": "message", "text": "x"}]});
     let export = file(world.folder(), "result.json", &old.to_string());
     let error = refused(&history, &export, &options(None)).await;
-    assert!(error.contains("message 3 of \"x\" (1 in its list): it has no date_unixtime"), "{error}");
+    assert!(
+        error.ends_with(
+            "result.json: message 3 of \"x\" (1 in its list): it has no date_unixtime: export it again with a Telegram \
+             Desktop of 2022 or later"
+        ),
+        "{error}"
+    );
+}
+
+/// What a file holds is known by its beginning, and an error speaks of that.
+#[tokio::test]
+async fn an_array_is_taken_and_what_is_broken_is_called_what_it_was_to_be() {
+    let world = World::new().await;
+    let history = world.history();
+    let array = json!([
+        {"id": "a", "role": "user", "parts": [{"type": "text", "text": "one"}], "createdAt": "2024-01-01T00:00:00.000Z"},
+        {"id": "b", "role": "assistant", "parts": [{"type": "text", "text": "two"}]},
+    ]);
+    let chat = "http:chat:dev:array";
+    for (name, text) in [("talk.json", format!("{array:#}")), ("again.json", array.to_string())] {
+        let export = file(world.folder(), name, &text);
+        imported(&history, &export, &options(Some(chat))).await;
+        assert_eq!(lines(&history, chat).await, ["a user: one", "b assistant: two"]);
+    }
+    let telegram = |fields: &str| format!("{{\n \"name\": \"x\",\n \"type\": \"bot_chat\",\n {fields}\n}}");
+    let good = r#"{"id":"a","role":"user","parts":[]}"#;
+    for (text, why) in [
+        (
+            r#"[{"id":"a","role":"user","parts":[]},{"id":"b"}]"#.to_owned(),
+            "bad, message 2: it is no UIMessage: {id, role, parts}",
+        ),
+        ("[{\"id\":\n".into(), "bad is no JSON: EOF while parsing"),
+        (
+            format!("{{\"id\":\"a\",\"role\":\"us\n{good}\n"),
+            "bad, line 1: it is no UIMessage: {id, role, parts}: ",
+        ),
+        (
+            r#"{"id":"a","role":"user"}"#.into(),
+            "bad, line 1: it is no UIMessage: {id, role, parts}: missing field",
+        ),
+        (
+            telegram("\"id\": \"seven\", \"messages\": []"),
+            "bad: it is no export of Telegram Desktop, though it looks like one: ",
+        ),
+        (telegram("\"id\": 7, \"messages\": ["), "bad: it is no JSON: "),
+        (
+            "hello\n".into(),
+            "bad: it is neither an export of Telegram Desktop as JSON nor UIMessages of the AI SDK",
+        ),
+    ] {
+        let export = file(world.folder(), "bad", &text);
+        let error = refused(&history, &export, &options(Some("http:chat:dev:other"))).await;
+        assert!(error.contains(why), "{text}: {error}");
+        assert!(!why.contains(", line") || !error.contains(" at line "), "the line is said once: {error}");
+    }
+    assert_eq!(lines(&history, "http:chat:dev:other").await, [""; 0]);
+}
+
+/// Whose words are the assistant's cannot be mended later: what is there stays as it is.
+#[tokio::test]
+async fn without_knowing_the_bot_nothing_is_stored_that_could_be_of_several() {
+    let world = World::new().await;
+    let history = world.history();
+    let nobody = |chat: Option<&str>| Options { bot: None, ..options(chat) };
+    let group =
+        json!({"name": "Plot", "type": "private_group", "id": 77, "messages": [said(1, THEN, BOT, "group")]});
+    let with_bot = |name: &str, id: i64| json!({"name": name, "type": "bot_chat", "id": id, "messages": [said(1, THEN, id, "hi")]});
+    let friend =
+        json!({"name": "Bob", "type": "personal_chat", "id": 43, "messages": [said(1, THEN, 42, "secret")]});
+    let account = |chats: &[&Value]| {
+        json!({"personal_information": {"user_id": 42}, "chats": {"list": chats}, "left_chats": {"list": []}})
+            .to_string()
+    };
+    let (helper, other) = (with_bot("Helper Bot", BOT), with_bot("Other Bot", 888));
+    let refusals = [
+        (
+            account(&[&helper, &other]),
+            format!("--bot USER_ID. Those it talks to are {BOT} \"Helper Bot\", 888 \"Other Bot\""),
+        ),
+        (account(&[&friend, &group]), "say who the bot is, with --bot USER_ID".into()),
+        (
+            group.to_string(),
+            "it is a group, in which the bot's messages are the assistant's: say who the bot is, with --bot"
+                .into(),
+        ),
+    ];
+    for (text, why) in &refusals {
+        let export = file(world.folder(), "result.json", text);
+        let error = refused(&history, &export, &nobody(None)).await;
+        assert!(error.contains(why.as_str()), "{error}");
+    }
+    for chat in [CHAT, "telegram:chat:-77"] {
+        assert_eq!(lines(&history, chat).await, [""; 0]);
+    }
+    // One chat with one bot says it itself, and chats with none have nothing to ask.
+    let export = file(world.folder(), "result.json", &account(&[&friend]));
+    let told = imported(&history, &export, &nobody(None)).await;
+    assert!(
+        told.starts_with("left out: 1 private chat that the bot is no part of (--bot says who it is, --chat"),
+        "{told}"
+    );
+    let export = file(world.folder(), "result.json", &bot_chat(&old_talk()));
+    imported(&history, &export, &nobody(None)).await;
+    assert_eq!(lines(&history, CHAT).await, OLD_TALK);
+
+    let export = file(world.folder(), "result.json", &refusals[0].0);
+    let told = imported(&history, &export, &options(None)).await;
+    assert_eq!(
+        told,
+        "telegram:chat:42  Helper Bot: 0 stored, 1 there already\nleft out: 1 chat with another bot\n"
+    );
+}
+
+#[tokio::test]
+async fn media_that_were_not_exported_are_called_what_they_are() {
+    let world = World::new().await;
+    let history = world.history();
+    let hint = "(File not included. Change data exporting settings to download.)";
+    let large = "(File exceeds maximum size. Change data exporting settings to download.)";
+    let medium = |id: i64, text: &str, fields: Value| with(said(id, THEN + id, 42, text), fields);
+    let talk = [
+        medium(1, "", json!({"photo": hint, "width": 9, "height": 9})),
+        medium(2, "", json!({"file": hint, "media_type": "voice_message", "duration_seconds": 12})),
+        medium(3, "look", json!({"file": large, "media_type": "video_file", "duration_seconds": 75})),
+        medium(4, "", json!({"file": hint, "file_name": "plan.pdf"})),
+        medium(5, "", json!({"file": hint, "media_type": "sticker", "sticker_emoji": "🐱"})),
+        medium(6, "this one", json!({"reply_to_message_id": 1})),
+    ];
+    let export = file(world.folder(), "result.json", &bot_chat(&talk));
+    imported(&history, &export, &options(None)).await;
+    assert_eq!(
+        lines(&history, CHAT).await,
+        [
+            "1 user: [photo]",
+            "2 user: [voice message, 0:12]",
+            "3 user: look\n[video file, 1:15]",
+            "4 user: [file: plan.pdf]",
+            "5 user: [sticker 🐱]",
+            "6 user: this one",
+        ]
+    );
+    assert_eq!(listed(&history, CHAT).await[5]["metadata"]["replyTo"]["text"], "[photo]");
 }
 
 /// The longest id that a message may have, with what hangs on it.

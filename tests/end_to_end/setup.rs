@@ -117,7 +117,11 @@ async fn a_secret_that_nobody_holds_is_printed_and_set_only_where_that_is_asked_
     let (code, out, err) = annals(&settings, &["setup", "telegram", "--url", url]).await;
     let secret = out.lines().find_map(|line| line.strip_prefix("  export TELEGRAM_WEBHOOK_SECRET="));
     assert!(secret.is_some_and(|secret| secret.len() == 64), "{out}");
-    assert!(code == 1 && err.contains("does not take the secret: no connection can be made to it"), "{err}");
+    assert!(
+        code == 1
+            && err.contains("cannot be asked whether it takes the secret: no connection can be made to it"),
+        "{err}"
+    );
     assert_eq!((telegram.webhook(), telegram.menu()), (None, Vec::new()));
 
     let (code, out, _) = annals(&settings, &["setup", "telegram", "--url", url, "--anyway"]).await;
@@ -217,6 +221,18 @@ async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
     let (code, out, err) = annals(&wrong, &["setup", "lark", "--url", "https://example.com/lark"]).await;
     assert!(code == 1 && err.contains("app secret invalid"), "{err}");
     assert!(!format!("{out}{err}").contains("hunter2"));
+    let mut alone = plain.clone();
+    alone[3].1 = "http://127.0.0.1:9".into();
+    let (code, _, err) = annals(&alone, &["setup", "lark", "--url", "https://example.com/lark"]).await;
+    assert!(
+        code == 1 && err.contains("http://127.0.0.1:9 cannot be asked about the app; check LARK_API_BASE"),
+        "{err}"
+    );
+    let aws = AwsApi::start().await;
+    let held = ["setup", "lark", "--url", "https://example.com/lark", "--secret", "none"];
+    let (code, _, err) = annals(&aws.access(), &held).await;
+    let wanted = r#"'{"LARK_APP_ID": "…", "LARK_APP_SECRET": "…", "LARK_VERIFICATION_TOKEN": "…"}'"#;
+    assert!(code == 1 && err.contains("create-secret --name none") && err.contains(wanted), "{err}");
     let (code, _, err) = annals(&Vec::new(), &["setup", "lark", "--url", "https://example.com/lark"]).await;
     assert!(
         code == 1 && err.contains("LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN are not set"),
@@ -232,5 +248,44 @@ async fn discord_is_not_there_and_says_so() {
         let (code, out, err) = annals(&Vec::new(), arguments).await;
         assert_eq!((code, out.as_str()), (1, ""));
         assert!(err.contains("no door for Discord"), "{err}");
+    }
+}
+
+/// The program is built without what such profiles need, and says what to run before it.
+#[tokio::test]
+async fn a_profile_that_signs_in_another_way_is_met_with_what_to_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let remedy = r#"eval "$(aws configure export-credentials --format env)""#;
+    for (name, how) in [
+        (
+            "sso",
+            "sso_start_url = https://example.com/start\nsso_region = eu-central-1\nsso_account_id = 111122223333\n\
+             sso_role_name = Admin",
+        ),
+        ("process", "credential_process = /bin/false"),
+        ("login", "login_session = arn:aws:iam::111122223333:user/ada"),
+    ] {
+        let config = dir.path().join(name);
+        std::fs::write(&config, format!("[default]\nregion = eu-central-1\n{how}\n")).unwrap();
+        let mut settings: Settings = vec![("AWS_CONFIG_FILE", config.to_str().unwrap().to_owned())];
+        let arguments = ["setup", "lark", "--url", "https://example.com/lark", "--secret", "x"];
+        let (code, out, err) = annals(&settings, &arguments).await;
+        assert!(
+            code == 1 && err.starts_with("annals: the secret x cannot be read: this program cannot"),
+            "{name}: {err}"
+        );
+        assert!(out.is_empty() && err.contains(remedy) && !err.contains("cargo feature"), "{name}: {err}");
+
+        settings.push(("ANNALS_TABLE", "t".into()));
+        let (code, out, err) = annals(&settings, &["doctor"]).await;
+        let first = out.lines().next().unwrap();
+        assert!(
+            code == 1 && first.starts_with("fault  credentials ") && first.contains(remedy),
+            "{name}: {out} {err}"
+        );
+        assert!(
+            out.contains("there are no credentials, as said before; check ANNALS_TABLE"),
+            "{name}: {out}"
+        );
     }
 }

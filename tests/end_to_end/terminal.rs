@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use reqwest::Method;
 use rexpect::session::{PtySession, spawn_command};
@@ -232,8 +233,10 @@ async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
     .unwrap();
     model.wait_for(1).await;
     let mut screen = spawn_blocking(move || {
+        screen.exp_string("waiting").unwrap();
         screen.send_control('c').unwrap();
-        screen.exp_string("stopped").unwrap();
+        let before = screen.exp_string("stopped").unwrap();
+        assert!(!before.contains("^C"), "an echo moves what is taken back: {before:?}");
         prompted(&mut screen);
         screen
     })
@@ -269,7 +272,7 @@ async fn a_call_that_needs_a_word_is_asked_about_and_the_reply_goes_on() {
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     let mut screen = on_screen(annals(app.data_dir(), &["chat"]));
     let talk = spawn_blocking(move || {
-        screen.exp_string("the program that runs on").unwrap();
+        screen.exp_string("Through the program that serves").unwrap();
         prompted(&mut screen);
         screen.send_line("Pay A1 back.").unwrap();
         screen.exp_string("May I call shop_refund with this?").unwrap();
@@ -285,4 +288,151 @@ async fn a_call_that_needs_a_word_is_asked_about_and_the_reply_goes_on() {
     app.as_time_passes(async { talk.await.unwrap() }).await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     app.finish().await;
+}
+
+#[tokio::test]
+async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one_after_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ModelApi::start().await;
+    model.hang();
+    let mut command = hosted(dir.path(), &["chat"], &model);
+    command.env("NO_COLOR", "1");
+    let mut screen = on_screen(command);
+    let mut screen = spawn_blocking(move || {
+        prompted(&mut screen);
+        screen.send_line("one").unwrap();
+        // Without colours too.
+        screen.exp_string("waiting").unwrap();
+        screen
+    })
+    .await
+    .unwrap();
+    model.wait_for(1).await;
+    press(&mut screen, "two\rthree\rfo");
+    model.resume();
+    let rest = spawn_blocking(move || {
+        let before = screen.exp_string("You said: one").unwrap();
+        assert!(!before.contains("two") && !before.contains("\x1b[2m"), "{before:?}");
+        screen.exp_string("You said: two").unwrap();
+        screen.exp_string("You said: three").unwrap();
+        prompted(&mut screen);
+        screen.exp_string("fo").unwrap();
+        press(&mut screen, "ur\r");
+        screen.exp_string("You said: four").unwrap();
+        prompted(&mut screen);
+        screen.send_line("/quit").unwrap();
+        screen.exp_eof().unwrap()
+    })
+    .await
+    .unwrap();
+    assert!(!rest.contains("You said"), "{rest:?}");
+    let said = ["one", "two", "three", "four"];
+    let wanted: Vec<String> = said
+        .iter()
+        .flat_map(|text| [format!("user: {text}"), format!("assistant: You said: {text}")])
+        .collect();
+    assert_eq!(history(dir.path()), wanted);
+}
+
+/// Whoever wrote it did not know what would be asked.
+#[tokio::test]
+async fn what_was_typed_before_a_question_does_not_answer_it() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    app.model().hang();
+    let mut screen = on_screen(annals(app.data_dir(), &["chat"]));
+    let talk = spawn_blocking(move || {
+        prompted(&mut screen);
+        screen.send_line("Pay A1 back.").unwrap();
+        screen.exp_string("waiting").unwrap();
+        screen
+    });
+    let mut screen = app.as_time_passes(async { talk.await.unwrap() }).await;
+    app.model().wait_for(1).await;
+    press(&mut screen, "y");
+    app.model().resume();
+    let talk = spawn_blocking(move || {
+        screen.exp_string("May I call shop_refund with this?").unwrap();
+        screen.exp_string("it waits, since more was typed already").unwrap();
+        prompted(&mut screen);
+        screen.exp_string("y").unwrap();
+        // It is there, and thought better of.
+        press(&mut screen, "\x15/quit\r");
+        screen.exp_eof().unwrap();
+    });
+    app.as_time_passes(async { talk.await.unwrap() }).await;
+    assert_eq!(shop.carried_out(), []);
+    assert_eq!(history(app.data_dir()).len(), 2, "and nothing else was said");
+    app.finish().await;
+}
+
+/// Why an answer takes its time is one line, and no log.
+#[tokio::test]
+async fn a_model_that_refuses_is_told_of_in_a_line_at_the_prompt_and_beside_a_pipe() {
+    const WHY: &str =
+        "the model's endpoint refused the request with 401; check MODEL, MODEL_BASE_URL and MODEL_API_KEY";
+    let (dir, model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
+    let (other, its_model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
+    // As often as a run asks.
+    model.fail(3, 401);
+    its_model.fail(3, 401);
+    let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
+    let at_prompt = spawn_blocking(move || {
+        prompted(&mut screen);
+        screen.send_line("hello").unwrap();
+        let before = screen.exp_string(WHY).unwrap();
+        let behind = screen.exp_string("; once more").unwrap();
+        let then = screen.exp_string("You said: hello").unwrap();
+        prompted(&mut screen);
+        screen.send_line("/quit").unwrap();
+        [before, behind, then, screen.exp_eof().unwrap()].concat()
+    });
+    let pipe = hosted(other.path(), &["chat", "hello"], &its_model);
+    let in_pipe = spawn_blocking(move || piped(pipe, ""));
+    let (shown, (code, out, error)) = tokio::try_join!(at_prompt, in_pipe).unwrap();
+    assert!(!shown.contains("ERROR") && !shown.contains("delivery"), "{shown:?}");
+    assert_eq!((code, out.as_str()), (0, "You said: hello\n"));
+    assert!(error.starts_with(&format!("annals: {WHY}")) && error.ends_with("; once more\n"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+/// One answer for all that is printed.
+#[tokio::test]
+async fn without_colours_logs_and_findings_have_none() {
+    for plain in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = annals(dir.path(), &[]);
+        command.env("ANNALS_PORT", "0").env("RUST_LOG", "info").env(plain.0, plain.1);
+        let mut screen = on_screen(command);
+        let (mut screen, base) = spawn_blocking(move || {
+            screen.exp_string("Annals answers at ").unwrap();
+            let base = screen.read_line().unwrap();
+            screen.exp_string("Stop with").unwrap();
+            (screen, base)
+        })
+        .await
+        .unwrap();
+        let update = json!({"update_id": 1, "message": {"message_id": 1, "date": 1_795_305_600, "text": "hello",
+            "chat": {"id": 42, "type": "private", "first_name": "A"}, "from": {"id": 42, "is_bot": false, "first_name": "A"}}});
+        let told = reqwest::Client::new()
+            .post(format!("{}/telegram", base.trim()))
+            .header("X-Telegram-Bot-Api-Secret-Token", "dev-telegram-secret")
+            .json(&update)
+            .timeout(Duration::from_millis(PATIENCE))
+            .send();
+        assert!(told.await.unwrap().status().is_success());
+        let mut command = annals(dir.path(), &["doctor"]);
+        command.env("ANNALS_PORT", base.trim().rsplit(':').next().unwrap()).env(plain.0, plain.1);
+        let (logged, found) = spawn_blocking(move || {
+            let logged = screen.exp_string("Stored").unwrap();
+            let found = on_screen(command).exp_eof().unwrap();
+            screen.send_control('c').unwrap();
+            (logged + &screen.exp_eof().unwrap(), found)
+        })
+        .await
+        .unwrap();
+        assert!(found.contains("ok     table annals"), "{found}");
+        assert!(!format!("{logged}{found}").contains('\x1b'), "{plain:?}: {logged:?} {found:?}");
+    }
 }

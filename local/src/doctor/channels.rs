@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_shared::channel::lark::client::Client as LarkClient;
+use annals_shared::channel::lark::client::{Client as LarkClient, SendError};
 use annals_shared::channel::settings::{GroupActivation, Settings};
 use annals_shared::channel::telegram::client::{Client, Me, WebhookInfo};
 use annals_shared::clock::Clock;
@@ -12,7 +12,7 @@ use secrecy::ExposeSecret;
 
 use super::finding::Finding;
 use crate::said::chain;
-use crate::setup;
+use crate::setup::{self, Problem};
 use crate::show::time;
 
 /// How long ago a failed delivery still tells of a fault, where nothing waits.
@@ -101,10 +101,18 @@ async fn door(url: &str, config: &TelegramConfig) -> Finding {
     const CHECK: &str = "telegram door";
     match setup::takes_secret(url, config.secret.expose_secret()).await {
         Ok(None) => Finding::ok(CHECK, "what answers there takes TELEGRAM_WEBHOOK_SECRET"),
-        Ok(Some(problem)) => {
-            let words = format!("what answers there does not take TELEGRAM_WEBHOOK_SECRET: {problem}");
+        Ok(Some(Problem::OtherSecret)) => {
+            let words =
+                format!("what answers there does not take TELEGRAM_WEBHOOK_SECRET: {}", Problem::OtherSecret);
             Finding::fault(CHECK, format!("{words}: cargo run -- setup telegram --url {url}"))
         }
+        Ok(Some(Problem::Unreachable(why))) => Finding::fault(
+            CHECK,
+            format!(
+                "{url}, where Telegram sends to: {why}: start what answers there; where it has moved, {SET_UP}"
+            ),
+        ),
+        Ok(Some(problem)) => Finding::fault(CHECK, format!("{problem}: see what answers at {url}")),
         Err(error) => Finding::fault(CHECK, format!("{error:#}")),
     }
 }
@@ -120,7 +128,12 @@ pub(super) async fn lark(config: Option<&LarkConfig>, clock: &Clock) -> Vec<Find
                 Finding::ok("lark app", format!("{} ({}), bot {}", bot.name, config.app_id, bot.open_id))
             }
             Err(error) => {
-                let again = "check LARK_APP_ID, LARK_APP_SECRET and LARK_API_BASE, and that the app has the Bot ability";
+                let again = match error {
+                    SendError::Blocked { .. } | SendError::Refused { .. } => {
+                        "check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability"
+                    }
+                    _ => "check LARK_API_BASE and the network",
+                };
                 Finding::fault("lark app", format!("{}; {again}", chain(&error)))
             }
         },

@@ -23,7 +23,7 @@ pub(super) async fn check(found: &Found, aws: Option<&SdkConfig>, clock: &Clock)
     }
     services.extend(found.telegram.iter().map(|telegram| telegram.api_base.clone()));
     services.extend(found.lark.iter().map(|lark| lark.api_base.clone()));
-    services.extend(found.model.as_ref().and_then(address));
+    services.extend(found.model.set().and_then(address));
     let Ok(client) = Client::builder().timeout(Duration::from_secs(10)).build() else {
         return vec![Finding::fault("clock", "no HTTP client can be made")];
     };

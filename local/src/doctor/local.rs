@@ -11,8 +11,8 @@ use super::stack;
 use crate::config::{LocalConfig, data_dir};
 use crate::program::open_history;
 use crate::queue::LocalQueue;
-use crate::said::said;
-use crate::stores::{BUCKET, Stores, TABLE};
+use crate::said::{counted, said};
+use crate::stores::{BUCKET, Stores, TABLE, check_writable, is_worked_on};
 
 pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
     let dir = data_dir(env);
@@ -32,14 +32,29 @@ pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
             return findings;
         }
     };
-    findings.push(Finding::ok("data", shown));
+    // Whoever may only read gets as far as this beside the program.
+    let is_writable = match check_writable(&dir) {
+        Ok(()) => {
+            findings.push(Finding::ok("data", shown));
+            true
+        }
+        Err(error) => {
+            findings.push(Finding::fault("data", format!("{error:#}: run this as the user whose it is")));
+            false
+        }
+    };
     findings.extend(stack::table_shape(&stores.dynamodb, TABLE).await);
-    findings.push(match stores.s3.head_bucket().bucket(BUCKET).send().await {
-        Ok(_) => Finding::ok("bucket", "bodies and segments can be stored"),
-        Err(error) => Finding::fault("bucket", said(&error)),
-    });
+    match stores.s3.head_bucket().bucket(BUCKET).send().await {
+        Ok(_) if is_writable => findings.push(Finding::ok("bucket", "bodies and segments can be stored")),
+        // Said above.
+        Ok(_) => {}
+        Err(error) => findings.push(Finding::fault("bucket", said(&error))),
+    }
     findings.push(match LocalQueue::open(stores.dynamodb.clone()).await {
-        Ok((queue, _)) => Finding::ok("queue", format!("{} chats wait for an answer", queue.pending().len())),
+        Ok((queue, _)) => {
+            let waiting = queue.pending().len() as u64;
+            Finding::ok("queue", counted(waiting, "chat waits for an answer", "chats wait for an answer"))
+        }
         Err(error) => Finding::fault("queue", format!("{error:#}")),
     });
     findings
@@ -53,7 +68,17 @@ async fn program(env: Env<'_>) -> Finding {
     let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build();
     let answer = async { client?.get(format!("{base}/health")).send().await };
     match answer.await {
-        Ok(answer) if answer.status().is_success() => Finding::ok("program", format!("answers at {base}")),
+        Ok(answer) if answer.status().is_success() && is_worked_on(&config.data_dir) => {
+            Finding::ok("program", format!("answers at {base}"))
+        }
+        Ok(answer) if answer.status().is_success() => Finding::fault(
+            "program",
+            format!(
+                "what answers at {base} does not work on {}: set ANNALS_DATA_DIR as that program has it, or ANNALS_PORT to \
+                 another",
+                config.data_dir.display()
+            ),
+        ),
         Ok(answer) => {
             let status = answer.status().as_u16();
             Finding::fault(

@@ -7,6 +7,7 @@ use secrecy::ExposeSecret;
 use serde_json::Value;
 
 use super::finding::Finding;
+use super::settings::Of;
 use crate::said::chain;
 
 /// The providers' own addresses, as `MODEL_BASE_URL` says another.
@@ -24,9 +25,13 @@ pub(super) fn address(settings: &ModelSettings) -> Option<String> {
     settings.base_url.clone().or(own.map(str::to_owned))
 }
 
-pub(super) async fn check(settings: Option<&ModelSettings>) -> Vec<Finding> {
-    let Some(settings) = settings else {
-        return vec![Finding::none("model", "MODEL is not set here, or wrongly")];
+pub(super) async fn check(settings: &Of<ModelSettings>) -> Vec<Finding> {
+    let settings = match settings {
+        Of::Set(settings) => settings,
+        Of::Unset => {
+            return vec![Finding::none("model", "MODEL is not set here: the stack's parameters have it")];
+        }
+        Of::Wrong => return vec![Finding::none("model", "not looked at, before the settings are right")],
     };
     let own = one("model", "MODEL", settings).await;
     match &settings.fallback {

@@ -15,8 +15,21 @@ use crate::config::LocalConfig;
 pub(super) struct Found {
     pub(super) telegram: Option<TelegramConfig>,
     pub(super) lark: Option<LarkConfig>,
-    pub(super) model: Option<ModelSettings>,
+    pub(super) model: Of<ModelSettings>,
     pub(super) channels: Option<Channels>,
+}
+
+/// A concern's settings.
+pub(super) enum Of<T> {
+    Set(T),
+    Unset,
+    Wrong,
+}
+
+impl<T> Of<T> {
+    pub(super) fn set(&self) -> Option<&T> {
+        if let Self::Set(value) = self { Some(value) } else { None }
+    }
 }
 
 pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
@@ -72,5 +85,10 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
     } else {
         faults.iter().map(|error| Finding::fault("settings", error.to_string())).collect()
     };
-    (findings, Found { telegram, lark, model: agent.map(|agent| agent.model), channels })
+    let model = match agent {
+        Some(agent) => Of::Set(agent.model),
+        None if has_model => Of::Wrong,
+        None => Of::Unset,
+    };
+    (findings, Found { telegram, lark, model, channels })
 }

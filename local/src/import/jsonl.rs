@@ -1,5 +1,5 @@
 //! `UIMessage`s of the AI SDK, one a line: as Annals exports them (`annals history --jsonl`, `GET …/messages` as
-//! `application/x-ndjson`), or anybody's `{id, role, parts}`.
+//! `application/x-ndjson`), or anybody's `{id, role, parts}`; or in one array, as programs with the AI SDK keep them.
 //!
 //! An export of Annals comes back as it was: each message in its place, with its forms, replies, boundaries and notices. Its
 //! summaries are left out: they do not say which messages they count, and are made anew where they are needed.
@@ -10,10 +10,10 @@ use annals_shared::chat_key::{ActorKey, ChatKey, Place as Window};
 use annals_shared::message::{Role, UiMessage};
 use annals_shared::record::{Channel, Draft, Kind, REPLACES_FROM};
 use annals_shared::sort_key::{MessageId, Timestamp};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 
-use super::{Chat, Item, Options, Place, Read};
+use super::{Chat, Item, Left, Options, Place, Read};
 
 /// What a listing adds to a message's metadata.
 const LISTED: [&str; 11] = [
@@ -32,14 +32,45 @@ const LISTED: [&str; 11] = [
 
 /// Reads the lines of `text`, the file `name`.
 pub(super) fn read(name: &str, text: &str, options: &Options) -> anyhow::Result<Read> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let messages = lines.map(|(number, line)| {
+        let message = serde_json::from_str(line).map_err(|error| anyhow!(in_line(&error)));
+        (format!("line {}", number + 1), message)
+    });
+    read_messages(name, messages, options)
+}
+
+/// Reads the array `text`, the file `name`.
+pub(super) fn read_array(name: &str, text: &str, options: &Options) -> anyhow::Result<Read> {
+    let array: Vec<Value> = serde_json::from_str(text).with_context(|| format!("{name} is no JSON"))?;
+    let messages = array.into_iter().enumerate().map(|(number, message)| {
+        (format!("message {}", number + 1), serde_json::from_value(message).map_err(anyhow::Error::from))
+    });
+    read_messages(name, messages, options)
+}
+
+/// What is wrong with a line, without the number of it that the parser counts, which is always one.
+fn in_line(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    error.to_string().replace(&format!(" at line {line} column {column}"), &format!(" at column {column}"))
+}
+
+/// Reads messages, each with its place in the file `name`.
+fn read_messages(
+    name: &str,
+    messages: impl Iterator<Item = (String, anyhow::Result<UiMessage>)>,
+    options: &Options,
+) -> anyhow::Result<Read> {
     let mut read = Read::default();
     let mut places: HashMap<ChatKey, usize> = HashMap::new();
     let mut seen = Seen::default();
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let taken =
-            line_of(line, options, &mut seen).with_context(|| format!("{name}, line {}", number + 1))?;
+    for (place, message) in messages {
+        let taken = message
+            .context("it is no UIMessage: {id, role, parts}")
+            .and_then(|message| take(message, options, &mut seen))
+            .with_context(|| format!("{name}, {place}"))?;
         match taken {
-            Taken::Left(why) => read.leave(why),
+            Taken::Left(left) => read.leave(left),
             Taken::Item(item) => {
                 let key = item.draft.chat.clone();
                 let at = *places.entry(key.clone()).or_insert_with(|| {
@@ -60,7 +91,7 @@ pub(super) fn read(name: &str, text: &str, options: &Options) -> anyhow::Result<
 
 enum Taken {
     Item(Box<Item>),
-    Left(&'static str),
+    Left(Left),
 }
 
 /// What was before in the file.
@@ -71,14 +102,14 @@ struct Seen {
     replies: HashMap<(ChatKey, String), Timestamp>,
 }
 
-fn line_of(line: &str, options: &Options, seen: &mut Seen) -> anyhow::Result<Taken> {
-    let message: UiMessage = serde_json::from_str(line).context("it is no UIMessage: {id, role, parts}")?;
+fn take(message: UiMessage, options: &Options, seen: &mut Seen) -> anyhow::Result<Taken> {
     if message.role == Role::System {
-        return Ok(Taken::Left("system messages: SYSTEM_PROMPT is what the bot goes by"));
+        let why = ": SYSTEM_PROMPT is what the bot goes by";
+        return Ok(Taken::Left(Left::of("system message", "system messages", why)));
     }
     let listed = Listed::of(&message);
     if listed.as_ref().is_some_and(|listed| listed.kind == Kind::Summary) {
-        return Ok(Taken::Left("summaries: they are made anew"));
+        return Ok(Taken::Left(Left::of("summary: it is made anew", "summaries: they are made anew", "")));
     }
     let named = message.metadata.get("chatKey").and_then(Value::as_str).map(str::parse::<ChatKey>);
     // One chat's export goes where it is told to; of several, only that chat is wanted.

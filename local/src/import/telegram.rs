@@ -25,7 +25,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use self::content::{event, medium, said, structure};
-use super::{Chat, Item, Options, Place, Read};
+use super::{Chat, Item, Left, Options, Place, Read};
+
+/// What an export has, of one chat or of an account, and no message has.
+pub(super) const FIELDS: [&str; 4] = ["messages", "chats", "left_chats", "personal_information"];
 
 /// How the Bot API numbers supergroups and channels.
 const CHANNELS: i64 = -1_000_000_000_000;
@@ -64,25 +67,77 @@ struct Exported {
 
 /// Reads an export.
 pub(super) fn read(text: &str, options: &Options) -> anyhow::Result<Read> {
-    let file: File = serde_json::from_str(text).or_else(|error| match with_json_escapes(text) {
+    let parsed = serde_json::from_str(text).or_else(|error| match with_json_escapes(text) {
         Some(text) => serde_json::from_str(&text),
         None => Err(error),
-    })?;
+    });
+    let file: File = match parsed {
+        Ok(file) => file,
+        Err(error) if error.is_data() && text.trim_start().starts_with('{') => {
+            return Err(error).context("it is no export of Telegram Desktop, though it looks like one");
+        }
+        Err(error) if text.trim_start().starts_with('{') => return Err(error).context("it is no JSON"),
+        Err(_) => bail!(NEITHER),
+    };
     let owner = file.personal_information.and_then(|person| person.user_id);
     let mut read = Read::default();
     if let (Some(id), Some(messages)) = (file.id, file.messages) {
         let exported = Exported { name: file.name, r#type: file.r#type, id, messages };
+        if options.bot.is_none() && exported.is_group() {
+            bail!(
+                "it is a group, in which the bot's messages are the assistant's: say who the bot is, with --bot USER_ID"
+            );
+        }
         chat(&exported, owner, options, options.chat.as_ref(), &mut read)?;
         return Ok(read);
     }
-    ensure!(file.chats.is_some() || file.left_chats.is_some(), "it has neither messages nor a list of chats");
-    for exported in [file.chats, file.left_chats].into_iter().flatten().flat_map(|list| list.list) {
-        chat(&exported, owner, options, None, &mut read)?;
+    ensure!(file.chats.is_some() || file.left_chats.is_some(), NEITHER);
+    let all: Vec<Exported> =
+        [file.chats, file.left_chats].into_iter().flatten().flat_map(|list| list.list).collect();
+    if options.bot.is_none() {
+        // Each of its bots would become this one, all in one history, and this one's words in groups a person's.
+        ensure!(
+            !all.iter().any(|exported| exported.is_group() || exported.is_with_bot()),
+            "{}",
+            which_bot(&all)
+        );
+    }
+    for exported in &all {
+        chat(exported, owner, options, None, &mut read)?;
     }
     if let Some(only) = &options.chat {
         read.chats.retain(|chat| chat.key == *only);
     }
     Ok(read)
+}
+
+const NEITHER: &str = "it is neither an export of Telegram Desktop as JSON nor UIMessages of the AI SDK, one a line or in an array";
+
+/// How many bots of an account are named.
+const MAX_NAMED: usize = 8;
+
+/// What is asked where an account's export does not tell which of its bots is meant.
+fn which_bot(all: &[Exported]) -> String {
+    const QUESTION: &str =
+        "it is of an account, with groups or bots in it: say who the bot is, with --bot USER_ID";
+    let bots = all.iter().filter(|exported| exported.is_with_bot()).take(MAX_NAMED);
+    let bots: Vec<String> = bots
+        .map(|exported| format!("{} {:?}", exported.id, exported.name.as_deref().unwrap_or_default()))
+        .collect();
+    if bots.is_empty() {
+        return QUESTION.to_owned();
+    }
+    format!("{QUESTION}. Those it talks to are {}", bots.join(", "))
+}
+
+impl Exported {
+    fn is_group(&self) -> bool {
+        matches!(self.r#type.as_deref(), Some("private_group" | "private_supergroup" | "public_supergroup"))
+    }
+
+    fn is_with_bot(&self) -> bool {
+        self.r#type.as_deref() == Some("bot_chat")
+    }
 }
 
 /// Telegram Desktop writes control characters as `\x1F`, which is no JSON.
@@ -135,7 +190,7 @@ fn chat(
     let mut chats: Vec<Chat> = Vec::new();
     for (number, message) in exported.messages.iter().enumerate() {
         if text_of(message, "type") == Some("unsupported") {
-            read.leave("messages that Telegram Desktop could not export");
+            read.leave(Left::of("message", "messages", " that Telegram Desktop could not export"));
             continue;
         }
         let mut draft = draft(message, &window, &by_id, &topics, options).with_context(|| {
@@ -166,7 +221,7 @@ fn window(
     owner: Option<i64>,
     options: &Options,
     is_told: bool,
-) -> Result<Window, String> {
+) -> Result<Window, Left> {
     let bot = options.bot;
     let group = |id: i64, kind: &str| {
         let is_channel = kind == "channel";
@@ -191,18 +246,21 @@ fn window(
         "bot_chat" if bot.is_none_or(|bot| bot == exported.id) => {
             let others = exported.messages.iter().filter_map(|message| user(text_of(message, "from_id")?));
             let person = owner.or_else(|| others.into_iter().find(|id| *id != exported.id));
-            let person = person.ok_or("chats with the bot in which nobody else has said anything")?;
+            let nobody = || Left::of("chat", "chats", " with the bot in which nobody else has said anything");
+            let person = person.ok_or_else(nobody)?;
             private(person, Some(exported.id))
         }
         _ if is_told => private(exported.id, bot),
         "personal_chat" if bot.is_some_and(|bot| owner == Some(bot) || speaks(bot)) => {
             private(exported.id, bot)
         }
-        "bot_chat" => Err("chats with another bot".into()),
-        "personal_chat" | "saved_messages" | "replies" | "verify_codes" => Err(
-            "private chats that the bot is no part of (--bot says who it is, --chat imports one all the same)".into(),
-        ),
-        kind => Err(format!("chats of the unknown type {kind:?}")),
+        "bot_chat" => Err(Left::of("chat", "chats", " with another bot")),
+        "personal_chat" | "saved_messages" | "replies" | "verify_codes" => {
+            let who = if bot.is_none() { "--bot says who it is, " } else { "" };
+            let why = format!(" that the bot is no part of ({who}--chat imports one all the same)");
+            Err(Left::of("private chat", "private chats", &why))
+        }
+        kind => Err(Left::of("chat", "chats", &format!(" of the unknown type {kind:?}"))),
     }
 }
 

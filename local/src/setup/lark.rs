@@ -4,7 +4,7 @@ use std::io::Write;
 
 use annals_shared::channel::lark::EVENTS;
 use annals_shared::channel::lark::card::PRESSED;
-use annals_shared::channel::lark::client::Client;
+use annals_shared::channel::lark::client::{Client, SendError};
 use annals_shared::channel::lark::verify::encrypt;
 use annals_shared::clock::Clock;
 use annals_shared::config::{Env, LarkConfig};
@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use super::vault::Vault;
 use super::{LarkSetup, address, asking, unreachable};
 
+/// Without which there is no app.
+pub(super) const NEEDED: [&str; 3] = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"];
 /// What is read from the environment or the secret.
 const HELD: [&str; 4] = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN", "LARK_ENCRYPT_KEY"];
 
@@ -40,7 +42,7 @@ pub(super) async fn run(
     )?;
     let client =
         Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), Clock::system())?;
-    let bot = client.bot_info().await.context("the app is not let in, or has no bot")?;
+    let bot = client.bot_info().await.map_err(|error| unknown(error, &config.api_base))?;
     writeln!(out, "app       {} ({})", bot.name, config.app_id)?;
     let key = if config.encrypt_key.is_some() { "events come encrypted and signed" } else { NO_KEY };
     writeln!(out, "key       {key}")?;
@@ -52,6 +54,21 @@ pub(super) async fn run(
     steps(&url, &config, out)?;
     anyhow::ensure!(problem.is_none(), "the address does not answer Lark's challenge: step 3 would fail now");
     Ok(())
+}
+
+/// Why the app's bot is not known.
+fn unknown(error: SendError, base: &str) -> anyhow::Error {
+    let context = match error {
+        SendError::Blocked { .. } | SendError::Refused { .. } => {
+            "the app is not let in, or has no bot".to_owned()
+        }
+        SendError::RateLimited { .. } | SendError::Unavailable { .. } | SendError::Unreadable { .. } => {
+            format!(
+                "{base} cannot be asked about the app; check LARK_API_BASE and the network, and run this again"
+            )
+        }
+    };
+    anyhow::Error::new(error).context(context)
 }
 
 const NO_KEY: &str = "LARK_ENCRYPT_KEY is not set: events come plain, and the token in each is all that tells them from \

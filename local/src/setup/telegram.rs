@@ -20,7 +20,7 @@ use super::vault::Vault;
 use super::{TelegramSetup, address, asking, unreachable};
 use crate::stores::random_hex;
 
-const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
+pub(super) const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
 const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
 
 pub(super) async fn run(
@@ -70,18 +70,26 @@ pub(super) async fn run(
 
     if let Some(problem) = ask(&url, config.secret.expose_secret()).await? {
         if !setup.anyway {
-            let next = match (&problem, vault.name()) {
-                (Problem::OtherSecret, Some(_)) => {
+            let (does, next) = match (&problem, vault.name()) {
+                (Problem::OtherSecret, Some(_)) => (
+                    "does not take the secret",
                     "Deploy with another SecretsRevision, so that the functions read the secret again, and then run \
-                     this again."
+                     this again.",
+                ),
+                (Problem::OtherSecret, None) => (
+                    "does not take the secret",
+                    "Start what answers there with this secret, and then run this again.",
+                ),
+                (Problem::Unreachable(_), _) => (
+                    "cannot be asked whether it takes the secret",
+                    "Start what is to answer there, with this secret, and then run this again.",
+                ),
+                (Problem::Other(_), _) => {
+                    ("does not take the secret", "See what answers there, and then run this again.")
                 }
-                (Problem::OtherSecret, None) => {
-                    "Start what answers there with this secret, and then run this again."
-                }
-                (Problem::Other(_), _) => "See what answers there, and then run this again.",
             };
             bail!(
-                "{url} does not take the secret: {problem}\n\n{next} The webhook is as it was. (--anyway sets it all the \
+                "{url} {does}: {problem}\n\n{next} The webhook is as it was. (--anyway sets it all the \
                  same: Telegram then tries for a day to deliver what people write.)"
             );
         }
@@ -113,9 +121,12 @@ pub(super) async fn run(
 
 /// Why an address does not take a secret.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub(crate) enum Problem {
     #[error("it answers 401, so what answers there holds another one")]
     OtherSecret,
+    /// Nothing can be said about it.
+    #[error("{0}")]
+    Unreachable(&'static str),
     #[error("{0}")]
     Other(String),
 }
@@ -126,7 +137,7 @@ pub(super) async fn ask(url: &Url, secret: &str) -> anyhow::Result<Option<Proble
     // No update: refused, once the secret is taken.
     let answer = match request.header("Content-Type", "application/json").body("[]").send().await {
         Ok(answer) => answer,
-        Err(error) => return Ok(Some(Problem::Other(unreachable(&error).to_owned()))),
+        Err(error) => return Ok(Some(Problem::Unreachable(unreachable(&error)))),
     };
     let status = answer.status();
     let body = answer.text().await.unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use annals_shared::aws;
 use annals_shared::config::Env;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueError;
 use serde_json::{Map, Value};
@@ -17,11 +17,21 @@ pub(super) struct Vault {
 }
 
 impl Vault {
-    /// The secret of this name, or ARN.
-    pub(super) async fn open(name: Option<&str>) -> anyhow::Result<Self> {
+    /// The secret of this name, or ARN, which is to hold the settings `wanted`.
+    pub(super) async fn open(name: Option<&str>, wanted: &[&str]) -> anyhow::Result<Self> {
         let Some(name) = name else { return Ok(Self { place: None, held: Map::new() }) };
         let client = Client::new(&aws::sdk_config().await);
-        let held = read(&client, name).await?;
+        let held = read(&client, name).await.map_err(|unread| match unread {
+            Unread::Missing => {
+                let settings: Vec<String> = wanted.iter().map(|name| format!("\"{name}\": \"…\"")).collect();
+                anyhow!(
+                    "there is no secret {name} in this account and region; this makes it:\n\n  \
+                     aws secretsmanager create-secret --name {name} --secret-string '{{{}}}'\n",
+                    settings.join(", ")
+                )
+            }
+            Unread::Other(error) => error,
+        })?;
         Ok(Self { place: Some((client, name.to_owned())), held })
     }
 
@@ -54,14 +64,14 @@ impl Vault {
     /// Writes one setting, beside all that the secret holds by now, and reads it back. Does nothing without a secret.
     pub(super) async fn put(&mut self, variable: &str, value: &str) -> anyhow::Result<()> {
         let Some((client, name)) = &self.place else { return Ok(()) };
-        let mut held = read(client, name).await?;
+        let mut held = read(client, name).await.map_err(|unread| unread.of(name))?;
         held.insert(variable.to_owned(), value.into());
         let text = Value::Object(held.clone()).to_string();
         let put = client.put_secret_value().secret_id(name).secret_string(text).send().await;
-        put.map_err(|error| anyhow::anyhow!("{}", said(&error)))
+        put.map_err(|error| anyhow!("{}", said(&error)))
             .with_context(|| format!("{variable} cannot be stored in the secret {name}"))?;
         anyhow::ensure!(
-            read(client, name).await? == held,
+            read(client, name).await.map_err(|unread| unread.of(name))? == held,
             "the secret {name} holds something else than was just written to it: run this again"
         );
         self.held = held;
@@ -69,18 +79,31 @@ impl Vault {
     }
 }
 
-async fn read(client: &Client, name: &str) -> anyhow::Result<Map<String, Value>> {
+/// Why a secret is not read.
+enum Unread {
+    /// There is none of this name.
+    Missing,
+    Other(anyhow::Error),
+}
+
+impl Unread {
+    /// As an error about the secret `name`, which was there before.
+    fn of(self, name: &str) -> anyhow::Error {
+        match self {
+            Self::Missing => anyhow!("the secret {name} is gone"),
+            Self::Other(error) => error,
+        }
+    }
+}
+
+async fn read(client: &Client, name: &str) -> Result<Map<String, Value>, Unread> {
     let given = client.get_secret_value().secret_id(name).send().await.map_err(|error| {
         if error.as_service_error().is_some_and(GetSecretValueError::is_resource_not_found_exception) {
-            anyhow::anyhow!(
-                "there is no secret {name} in this account and region; this makes it:\n\n  \
-                 aws secretsmanager create-secret --name {name} --secret-string '{{\"TELEGRAM_BOT_TOKEN\": \"…\"}}'\n"
-            )
-        } else {
-            anyhow::anyhow!("the secret {name} cannot be read: {}", said(&error))
+            return Unread::Missing;
         }
+        Unread::Other(anyhow!("the secret {name} cannot be read: {}", said(&error)))
     })?;
     // Never the parser's words, which quote what they met.
     let parsed = given.secret_string().and_then(|text| serde_json::from_str(text).ok());
-    parsed.with_context(|| format!("the secret {name} is not a JSON object of settings"))
+    parsed.ok_or_else(|| Unread::Other(anyhow!("the secret {name} is not a JSON object of settings")))
 }

@@ -42,6 +42,7 @@ use tracing::Instrument;
 use super::USER;
 use super::follow::{Awaited, Follower};
 use super::wire::{Event, Say};
+use crate::said::plain;
 use crate::stores::random_hex;
 
 /// How many pieces wait for a slow terminal.
@@ -152,7 +153,7 @@ struct Failure(String);
 
 impl<E: Into<IngressError>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self(error.into().to_string())
+        Self(plain(&error.into().to_string()))
     }
 }
 

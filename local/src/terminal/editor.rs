@@ -1,6 +1,7 @@
 //! What is typed: a line with its history, completion of commands, and hints.
 //!
-//! Several lines: end one with `\`, or paste them.
+//! Several lines: end one with `\`, or paste them. Lines that were typed ahead are said one after the other: what is left
+//! over of one is there for the next.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ pub(super) enum Typed {
 /// Reads lines.
 pub(super) struct Prompt {
     editor: Editor<Commands, DefaultHistory>,
+    style: Style,
     history: PathBuf,
     /// As it is, and as it is shown.
     sign: (String, String),
@@ -52,34 +54,47 @@ impl Prompt {
             .bracketed_paste(true)
             .build();
         let mut editor = Editor::with_config(config)?;
-        editor.set_color_mode(if style.colours { ColorMode::Enabled } else { ColorMode::Disabled });
+        editor.set_color_mode(color_mode(style));
         editor.set_helper(Some(Commands { style }));
         let history = data_dir.join("terminal-history");
         // There is none at first.
         drop(editor.load_history(&history));
         let sign = "> ".to_owned();
-        Ok(Self { editor, history, sign: (sign.clone(), style.bold(&sign)) })
+        Ok(Self { editor, style, history, sign: (sign.clone(), style.bold(&sign)) })
     }
 
-    /// The next line, trimmed. `question` stands in place of the prompt, and its answer is not kept.
-    pub(super) fn read(&mut self, question: Option<&str>) -> anyhow::Result<Typed> {
-        let read = match question {
-            Some(question) => self.editor.readline(question),
-            None => self.editor.readline(&self.sign),
-        };
-        match read {
-            Ok(line) => {
-                let line = line.replace("\\\n", "\n").trim().to_owned();
-                if question.is_none() && !line.is_empty() && self.editor.add_history_entry(line.as_str())? {
-                    // What cannot be kept is no reason not to say it.
-                    drop(self.editor.append_history(&self.history));
-                }
-                Ok(Typed::Line(line))
-            }
-            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
-            Err(ReadlineError::Eof) => Ok(Typed::End),
-            Err(error) => Err(error.into()),
+    /// The next line, trimmed.
+    pub(super) fn read(&mut self) -> anyhow::Result<Typed> {
+        let typed = typed(self.editor.readline(&self.sign))?;
+        if let Typed::Line(line) = &typed
+            && !line.is_empty()
+            && self.editor.add_history_entry(line.as_str())?
+        {
+            // What cannot be kept is no reason not to say it.
+            drop(self.editor.append_history(&self.history));
         }
+        Ok(typed)
+    }
+
+    /// The answer to `question`, which is not kept. It has an editor of its own, so that nothing typed at the prompt, or for
+    /// another question, is taken for it.
+    pub(super) fn ask(&self, question: &str) -> anyhow::Result<Typed> {
+        let mut editor: Editor<(), DefaultHistory> = Editor::with_config(Config::default())?;
+        editor.set_color_mode(color_mode(self.style));
+        typed(editor.readline(question))
+    }
+}
+
+fn color_mode(style: Style) -> ColorMode {
+    if style.colours { ColorMode::Enabled } else { ColorMode::Disabled }
+}
+
+fn typed(read: rustyline::Result<String>) -> anyhow::Result<Typed> {
+    match read {
+        Ok(line) => Ok(Typed::Line(line.replace("\\\n", "\n").trim().to_owned())),
+        Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
+        Err(ReadlineError::Eof) => Ok(Typed::End),
+        Err(error) => Err(error.into()),
     }
 }
 

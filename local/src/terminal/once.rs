@@ -23,7 +23,7 @@ pub(super) async fn say(mut session: Session, message: &str, style: Style) -> an
     let mut tries = 0;
     let said = loop {
         tries += 1;
-        match say_once(&session, &id, message, style).await {
+        match say_once(&mut session, &id, message, style).await {
             Err(error)
                 if tries < TRIES && error.chain().any(<dyn std::error::Error>::is::<reqwest::Error>) =>
             {
@@ -36,11 +36,21 @@ pub(super) async fn say(mut session: Session, message: &str, style: Style) -> an
     said
 }
 
-async fn say_once(session: &Session, id: &str, message: &str, style: Style) -> anyhow::Result<bool> {
+async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) -> anyhow::Result<bool> {
     let mut screen = Screen::new(stdout(), style);
     let mut events = session.say(id, message).await?;
     screen.wait("waiting");
-    while let Some(event) = events.next().await? {
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event?,
+            why = session.failed() => {
+                screen.rest()?;
+                eprintln!("annals: {}; once more", shown(&why));
+                screen.wait("waiting");
+                continue;
+            }
+        };
+        let Some(event) = event else { break };
         match event {
             Event::Told { text } => {
                 screen.rest()?;

@@ -7,11 +7,13 @@ use annals_http::random_id;
 use annals_shared::approval::{Request, requests};
 use annals_shared::command::Command;
 use annals_shared::message::{PartView, Role, UiMessage};
+use futures::FutureExt;
 use serde_json::Value;
 use tokio::signal::ctrl_c;
 use tokio::task::spawn_blocking;
 
 use super::editor::{OWN, Prompt, Typed};
+use super::hush::Hush;
 use super::screen::{Screen, Style, shown};
 use super::session::{Events, Session};
 use super::wire::Event;
@@ -41,9 +43,12 @@ pub(super) async fn talk(
 ) -> anyhow::Result<bool> {
     let prompt = Some(Prompt::open(data_dir, style)?);
     // Which model a running program has, its own settings say.
-    let by = if session.is_shared() { "the program that runs on".to_owned() } else { format!("{model},") };
+    let by =
+        if session.is_shared() { "Through the program that serves".to_owned() } else { format!("{model},") };
     let mut talk = Talk { session, screen: Screen::new(stdout(), style), style, prompt };
     talk.screen.note(&format!("{by} {}. /help lists the commands, Ctrl-D leaves.", data_dir.display()))?;
+    // From here on Ctrl-C ends no program: it must not leave the terminal without its echo.
+    drop(ctrl_c().now_or_never());
     let ended = talk.go().await;
     talk.session.end().await;
     ended.map(|()| true)
@@ -54,6 +59,7 @@ impl Talk {
         self.show_last(LAST).await?;
         // What was said before the terminal was closed, or through another door.
         if let Some(events) = self.session.pending().await? {
+            let _hush = Hush::begin();
             self.screen.wait("answering what was said before");
             self.follow(events).await?;
         }
@@ -78,7 +84,10 @@ impl Talk {
     async fn read(&mut self, question: Option<String>) -> anyhow::Result<Typed> {
         let Some(mut prompt) = self.prompt.take() else { return Ok(Typed::End) };
         let (prompt, typed) = spawn_blocking(move || {
-            let typed = prompt.read(question.as_deref());
+            let typed = match question {
+                Some(question) => prompt.ask(&question),
+                None => prompt.read(),
+            };
             (prompt, typed)
         })
         .await?;
@@ -110,6 +119,7 @@ impl Talk {
     /// Says `line`, again where the program goes meanwhile. `None` where nothing more is known of it.
     async fn say_once(&mut self, line: &str) -> anyhow::Result<Option<Option<UiMessage>>> {
         let id = random_id();
+        let _hush = Hush::begin();
         let mut tries = 0;
         loop {
             tries += 1;
@@ -150,6 +160,10 @@ impl Talk {
                     }
                     None => break None,
                 },
+                why = self.session.failed() => {
+                    self.screen.note(&format!("· {why}; once more"))?;
+                    self.screen.wait("waiting");
+                }
                 pressed = ctrl_c() => {
                     pressed?;
                     self.screen.rest()?;
@@ -176,6 +190,12 @@ impl Talk {
             self.screen.line(&self.style.bold(&format!("May I call {} with this?", shown(&request.tool))))?;
             self.screen.note(&input)?;
             let question = "y allows it, n does not, other words say why not: ".to_owned();
+            // What was typed before it was asked is no answer to it.
+            if Hush::begin().has_typed() {
+                self.screen
+                    .note("· it waits, since more was typed already: /approve or /deny when you know")?;
+                return Ok(None);
+            }
             let answer = match self.read(Some(question)).await? {
                 Typed::Line(line) if !line.is_empty() => line,
                 _ => {

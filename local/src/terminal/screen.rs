@@ -23,8 +23,10 @@ pub(super) const FORGOTTEN: &str = "the chat was forgotten before there was an a
 /// How things may be shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
-    /// With escape sequences.
+    /// With colours.
     pub(super) colours: bool,
+    /// With what is taken back.
+    pub(super) can_move: bool,
     /// To somebody who watches.
     pub(super) is_terminal: bool,
 }
@@ -95,9 +97,10 @@ impl<W: Write> Screen<W> {
 
     /// Shows that something is under way, until something is shown.
     pub(super) fn wait(&mut self, what: &str) {
-        if !self.style.colours {
+        if !self.style.can_move {
             return;
         }
+        self.stop_waiting();
         let spinner = ProgressBar::new_spinner().with_message(what.to_owned());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg:.dim} {elapsed:.dim}") {
             spinner.set_style(style);
@@ -328,7 +331,7 @@ mod tests {
 
     fn check(events: &[Event], wanted: &str) {
         let mut out = Vec::new();
-        let mut screen = Screen::new(&mut out, Style { colours: false, is_terminal: true });
+        let mut screen = Screen::new(&mut out, Style { colours: false, can_move: false, is_terminal: true });
         screen.begin("m/reply");
         for event in events {
             screen.show(event).unwrap();

@@ -1,18 +1,24 @@
 //! The way to the program that has the data directory, or a program of one's own where none has.
 
+use std::future::pending;
 use std::time::Duration;
 
+use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::message::UiMessage;
 use anyhow::{Context, bail};
 use reqwest::{RequestBuilder, Response, StatusCode};
-use tokio::sync::oneshot;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
 
+use super::USER;
 use super::door::Address;
 use super::wire::{Event, Say};
 use crate::config::LocalConfig;
 use crate::program::Program;
+use crate::queue::Failed;
+use crate::said::plain;
 use crate::stores::try_lock;
 
 /// How often a program that has just started, or just ended, is looked for again, and after how long: three seconds.
@@ -34,6 +40,7 @@ pub(super) struct Session {
 struct Own {
     stop: oneshot::Sender<()>,
     served: JoinHandle<anyhow::Result<()>>,
+    failures: broadcast::Receiver<Failed>,
 }
 
 impl Session {
@@ -76,9 +83,23 @@ impl Session {
 
     /// Ends the program, where it is this terminal's own. What is under way is gone on with at the next start.
     pub(super) async fn end(&mut self) {
-        if let Some(Own { stop, served }) = self.own.take() {
+        if let Some(Own { stop, served, .. }) = self.own.take() {
             let _ = stop.send(());
             drop(served.await);
+        }
+    }
+
+    /// Why a run for the person at the terminal has failed, which is tried again. Waits for the next; for ever where the
+    /// program is another's, whose own log says it.
+    pub(super) async fn failed(&mut self) -> String {
+        let chat = ChatKey::direct(&self.config.agent.agent_id, USER).ok();
+        loop {
+            let Some(Own { failures, .. }) = &mut self.own else { return pending().await };
+            match failures.recv().await {
+                Ok(failed) if Some(&failed.chat) == chat.as_ref() => return plain(&failed.error),
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return pending().await,
+            }
         }
     }
 
@@ -106,8 +127,9 @@ async fn reach(
             let config = LocalConfig { host: [127, 0, 0, 1].into(), port: 0, ..config.clone() };
             let program = Box::pin(Program::start_locked(config, clock.clone(), lock)).await?;
             let (stop, stopped) = oneshot::channel();
+            let failures = program.failures();
             let served = tokio::spawn(program.serve(async { drop(stopped.await) }));
-            own = Some(Own { stop, served });
+            own = Some(Own { stop, served, failures });
         }
         if let Some(address) = Address::read(&config.data_dir) {
             let look = http.get(format!("{}/history?limit=1", address.url)).bearer_auth(&address.token);

@@ -68,7 +68,8 @@ pub(super) fn structure(message: &Map<String, Value>, update: &mut Value) -> boo
     true
 }
 
-/// A medium in words: an export has files beside it, which no address names.
+/// A medium in words: an export has files beside it, which no address names. `[photo: photos/cat.jpg]`, and where the file
+/// was not exported, as a webhook's is named: `[voice message, 0:12]`.
 pub(super) fn medium(message: &Map<String, Value>) -> Option<String> {
     let path = text_of(message, "photo").or_else(|| text_of(message, "file"))?;
     let kind = match text_of(message, "media_type") {
@@ -77,8 +78,14 @@ pub(super) fn medium(message: &Map<String, Value>) -> Option<String> {
         None => "file".into(),
     };
     let emoji = text_of(message, "sticker_emoji").map(|emoji| format!(" {emoji}")).unwrap_or_default();
-    let name = text_of(message, "file_name").unwrap_or(path);
-    Some(format!("[{kind}{emoji}: {name}]"))
+    // Where there is no file, the exporter says here why: "(File not included. Change data exporting settings to download.)".
+    let is_file = |path: &&str| !path.starts_with('(');
+    if let Some(name) = text_of(message, "file_name").or(Some(path).filter(is_file)) {
+        return Some(format!("[{kind}{emoji}: {name}]"));
+    }
+    let seconds = message.get("duration_seconds").and_then(Value::as_u64).filter(|seconds| *seconds > 0);
+    let lasts = seconds.map(|seconds| format!(", {}:{:02}", seconds / 60, seconds % 60)).unwrap_or_default();
+    Some(format!("[{kind}{emoji}{lasts}]"))
 }
 
 /// What happened, in words: `[Ada: create group: Team, Ada, Bob]`.

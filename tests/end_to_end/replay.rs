@@ -1,0 +1,68 @@
+//! `replay`: recorded bodies, posted to the program that serves.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::crash::Process;
+use crate::setup::{Settings, annals};
+
+fn fixtures(of: &str) -> String {
+    format!("{}/../tests/fixtures/{of}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn at(process: &Process, data_dir: &Path) -> Settings {
+    let port = process.base.rsplit(':').next().unwrap();
+    vec![("ANNALS_PORT", port.to_owned()), ("ANNALS_DATA_DIR", data_dir.to_str().unwrap().to_owned())]
+}
+
+#[tokio::test]
+async fn what_is_refused_or_is_no_webhook_is_a_failure_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(&dir.path().join("data"), &[]);
+    let settings = at(&process, &dir.path().join("data"));
+    for (of, count) in [("telegram", 30), ("lark", 32)] {
+        let (code, out, err) = annals(&settings, &["replay", &fixtures(of)]).await;
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        assert!(out.ends_with(&format!("{count} accepted, 0 refused, 0 failed, 0 skipped\n")), "{out}");
+    }
+
+    // As that of another bot.
+    let mut other = settings.clone();
+    other.push(("TELEGRAM_BOT_TOKEN", "7:other".into()));
+    other.push(("TELEGRAM_WEBHOOK_SECRET", "other".into()));
+    let (code, out, err) = annals(&other, &["replay", &fixtures("telegram")]).await;
+    assert!(code == 1 && out.ends_with("0 accepted, 30 refused, 0 failed, 0 skipped\n"), "{out}");
+    assert!(
+        err.contains(
+            "30 of 30 bodies got a 401: the program that answers has another TELEGRAM_WEBHOOK_SECRET"
+        ),
+        "{err}"
+    );
+
+    let folder = dir.path().join("bodies");
+    std::fs::create_dir(&folder).unwrap();
+    let body = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good: Value = json!({"update_id": 1, "message": {"message_id": 1, "date": 1_795_305_600, "text": "hi",
+        "chat": {"id": 7, "type": "private", "first_name": "A"}, "from": {"id": 7, "is_bot": false, "first_name": "A"}}});
+    let (good, notes) = (body("a.json", &good.to_string()), body("notes.json", "{\"a\": 1}"));
+    // A folder may hold other things; what is named is meant.
+    let (code, out, err) = annals(&settings, &["replay", folder.to_str().unwrap()]).await;
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.ends_with("1 accepted, 0 refused, 0 failed, 1 skipped\n"), "{out}");
+    for (paths, why) in [
+        (vec![&good, &notes], "1 of 2 bodies are no webhook of a known channel"),
+        (vec![&notes], "1 of 1 bodies are no webhook"),
+    ] {
+        let arguments: Vec<&str> =
+            std::iter::once("replay").chain(paths.iter().map(|path| path.as_str())).collect();
+        let (code, out, err) = annals(&settings, &arguments).await;
+        assert!(code == 1 && err.contains(why), "{out} {err}");
+    }
+    let (code, _, err) = annals(&settings, &["replay", &fixtures("")]).await;
+    assert!(code == 1 && err.contains("folders inside a folder are not looked into"), "{err}");
+}
