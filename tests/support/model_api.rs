@@ -59,6 +59,7 @@ mod wire;
 
 pub use bedrock::{AWS_KEY_ID, AWS_REGION, AWS_SECRET};
 use state::{Hangs, Shared};
+pub use wire::Numbering;
 use wire::{Mishap, Refusal, as_said, content_text, messages_of};
 
 /// The key that the endpoint takes.
@@ -158,6 +159,11 @@ impl ModelApi {
     pub fn answer_tools(&self, calls: &[(&str, Value)]) {
         let calls = calls.iter().map(|(name, input)| ((*name).to_owned(), input.clone())).collect();
         self.shared.state().calls_to_come.push(calls);
+    }
+
+    /// Tells the calls of streamed answers apart like this from now on, where they are OpenAI's.
+    pub fn number_calls(&self, numbering: Numbering) {
+        self.shared.state().numbering = numbering;
     }
 
     /// Ends texts for this reason from now on: `length` or `content_filter`. (A text that is longer than its request

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::blocks::{Cache, Mark, in_order};
 use super::serve::Asked;
 use super::shape::Shape;
-use super::wire::{Cached, Mishap, Refusal, Said, prompt_tokens};
+use super::wire::{Cached, Mishap, Numbering, Refusal, Said, prompt_tokens};
 use super::{bad, images_of, is_for_notes};
 
 /// The most images of a request, as Bedrock has it.
@@ -56,6 +56,7 @@ pub(super) struct Stored {
     pub(super) never_streams: bool,
     pub(super) refuses_stream_options: bool,
     pub(super) mishaps: Vec<(usize, Mishap)>,
+    pub(super) numbering: Numbering,
     pub(super) thought: Option<String>,
     /// The thoughts that were signed, with their signatures.
     pub(super) signed: Vec<(String, String)>,
@@ -86,6 +87,7 @@ impl Default for Stored {
             never_streams: false,
             refuses_stream_options: false,
             mishaps: Vec::new(),
+            numbering: Numbering::default(),
             thought: None,
             signed: Vec::new(),
             cache: Cache::default(),
