@@ -1,5 +1,7 @@
 //! Outside tools over MCP: listed, called, cut, and what the model is told where they fail.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::app::{Builder, TestApp};
@@ -10,7 +12,11 @@ use crate::updates::private;
 const CHAT: &str = "telegram:chat:42";
 
 pub(crate) fn with_shop(shop: &McpServer, fields: &Value) -> Builder {
-    TestApp::builder().telegram().model().set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
+    with_shop_and(shop, fields, "openai:test")
+}
+
+fn with_shop_and(shop: &McpServer, fields: &Value, model: &'static str) -> Builder {
+    TestApp::builder().telegram().model_of(model).set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
 }
 
 fn offered(request: &Value) -> Vec<&str> {
@@ -75,6 +81,33 @@ async fn tools_are_listed_once_and_called_and_whatever_comes_is_a_result() {
     app.finish().await;
 }
 
+/// What one provider refuses of a tool would cost every turn of every chat.
+#[tokio::test]
+async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_takes_it() {
+    let text = json!({"type": "string"});
+    let by_id = json!({"type": "object", "properties": {"id": text}, "required": ["id"]});
+    let by_name = json!({"$ref": "#/$defs/named"});
+    let named = json!({"type": "object", "properties": {"name": text}, "required": ["name"]});
+    let schema = json!({"type": "object", "anyOf": [by_id, by_name], "not": {"required": ["id", "name"]},
+        "$defs": {"named": named}});
+    for model in ["openai:test", "anthropic:test", "bedrock:anthropic.claude-test"] {
+        let shop = McpServer::start().await;
+        shop.offer(json!({"name": "attach", "description": "", "inputSchema": schema}));
+        let app = with_shop_and(&shop, &json!({}), model).start().await;
+        app.model().answer_tools(&[("shop_attach", json!({"name": "plan"}))]);
+        ada_says(&app, 1, "Attach the plan.").await;
+        assert_eq!(results(&app).await, [("output-available".to_owned(), json!("done"))], "{model}");
+        assert_eq!(shop.carried_out(), [("attach".to_owned(), json!({"name": "plan"}))]);
+        let request = &app.model().requests()[0];
+        let tools = request["tools"].as_array().unwrap();
+        let offered = tools.iter().find(|tool| tool["function"]["name"] == "shop_attach").unwrap();
+        let properties = json!({"id": text, "name": text});
+        assert_eq!(offered["function"]["parameters"]["properties"], properties, "{model}");
+        assert_eq!(offered["function"]["description"], "attach");
+        app.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn a_result_is_cut_to_its_bound_and_kept_so() {
     let shop = McpServer::start().await;
@@ -117,13 +150,13 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     shop.set_down(false);
     ada_says(&app, 2, "And now?").await;
     assert_eq!(shop.lists(), 0, "for a while it is not asked again");
-    app.clock().advance(std::time::Duration::from_secs(31));
+    app.clock().advance(Duration::from_secs(31));
     ada_says(&app, 3, "And now?").await;
     let request = app.model().requests().pop().unwrap();
     assert!(offered(&request).contains(&"shop_lookup") && notes_of(&request).is_empty(), "{request}");
     // It goes down again: what is known of it stays, and a call says what is wrong.
     shop.set_down(true);
-    app.clock().advance(std::time::Duration::from_secs(301));
+    app.clock().advance(Duration::from_secs(301));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     ada_says(&app, 4, "And now?").await;
     let told = results(&app).await;
