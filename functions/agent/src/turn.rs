@@ -172,6 +172,7 @@ impl Agent {
         delivery: Delivery,
     ) -> Result<(), TurnError> {
         let started = self.clock.now();
+        let mut delivery = delivery;
         loop {
             let lease = match self.history.claim(chat, self.lease).await? {
                 Claim::Claimed(lease) => lease,
@@ -195,7 +196,8 @@ impl Agent {
                 Ok(Done::Some) if self.clock.now().since(started) > self.lease / 10 => {
                     return Err(TurnError::Unfinished);
                 }
-                Ok(Done::Some) => {}
+                // The queue has counted the tries of another: where this one fails, its next delivery counts on.
+                Ok(Done::Some) => delivery = Delivery(1),
                 // This process has the queue's turn, so nobody else can carry the command out.
                 Err(TurnError::Superseded(_)) if self.history.head(chat).await?.stopped_to.is_some() => {}
                 Err(error) => {
