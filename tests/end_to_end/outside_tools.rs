@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::app::{Builder, TestApp};
+use crate::app::{Builder, NOW, TestApp, text_of, wait_until};
 use crate::support::mcp_server::{McpServer, TOKEN};
 use crate::support::model_api::{notes_of, texts_of};
 use crate::updates::private;
@@ -106,6 +106,79 @@ async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_
         assert_eq!(offered["function"]["description"], "attach");
         app.finish().await;
     }
+}
+
+/// One answer with a call, and from then on none.
+async fn failing_behind_a_call(shop: &McpServer, status: u16) -> TestApp {
+    let app = with_shop(shop, &json!({})).start().await;
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    app.model().fail_behind(1, 1000, status);
+    app.receive(private(42, 1, "Where is my order?")).await;
+    app
+}
+
+const UNFINISHED: &str =
+    "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
+
+#[tokio::test]
+async fn what_was_called_is_not_called_again_where_the_model_fails_behind_it() {
+    for status in [500, 400] {
+        let shop = McpServer::start().await;
+        let app = failing_behind_a_call(&shop, status).await;
+        app.idle_as_time_passes().await;
+        assert_eq!(shop.carried_out().len(), 1, "{status}");
+        assert_eq!(app.model().count(), 1 + 9, "one that calls, then as many tries as in three deliveries");
+        assert!(app.clock().now().as_millis() < (NOW + 60) * 1000, "{}", app.clock().now());
+        let history = app.history(CHAT).await;
+        let [_, reply] = &history[..] else { panic!("{history:#?}") };
+        assert_eq!((&reply["id"], &reply["metadata"]["kind"]), (&json!("1/reply"), &json!("normal")));
+        assert_eq!(results(&app).await[0].0, "output-available");
+        assert_eq!(text_of(reply), UNFINISHED);
+        let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+        assert_eq!(told, [UNFINISHED]);
+        app.export(CHAT, &format!("unfinished-{status}")).await;
+        // A redelivery finds it answered, and the next turn knows what was done.
+        app.receive(private(42, 1, "Where is my order?")).await;
+        app.model().recover();
+        ada_says(&app, 2, "And now?").await;
+        assert_eq!(shop.carried_out().len(), 1);
+        let seen = texts_of(&app.model().requests().pop().unwrap(), "tool");
+        assert_eq!(seen, [r#"{"order":"A1","total":12.5}"#]);
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_back_behind_a_call_goes_on_with_what_came_of_it() {
+    let shop = McpServer::start().await;
+    let app = failing_behind_a_call(&shop, 503).await;
+    app.as_time_passes(app.model().wait_for(6)).await;
+    app.model().recover();
+    app.idle_as_time_passes().await;
+    assert_eq!(shop.carried_out().len(), 1);
+    assert_eq!(texts_of(&app.model().requests().pop().unwrap(), "tool").len(), 1);
+    let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    assert_eq!(told, ["You said: Where is my order?"]);
+    app.finish().await;
+}
+
+/// A model that says nothing for as long as a run has.
+#[tokio::test]
+async fn what_was_called_is_kept_where_the_model_takes_too_long_behind_it() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({})).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    app.receive(private(42, 1, "Go.")).await;
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.model().hang();
+    shop.release();
+    app.model().wait_for(2).await;
+    app.idle_as_hours_pass().await;
+    assert_eq!(shop.carried_out().len(), 1);
+    assert_eq!(results(&app).await, [("output-available".to_owned(), json!("at last"))]);
+    assert_eq!(app.telegram_api().sent().last().unwrap().text, UNFINISHED);
+    app.model().resume();
+    app.finish().await;
 }
 
 #[tokio::test]

@@ -35,6 +35,10 @@ use crate::surroundings::Surroundings;
 use crate::tools::{self, Kit};
 use crate::work::{Work, newest_covered, notes, of_turn};
 
+/// How much of its time a run keeps back from calls and the model: for what came before its beginning, and for storing and
+/// sending what came of them. An answer that is thrown away with its run costs as much as one that is not.
+const RESERVE: Duration = Duration::from_secs(45);
+
 /// How much of its time a run keeps back when it waits for its turn to send: a piece may take so long.
 const SPARE: Duration = Duration::from_secs(30);
 
@@ -235,12 +239,13 @@ impl Agent {
             }
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
+        let until = started.plus(self.lease.saturating_sub(RESERVE));
         self.announce(signs, &work.lease, &work.turn, &work.records);
         work.feed = self.live.begin(&lease.chat, work.begun()?);
         let reply = match work.stored_reply() {
-            _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery)).await?,
+            _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery, until)).await?,
             Some(reply) => reply.clone(),
-            None => Box::pin(self.answer(&mut work, delivery)).await?,
+            None => Box::pin(self.answer(&mut work, delivery, until)).await?,
         };
         work.feed.stored(&reply);
         let until = started.plus(self.lease.saturating_sub(SPARE));
