@@ -208,6 +208,11 @@ impl ModelApi {
         self.shared.state().later_failures.push((requests, times, status));
     }
 
+    /// Every request that holds results of tools is answered with this error status from now on.
+    pub fn fail_with_results(&self, status: u16) {
+        self.shared.state().failing_with_results = StatusCode::from_u16(status).ok();
+    }
+
     /// Every `nth` request from now on is answered with an error status: with these in turn.
     pub fn fail_each(&self, nth: usize, statuses: &[u16]) {
         let statuses = statuses.iter().filter_map(|status| StatusCode::from_u16(*status).ok()).collect();
@@ -218,7 +223,7 @@ impl ModelApi {
     pub fn recover(&self) {
         let mut state = self.shared.state();
         state.failures.clear();
-        state.failing_each = None;
+        (state.failing_each, state.failing_with_results) = (None, None);
     }
 
     /// Answers each request this much later from now on.

@@ -150,7 +150,8 @@ impl Agent {
         tokio::pin!(time_out);
         loop {
             let (asked, is_late) = tokio::select! {
-                asked = self.ask_within_window(work, newest, &mut rounds, &mut asking) => (asked, false),
+                // On the heap: it is a long way through.
+                asked = Box::pin(self.ask_within_window(work, newest, &mut rounds, &mut asking)) => (asked, false),
                 () = &mut time_out => (Err(TIMED_OUT.into()), true),
             };
             let error = match asked {

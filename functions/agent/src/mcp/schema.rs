@@ -96,7 +96,9 @@ fn shape(root: &Map<String, Value>, schema: &Map<String, Value>, left: &mut usiz
         let common = branches.first().map(|first| first.required.clone()).unwrap_or_default();
         let common = common.into_iter().filter(|name| branches.iter().all(|b| b.required.contains(name)));
         whole.require(common.collect());
-        branches.into_iter().for_each(|branch| whole.widen(branch.properties));
+        for branch in branches {
+            whole.widen(branch.properties);
+        }
     }
     whole
 }
