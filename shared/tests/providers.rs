@@ -17,7 +17,7 @@ use annals_shared::sort_key::Timestamp;
 use aws_config::{Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
-use model_api::{API_KEY, AWS_KEY_ID, AWS_REGION, AWS_SECRET, ModelApi, texts_of};
+use model_api::{API_KEY, AWS_KEY_ID, AWS_REGION, AWS_SECRET, ModelApi, Numbering, texts_of};
 use serde_json::{Value, json};
 
 /// In seconds: until something of an answer comes, and between two pieces of it.
@@ -179,6 +179,36 @@ async fn calls_go_back_with_their_results_and_the_thoughts_that_led_to_them() {
         assert_eq!(texts_of(&request, "tool"), ["a hill", "[nothing]", r#"{"error":"no such place"}"#]);
         let raw = stage.api.raw_requests().pop().unwrap().to_string();
         assert_eq!(raw.matches("A hill, or a river?").count(), 2, "{raw}");
+    }
+}
+
+/// As Ollama gives whole calls, vLLM's parsers calls in pieces, and some of its versions an id for each piece.
+#[tokio::test]
+async fn calls_that_share_a_number_are_told_apart_by_their_ids() {
+    let all = [
+        Numbering::Each,
+        Numbering::OneForAll,
+        Numbering::OneForAllWhole,
+        Numbering::OneForAllAndIdsForPieces,
+    ];
+    for numbering in all {
+        let stage = stage(OpenAi).await;
+        stage.api.number_calls(numbering);
+        let (hill, river) = (json!({"query": "山"}), json!({"query": "river \"x\""}));
+        stage.api.answer_tools(&[("find", hill.clone()), ("find", river.clone()), ("add", json!({}))]);
+        let (messages, tools) = ([user("look it up")], [tool("find"), tool("add")]);
+        let heard = Heard::default();
+        let asked = Question { tools: &tools, ..question(&messages) };
+        let answer = stage.model.answer(asked, &|delta| heard.hear(delta)).await.unwrap();
+        let calls: Vec<(&str, &Value)> =
+            answer.calls.iter().map(|call| (call.name.as_str(), &call.input)).collect();
+        assert_eq!(calls, [("find", &hill), ("find", &river), ("add", &json!({}))], "{numbering:?}");
+        assert_eq!(heard.all(), [format!("find{hill}"), format!("find{river}"), "add{}".into()]);
+        let steps = [Step::new(answer, [json!("a hill"), json!("a river"), json!(3)])];
+        stage.model.answer(Question { steps: &steps, ..asked }, NO_SINK).await.unwrap();
+        stage.well_formed();
+        let request = stage.api.requests().pop().unwrap();
+        assert_eq!(texts_of(&request, "tool"), ["a hill", "a river", "3"], "{numbering:?}");
     }
 }
 

@@ -10,10 +10,12 @@ use crate::outside_tools::with_shop;
 use crate::support::mcp_server::McpServer;
 use crate::support::model_api::texts_of;
 use crate::support::telegram_api::Sent;
+use crate::support::world::archive_everything;
 use crate::updates::{group, private};
 
 const CHAT: &str = "telegram:chat:42";
 const GROUP: &str = "telegram:chat:-7";
+const GONE: &str = "This request is no longer open.";
 
 /// `refund` and `slow` need somebody's word.
 fn marked() -> Value {
@@ -36,7 +38,8 @@ async fn press(app: &TestApp, sent: &Sent, (row, column): (usize, usize), user: 
         "id": id, "chat_instance": "1", "data": sent.keyboard[row][column]["callback_data"],
         "from": {"id": user, "is_bot": false, "first_name": "Somebody"},
         "message": {"message_id": sent.message_id, "date": 1_763_765_920, "text": sent.text,
-            "chat": {"id": sent.chat_id, "type": kind}, "reply_markup": {"inline_keyboard": sent.keyboard}},
+            "chat": {"id": sent.chat_id, "type": kind}, "reply_markup": {"inline_keyboard": sent.keyboard},
+            "business_connection_id": sent.business_connection_id},
     }});
     app.telegram(&update).await
 }
@@ -249,6 +252,70 @@ async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same
     assert_eq!((said.len(), said[0].as_str()), (1, "Pay A1 back."), "it goes on with what it saw then");
     assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Approved: shop_refund.");
     app.finish().await;
+}
+
+/// Whoever may read a request may not be able to let it go on: it is in the archive alone, or what it answers is.
+#[tokio::test]
+async fn what_has_left_the_table_is_no_longer_open_and_nobody_is_told_otherwise() {
+    for (scope, chat) in [("chat", CHAT), ("user", "agent:annals:user:telegram-42")] {
+        for leaves_reply in [false, true] {
+            let shop = McpServer::start().await;
+            let app = with_shop(&shop, &marked()).set("DM_SCOPE", scope).start().await;
+            app.model().answer_tools(&[refund("A1")]);
+            ada_says(&app, 1, "Pay A1 back.").await;
+            let (asked, before) = (last_sent(&app), app.model().count());
+            archive_everything(&app.open_history().await, &chat.parse().unwrap()).await;
+            for record in app.records(chat).await.iter().filter(|r| !(leaves_reply && r.key.is_reply())) {
+                app.expire(record).await;
+            }
+            // TTL takes in any order, but nothing before its time.
+            let later = Duration::from_hours(if leaves_reply { 0 } else { 240 });
+            app.clock().advance(later);
+            let at = |id: i64| 60 + i64::try_from(later.as_secs()).unwrap() + id;
+            let is_listed = app.history(chat).await.iter().any(|message| message["id"] == "1/reply");
+            assert!(is_listed, "pages show it all the same");
+            for (id, command) in [(2, "/approve"), (3, "/deny"), (4, "/approve all")] {
+                app.receive(private(42, id, command).command().at(at(id))).await;
+                app.idle().await;
+                assert_eq!(last_sent(&app).text, GONE, "{scope} {command}");
+            }
+            assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+            app.idle().await;
+            assert_eq!(app.telegram_api().answered().pop().unwrap().text, GONE);
+            app.receive(private(42, 5, "/stop").command().at(at(5))).await;
+            app.idle().await;
+            assert_eq!(last_sent(&app).text, "Nothing is being answered at the moment.");
+            let verdicts = app.records(chat).await.into_iter().filter(|r| r.key.hangs_on_reply()).count();
+            assert_eq!((verdicts, shop.carried_out().len(), app.model().count()), (0, 0, before));
+            app.finish().await;
+        }
+    }
+}
+
+/// A business's customer presses: its message is on a line of its own, whatever the scope of direct messages.
+#[tokio::test]
+async fn a_business_s_buttons_are_pressed_and_go() {
+    for scope in ["chat", "user"] {
+        let shop = McpServer::start().await;
+        let app = with_shop(&shop, &marked()).set("DM_SCOPE", scope).start().await;
+        app.model().answer_tools(&[refund("A1")]);
+        let said = private(42, 1, "Pay A1 back.").with("business_connection_id", json!("bc_9f2"));
+        app.receive(said.kind("business_message")).await;
+        app.idle().await;
+        let asked = last_sent(&app);
+        assert_eq!((asked.business_connection_id.as_deref(), asked.keyboard.len()), (Some("bc_9f2"), 1));
+        assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+        app.idle().await;
+        assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Approved: shop_refund.", "{scope}");
+        assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+        assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
+        let last = last_sent(&app);
+        assert_eq!(
+            (last.text.as_str(), last.business_connection_id.as_deref()),
+            ("You said: Pay A1 back.", Some("bc_9f2"))
+        );
+        app.finish().await;
+    }
 }
 
 #[tokio::test]

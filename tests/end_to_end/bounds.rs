@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_agent::{Delivery, TurnError};
+use annals_agent::{Agent, Delivery, TurnError};
 use annals_shared::memory::{Memory, Owner};
 use annals_shared::model::ModelError;
 use annals_shared::record::{Kind, Record};
@@ -23,6 +23,8 @@ const ROOM: u64 = 60;
 const ASKING: u64 = 150;
 const FIRST_PIECE: u64 = 90;
 const FIRST_MODEL: u64 = 100;
+/// Of a run's time, what is kept for storing and sending.
+const RESERVE: u64 = 45;
 
 /// In minutes: longer than a Session lasts.
 const NEXT_SESSION: i64 = 49 * 60;
@@ -285,4 +287,23 @@ async fn where_everything_hangs_a_run_ends_within_four_minutes() {
     let records = solo.records().await;
     assert_eq!(records.last().unwrap().kind, Kind::Notice);
     assert_eq!(json!(records.last().unwrap().covers), json!([asked]));
+}
+
+/// What came before has taken its time: a run that asked on for all of its own would be cut off with its answer.
+#[tokio::test]
+async fn a_run_that_has_less_time_left_asks_for_that_long_and_stores_what_it_has() {
+    let solo = Solo::new(&[]).await;
+    let asked = solo.hear(0, "Hello?", true).await;
+    solo.model.hang_answers();
+    let lease = Duration::from_secs(RESERVE + 60);
+    let run = solo.start(Agent { lease, ..solo.agent(Faults::default()) }, &asked, Delivery(3));
+    solo.model.wait_for(1).await;
+    solo.advance(59);
+    a_while().await;
+    assert!(!run.is_finished(), "the answer may still come");
+    solo.advance(1);
+    solo.ended(run).await.unwrap();
+    let reply = solo.records().await.pop().unwrap();
+    assert_eq!((reply.kind, &reply.covers[..]), (Kind::Notice, &[asked][..]));
+    assert_eq!(solo.model.count(), 1);
 }

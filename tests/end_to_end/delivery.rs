@@ -116,6 +116,24 @@ async fn a_reply_outlasts_an_outage_of_telegrams() {
     app.finish().await;
 }
 
+/// The queue counts how often its turns came; the tries of a reply that Telegram did not take are not those of the next.
+#[tokio::test]
+async fn what_is_asked_behind_a_reply_that_could_not_be_sent_has_its_own_tries() {
+    let app = app().await;
+    // Three tries in each of three deliveries; at the fourth it arrives, and that run goes on.
+    app.telegram_api().fail(9, 502);
+    app.receive(private(42, 7, "hello")).await;
+    is_answered(&app, 2).await;
+    app.model().fail(3, 529);
+    app.receive(private(42, 8, "and now?")).await;
+    app.idle_as_time_passes().await;
+    assert_eq!(app.model().count(), 1 + 3 + 1);
+    let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    assert_eq!(told, ["You said: hello", "You said: and now?"]);
+    assert_eq!(app.lines(CHAT).await[3], "8/reply assistant: You said: and now?");
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn a_person_who_blocked_the_bot_is_written_to_when_they_write_again() {
     let mut app = app().await;

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use crate::app::TestApp;
 use crate::memory::{findings, memory_of, remember, source, user};
+use crate::outside_tools::with_shop;
+use crate::support::mcp_server::McpServer;
 use crate::updates::{group, private};
 
 const SAVE: &str = "memory_save";
@@ -69,6 +71,49 @@ async fn what_a_person_asks_to_keep_is_found_corrected_and_forgotten() {
     let listed = app.get("/v1/memory?userId=telegram-42").await;
     let source = &listed["memories"][0]["source"];
     assert_eq!((&source["fromId"], &source["chatKey"]), (&json!("1"), &json!(chat)));
+    app.finish().await;
+}
+
+const TEA: &str = "Ada likes tea.";
+const LYON: &str = "Ada lives in Lyon.";
+
+#[tokio::test]
+async fn what_a_reply_saves_behind_an_approval_is_an_entry_of_its_own() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    app.model().answer_tools(&[(SAVE, json!({"text": TEA})), ("shop_refund", json!({"order": "A1"}))]);
+    app.model().answer_tools(&[(SAVE, json!({"text": LYON}))]);
+    app.receive(private(42, 1, "Tea, Lyon, and pay A1 back.")).await;
+    app.idle().await;
+    app.receive(private(42, 2, "/approve").command()).await;
+    app.idle().await;
+    let form = app.context("telegram:chat:42").await.pop().unwrap();
+    let states: Vec<&str> =
+        form["parts"].as_array().unwrap().iter().filter_map(|part| part["state"].as_str()).collect();
+    assert_eq!(states, ["output-available"; 3]);
+    let ada = user("telegram-42");
+    assert_eq!(texts(&app, &ada).await, [(1, TEA.to_owned()), (2, LYON.to_owned())]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_reply_saves_behind_a_refused_image_is_an_entry_of_its_own() {
+    let app = TestApp::start().await;
+    app.model().answer_tools(&[(SAVE, json!({"text": TEA}))]);
+    app.model().answer_tools(&[(SAVE, json!({"text": LYON}))]);
+    app.model().hang_answers();
+    let photo = json!([{"file_id": "f", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 7_321}]);
+    let photo = private(42, 1, "").without("text").with("photo", photo);
+    app.receive(photo.with("caption", json!("Tea, and this is Lyon."))).await;
+    app.model().wait_for(1).await;
+    // What has come is taken; from now on it sees nothing.
+    app.model().blind();
+    app.model().resume();
+    app.idle_as_time_passes().await;
+    assert_eq!(app.model().images_refused(), 1);
+    assert_eq!(results(&app, "telegram:chat:42").await.len(), 2);
+    let ada = user("telegram-42");
+    assert_eq!(texts(&app, &ada).await, [(1, TEA.to_owned()), (2, LYON.to_owned())]);
     app.finish().await;
 }
 

@@ -1,8 +1,10 @@
 //! Outside tools over MCP: listed, called, cut, and what the model is told where they fail.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::app::{Builder, TestApp};
+use crate::app::{Builder, NOW, TestApp, text_of, wait_until};
 use crate::support::mcp_server::{McpServer, TOKEN};
 use crate::support::model_api::{notes_of, texts_of};
 use crate::updates::private;
@@ -10,7 +12,11 @@ use crate::updates::private;
 const CHAT: &str = "telegram:chat:42";
 
 pub(crate) fn with_shop(shop: &McpServer, fields: &Value) -> Builder {
-    TestApp::builder().telegram().model().set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
+    with_shop_and(shop, fields, "openai:test")
+}
+
+fn with_shop_and(shop: &McpServer, fields: &Value, model: &'static str) -> Builder {
+    TestApp::builder().telegram().model_of(model).set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
 }
 
 fn offered(request: &Value) -> Vec<&str> {
@@ -75,6 +81,107 @@ async fn tools_are_listed_once_and_called_and_whatever_comes_is_a_result() {
     app.finish().await;
 }
 
+/// What one provider refuses of a tool would cost every turn of every chat.
+#[tokio::test]
+async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_takes_it() {
+    let text = json!({"type": "string"});
+    let by_id = json!({"type": "object", "properties": {"id": text}, "required": ["id"]});
+    let by_name = json!({"$ref": "#/$defs/named"});
+    let named = json!({"type": "object", "properties": {"name": text}, "required": ["name"]});
+    let schema = json!({"type": "object", "anyOf": [by_id, by_name], "not": {"required": ["id", "name"]},
+        "$defs": {"named": named}});
+    for model in ["openai:test", "anthropic:test", "bedrock:anthropic.claude-test"] {
+        let shop = McpServer::start().await;
+        shop.offer(json!({"name": "attach", "description": "", "inputSchema": schema}));
+        let app = with_shop_and(&shop, &json!({}), model).start().await;
+        app.model().answer_tools(&[("shop_attach", json!({"name": "plan"}))]);
+        ada_says(&app, 1, "Attach the plan.").await;
+        assert_eq!(results(&app).await, [("output-available".to_owned(), json!("done"))], "{model}");
+        assert_eq!(shop.carried_out(), [("attach".to_owned(), json!({"name": "plan"}))]);
+        let request = &app.model().requests()[0];
+        let tools = request["tools"].as_array().unwrap();
+        let offered = tools.iter().find(|tool| tool["function"]["name"] == "shop_attach").unwrap();
+        let properties = json!({"id": text, "name": text});
+        assert_eq!(offered["function"]["parameters"]["properties"], properties, "{model}");
+        assert_eq!(offered["function"]["description"], "attach");
+        app.finish().await;
+    }
+}
+
+/// A model that calls, up to so many times, and fails wherever it is given what came of it.
+async fn failing_behind_a_call(shop: &McpServer, status: u16, calls: usize) -> TestApp {
+    let app = with_shop(shop, &json!({})).start().await;
+    for _ in 0..calls {
+        app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    }
+    app.model().fail_with_results(status);
+    app.receive(private(42, 1, "Where is my order?")).await;
+    app
+}
+
+const UNFINISHED: &str =
+    "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
+
+#[tokio::test]
+async fn what_was_called_is_not_called_again_where_the_model_fails_behind_it() {
+    for status in [500, 400] {
+        let shop = McpServer::start().await;
+        let app = failing_behind_a_call(&shop, status, 3).await;
+        app.idle_as_time_passes().await;
+        assert_eq!(shop.carried_out().len(), 1, "{status}");
+        assert_eq!(app.model().count(), 1 + 9, "one that calls, then as many tries as in three deliveries");
+        assert!(app.clock().now().as_millis() < (NOW + 60) * 1000, "{}", app.clock().now());
+        let history = app.history(CHAT).await;
+        let [_, reply] = &history[..] else { panic!("{history:#?}") };
+        assert_eq!((&reply["id"], &reply["metadata"]["kind"]), (&json!("1/reply"), &json!("normal")));
+        assert_eq!(results(&app).await[0].0, "output-available");
+        assert_eq!(text_of(reply), UNFINISHED);
+        let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+        assert_eq!(told, [UNFINISHED]);
+        app.export(CHAT, &format!("unfinished-{status}")).await;
+        // A redelivery finds it answered, and the next turn knows what was done.
+        app.receive(private(42, 1, "Where is my order?")).await;
+        app.model().recover();
+        ada_says(&app, 2, "And now?").await;
+        let seen = texts_of(&app.model().requests()[10], "tool");
+        assert_eq!(seen, [r#"{"order":"A1","total":12.5}"#]);
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_back_behind_a_call_goes_on_with_what_came_of_it() {
+    let shop = McpServer::start().await;
+    let app = failing_behind_a_call(&shop, 503, 1).await;
+    app.as_time_passes(app.model().wait_for(6)).await;
+    app.model().recover();
+    app.idle_as_time_passes().await;
+    assert_eq!(shop.carried_out().len(), 1);
+    assert_eq!(texts_of(&app.model().requests().pop().unwrap(), "tool").len(), 1);
+    let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    assert_eq!(told, ["You said: Where is my order?"]);
+    app.finish().await;
+}
+
+/// A model that says nothing for as long as a run has.
+#[tokio::test]
+async fn what_was_called_is_kept_where_the_model_takes_too_long_behind_it() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &json!({})).start().await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    app.receive(private(42, 1, "Go.")).await;
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.model().hang();
+    shop.release();
+    app.model().wait_for(2).await;
+    app.idle_as_hours_pass().await;
+    assert_eq!(shop.carried_out().len(), 1);
+    assert_eq!(results(&app).await, [("output-available".to_owned(), json!("at last"))]);
+    assert_eq!(app.telegram_api().sent().last().unwrap().text, UNFINISHED);
+    app.model().resume();
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn a_result_is_cut_to_its_bound_and_kept_so() {
     let shop = McpServer::start().await;
@@ -117,13 +224,13 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     shop.set_down(false);
     ada_says(&app, 2, "And now?").await;
     assert_eq!(shop.lists(), 0, "for a while it is not asked again");
-    app.clock().advance(std::time::Duration::from_secs(31));
+    app.clock().advance(Duration::from_secs(31));
     ada_says(&app, 3, "And now?").await;
     let request = app.model().requests().pop().unwrap();
     assert!(offered(&request).contains(&"shop_lookup") && notes_of(&request).is_empty(), "{request}");
     // It goes down again: what is known of it stays, and a call says what is wrong.
     shop.set_down(true);
-    app.clock().advance(std::time::Duration::from_secs(301));
+    app.clock().advance(Duration::from_secs(301));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     ada_says(&app, 4, "And now?").await;
     let told = results(&app).await;

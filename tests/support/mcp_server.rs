@@ -55,6 +55,7 @@ struct Stored {
     carried_out: Vec<(String, Value)>,
     refusals: Vec<String>,
     is_down: bool,
+    more: Vec<Value>,
 }
 
 impl McpServer {
@@ -105,6 +106,11 @@ impl McpServer {
     /// Answers everything with 503 from now on, or no longer.
     pub fn set_down(&self, is_down: bool) {
         self.state().is_down = is_down;
+    }
+
+    /// Lists this tool too, behind its own. Its calls are answered with `done`.
+    pub fn offer(&self, tool: Value) {
+        self.state().more.push(tool);
     }
 
     /// Lets `slow` go on.
@@ -203,7 +209,8 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             if from == 0 {
                 shared.state().lists += 1;
             }
-            let tools = tools();
+            let mut tools = tools();
+            tools.extend(shared.state().more.clone());
             let page: Vec<&Value> = tools.iter().skip(from).take(PAGE).collect();
             let mut result = json!({ "tools": page });
             if from + PAGE < tools.len() {
@@ -246,6 +253,9 @@ async fn call(shared: &Arc<Shared>, params: &Value) -> Result<Value, Value> {
             {"type": "resource_link", "name": "plan", "uri": "https://shop.example/plan"},
         ]}),
         "long" => json!({"content": text(&format!("BEGIN {} END", "lorem ipsum dolor ".repeat(10_000)))}),
+        name if shared.state().more.iter().any(|tool| tool["name"] == name) => {
+            json!({"content": text("done")})
+        }
         _ => return Err(json!({"code": -32602, "message": format!("Unknown tool: {name}")})),
     })
 }

@@ -59,6 +59,7 @@ mod wire;
 
 pub use bedrock::{AWS_KEY_ID, AWS_REGION, AWS_SECRET};
 use state::{Hangs, Shared};
+pub use wire::Numbering;
 use wire::{Mishap, Refusal, as_said, content_text, messages_of};
 
 /// The key that the endpoint takes.
@@ -160,6 +161,11 @@ impl ModelApi {
         self.shared.state().calls_to_come.push(calls);
     }
 
+    /// Tells the calls of streamed answers apart like this from now on, where they are OpenAI's.
+    pub fn number_calls(&self, numbering: Numbering) {
+        self.shared.state().numbering = numbering;
+    }
+
     /// Ends texts for this reason from now on: `length` or `content_filter`. (A text that is longer than its request
     /// allows is cut off, and says `length`, without this.)
     pub fn finish_with(&self, reason: &'static str) {
@@ -202,6 +208,11 @@ impl ModelApi {
         self.shared.state().later_failures.push((requests, times, status));
     }
 
+    /// Every request that holds results of tools is answered with this error status from now on.
+    pub fn fail_with_results(&self, status: u16) {
+        self.shared.state().failing_with_results = StatusCode::from_u16(status).ok();
+    }
+
     /// Every `nth` request from now on is answered with an error status: with these in turn.
     pub fn fail_each(&self, nth: usize, statuses: &[u16]) {
         let statuses = statuses.iter().filter_map(|status| StatusCode::from_u16(*status).ok()).collect();
@@ -212,7 +223,7 @@ impl ModelApi {
     pub fn recover(&self) {
         let mut state = self.shared.state();
         state.failures.clear();
-        state.failing_each = None;
+        (state.failing_each, state.failing_with_results) = (None, None);
     }
 
     /// Answers each request this much later from now on.

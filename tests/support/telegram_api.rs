@@ -565,7 +565,13 @@ impl Store {
         let chat_id = self.chat(body)?;
         let rows = rows_of(&body["reply_markup"])?;
         let message_id = body["message_id"].as_i64();
-        let of_it = |sent: &&mut Sent| sent.chat_id == chat_id && Some(sent.message_id) == message_id;
+        // What was sent for a business is out of reach but by its connection.
+        let line = body["business_connection_id"].as_str();
+        let of_it = |sent: &&mut Sent| {
+            sent.chat_id == chat_id
+                && Some(sent.message_id) == message_id
+                && sent.business_connection_id.as_deref() == line
+        };
         let Some(sent) = self.sent.iter_mut().find(of_it) else {
             return refuse(400, "Bad Request: message to edit not found");
         };

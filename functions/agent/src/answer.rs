@@ -25,42 +25,48 @@ const MODEL_TRIES: u32 = 3;
 const MODEL_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest pause that a provider's `Retry-After` gets within a run.
 const MODEL_PATIENCE: Duration = Duration::from_secs(8);
-/// How long a run asks the first model in all where there is another to ask behind it, which then has the rest.
-const FIRST_MODEL_DEADLINE: Duration = Duration::from_secs(100);
-/// How long a run may ask the model in all, summaries and tools among it, so that it still ends well within the
-/// function's five minutes.
-pub(crate) const MODEL_DEADLINE: Duration = Duration::from_secs(150);
+/// How long a run may ask the model for one reply in all, summaries and tools among it. Less where the run has less: see
+/// [`Agent::model_time`].
+const MODEL_DEADLINE: Duration = Duration::from_secs(150);
 /// What the user is told when no answer can be made.
 pub const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
+/// What the user is told behind what was called, when the model says no more.
+pub(crate) const UNFINISHED_NOTICE: &str =
+    "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
 /// What the user is told when a `/compact` cannot be carried out.
 pub const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
                              changed. Please try again later.";
+/// Why an answer is not waited for any longer.
+const TIMED_OUT: ModelError = ModelError::Unreachable("timed out");
 /// How often a turn whose context the model finds too long is tried with a shorter one.
 const MAX_SQUEEZES: u32 = 3;
 /// What share of a context that was too long is tried next.
 const SQUEEZE: f64 = 0.6;
 
 impl Agent {
-    /// Asks the model, commits, and appends the reply, or on the last try a notice that there is none.
-    pub(crate) async fn answer(&self, work: &mut Work, delivery: Delivery) -> Result<Record, TurnError> {
+    /// Asks the model, commits, and appends the reply, or on the last try a notice that there is none. The model has until
+    /// `until`.
+    pub(crate) async fn answer(
+        &self,
+        work: &mut Work,
+        delivery: Delivery,
+        until: Timestamp,
+    ) -> Result<Record, TurnError> {
         let newest = work.newest_covered()?.clone();
         let is_command = work.is_compact_command();
-        let answered = async {
-            if is_command {
-                let text = self.compact_as_asked(&mut work.lease, &newest).await?;
-                Ok((Kind::Notice, UiMessage::text("", Role::Assistant, text)))
-            } else {
-                let (chat, key) = (&work.lease.chat, newest.key.base().reply());
-                let rounds = Rounds::new(self.clock.now(), chat, &key);
-                Ok((Kind::Normal, self.ask_within_window(work, &newest, rounds).await?))
+        let (now, until) = self.model_time(until);
+        let answered = if is_command {
+            tokio::select! {
+                told = self.compact_as_asked(&mut work.lease, &newest) => {
+                    told.map(|text| (Kind::Notice, UiMessage::text("", Role::Assistant, text)))
+                }
+                () = self.clock.sleep(until.since(now)) => Err(TIMED_OUT.into()),
             }
-        };
-        let answered = tokio::select! {
-            answered = answered => answered,
-            () = self.clock.sleep(MODEL_DEADLINE) => {
-                Err(TurnError::Model(ModelError::Unreachable("timed out")))
-            }
+        } else {
+            let rounds = Rounds::new(now, until.since(now), &work.lease.chat, &newest.key.base().reply());
+            let answered = self.ask_on(work, &newest, rounds, delivery, until).await;
+            answered.map(|message| (Kind::Normal, message))
         };
         let mut is_given_up = false;
         let (kind, mut message) = match answered {
@@ -119,13 +125,58 @@ impl Agent {
         Ok(self.history.append_reply(&work.lease.chat, reply).await?)
     }
 
-    /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
-    /// compacted and the same turn tried again; where that does not do either, more is left out.
-    pub(crate) async fn ask_within_window(
+    /// Now, and until when the model may be asked in a run that has until `until`.
+    pub(crate) fn model_time(&self, until: Timestamp) -> (Timestamp, Timestamp) {
+        let now = self.clock.now();
+        (now, until.min(now.plus(MODEL_DEADLINE)))
+    }
+
+    /// Asks the model for what is missing of the reply that `rounds` are of, until `until` at most.
+    ///
+    /// Once something was called, a model that fails does not hand the turn back, since its repeat would call that again: it
+    /// is asked on here, as often and with the same pauses as in the queue's deliveries. Where that does not help either,
+    /// the reply holds what was called, and says that there is no more.
+    pub(crate) async fn ask_on(
         &self,
         work: &mut Work,
         newest: &Record,
         mut rounds: Rounds,
+        delivery: Delivery,
+        until: Timestamp,
+    ) -> Result<UiMessage, TurnError> {
+        let mut asking = Asking::new(&self.model, self.clock.now(), until, work.feed.clone());
+        let mut tries = delivery;
+        let time_out = self.clock.sleep(until.since(self.clock.now()));
+        tokio::pin!(time_out);
+        loop {
+            let (asked, is_late) = tokio::select! {
+                // On the heap: it is a long way through.
+                asked = Box::pin(self.ask_within_window(work, newest, &mut rounds, &mut asking)) => (asked, false),
+                () = &mut time_out => (Err(TIMED_OUT.into()), true),
+            };
+            let error = match asked {
+                Err(error @ (TurnError::Model(_) | TurnError::History(_))) if rounds.has_begun() => error,
+                asked => return asked,
+            };
+            if is_late || tries.ends_asking() {
+                tracing::error!(%error, "no more is said behind calls; the user is told");
+                self.metrics.add(Metric::TurnsGivenUp, 1);
+                return Ok(rounds.given_up(UNFINISHED_NOTICE));
+            }
+            tracing::warn!(%error, "no more is said behind calls; asking on");
+            self.clock.sleep(tries.pause().min(until.since(self.clock.now()))).await;
+            tries = tries.next();
+        }
+    }
+
+    /// Asks the model with as much as it takes. Where it finds the context too long, by its own count, that is
+    /// compacted and the same turn tried again; where that does not do either, more is left out.
+    async fn ask_within_window(
+        &self,
+        work: &mut Work,
+        newest: &Record,
+        rounds: &mut Rounds,
+        asking: &mut Asking<'_>,
     ) -> Result<UiMessage, TurnError> {
         let (notes, mut offered) = (work.notes(), work.tools.clone());
         let beside = tools::beside(notes.as_deref(), &offered);
@@ -133,7 +184,6 @@ impl Agent {
         // What waits stays verbatim as long as the whole window can hold it.
         let prompt_tokens = self.system_prompt.as_deref().map_or(0, tokens::of_text);
         let mut room = self.view.window.saturating_sub(prompt_tokens).saturating_sub(beside);
-        let mut asking = Asking::new(&self.model, self.clock.now(), work.feed.clone());
         let mut sight = Sight::default();
         loop {
             let mut seen = work.seen(work.as_of(self.clock.now()), &policy);
@@ -151,9 +201,9 @@ impl Agent {
                 tools: toolbox.offered(),
                 ..Question::default()
             };
-            match self.ask(question, &toolbox, &mut rounds, &mut asking).await {
+            match self.ask(question, &toolbox, rounds, asking).await {
                 Ok(()) => {
-                    let mut message = rounds.into_message(asking.model.name());
+                    let mut message = rounds.take_message(asking.model.name());
                     Self::note_what_was_left_out(&mut message, &seen, &shortened);
                     // What goes on behind an approval has told it before.
                     if work.resumption.is_none() {
@@ -256,14 +306,14 @@ fn share(tokens: u32) -> u32 {
 pub(crate) struct Asking<'a> {
     /// The model, or from some moment on its fallback.
     model: &'a Model,
-    /// When the first model's time is over, where it has a fallback.
+    /// When the first model's time is over, where it has a fallback, which then has the last third.
     first_until: Timestamp,
     /// Where the answer is heard.
     pub(crate) feed: Feed,
 }
 
 impl<'a> Asking<'a> {
-    fn new(model: &'a Model, now: Timestamp, feed: Feed) -> Self {
-        Self { model, first_until: now.plus(FIRST_MODEL_DEADLINE), feed }
+    fn new(model: &'a Model, now: Timestamp, until: Timestamp, feed: Feed) -> Self {
+        Self { model, first_until: now.plus(until.since(now) * 2 / 3), feed }
     }
 }

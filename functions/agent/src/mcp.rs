@@ -11,6 +11,7 @@
 
 mod listed;
 mod result;
+mod schema;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};

@@ -76,7 +76,9 @@ fn ended_by(records: &[Record], command: &SortKey, now: Timestamp) -> Option<Ope
 fn resuming(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
     let reply = records.iter().find(|record| record.key == *key)?;
     let newest = reply.covers.last()?;
-    let said = |record: &Record| record.key.base() == *newest && record.role() == Role::User;
+    let said = |record: &Record| {
+        record.key.base() == *newest && record.role() == Role::User && !record.key.hangs_on_reply()
+    };
     if !records.iter().any(said) {
         return None;
     }

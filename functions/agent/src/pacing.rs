@@ -21,6 +21,12 @@ impl Delivery {
         self.0 >= 15
     }
 
+    /// The one behind this.
+    #[must_use]
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
     /// The pause before the next delivery.
     pub fn pause(self) -> Duration {
         match self.0 {

@@ -20,21 +20,18 @@ use annals_shared::history::turn::{Ending, Lease, OpenTurn};
 use annals_shared::live::Feed;
 use annals_shared::message::{Part, UiMessage};
 use annals_shared::metrics::Metric;
+use annals_shared::model::ToolCall;
 use annals_shared::model::exchange::{self, UNKNOWN};
-use annals_shared::model::{ModelError, ToolCall};
 use annals_shared::record::Record;
+use annals_shared::sort_key::Timestamp;
 
-use crate::answer::MODEL_DEADLINE;
+use crate::answer::UNFINISHED_NOTICE;
 use crate::pacing::Delivery;
 use crate::rounds::{BOUNDS, Rounds};
 use crate::tools::Toolbox;
 use crate::tools::result::{Output, cut_to};
 use crate::turn::{Agent, TurnError};
 use crate::work::{Resumption, Work, of_turn};
-
-/// What the user is told when the model does not go on.
-const FAILURE_NOTICE: &str =
-    "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
 
 impl Agent {
     /// What it takes to go on with the reply that `turn` names; `None` where that has left the table.
@@ -81,8 +78,14 @@ impl Agent {
         }))
     }
 
-    /// Takes the reply to its next end, which it answers with: all is said, or somebody is asked again.
-    pub(crate) async fn resume(&self, work: &mut Work, delivery: Delivery) -> Result<Record, TurnError> {
+    /// Takes the reply to its next end, which it answers with: all is said, or somebody is asked again. Calls and the model
+    /// have until `until`.
+    pub(crate) async fn resume(
+        &self,
+        work: &mut Work,
+        delivery: Delivery,
+        until: Timestamp,
+    ) -> Result<Record, TurnError> {
         if !work.is_committed {
             self.history.commit(&work.lease, &work.turn).await??;
             work.is_committed = true;
@@ -106,7 +109,7 @@ impl Agent {
         work.feed.parts(&form.message.parts);
         if !allowed.is_empty() {
             let outcomes = if is_own {
-                self.carry_out(work, &allowed).await
+                self.carry_out(work, &allowed, until).await
             } else {
                 allowed.iter().map(|_| Err(UNKNOWN.to_owned())).collect()
             };
@@ -115,22 +118,23 @@ impl Agent {
             work.feed.parts(&form.message.parts);
         }
         if approval::is_unfinished(&form.message) {
-            let message = self.go_on(work, &reply, &form.message, delivery).await?;
+            let message = self.go_on(work, &reply, &form.message, delivery, until).await?;
             form = self.put_form(work, &reply, &form, message).await?;
         }
         Ok(form)
     }
 
-    /// Carries out what was allowed, one call behind the other, within the time of a turn's calls.
-    async fn carry_out(&self, work: &Work, calls: &[ToolCall]) -> Vec<Output> {
-        let started = self.clock.now();
+    /// Carries out what was allowed, one call behind the other, within the time of a turn's calls, all of which are of
+    /// outside tools.
+    async fn carry_out(&self, work: &Work, calls: &[ToolCall], until: Timestamp) -> Vec<Output> {
+        let until = until.min(self.clock.now().plus(BOUNDS.time));
         let Ok(newest) = work.newest_covered() else { return Vec::new() };
         let toolbox = Toolbox::new(self, work, newest.line(), &work.tools);
         let mut outcomes = Vec::new();
-        for call in calls {
-            let left = BOUNDS.time.saturating_sub(self.clock.now().since(started));
+        for (nth, call) in calls.iter().enumerate() {
+            let left = until.since(self.clock.now());
             let limit = BOUNDS.result_tokens;
-            outcomes.push(match toolbox.call_allowed(call, left).await {
+            outcomes.push(match toolbox.call_allowed(call, nth, left).await {
                 Ok(output) => Ok(cut_to(&output, limit)),
                 Err(error) => Err(cut_to(&error.into(), limit).as_str().unwrap_or_default().to_owned()),
             });
@@ -145,14 +149,12 @@ impl Agent {
         reply: &Record,
         message: &UiMessage,
         delivery: Delivery,
+        until: Timestamp,
     ) -> Result<UiMessage, TurnError> {
         let newest = work.newest_covered()?.clone();
-        let rounds = Rounds::resumed(message, self.clock.now(), &work.lease.chat, &reply.key);
-        let answered = tokio::select! {
-            answered = self.ask_within_window(work, &newest, rounds) => answered,
-            () = self.clock.sleep(MODEL_DEADLINE) => Err(ModelError::Unreachable("timed out").into()),
-        };
-        match answered {
+        let (now, until) = self.model_time(until);
+        let rounds = Rounds::resumed(message, now, until.since(now), &work.lease.chat, &reply.key);
+        match self.ask_on(work, &newest, rounds, delivery, until).await {
             Ok(answer) => {
                 let mut metadata = message.metadata.clone();
                 metadata.extend(answer.metadata);
@@ -162,7 +164,7 @@ impl Agent {
                 tracing::error!(%error, "a reply does not go on after the last try; the user is told");
                 self.metrics.add(Metric::TurnsGivenUp, 1);
                 let mut message = message.clone();
-                message.parts.extend([Part::step_start(), Part::text(FAILURE_NOTICE)]);
+                message.parts.extend([Part::step_start(), Part::text(UNFINISHED_NOTICE)]);
                 Ok(message)
             }
             Err(error) => Err(error),

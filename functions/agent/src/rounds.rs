@@ -7,7 +7,7 @@ use std::time::Duration;
 use annals_shared::approval;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::message::{Part, Role, UiMessage};
-use annals_shared::model::exchange;
+use annals_shared::model::exchange::{self, UNKNOWN};
 use annals_shared::model::{Answer, Done, ModelError, Question, Step, ToolCall, Usage};
 use annals_shared::sort_key::{SortKey, Timestamp};
 use futures::future::join_all;
@@ -30,8 +30,8 @@ pub(crate) struct Bounds {
     pub(crate) result_tokens: u32,
     /// What is kept free of the window for the answer: one part in this many.
     pub(crate) answer_share: u32,
-    /// How long after its beginning a turn starts calls, and a call may run. What is left of a run's time is the
-    /// model's, for its last word.
+    /// How long after its beginning a turn starts calls, and a call may run; three fifths of its time where that is less.
+    /// What is left is the model's, for its last word.
     pub(crate) time: Duration,
 }
 
@@ -50,8 +50,11 @@ pub(crate) struct Rounds {
     steps: Vec<Step>,
     /// How many of `steps` this run has made.
     made: usize,
+    /// The calls of the step that is under way.
+    under_way: Vec<ToolCall>,
     usage: Option<Usage>,
-    started: Timestamp,
+    /// Until when calls are started, and may run.
+    calls_until: Timestamp,
     /// The ids of all calls of the reply: what joins a call to its result is unique in a message.
     ids: HashSet<String>,
     /// Where the reply is, or will be.
@@ -60,32 +63,44 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// A reply that has not begun, and will stand at `key`.
-    pub(crate) fn new(now: Timestamp, chat: &ChatKey, key: &SortKey) -> Self {
+    /// A reply that has not begun, and will stand at `key`, for which there is so much time from now on.
+    pub(crate) fn new(now: Timestamp, time: Duration, chat: &ChatKey, key: &SortKey) -> Self {
         Self {
             parts: Vec::new(),
             steps: Vec::new(),
             made: 0,
+            under_way: Vec::new(),
             usage: None,
-            started: now,
+            calls_until: now.plus(BOUNDS.time.min(time * 3 / 5)),
             ids: HashSet::new(),
             chat: chat.clone(),
             key: key.clone(),
         }
     }
 
-    /// The reply that is `message` so far, and goes on behind its last calls.
-    pub(crate) fn resumed(message: &UiMessage, now: Timestamp, chat: &ChatKey, key: &SortKey) -> Self {
+    /// The reply that is `message` so far, and goes on behind its last calls; else as [`Rounds::new`].
+    pub(crate) fn resumed(
+        message: &UiMessage,
+        now: Timestamp,
+        time: Duration,
+        chat: &ChatKey,
+        key: &SortKey,
+    ) -> Self {
         let steps: Vec<Step> = exchange::steps(message);
         let ids = steps.iter().flat_map(|step| &step.done).map(|done| done.call.id.clone()).collect();
         let usage =
             message.metadata.get("usage").and_then(|usage| serde_json::from_value(usage.clone()).ok());
-        Self { parts: message.parts.clone(), steps, usage, ids, ..Self::new(now, chat, key) }
+        Self { parts: message.parts.clone(), steps, usage, ids, ..Self::new(now, time, chat, key) }
     }
 
-    /// Whether anything was called.
+    /// Whether this run has called anything.
     pub(crate) fn has_begun(&self) -> bool {
-        self.made > 0
+        self.made > 0 || !self.under_way.is_empty()
+    }
+
+    /// How many calls of the tool `name` the reply has so far.
+    fn calls_of(&self, name: &str) -> usize {
+        self.steps.iter().flat_map(|step| &step.done).filter(|done| done.call.name == name).count()
     }
 
     /// Takes a third of each result away, since the model found the request too long. Answers whether there was any to
@@ -102,10 +117,19 @@ impl Rounds {
         is_done
     }
 
+    /// The reply as it is where the model says no more: what was called, and `notice` for its last word. Of a call that was
+    /// cut off nobody knows what came.
+    pub(crate) fn given_up(&mut self, notice: &str) -> UiMessage {
+        let cut_off = std::mem::take(&mut self.under_way);
+        self.parts.extend(cut_off.iter().map(|call| part(call, Err(UNKNOWN.into()), BOUNDS.result_tokens)));
+        self.parts.extend([Part::step_start(), Part::text(notice)]);
+        self.take_message(None)
+    }
+
     /// The reply, of the model of this name.
-    pub(crate) fn into_message(self, model: Option<String>) -> UiMessage {
+    pub(crate) fn take_message(&mut self, model: Option<String>) -> UiMessage {
         let is_start = |part: &Part| part.kind() == "step-start";
-        let mut parts = self.parts;
+        let mut parts = std::mem::take(&mut self.parts);
         // Of one step alone there is no need to say where it starts.
         if parts.first().is_some_and(is_start) && parts.iter().filter(|part| is_start(part)).count() == 1 {
             parts.remove(0);
@@ -130,12 +154,11 @@ impl Rounds {
         self.usage = [self.usage, answer.usage].into_iter().flatten().reduce(Usage::plus);
     }
 
-    /// What was said so far, and behind it `calls` that are about to be made.
-    fn with_calls(&self, calls: &[ToolCall]) -> Vec<Part> {
-        let calls = calls
-            .iter()
-            .map(|call| Part::tool(&call.name, &call.id, "input-available", &call.input, json!({})));
-        self.parts.iter().cloned().chain(calls).collect()
+    /// What was said so far, and behind it the calls that are under way.
+    fn with_calls(&self) -> Vec<Part> {
+        let call =
+            |call: &ToolCall| Part::tool(&call.name, &call.id, "input-available", &call.input, json!({}));
+        self.parts.iter().cloned().chain(self.under_way.iter().map(call)).collect()
     }
 
     /// Notes what the calls of a step came to.
@@ -143,6 +166,7 @@ impl Rounds {
         let done: Vec<Done> = parts.iter().filter_map(exchange::done).collect();
         self.steps.push(Step { text: answer.text, reasoning: answer.reasoning, done });
         self.made += 1;
+        self.under_way.clear();
         self.parts.extend(parts);
     }
 
@@ -185,7 +209,7 @@ impl Agent {
         let asked = Question { steps: &rounds.steps, ..question };
         let room = self.view.window.saturating_sub(self.view.window / BOUNDS.answer_share);
         let room = room.saturating_sub(asked.tokens());
-        let left = BOUNDS.time.saturating_sub(self.clock.now().since(rounds.started));
+        let left = rounds.calls_until.since(self.clock.now());
         // A first call is always worth it: a chat whose window is full is the one that must search.
         let has_room = rounds.made == 0 || room >= LEAST_RESULT_TOKENS;
         let may_call = rounds.made < BOUNDS.rounds && has_room && !left.is_zero();
@@ -201,15 +225,23 @@ impl Agent {
         let calls: Vec<ToolCall> = calls.into_iter().map(|call| rounds.normalized(call)).collect();
         let share = room / u32::try_from(calls.len().min(BOUNDS.calls)).unwrap_or(1).max(1);
         let limit = share.clamp(LEAST_RESULT_TOKENS, BOUNDS.result_tokens);
+        rounds.begin_step(&answer);
+        rounds.under_way.clone_from(&calls);
+        asking.feed.parts(&rounds.with_calls());
+        // The model has taken its time meanwhile.
+        let left = rounds.calls_until.since(self.clock.now());
+        let so_far = &*rounds;
         let outputs = calls.iter().enumerate().map(async |(number, call)| {
             if number >= BOUNDS.calls {
                 return Some(Err(format!("only {} calls are carried out at once", BOUNDS.calls)));
             }
             // What somebody must allow has nothing yet.
-            if toolbox.asks(call) { None } else { Some(toolbox.call(call, left).await) }
+            if toolbox.asks(call) {
+                return None;
+            }
+            let beside = calls[..number].iter().filter(|earlier| earlier.name == call.name).count();
+            Some(toolbox.call(call, so_far.calls_of(&call.name) + beside, left).await)
         });
-        rounds.begin_step(&answer);
-        asking.feed.parts(&rounds.with_calls(&calls));
         let outputs = join_all(outputs).await;
         let waits = outputs.iter().any(Option::is_none);
         let parts = calls.iter().zip(outputs).map(|(call, output)| {

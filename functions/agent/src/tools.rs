@@ -121,19 +121,22 @@ impl<'a> Toolbox<'a> {
         self.outside(&call.name).is_some_and(|external| external.asks) && self.check(call).is_ok()
     }
 
-    /// Carries out a call, within `left`.
-    pub(crate) async fn call(&self, call: &ToolCall, left: Duration) -> Output {
+    /// Carries out a call, within `left`. It is the `nth` of its tool in the reply, from 0.
+    pub(crate) async fn call(&self, call: &ToolCall, nth: usize, left: Duration) -> Output {
         if self.asks(call) {
             return Err("this call must be allowed by somebody first".into());
         }
-        self.call_allowed(call, left).await
+        self.call_allowed(call, nth, left).await
     }
 
-    /// Carries out a call that needs nobody's word, or has it.
-    pub(crate) async fn call_allowed(&self, call: &ToolCall, left: Duration) -> Output {
+    /// Carries out a call that needs nobody's word, or has it; else as [`Toolbox::call`].
+    pub(crate) async fn call_allowed(&self, call: &ToolCall, nth: usize, left: Duration) -> Output {
         self.check(call)?;
+        if left.is_zero() {
+            return Err("not carried out: this turn has no time left for calls".into());
+        }
         tokio::select! {
-            output = self.carry_out(call) => output,
+            output = self.carry_out(call, nth) => output,
             () = self.clock.sleep(left) => {
                 Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
             }
@@ -148,12 +151,12 @@ impl<'a> Toolbox<'a> {
         schema::problem(&tool.input_schema, &call.input).map_or(Ok(()), Err)
     }
 
-    async fn carry_out(&self, call: &ToolCall) -> Output {
+    async fn carry_out(&self, call: &ToolCall, nth: usize) -> Output {
         if call.name == history::SEARCH {
             return history::search(&self.place, &call.input).await;
         }
         if let Some(notes) = &self.notes
-            && let Some(output) = notes.call(&call.name, &call.input).await
+            && let Some(output) = notes.call(&call.name, nth, &call.input).await
         {
             return output;
         }

@@ -35,6 +35,10 @@ use crate::surroundings::Surroundings;
 use crate::tools::{self, Kit};
 use crate::work::{Work, newest_covered, notes, of_turn};
 
+/// How much of its time a run keeps back from calls and the model: for what came before its beginning, and for storing and
+/// sending what came of them. An answer that is thrown away with its run costs as much as one that is not.
+const RESERVE: Duration = Duration::from_secs(45);
+
 /// How much of its time a run keeps back when it waits for its turn to send: a piece may take so long.
 const SPARE: Duration = Duration::from_secs(30);
 
@@ -172,6 +176,7 @@ impl Agent {
         delivery: Delivery,
     ) -> Result<(), TurnError> {
         let started = self.clock.now();
+        let mut delivery = delivery;
         loop {
             let lease = match self.history.claim(chat, self.lease).await? {
                 Claim::Claimed(lease) => lease,
@@ -195,7 +200,8 @@ impl Agent {
                 Ok(Done::Some) if self.clock.now().since(started) > self.lease / 10 => {
                     return Err(TurnError::Unfinished);
                 }
-                Ok(Done::Some) => {}
+                // The queue has counted the tries of another: where this one fails, its next delivery counts on.
+                Ok(Done::Some) => delivery = Delivery(1),
                 // This process has the queue's turn, so nobody else can carry the command out.
                 Err(TurnError::Superseded(_)) if self.history.head(chat).await?.stopped_to.is_some() => {}
                 Err(error) => {
@@ -233,12 +239,13 @@ impl Agent {
             }
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
+        let until = started.plus(self.lease.saturating_sub(RESERVE));
         self.announce(signs, &work.lease, &work.turn, &work.records);
         work.feed = self.live.begin(&lease.chat, work.begun()?);
         let reply = match work.stored_reply() {
-            _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery)).await?,
+            _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery, until)).await?,
             Some(reply) => reply.clone(),
-            None => Box::pin(self.answer(&mut work, delivery)).await?,
+            None => Box::pin(self.answer(&mut work, delivery, until)).await?,
         };
         work.feed.stored(&reply);
         let until = started.plus(self.lease.saturating_sub(SPARE));

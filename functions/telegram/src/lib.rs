@@ -160,11 +160,10 @@ impl Telegram {
         if let Err(error) = client.answer_callback(&press.callback_id, &told.text, !told.is_settled).await {
             tracing::info!(%error, "a press is not answered");
         }
-        if told.is_settled {
-            let (chat_id, message_id) = press.place;
-            if let Err(error) = client.edit_keyboard(chat_id, message_id, &press.left).await {
-                tracing::info!(%error, "answered buttons stay");
-            }
+        if told.is_settled
+            && let Err(error) = client.edit_keyboard(&press.under, &press.left).await
+        {
+            tracing::info!(%error, "answered buttons stay");
         }
         Ok(())
     }

@@ -162,6 +162,9 @@ impl Ingress {
     async fn settle(&self, asking: &Asking, verdict: Verdict, by: &Draft) -> Result<Told, IngressError> {
         let request = asking.requests.iter().find(|request| request.id == verdict.id);
         let tool = request.map(|request| request.tool.as_str()).unwrap_or_default();
+        if !self.is_at_hand(asking).await? {
+            return Ok(Told::new(GONE, true));
+        }
         if !self.may_answer(asking, by).await? {
             return Ok(Told::new(NOT_YOURS, false));
         }
@@ -204,6 +207,9 @@ impl Ingress {
             let is_own =
                 |(_, record): &&(Verdict, Record)| record.stopped_by() == Some(by.message_id.as_str());
             let mut last = asking.answers.iter().find(is_own).map(|(verdict, _)| verdict.id.clone());
+            if asking.open().next().is_some() && !self.is_at_hand(&asking).await? {
+                continue;
+            }
             for request in asking.open() {
                 let reason = Some(approval::STOPPED.to_owned());
                 let verdict = Verdict { id: request.id.clone(), approved: false, reason };
@@ -230,6 +236,16 @@ impl Ingress {
         let records = self.history.page(&by.chat, &Position::Newest, MAX_PAGE).await?.records;
         let replies = records.iter().rev().filter(|record| record.key.is_reply());
         Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key)).collect())
+    }
+
+    /// Whether the table still has the reply and what it answers. Where either has left it, nothing goes on, whatever pages
+    /// still show of it.
+    async fn is_at_hand(&self, asking: &Asking) -> Result<bool, IngressError> {
+        let records = self.history.message(&asking.reply.chat, &asking.reply.key).await?;
+        let is_said = |record: &Record| {
+            record.role() == Role::User && record.kind != Kind::Boundary && !record.key.hangs_on_reply()
+        };
+        Ok(records.iter().any(|record| record.key == asking.reply.key) && records.iter().any(is_said))
     }
 
     async fn may_answer(&self, asking: &Asking, by: &Draft) -> Result<bool, IngressError> {

@@ -167,18 +167,27 @@ impl<'a> Coming<'a> {
         }
     }
 
-    /// More of the call of this number: its id and name where they come, and of its arguments.
+    /// More of the last call of this number: its id and name where they come, and of its arguments. Another id with a name
+    /// starts another call: Ollama, gateways to Gemini and some parsers of vLLM give all calls of an answer one number. An
+    /// id alone does not, since others make a new one for each piece.
     pub(super) fn call(&mut self, number: u64, id: Option<&str>, name: Option<&str>, arguments: &str) {
-        let at = self.calls.iter().position(|open| open.number == number).unwrap_or_else(|| {
+        let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
+        let is_new = |open: &OpenCall| {
+            let is_told_apart = ![id, name, &open.call.id].contains(&"");
+            is_told_apart && open.call.id != id
+        };
+        let last = self.calls.iter().rposition(|open| open.number == number);
+        let at = last.filter(|at| !is_new(&self.calls[*at])).unwrap_or_else(|| {
             let call = ToolCall { id: String::new(), name: String::new(), input: Value::Null };
             self.calls.push(OpenCall { number, call, arguments: String::new(), is_told: false });
             self.calls.len() - 1
         });
         let open = &mut self.calls[at];
-        for (field, given) in [(&mut open.call.id, id), (&mut open.call.name, name)] {
-            if let Some(given) = given.filter(|given| !given.is_empty()) {
-                given.clone_into(field);
-            }
+        if open.call.id.is_empty() {
+            id.clone_into(&mut open.call.id);
+        }
+        if !name.is_empty() {
+            name.clone_into(&mut open.call.name);
         }
         open.arguments.push_str(arguments);
     }

@@ -6,7 +6,7 @@
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::blocks::{check_fields, check_image, check_mark_count, is_blank, is_id};
+use super::blocks::{check_fields, check_image, check_mark_count, check_root, is_blank, is_id};
 use super::check::{check_messages, is_tool_name};
 use super::wire::{Completion, Refusal, Said, words};
 use super::{API_KEY, bad};
@@ -105,6 +105,7 @@ fn check_tools(tools: &Value) -> Result<Value, Refusal> {
         if !is_tool_name(&tool["name"]) || tool["input_schema"]["type"] != "object" {
             return Err(bad("tools: name or input_schema is invalid"));
         }
+        check_root(&tool["input_schema"])?;
         if !names.insert(tool["name"].as_str()) {
             return Err(bad("tools: Tool names must be unique."));
         }

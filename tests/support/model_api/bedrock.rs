@@ -8,7 +8,7 @@ use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
 
-use super::blocks::{check_fields, check_image, check_mark_count, is_blank, is_id};
+use super::blocks::{check_fields, check_image, check_mark_count, check_root, is_blank, is_id};
 use super::check::{check_messages, is_tool_name};
 use super::wire::{Completion, Refusal, Said, words};
 use super::{API_KEY, bad};
@@ -137,6 +137,7 @@ fn check_tools(config: &Value) -> Result<Value, Refusal> {
         if !is_tool_name(&spec["name"]) || schema["type"] != "object" || !is_described {
             return Err(bad("toolConfig.tools: name, description or inputSchema is invalid"));
         }
+        check_root(schema)?;
         let function = json!({"name": spec["name"], "description": description, "parameters": schema});
         neutral.push(json!({"type": "function", "function": function}));
     }

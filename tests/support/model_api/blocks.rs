@@ -4,6 +4,7 @@ use base64::Engine;
 use serde_json::Value;
 
 use super::bad;
+use super::check::says;
 use super::wire::{Cached, Refusal, tokens};
 
 /// What Bedrock takes of one image, and Anthropic of its base64.
@@ -48,6 +49,14 @@ pub(super) fn check_image(media_type: &Value, data: &Value) -> bool {
     };
     media_type.as_str().is_some_and(|media_type| types.contains(&media_type))
         && data.as_str().is_some_and(is_base64)
+}
+
+/// A tool's schema, as Claude takes it at either provider.
+pub(super) fn check_root(schema: &Value) -> Result<(), Refusal> {
+    if says(schema, &["oneOf", "allOf", "anyOf"]) {
+        return Err(bad("input_schema does not support oneOf, allOf, or anyOf at the top level"));
+    }
+    Ok(())
 }
 
 /// At most so many marks of this name anywhere in `value`.

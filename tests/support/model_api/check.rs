@@ -235,9 +235,12 @@ fn check_tools(body: &Value) -> Result<(), Refusal> {
             let message = format!("Invalid type for 'tools[{at}].function.description': expected a string.");
             return Err(Refusal::bad(format!("tools[{at}].function.description"), message));
         }
-        if !function["parameters"].is_null() && function["parameters"]["type"] != "object" {
+        let schema = &function["parameters"];
+        if !schema.is_null()
+            && (schema["type"] != "object" || says(schema, &["oneOf", "anyOf", "allOf", "enum", "not"]))
+        {
             let message = format!(
-                "Invalid schema for function {}: schema must be a JSON Schema of 'type: \"object\"'.",
+                "Invalid schema for function {}: schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
                 function["name"]
             );
             return Err(Refusal::bad(format!("tools[{at}].function.parameters"), message));
@@ -247,6 +250,11 @@ fn check_tools(body: &Value) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Whether the root of `schema` has any of these keywords.
+pub(super) fn says(schema: &Value, keywords: &[&str]) -> bool {
+    keywords.iter().any(|keyword| schema.get(keyword).is_some())
 }
 
 pub(super) fn is_tool_name(name: &Value) -> bool {

@@ -174,6 +174,7 @@ async fn answer(shared: Arc<Shared>, shape: Shape, checked: Result<Asked, Refusa
         state.signed.push((thought.clone(), signature.clone()));
         (thought, signature)
     });
+    completion.numbering = state.numbering;
     drop(state);
     shape.answer(&completion, streams, mishap)
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::blocks::{Cache, Mark, in_order};
 use super::serve::Asked;
 use super::shape::Shape;
-use super::wire::{Cached, Mishap, Refusal, Said, prompt_tokens};
+use super::wire::{Cached, Mishap, Numbering, Refusal, Said, messages_of, prompt_tokens};
 use super::{bad, images_of, is_for_notes};
 
 /// The most images of a request, as Bedrock has it.
@@ -47,6 +47,8 @@ pub(super) struct Stored {
     pub(super) failures: Vec<(usize, StatusCode)>,
     /// Behind how many requests, how many times.
     pub(super) later_failures: Vec<(usize, usize, StatusCode)>,
+    /// How requests with results of tools are answered.
+    pub(super) failing_with_results: Option<StatusCode>,
     /// Which request of how many is answered with an error, and with which ones in turn.
     pub(super) failing_each: Option<(usize, Vec<StatusCode>)>,
     /// How many were.
@@ -56,6 +58,7 @@ pub(super) struct Stored {
     pub(super) never_streams: bool,
     pub(super) refuses_stream_options: bool,
     pub(super) mishaps: Vec<(usize, Mishap)>,
+    pub(super) numbering: Numbering,
     pub(super) thought: Option<String>,
     /// The thoughts that were signed, with their signatures.
     pub(super) signed: Vec<(String, String)>,
@@ -79,6 +82,7 @@ impl Default for Stored {
             too_long: 0,
             failures: Vec::new(),
             later_failures: Vec::new(),
+            failing_with_results: None,
             failing_each: None,
             failed: 0,
             delay: Duration::ZERO,
@@ -86,6 +90,7 @@ impl Default for Stored {
             never_streams: false,
             refuses_stream_options: false,
             mishaps: Vec::new(),
+            numbering: Numbering::default(),
             thought: None,
             signed: Vec::new(),
             cache: Cache::default(),
@@ -119,7 +124,9 @@ impl Stored {
 
     /// How this request is refused, though it is well-formed.
     pub(super) fn refuse(&mut self, shape: Shape, body: &Value) -> Option<Refusal> {
-        if let Some(status) = self.next_failure() {
+        let has_results = || messages_of(body).iter().any(|message| message["role"] == "tool");
+        let with_results = self.failing_with_results.filter(|_| has_results());
+        if let Some(status) = with_results.or_else(|| self.next_failure()) {
             return Some(Refusal::injected(status));
         }
         if images_of(body).len() > MAX_IMAGES {

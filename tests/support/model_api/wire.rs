@@ -16,6 +16,20 @@ pub(super) enum Said {
     Calls(Vec<(String, Value)>),
 }
 
+/// How the calls of a streamed answer are told apart, as OpenAI and those who are compatible with it do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbering {
+    /// Each has a number of its own.
+    #[default]
+    Each,
+    /// All have the number 0, and come in pieces: the first with the id.
+    OneForAll,
+    /// All have the number 0, and come whole.
+    OneForAllWhole,
+    /// All have the number 0, and each piece another id.
+    OneForAllAndIdsForPieces,
+}
+
 /// What of a prompt came from a cache, and what went there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cached {
@@ -34,6 +48,7 @@ pub(super) struct Completion {
     pub(super) prompt_tokens: u64,
     pub(super) cached: Cached,
     pub(super) include_usage: bool,
+    pub(super) numbering: Numbering,
 }
 
 impl Completion {
@@ -65,6 +80,7 @@ impl Completion {
             prompt_tokens,
             cached: Cached { read, written },
             include_usage: body["stream_options"]["include_usage"] == true,
+            numbering: Numbering::default(),
         }
     }
 
@@ -144,14 +160,22 @@ impl Completion {
             choices.extend(words(text).map(|word| choice(json!({"content": word}), Value::Null)));
         }
         for (at, mut call) in self.openai_calls().into_iter().enumerate() {
-            call["index"] = at.into();
-            // The arguments come in halves, the second without id and name.
+            let number = if self.numbering == Numbering::Each { at } else { 0 };
+            call["index"] = number.into();
+            if self.numbering == Numbering::OneForAllWhole {
+                choices.push(choice(json!({"tool_calls": [call]}), Value::Null));
+                continue;
+            }
+            // The arguments come in halves, the second without a name.
             let arguments = call["function"]["arguments"].as_str().unwrap_or_default().to_owned();
             let half =
                 (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
             call["function"]["arguments"] = arguments[..half].into();
             choices.push(choice(json!({"tool_calls": [call]}), Value::Null));
-            let rest = json!({"index": at, "function": {"arguments": arguments[half..]}});
+            let mut rest = json!({"index": number, "function": {"arguments": arguments[half..]}});
+            if self.numbering == Numbering::OneForAllAndIdsForPieces {
+                rest["id"] = format!("call_{}_{at}_rest", self.id).into();
+            }
             choices.push(choice(json!({"tool_calls": [rest]}), Value::Null));
         }
         choices.push(choice(json!({}), json!(self.finish_reason())));

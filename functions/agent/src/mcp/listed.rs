@@ -3,7 +3,9 @@
 use annals_shared::config::tools::{Approval, ServerConfig};
 use annals_shared::model::Tool;
 use aws_lc_rs::digest::{SHA256, digest};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+
+use super::schema::plain_object;
 
 /// The longest name that every provider takes.
 const MAX_NAME_CHARS: usize = 64;
@@ -30,14 +32,18 @@ pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model:
     if said.is_disabled {
         return None;
     }
-    let schema = schema(&tool.input_schema);
-    if schema.to_string().len() > MAX_SCHEMA_BYTES {
+    let fits = |schema: &Value| schema.to_string().len() <= MAX_SCHEMA_BYTES;
+    let given = Value::Object((*tool.input_schema).clone());
+    let schema = given.as_object().filter(|_| fits(&given)).map(plain_object).filter(fits);
+    let Some(schema) = schema else {
         tracing::warn!(server = config.name, tool = %tool.name, "an outside tool's schema is too long; it is not offered");
         return None;
-    }
+    };
     let hints = tool.annotations.as_ref();
-    let title = tool.title.clone().or_else(|| hints.and_then(|hints| hints.title.clone()));
-    let description = tool.description.as_deref().or(title.as_deref()).unwrap_or(&tool.name);
+    // An empty one is refused by Bedrock, with the whole request.
+    let titles = [tool.title.as_deref(), hints.and_then(|hints| hints.title.as_deref())];
+    let said_of_it = [tool.description.as_deref()].into_iter().chain(titles).flatten().map(str::trim);
+    let description = said_of_it.chain([&*tool.name]).find(|text| !text.is_empty()).unwrap_or_default();
     let description = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
     let name = given_name(&config.name, &tool.name);
     Some(External {
@@ -83,19 +89,11 @@ impl External {
     }
 }
 
-/// The schema as every provider takes it: an object's, with `properties`.
-fn schema(given: &Map<String, Value>) -> Value {
-    let mut schema = given.clone();
-    schema.insert("type".into(), "object".into());
-    schema.entry("properties").or_insert_with(|| json!({}));
-    schema.remove("$schema");
-    Value::Object(schema)
-}
-
 #[cfg(test)]
 mod tests {
     use annals_shared::config::Env;
     use annals_shared::config::tools::ToolsConfig;
+    use serde_json::json;
 
     use super::*;
 
@@ -132,8 +130,21 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_an_objects() {
-        let given = json!({"$schema": "https://json-schema.org/draft/2020-12/schema"});
-        assert_eq!(schema(given.as_object().unwrap()), json!({"type": "object", "properties": {}}));
+    fn what_says_nothing_is_no_description() {
+        let config = r#"{"mcpServers": {"s": {"url": "http://x/"}}}"#;
+        let config = ToolsConfig::parse(config, Env::new(&|_| None)).unwrap();
+        let check = |fields: Value, wanted: &str| {
+            let mut tool = json!({"name": "t", "inputSchema": {}});
+            tool.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let tool: rmcp::model::Tool = serde_json::from_value(tool).unwrap();
+            let external = external(0, &config.servers[0], &tool).unwrap();
+            assert_eq!(external.tool.description, wanted, "{fields}");
+        };
+        let (blank, hint) = (" \n", json!({"title": "As hinted"}));
+        check(json!({"description": " Does it. ", "title": "T"}), "Does it.");
+        check(json!({"description": "", "title": "T", "annotations": hint}), "T");
+        check(json!({"description": blank, "title": blank, "annotations": hint}), "As hinted");
+        check(json!({"description": blank, "title": ""}), "t");
+        check(json!({}), "t");
     }
 }

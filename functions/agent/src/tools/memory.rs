@@ -1,8 +1,6 @@
 //! `memory_search`, `memory_save` and `memory_forget`: what is kept beyond a Session, of the one person who speaks, or of
 //! the group; of nobody else. Offered where the turn is told what memory says, by the same rule.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use annals_shared::memory::capture::MAX_FINDING_CHARS;
 use annals_shared::memory::entry::clean;
 use annals_shared::memory::{
@@ -32,8 +30,6 @@ pub(crate) struct Notes {
     owner: Owner,
     /// What the turn answers: where an entry comes from.
     source: Source,
-    /// How many entries the turn has saved, so that its repeat meets each of them again.
-    saved: AtomicU32,
     /// One call at a time, in the order that the model made them.
     turn: Mutex<()>,
 }
@@ -41,15 +37,15 @@ pub(crate) struct Notes {
 impl Notes {
     /// The memory of `owner`, as the turn that answers `source` has it.
     pub(crate) fn new(memory: Memory, owner: Owner, source: Source) -> Self {
-        Self { memory, owner, source, saved: AtomicU32::new(0), turn: Mutex::new(()) }
+        Self { memory, owner, source, turn: Mutex::new(()) }
     }
 
-    /// Carries out a call; `None` where `name` is none of these.
-    pub(crate) async fn call(&self, name: &str, input: &Value) -> Option<Output> {
+    /// Carries out a call, the `nth` of its tool in the reply; `None` where `name` is none of these.
+    pub(crate) async fn call(&self, name: &str, nth: usize, input: &Value) -> Option<Output> {
         let _turn = self.turn.lock().await;
         let done = match name {
             SEARCH => self.search(input).await,
-            SAVE => self.save(input).await,
+            SAVE => self.save(nth, input).await,
             FORGET => self.forget(input).await,
             _ => return None,
         };
@@ -68,9 +64,10 @@ impl Notes {
         Ok(Ok(json!({"notes": found.iter().map(told).collect::<Vec<_>>()})))
     }
 
-    async fn save(&self, input: &Value) -> Result<Output, MemoryError> {
-        // Counted whatever comes of it, since a repeat calls the like.
-        let number = self.saved.fetch_add(1, Ordering::Relaxed);
+    /// The number is the call's in the whole reply, whatever came of those before: so a repeat of the turn meets each entry
+    /// again, and what a reply saves behind an approval is another.
+    async fn save(&self, nth: usize, input: &Value) -> Result<Output, MemoryError> {
+        let number = u32::try_from(nth).unwrap_or(u32::MAX);
         let text = clean(input.get("text").and_then(Value::as_str).unwrap_or_default());
         let length = text.chars().count();
         if length == 0 || length > MAX_FINDING_CHARS {

@@ -1,4 +1,4 @@
-//! Where a reply is sent: [`Address`].
+//! Where a reply is sent, [`Address`], and where one stands: [`Posted`].
 
 use serde_json::Value;
 
@@ -19,6 +19,19 @@ pub struct Address {
     pub business_connection_id: Option<String>,
     /// `direct_messages_topic_id`: a person's topic in a channel's direct messages.
     pub direct_messages_topic_id: Option<i64>,
+}
+
+/// A message of the bot's, as the methods that change it name it.
+///
+/// Source: the parameters of [`editMessageReplyMarkup`](https://core.telegram.org/bots/api#editmessagereplymarkup).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posted {
+    /// `chat_id`
+    pub chat_id: i64,
+    /// `message_id`
+    pub message_id: i64,
+    /// `business_connection_id`: on whose behalf it was sent.
+    pub business_connection_id: Option<String>,
 }
 
 /// The id under which clients show the General topic; `sendMessage` refuses it.

@@ -42,7 +42,7 @@ use serde_json::{Map, Value, json};
 
 use self::answer::Answer;
 pub use self::setup::{Webhook, WebhookInfo};
-use super::address::Address;
+use super::address::{Address, Posted};
 use super::markdown::{self, Styled};
 use super::split::{LIMIT, split};
 use crate::channel::connection::Connection;
@@ -307,15 +307,11 @@ impl Client {
     }
 
     /// Puts other buttons under a message, or none.
-    pub async fn edit_keyboard(
-        &self,
-        chat_id: i64,
-        message_id: i64,
-        keyboard: &Value,
-    ) -> Result<(), SendError> {
+    pub async fn edit_keyboard(&self, under: &Posted, keyboard: &Value) -> Result<(), SendError> {
         let mut body = Map::new();
-        body.insert("chat_id".into(), chat_id.into());
-        body.insert("message_id".into(), message_id.into());
+        body.insert("chat_id".into(), under.chat_id.into());
+        body.insert("message_id".into(), under.message_id.into());
+        insert_some(&mut body, "business_connection_id", under.business_connection_id.clone());
         body.insert("reply_markup".into(), keyboard.clone());
         self.try_once("editMessageReplyMarkup", &body).await.map(|_: Value| ())
     }

@@ -13,6 +13,7 @@
 
 use serde_json::Value;
 
+use super::address::Posted;
 use super::bot::Bot;
 use super::content::Content;
 use super::readable::person_name;
@@ -81,8 +82,8 @@ pub struct Press {
     pub by: Draft,
     /// What the press is answered by.
     pub callback_id: String,
-    /// The window and the message that the button is under.
-    pub place: (i64, i64),
+    /// What it is under.
+    pub under: Posted,
     /// What is left of the message's buttons without those of this request: `{"inline_keyboard": […]}`.
     pub left: Value,
 }
@@ -230,12 +231,17 @@ impl Parser<'_> {
             return Err(NOT_OURS);
         };
         let topic = metadata::topic(message).or_else(|| metadata::direct_messages_topic(message));
-        let chat_type = ChatType::of(chat, Flavour::Own);
+        let line = message.text("business_connection_id");
+        let flavour = if line.is_some() { Flavour::Business } else { Flavour::Own };
+        let chat_type = ChatType::of(chat, flavour);
         let mut said = serde_json::Map::new();
         if let Some(name) = person_name(from) {
             said.insert("senderName".into(), name.into());
         }
         said.insert("chatType".into(), chat_type.as_str().into());
+        if let Some(line) = line {
+            said.insert("telegram".into(), serde_json::json!({ "businessConnectionId": line }));
+        }
         let rows = message.object("reply_markup").and_then(|markup| markup.raw("inline_keyboard"));
         let rows = rows.and_then(Value::as_array).cloned().unwrap_or_default();
         let is_other = |row: &Value| {
@@ -245,7 +251,7 @@ impl Parser<'_> {
         };
         let left: Vec<Value> = rows.into_iter().filter(is_other).collect();
         let by = Draft {
-            chat: self.chat_key(chat_id, chat_type, Flavour::Own, topic)?,
+            chat: self.chat_key(chat_id, chat_type, flavour, topic)?,
             channel: Channel::Telegram,
             chat_id: chat_id.to_string(),
             user_id: user_id.to_string(),
@@ -261,9 +267,10 @@ impl Parser<'_> {
             opens_session: false,
             person: None,
         };
-        let place = (chat_id, message_id);
+        let business_connection_id = line.map(str::to_owned);
+        let under = Posted { chat_id, message_id, business_connection_id };
         let left = serde_json::json!({ "inline_keyboard": left });
-        Ok(Incoming::Press(Box::new(Press { button, by, callback_id: callback_id.to_owned(), place, left })))
+        Ok(Incoming::Press(Box::new(Press { button, by, callback_id: callback_id.to_owned(), under, left })))
     }
 
     fn draft(&self, message: View<'_>, chat: View<'_>, flavour: Flavour) -> Result<Draft, Refusal> {

@@ -1,6 +1,7 @@
 //! Rule by rule: keys, ids, times, who asks, commands, migrations, memberships.
 
 use super::*;
+use crate::approval::Button;
 use crate::channel::telegram::parse::{ParseError, needs_username};
 use crate::command::Command;
 use crate::record::Kind;
@@ -55,6 +56,29 @@ fn direct_messages_cross_channels_under_dm_scope_user() {
     let broken = Settings { agent_id: String::new(), ..user };
     let update = json!({"update_id": 1, "message": private(json!({"text": "x"}))});
     assert!(matches!(parse(&update, &bot(), &broken), Err(ParseError::AgentId(_))));
+}
+
+#[test]
+fn a_press_is_made_where_the_message_is_that_it_is_under() {
+    let button = Button { id: "5f2b81c09a3de417".into(), base: None, approved: true };
+    let check = |scope: DmScope, message: Value, (chat, line): (&str, Option<&str>)| {
+        let settings = Settings { dm_scope: scope, ..settings() };
+        let query = json!({"id": "q", "data": button.data(), "from": {"id": 11}, "message": message});
+        let Incoming::Press(press) = incoming_under("callback_query", &query, &settings) else {
+            panic!("{query}")
+        };
+        assert_eq!((press.by.chat.to_string().as_str(), &press.button), (chat, &button), "{message}");
+        let said = &press.by.metadata;
+        assert_eq!(said.get("telegram"), line.map(|id| json!({"businessConnectionId": id})).as_ref());
+        let under = (press.under.message_id, press.under.business_connection_id.as_deref());
+        assert_eq!(under, (5, line));
+    };
+    let (own, sold) = (private(json!({})), private(json!({"business_connection_id": "bc_9f2"})));
+    check(DmScope::Chat, own.clone(), ("telegram:chat:11", None));
+    check(DmScope::User, own, ("agent:annals:user:telegram-11", None));
+    check(DmScope::Chat, sold.clone(), ("telegram:chat:11", Some("bc_9f2")));
+    check(DmScope::User, sold, ("telegram:chat:11", Some("bc_9f2")));
+    check(DmScope::User, group(json!({})), ("telegram:chat:-1001", None));
 }
 
 #[test]
