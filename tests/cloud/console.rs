@@ -17,7 +17,7 @@ fn at(stack: &Stack, address: &str, path: &str) -> RequestBuilder {
     }
 }
 
-/// What a browser gets: the decompressed text, and the answer's ETag.
+/// What a browser gets: the decompressed text, and the answer's `ETag`.
 async fn loaded(request: RequestBuilder) -> (String, String) {
     let answer =
         request.header(ACCEPT_ENCODING, "gzip, br").send().await.unwrap().error_for_status().unwrap();

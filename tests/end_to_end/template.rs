@@ -182,7 +182,7 @@ fn the_table_deletes_by_its_records_dates_and_has_the_index() {
 #[test]
 fn what_is_logged_is_for_rust_log_alone_to_say() {
     for function in functions() {
-        let logging = &properties(&function)["LoggingConfig"];
+        let logging = &properties(function)["LoggingConfig"];
         assert_eq!(
             (&logging["LogFormat"], &logging["ApplicationLogLevel"]),
             (&json!("JSON"), &json!("TRACE"))

@@ -103,11 +103,11 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
     let pause = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(Ok(())) => return Vec::new(),
         Ok(Err(error)) => {
-            tracing::error!(%error, ?delivery, "a turn is not done");
+            tracing::error!(%error, delivery = delivery.0, "a turn is not done");
             error.retry_after(agent.clock.now(), delivery)
         }
         Err(_) => {
-            tracing::error!(?delivery, "a turn is not done: the run panicked");
+            tracing::error!(delivery = delivery.0, "a turn is not done: the run panicked");
             agent.metrics.add(Metric::TurnFailures, 1);
             delivery.pause()
         }
