@@ -14,24 +14,17 @@ mod telegram;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use annals_shared::channel::settings::Settings;
 use annals_shared::chat_key::ChatKey;
-use annals_shared::config::{Env, process_env};
 use annals_shared::history::History;
 use annals_shared::record::Draft;
 use annals_shared::sort_key::Timestamp;
 use anyhow::Context;
-use indicatif::ProgressBar;
 use serde_json::Value;
 
-use crate::progress::Progress;
+use crate::progress::{Progress, Reading};
 use crate::said::counted;
-use crate::tty;
-
-/// How often what is read shows that it is.
-const SPINNER_TICK: Duration = Duration::from_millis(100);
 
 /// What the files do not say.
 #[derive(Clone, Debug)]
@@ -190,26 +183,6 @@ impl Shape {
             Err(_) => first.starts_with("{\"") && lines.next().is_none_or(|second| second.starts_with('{')),
         };
         if is_line { Self::Lines } else { Self::Whole }
-    }
-}
-
-/// Shows on a terminal that a file is read, which takes seconds where it is large.
-struct Reading(ProgressBar);
-
-impl Reading {
-    fn of(name: &str) -> Option<Self> {
-        if !tty::can_move(Env::new(&process_env), &std::io::stderr()) {
-            return None;
-        }
-        let spinner = ProgressBar::new_spinner().with_message(format!("reading {name}"));
-        spinner.enable_steady_tick(SPINNER_TICK);
-        Some(Self(spinner))
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }
 

@@ -7,12 +7,16 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use annals_shared::clock::Clock;
-use annals_shared::config::process_env;
+use annals_shared::config::{Env, process_env};
 use annals_shared::sort_key::Timestamp;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::tty;
+
 /// How long work is quiet where nobody watches, and between two of its lines.
 const QUIET: Duration = Duration::from_secs(5);
+/// How often a spinner moves.
+pub(crate) const SPINNER_TICK: Duration = Duration::from_millis(100);
 
 /// Work under way.
 pub struct Progress {
@@ -37,9 +41,7 @@ enum Shown {
 impl Progress {
     /// Of `total` `unit`s, where that is known.
     pub fn new(what: &'static str, unit: &'static str, total: Option<u64>, clock: &Clock) -> Self {
-        let is_dumb = process_env("TERM").is_some_and(|term| term == "dumb");
-        let has_bar = std::io::stderr().is_terminal() && !is_dumb;
-        let shown = if has_bar { Shown::Bar(bar(what, unit, total)) } else { Shown::Lines };
+        let shown = if may_draw() { Shown::Bar(bar(what, unit, total)) } else { Shown::Lines };
         let now = clock.now();
         Self { what, unit, total, done: 0, shown, clock: clock.clone(), started: now, said: now }
     }
@@ -116,6 +118,30 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// A file that is read, which takes seconds where it is large: a spinner on a terminal, for as long as this lives.
+pub(crate) struct Reading(ProgressBar);
+
+impl Reading {
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        may_draw().then(|| {
+            let spinner = ProgressBar::new_spinner().with_message(format!("reading {name}"));
+            spinner.enable_steady_tick(SPINNER_TICK);
+            Self(spinner)
+        })
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Whether standard error takes what is drawn over.
+fn may_draw() -> bool {
+    tty::can_move(Env::new(&process_env), &std::io::stderr())
 }
 
 fn bar(what: &'static str, unit: &'static str, total: Option<u64>) -> ProgressBar {

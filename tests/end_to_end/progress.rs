@@ -1,19 +1,15 @@
 //! Long work as people see it: a bar on a terminal while it lasts, nothing beside the result in a pipe.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rexpect::session::spawn_command;
 use serde_json::json;
 
+use crate::terminal::annals;
+
 const COUNT: usize = 300;
 const SAID: &str = ": 300 stored, 0 there already";
-
-fn annals(data_dir: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
-    command.env_clear().env("ANNALS_DATA_DIR", data_dir).env("TERM", "xterm-256color").args(arguments);
-    command
-}
 
 fn long_talk(dir: &Path) -> String {
     let line = |n| json!({"id": format!("m{n}"), "role": "user", "parts": [{"type": "text", "text": format!("Line {n}")}]});

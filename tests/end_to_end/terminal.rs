@@ -19,7 +19,8 @@ const CHAT: &str = "agent:annals:user:local";
 /// How long something is waited for on a screen, in milliseconds.
 const PATIENCE: u64 = 30_000;
 
-fn annals(data_dir: &Path, arguments: &[&str]) -> Command {
+/// The program on a data directory, with nothing else in its environment but the kind of terminal.
+pub(crate) fn annals(data_dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
     command.env_clear().env("ANNALS_DATA_DIR", data_dir).env("TERM", "xterm-256color").args(arguments);
     command

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::time::Duration;
 
 use annals_shared::message::{Part, PartView, UiMessage};
 use annals_shared::record::STOPPED_BY;
@@ -13,10 +12,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use super::wire::Event;
+use crate::progress::SPINNER_TICK;
 
 /// How much of a call's input is shown, in characters.
 const MAX_INPUT_CHARS: usize = 60;
-const SPINNER_TICK: Duration = Duration::from_millis(100);
 /// What is said where nothing will be answered.
 pub(super) const FORGOTTEN: &str = "the chat was forgotten before there was an answer";
 
