@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery};
+use annals_agent::Agent;
 use annals_compactor::Compactor;
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
@@ -111,7 +111,7 @@ impl Chat {
             let draft = self.next_message((self.said + 1).is_multiple_of(ASKS));
             self.history.append(&draft).await.unwrap();
             if draft.asks {
-                Box::pin(self.agent.run(&draft.chat, Some(&draft.key()), Delivery(1))).await.unwrap();
+                Box::pin(self.agent.run(&draft.chat, Some(&draft.key()))).await.unwrap();
             }
         }
     }
@@ -255,7 +255,7 @@ impl Chat {
         let draft = self.next_message(true);
         self.history.append(&draft).await.unwrap();
         self.take();
-        Box::pin(self.agent.run(&draft.chat, Some(&draft.key()), Delivery(1))).await.unwrap();
+        Box::pin(self.agent.run(&draft.chat, Some(&draft.key()))).await.unwrap();
         self.take()
     }
 

@@ -76,6 +76,8 @@ mod events;
 mod fixtures;
 #[path = "end_to_end/forgetting.rs"]
 mod forgetting;
+#[path = "end_to_end/forgotten.rs"]
+mod forgotten;
 #[path = "end_to_end/groups.rs"]
 mod groups;
 #[path = "end_to_end/http_access.rs"]
@@ -102,6 +104,8 @@ mod lark;
 mod lark_runs;
 #[path = "end_to_end/late.rs"]
 mod late;
+#[path = "end_to_end/lifecycle.rs"]
+mod lifecycle;
 #[path = "end_to_end/lines.rs"]
 mod lines;
 #[path = "end_to_end/memory.rs"]

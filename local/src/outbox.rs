@@ -6,7 +6,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use annals_shared::chat_key::ChatKey;
 use annals_shared::delivery::{DeliveryError, Outbox, OutboxEntry};
+use annals_shared::sort_key::SortKey;
 use anyhow::Context;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,37 @@ impl FileOutbox {
     /// Every entry, the oldest first.
     pub fn entries(&self) -> Vec<OutboxEntry> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).entries.clone()
+    }
+
+    /// Removes what was sent to the chat of these names: the file is written anew without it.
+    pub fn forget(&self, names: &[ChatKey]) -> anyhow::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // `<ChatKey> <sort key>`
+        let own: Vec<String> = names.iter().map(|name| format!("{name} ")).collect();
+        let is_reply = |id: &str, own: &String| {
+            id.strip_prefix(own.as_str()).is_some_and(|key| key.parse::<SortKey>().is_ok())
+        };
+        let is_of_chat = |line: &Line| own.iter().any(|own| is_reply(&line.id, own));
+        let bytes = match std::fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.path.display())),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.lines().filter_map(|line| Some((line, serde_json::from_str::<Line>(line).ok()?)));
+        let (mut kept, mut left) = (String::new(), State::default());
+        for (json, line) in lines.filter(|(_, line)| !is_of_chat(line)) {
+            if left.ids.insert(line.id) {
+                left.entries.push(line.entry);
+                kept.push_str(json);
+                kept.push('\n');
+            }
+        }
+        let new = self.path.with_extension("jsonl.new");
+        std::fs::write(&new, kept).with_context(|| format!("cannot write {}", new.display()))?;
+        std::fs::rename(&new, &self.path).with_context(|| format!("cannot write {}", self.path.display()))?;
+        *state = left;
+        Ok(())
     }
 
     fn write(&self, id: &str, entry: OutboxEntry) -> anyhow::Result<()> {

@@ -12,12 +12,13 @@ use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
-use annals_http::{Http, random_id};
+use annals_http::{AfterForgetting, Http, random_id};
 use annals_lark::Lark;
 use annals_shared::aws;
 use annals_shared::channel::lark::client::{APP_PACE, Client as LarkClient};
 use annals_shared::channel::settings::Settings;
 use annals_shared::channel::telegram::client::{BOT_PACE, Client};
+use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::config::{DeliveryConfig, LarkConfig, TelegramConfig, ToolsSetting};
 use annals_shared::delivery::Deliverer;
@@ -105,7 +106,7 @@ impl Program {
         let address = address_of(&config);
         let stores = Stores::open(&config.data_dir).await?;
         let history = history(&stores, config.retention.clone(), clock.clone());
-        let (queue, ready) = LocalQueue::open(stores.dynamodb.clone()).await?;
+        let (queue, ready) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
         free(&queue, &history).await?;
 
         let guard = Arc::new(Guard::of(&config));
@@ -163,6 +164,7 @@ impl Program {
             clock: clock.clone(),
         });
         let http = annals_http::router(Http {
+            after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone())),
             // A stream is as long as its run, which goes on until it is over.
             web: Web { ingress: ingress.clone(), live: agent.live.clone(), run: None, patience: LEASE },
             ingress,
@@ -292,6 +294,21 @@ async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
         history.free(&chat).await?;
     }
     Ok(())
+}
+
+/// Removes what this program keeps of a forgotten chat beside the tables and the bucket: what the outbox has of it, and the
+/// deleted text in the database file.
+fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>) -> AfterForgetting {
+    Arc::new(move |names: Vec<ChatKey>| {
+        let (stores, outbox) = (stores.clone(), outbox.clone());
+        Box::pin(async move {
+            let removed = async {
+                outbox.forget(&names)?;
+                stores.purge().await
+            };
+            removed.await.map_err(|error| format!("{error:#}"))
+        })
+    })
 }
 
 fn address_of(config: &LocalConfig) -> SocketAddr {

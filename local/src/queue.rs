@@ -1,6 +1,6 @@
-//! The in-process form of the FIFO queue, with its promises: the turns of one chat in order and one at a time, chats
-//! side by side, each at least once. A turn is stored before it is taken, so what was pending at a crash runs after
-//! the restart.
+//! The in-process form of the FIFO queue, with SQS's promises: the turns of one chat in order and one at a time, chats
+//! side by side, each at least once, and a deduplication id that repeats within five minutes is dropped. A turn is stored
+//! before it is taken, so what was pending at a crash runs after the restart.
 //!
 //! ```json
 //! {"pk": "turns", "sk": "00000000000000000012", "turn": "{\"chat\":\"telegram:chat:42\",\"from\":\"1763…#…07\"}"}
@@ -8,10 +8,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use annals_agent::{Agent, Delivery};
+use annals_agent::{Agent, Attempt};
 use annals_shared::chat_key::ChatKey;
-use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use annals_shared::clock::Clock;
+use annals_shared::queue::{QueueError, Turn, TurnQueue, deduplication_id};
+use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::telemetry;
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
@@ -26,6 +29,9 @@ use crate::stores::QUEUE_TABLE;
 /// How many chats are answered at once.
 const MAX_RUNS: usize = 64;
 
+/// How long a deduplication id is remembered: SQS's time.
+const DEDUPLICATED_FOR: Duration = Duration::from_mins(5);
+
 /// How many failures a slow listener finds.
 const KEPT_FAILURES: usize = 16;
 
@@ -38,6 +44,7 @@ pub struct LocalQueue {
 
 struct Inner {
     state: Mutex<State>,
+    clock: Clock,
     ready: mpsc::UnboundedSender<ChatKey>,
     failures: broadcast::Sender<Failed>,
 }
@@ -57,13 +64,14 @@ struct State {
     next: u64,
     /// What waits, by chat. A chat in here is being worked on, or is about to be.
     waiting: HashMap<ChatKey, VecDeque<Entry>>,
+    /// The deduplication ids of the last five minutes, and when each came.
+    recent: HashMap<String, Timestamp>,
 }
 
 #[derive(Clone)]
 struct Entry {
     number: u64,
     turn: Turn,
-    deliveries: u32,
 }
 
 /// Chats that have something to do.
@@ -71,12 +79,13 @@ pub struct Ready(mpsc::UnboundedReceiver<ChatKey>);
 
 impl LocalQueue {
     /// The queue with what an earlier process left in it; its chats wait in [`Ready`] for [`LocalQueue::run`].
-    pub async fn open(client: Client) -> anyhow::Result<(Self, Ready)> {
+    pub async fn open(client: Client, clock: Clock) -> anyhow::Result<(Self, Ready)> {
         let (ready, receiver) = mpsc::unbounded_channel();
         let (failures, _) = broadcast::channel(KEPT_FAILURES);
-        let queue = Self { client, inner: Arc::new(Inner { state: Mutex::default(), ready, failures }) };
+        let queue =
+            Self { client, inner: Arc::new(Inner { state: Mutex::default(), clock, ready, failures }) };
         for (number, turn) in queue.stored().await? {
-            queue.push(Entry { number, turn, deliveries: 0 });
+            queue.push(Entry { number, turn });
         }
         Ok((queue, Ready(receiver)))
     }
@@ -103,6 +112,8 @@ impl LocalQueue {
 
     /// Answers one chat until nothing of it waits.
     async fn work_on(&self, chat: &ChatKey, agent: &Agent, runs: &Semaphore) {
+        // As SQS counts: how often this batch, or what is left of it, was handed out.
+        let mut deliveries = 0;
         loop {
             let batch: Vec<Entry> = {
                 let mut state = self.state();
@@ -111,19 +122,15 @@ impl LocalQueue {
                     state.waiting.remove(chat);
                     return;
                 }
-                for entry in waiting.iter_mut() {
-                    entry.deliveries += 1;
-                }
                 waiting.iter().cloned().collect()
             };
-            let from = batch.iter().map(|entry| &entry.turn.from).min();
-            let delivery = Delivery(batch.iter().map(|entry| entry.deliveries).max().unwrap_or(1));
+            let named: Vec<SortKey> = batch.iter().map(|entry| entry.turn.from.clone()).collect();
             agent.settle(batch.iter().filter_map(|entry| entry.turn.at).max()).await;
             let Ok(permit) = runs.acquire().await else { return };
             // On a task of its own, so that a panic is a failure of this turn and not the end of the chat.
             let run = tokio::spawn({
-                let (agent, chat, from) = (agent.clone(), chat.clone(), from.cloned());
-                async move { agent.run(&chat, from.as_ref(), delivery).await }.in_current_span()
+                let (agent, chat) = (agent.clone(), chat.clone());
+                async move { agent.run_all(&chat, &named).await }.in_current_span()
             });
             let run = run.await;
             // A chat that waits for its next try keeps no other from running.
@@ -131,17 +138,22 @@ impl LocalQueue {
             let (error, pause) = match run {
                 Ok(Ok(())) => {
                     self.done(chat, &batch).await;
+                    deliveries = 0;
                     continue;
                 }
-                Ok(Err(error)) => (error.to_string(), error.retry_after(agent.clock.now(), delivery)),
+                Ok(Err(undone)) => {
+                    deliveries += 1;
+                    (undone.to_string(), undone.retry_after(agent.clock.now(), deliveries))
+                }
                 Err(_) => {
                     if let Err(error) = agent.history.free(chat).await {
                         tracing::error!(%error, "a chat stays claimed by a run that panicked");
                     }
-                    ("the run panicked".to_owned(), delivery.pause())
+                    deliveries += 1;
+                    ("the run panicked".to_owned(), Attempt(deliveries).pause())
                 }
             };
-            tracing::error!(error, delivery = delivery.0, "a turn is not done; it is tried again");
+            tracing::error!(error, "a turn is not done; it is tried again");
             // Nobody may listen.
             drop(self.inner.failures.send(Failed { chat: chat.clone(), error }));
             agent.clock.sleep(pause).await;
@@ -212,36 +224,44 @@ impl LocalQueue {
     }
 }
 
+impl LocalQueue {
+    /// Stores a turn that is sent under `id`, unless one was in the last five minutes, done or not.
+    pub async fn send(&self, turn: &Turn, id: &str) -> Result<(), QueueError> {
+        let now = self.inner.clock.now();
+        let number = {
+            let mut state = self.state();
+            state.recent.retain(|_, at| now.since(*at) < DEDUPLICATED_FOR);
+            if state.recent.contains_key(id) {
+                return Ok(());
+            }
+            state.next += 1;
+            state.next - 1
+        };
+        let failed = |reason: String| QueueError { reason };
+        let json = serde_json::to_string(turn).map_err(|error| failed(error.to_string()))?;
+        self.client
+            .put_item()
+            .table_name(QUEUE_TABLE)
+            .item("pk", AttributeValue::S("turns".into()))
+            .item("sk", AttributeValue::S(format!("{number:020}")))
+            .item("turn", AttributeValue::S(json))
+            .send()
+            .await
+            .map_err(|error| failed(said(&error)))?;
+        self.state().recent.insert(id.to_owned(), now);
+        self.push(Entry { number, turn: turn.clone() });
+        Ok(())
+    }
+}
+
 impl TurnQueue for LocalQueue {
-    fn enqueue<'a>(&'a self, turn: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
-        Box::pin(async move {
-            let number = {
-                let mut state = self.state();
-                state.next += 1;
-                state.next - 1
-            };
-            let failed = |reason: String| QueueError { reason };
-            let json = serde_json::to_string(turn).map_err(|error| failed(error.to_string()))?;
-            self.client
-                .put_item()
-                .table_name(QUEUE_TABLE)
-                .item("pk", AttributeValue::S("turns".into()))
-                .item("sk", AttributeValue::S(format!("{number:020}")))
-                .item("turn", AttributeValue::S(json))
-                .send()
-                .await
-                .map_err(|error| failed(said(&error)))?;
-            self.push(Entry { number, turn: turn.clone(), deliveries: 0 });
-            Ok(())
-        })
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
+        Box::pin(async move { self.send(turn, &deduplication_id()).await })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use annals_shared::clock::Clock;
     use annals_shared::config::{Env, ViewConfig, retention};
     use annals_shared::delivery::Deliverer;
     use annals_shared::history::History;
@@ -250,7 +270,7 @@ mod tests {
     use annals_shared::metrics::Metrics;
     use annals_shared::model::Model;
     use annals_shared::record::{Channel, Draft, Kind};
-    use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+    use annals_shared::sort_key::MessageId;
 
     use super::*;
     use crate::stores::{BUCKET, Stores, TABLE};
@@ -264,7 +284,7 @@ mod tests {
     }
 
     async fn enqueue(queue: &LocalQueue, chat_id: i64, number: u64) {
-        queue.enqueue(&Turn { chat: chat(chat_id), from: key(number), at: None }, "").await.unwrap();
+        queue.enqueue(&Turn { chat: chat(chat_id), from: key(number), at: None }).await.unwrap();
     }
 
     /// The numbers and messages of what waits for a chat, in order.
@@ -278,7 +298,7 @@ mod tests {
     async fn what_waits_is_there_in_its_order_behind_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let client = Stores::open(dir.path()).await.unwrap().dynamodb;
-        let (queue, _) = LocalQueue::open(client.clone()).await.unwrap();
+        let (queue, _) = LocalQueue::open(client.clone(), Clock::system()).await.unwrap();
         // More than nine, and not in the order of the messages: a later turn may be of an older one.
         for number in (1..=12).rev() {
             enqueue(&queue, 1, number).await;
@@ -288,7 +308,7 @@ mod tests {
         let (first, second) = (waiting(&queue, 1), waiting(&queue, 2));
         assert_eq!((first.len(), second.len()), (13, 1));
 
-        let (again, Ready(mut ready)) = LocalQueue::open(client.clone()).await.unwrap();
+        let (again, Ready(mut ready)) = LocalQueue::open(client.clone(), Clock::system()).await.unwrap();
         assert_eq!((waiting(&again, 1), waiting(&again, 2)), (first.clone(), second));
         let announced = [ready.try_recv().unwrap(), ready.try_recv().unwrap()];
         assert_eq!(announced, [chat(1), chat(2)], "each once, the one that has waited longest first");
@@ -297,7 +317,7 @@ mod tests {
         // What is taken from now on stands behind, and in place of nothing.
         enqueue(&again, 1, 99).await;
         assert_eq!(waiting(&again, 1).last(), Some(&(14, key(99))));
-        let (again, _) = LocalQueue::open(client).await.unwrap();
+        let (again, _) = LocalQueue::open(client, Clock::system()).await.unwrap();
         assert_eq!(waiting(&again, 1)[..13], first);
         assert_eq!(waiting(&again, 1).len(), 14);
     }
@@ -306,7 +326,7 @@ mod tests {
     async fn what_is_done_is_gone_and_what_came_meanwhile_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let client = Stores::open(dir.path()).await.unwrap().dynamodb;
-        let (queue, _) = LocalQueue::open(client.clone()).await.unwrap();
+        let (queue, _) = LocalQueue::open(client.clone(), Clock::system()).await.unwrap();
         for number in 1..=3 {
             enqueue(&queue, 1, number).await;
         }
@@ -314,7 +334,7 @@ mod tests {
         enqueue(&queue, 1, 4).await;
         enqueue(&queue, 2, 5).await;
         queue.done(&chat(1), &batch).await;
-        let (again, _) = LocalQueue::open(client).await.unwrap();
+        let (again, _) = LocalQueue::open(client, Clock::system()).await.unwrap();
         for queue in [&queue, &again] {
             assert_eq!(waiting(queue, 1), [(3, key(4))]);
             assert_eq!(waiting(queue, 2), [(4, key(5))]);
@@ -336,7 +356,7 @@ mod tests {
             clock.clone(),
             retention(env).unwrap(),
         );
-        let (queue, _) = LocalQueue::open(stores.dynamodb.clone()).await.unwrap();
+        let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await.unwrap();
         for (chat_id, number) in [(1, 1), (2, 2), (1, 3)] {
             let draft = Draft {
                 chat: chat(chat_id),
@@ -356,11 +376,11 @@ mod tests {
                 person: None,
             };
             let base = history.append(&draft).await.unwrap().base;
-            queue.enqueue(&Turn { chat: chat(chat_id), from: base, at: None }, "").await.unwrap();
+            queue.enqueue(&Turn { chat: chat(chat_id), from: base, at: None }).await.unwrap();
         }
         drop(queue);
 
-        let (queue, ready) = LocalQueue::open(stores.dynamodb.clone()).await.unwrap();
+        let (queue, ready) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await.unwrap();
         let agent = Agent {
             history: history.clone(),
             model: Model::Echo,
@@ -376,7 +396,7 @@ mod tests {
             stream_replies: false,
             lease: Duration::from_mins(5),
             quiet: Duration::ZERO,
-            clock,
+            clock: clock.clone(),
         };
         let running = tokio::spawn(queue.clone().run(agent, ready));
         let emptied = async {
@@ -393,7 +413,7 @@ mod tests {
             let said: Vec<String> = records.iter().map(|record| record.message.plain_text()).collect();
             assert_eq!(said, texts);
         }
-        let (queue, _) = LocalQueue::open(stores.dynamodb).await.unwrap();
+        let (queue, _) = LocalQueue::open(stores.dynamodb, Clock::system()).await.unwrap();
         assert_eq!(queue.pending(), []);
     }
 }

@@ -9,13 +9,15 @@
 mod due_index;
 pub mod folder;
 
+use std::fmt;
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use annals_shared::history::due;
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
@@ -33,6 +35,9 @@ pub const QUEUE_TABLE: &str = "annals-queue";
 /// The bucket's name.
 pub const BUCKET: &str = "annals";
 
+/// How long emptying the write-ahead log waits for readers.
+const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(10);
+
 /// The region that everything is in, as far as signatures go.
 pub const REGION: &str = "us-east-1";
 
@@ -47,6 +52,32 @@ pub struct Stores {
     pub s3: aws_sdk_s3::Client,
     /// What the S3 service serves.
     pub folder: Folder,
+    database: Database,
+}
+
+/// The DynamoDB engine's database file.
+#[derive(Clone)]
+struct Database {
+    engine: dynoxide::Database,
+    path: PathBuf,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Rebuilds the file without its free pages, and empties the write-ahead log.
+    fn rebuild(&self) -> anyhow::Result<()> {
+        self.engine.vacuum().map_err(|error| anyhow!("cannot rebuild {}: {error}", self.path.display()))?;
+        let own = rusqlite::Connection::open(&self.path)?;
+        own.busy_timeout(CHECKPOINT_PATIENCE)?;
+        let is_busy: bool = own.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        ensure!(!is_busy, "cannot empty the write-ahead log of {}: it is in use", self.path.display());
+        Ok(())
+    }
 }
 
 /// The right to write in a data directory, for as long as it lives.
@@ -147,13 +178,21 @@ impl Stores {
         let path = database.to_str().context("the data directory's path is no UTF-8")?;
         let engine = dynoxide::Database::new(path)
             .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
+        let database = Database { engine: engine.clone(), path: database };
         let (dynamodb, dynamodb_url) = serve_dynamodb(engine).await?;
         let folder = Folder::new(&data_dir.join("s3"));
         let s3 = serve_s3(&folder).await?;
-        let stores = Self { dynamodb, dynamodb_url, s3, folder };
+        let stores = Self { dynamodb, dynamodb_url, s3, folder, database };
         stores.make_table(TABLE, true).await?;
         stores.make_table(QUEUE_TABLE, false).await?;
         Ok(stores)
+    }
+
+    /// Removes what was deleted from the database file: `SQLite` leaves the text of deleted rows in free pages and in its
+    /// write-ahead log. Takes time that grows with the file; nothing else is answered meanwhile.
+    pub async fn purge(&self) -> anyhow::Result<()> {
+        let database = self.database.clone();
+        tokio::task::spawn_blocking(move || database.rebuild()).await?
     }
 
     /// Makes the table `name`, with the index of due chats where it `is_indexed`.

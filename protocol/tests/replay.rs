@@ -242,6 +242,7 @@ fn reply(turn: Turn, kind: Kind) -> history::Reply {
         asked_at: None,
         covers: bases(turn.covers),
         revision: 0,
+        covered_until: Vec::new(),
     }
 }
 

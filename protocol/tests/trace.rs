@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery, LEASE};
+use annals_agent::{Agent, LEASE};
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_protocol::model::{Action, Protocol};
 use annals_protocol::records::{base, draft, now, places};
@@ -192,12 +192,11 @@ impl<'a> Bench<'a> {
     /// A run of the queue's first turn, that dies before the step of this number; answers with what it was seen to do.
     async fn run(&mut self, dies: Option<usize>) -> Vec<Seen> {
         let log = Log::dying_before(dies);
-        let Some(Entry { from, deliveries, .. }) = self.state.queue.first().copied() else {
+        let Some(Entry { from, .. }) = self.state.queue.first().copied() else {
             return Vec::new();
         };
         self.apply(Action::Deliver(0));
-        let delivery = Delivery(u32::from(deliveries) + 1);
-        let ended = self.agent(&log).run(&self.chat, Some(&base(from.into())), delivery).await;
+        let ended = self.agent(&log).run(&self.chat, Some(&base(from.into()))).await;
         let seen = log.seen();
         for next in &seen {
             self.walk_to_what_is_seen();

@@ -1,10 +1,18 @@
-//! Forgetting a chat: everything that is kept of it, in every place.
+//! Forgetting a chat: deletes everything that is kept of it, in every store.
 //!
-//! Records, archived segments, bodies of large messages, images that people sent, the head, and the memory entries that were found in it, a
-//! person's as well as a group's. What backups hold stays there until they expire.
+//! Records, archived segments, bodies of large messages, images, the head, and the memory entries that were found in the
+//! chat, a person's as well as a group's. Backups keep what they hold until they expire.
 //!
-//! The steps: claim the chat, so that no run answers or captures meanwhile; read who has spoken in it; delete their
-//! memory of it; delete the history. A crash between any two leaves a chat that the same request forgets.
+//! 1. **Claim** the chat under each of its names. A run or a visit of the compactor that has it loses it, and nobody else
+//!    gets it until this is over.
+//! 2. **Wait** until whoever lost the chat a moment ago has ended: see
+//!    [`HOLDER_ENDS_WITHIN`]. From here on nothing that was in flight writes.
+//! 3. **Delete**, a page at a time: the memory of who spoke in it, then the page. Each page renews the claim.
+//! 4. **Delete** the objects, and empty the heads.
+//!
+//! A crash, or the end of the request's time, leaves a chat that the same request goes on with: what is deleted is gone, and
+//! the memory of a person is deleted before the last record that names that person. A message that arrives meanwhile stays or
+//! goes with the rest.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,13 +20,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::chat_key::ChatKey;
-use crate::history::turn::{Claim, Superseded};
-use crate::history::{Erased, History, HistoryError, MAX_PAGE, Position, SegmentError};
+use crate::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease, Superseded};
+use crate::history::{Erased, History, HistoryError};
 use crate::memory::owner::person_of;
 use crate::memory::{Memory, MemoryError, Owner};
 use crate::sort_key::Timestamp;
 
-/// How long one request may take, after which another may go on with what it left.
+/// How long a claim holds that is not renewed: whoever deletes renews it with each page.
 const LEASE: Duration = Duration::from_mins(1);
 
 /// What was deleted.
@@ -39,13 +47,19 @@ pub struct Forgotten {
 /// A chat is not forgotten, or not whole: ask again.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
-    /// A run answers in it.
-    #[error("a run has this chat until {until} (epoch milliseconds)")]
+    /// Another request is deleting it.
+    #[error("the chat is being deleted by another request, at most until {until} (epoch milliseconds)")]
     Busy {
-        /// When its lease runs out.
+        /// When that request's claim ends.
         until: Timestamp,
     },
-    /// Somebody has claimed the chat since: this took too long.
+    /// The time of the request is over. What is deleted is gone; the next request goes on.
+    #[error("the time of the request ended after {} records were deleted", forgotten.records)]
+    Unfinished {
+        /// What was deleted so far.
+        forgotten: Forgotten,
+    },
+    /// Somebody has claimed the chat since: a page took longer than the claim holds.
     #[error(transparent)]
     Superseded(#[from] Superseded),
     /// The history could not be read or deleted.
@@ -56,58 +70,106 @@ pub enum ForgetError {
     Memory(#[from] MemoryError),
 }
 
-/// Deletes everything of `chat`, under all the names that it has had. Safe to repeat: what is gone is not counted again.
-pub async fn forget(history: &History, chat: &ChatKey) -> Result<Forgotten, ForgetError> {
-    let (chat, _) = history.current(chat).await?;
-    let lease = match history.claim(&chat, LEASE).await? {
-        Claim::Claimed(lease) => lease,
-        Claim::Busy(until) => return Err(ForgetError::Busy { until }),
-    };
-    let forgotten = async {
-        let (names, persons) = known_in(history, &chat).await?;
-        let memory = Memory::beside(history);
-        let mut memories = 0;
-        for name in &names {
-            let owners = persons.iter().cloned().map(Owner::User).chain([Owner::Chat(name.clone())]);
-            for owner in owners {
-                memories += memory.forget_chat(&owner, name).await?;
+/// Deletes everything of `chat`, under all the names that it has had, until `deadline` at most. Safe to repeat: what is gone
+/// is not counted again.
+pub async fn forget(
+    history: &History,
+    chat: &ChatKey,
+    deadline: Timestamp,
+) -> Result<Forgotten, ForgetError> {
+    let names = history.all_names(chat).await?;
+    let mut leases = Vec::new();
+    for name in &names {
+        match history.claim_to_forget(name, LEASE).await {
+            Ok(Claim::Claimed(lease)) => leases.push(*lease),
+            Ok(Claim::Busy(until)) => {
+                release(history, &leases).await;
+                return Err(ForgetError::Busy { until });
+            }
+            Err(error) => {
+                release(history, &leases).await;
+                return Err(error.into());
             }
         }
-        let erased = history.erase(&lease).await??;
-        let Erased { records, segments, bodies, media } = erased;
-        Ok(Forgotten { records, segments, bodies, media, memories })
-    };
-    let forgotten = forgotten.await;
+    }
+    let forgotten = erase(history, &leases, deadline).await;
     if forgotten.is_err() {
-        // Without this the next request would wait for the lease to run out.
-        drop(history.release(&lease).await);
+        // Otherwise the next request would wait for the claims to end.
+        release(history, &leases).await;
     }
     forgotten
 }
 
-/// The names of the chat, and the persons who have spoken under them, of all that is stored and archived.
-async fn known_in(
-    history: &History,
-    chat: &ChatKey,
-) -> Result<(BTreeSet<ChatKey>, BTreeSet<String>), HistoryError> {
-    let (mut names, mut persons) = (BTreeSet::from([chat.clone()]), BTreeSet::new());
-    names.insert(history.first_name(chat).await?);
-    let mut position = Some(Position::Oldest);
-    while let Some(at) = position {
-        let page = match history.page(chat, &at, MAX_PAGE).await {
-            Ok(page) => page,
-            // What is lost already must not keep the rest from being forgotten.
-            Err(HistoryError::Segment(
-                error @ (SegmentError::Missing { .. } | SegmentError::Damaged { .. }),
-            )) => {
-                tracing::warn!(chat = %chat.session_id(), %error, "who spoke in a lost segment is not known");
+async fn release(history: &History, leases: &[Lease]) {
+    for lease in leases {
+        drop(history.release_deletion(lease).await);
+    }
+}
+
+/// Deletes what is kept of the chats of `leases`, which are the names of one, the newest first.
+async fn erase(history: &History, leases: &[Lease], deadline: Timestamp) -> Result<Forgotten, ForgetError> {
+    let lost_at = leases.iter().filter_map(|lease| lease.head.taken_at).max();
+    let clock = history.clock();
+    if let Some(lost_at) = lost_at {
+        clock.sleep(lost_at.plus(HOLDER_ENDS_WITHIN).since(clock.now())).await;
+    }
+    let memory = Memory::beside(history);
+    let mut forgotten = Forgotten::default();
+    let names: Vec<&ChatKey> = leases.iter().map(|lease| &lease.chat).collect();
+    let mut known: BTreeSet<Owner> = BTreeSet::new();
+    // The memory of a group is kept under the first name that its chat had.
+    for name in &names {
+        let owner = Owner::Chat((*name).clone());
+        forgotten.memories += forget_memory(&memory, &owner, &names).await?;
+        known.insert(owner);
+    }
+    for lease in leases.iter().rev() {
+        while let Some(page) = history.to_erase(&lease.chat).await? {
+            for owner in page.records.iter().filter_map(person_of).map(Owner::User) {
+                if known.insert(owner.clone()) {
+                    forgotten.memories += forget_memory(&memory, &owner, &names).await?;
+                }
+            }
+            hold(history, leases).await?;
+            forgotten.records += history.erase_items(page).await?;
+            if clock.now() > deadline {
+                return Err(ForgetError::Unfinished { forgotten });
+            }
+        }
+        loop {
+            hold(history, leases).await?;
+            let objects = history.erase_objects(&lease.chat).await?;
+            if objects == Erased::default() {
                 break;
             }
-            Err(error) => return Err(error),
-        };
-        persons.extend(page.records.iter().filter_map(person_of));
-        names.extend(page.records.into_iter().map(|record| record.chat));
-        position = page.after.map(Position::After);
+            forgotten.segments += objects.segments;
+            forgotten.bodies += objects.bodies;
+            forgotten.media += objects.media;
+            if clock.now() > deadline {
+                return Err(ForgetError::Unfinished { forgotten });
+            }
+        }
     }
-    Ok((names, persons))
+    // The newest last, since every name leads to it.
+    for lease in leases.iter().rev() {
+        history.empty_head(lease).await??;
+    }
+    Ok(forgotten)
+}
+
+/// Renews the claims.
+async fn hold(history: &History, leases: &[Lease]) -> Result<(), ForgetError> {
+    for lease in leases {
+        history.renew(lease, LEASE).await??;
+    }
+    Ok(())
+}
+
+/// Deletes what `owner` has from the chat of these names.
+async fn forget_memory(memory: &Memory, owner: &Owner, names: &[&ChatKey]) -> Result<usize, MemoryError> {
+    let mut deleted = 0;
+    for name in names {
+        deleted += memory.forget_chat(owner, name).await?;
+    }
+    Ok(deleted)
 }

@@ -19,6 +19,7 @@
 //! - `import.rs`: what another program has of a chat
 //! - `read.rs`: a range, a page, the whole; `merged.rs`: table and segments as one list
 //! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: where segments are
+//! - `archived.rs`: one message in the archive, after it has left the table
 //! - `search.rs`: what of the segments fits a question
 //! - `forget.rs`: deleting a chat whole
 //! - [`directory`]: the list of all chats
@@ -30,6 +31,7 @@
 
 mod append;
 mod archive;
+mod archived;
 mod bodies;
 pub mod directory;
 pub mod due;
@@ -59,10 +61,11 @@ use crate::message::Part;
 use crate::record::Record;
 use crate::sort_key::{SortKey, Timestamp};
 
-pub use append::{Appended, Outcome, Reply, ReplyAppended};
+pub use append::{Appended, Form, Outcome, Reply, ReplyAppended, next_form};
 pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, ToArchive};
+pub use archived::ArchivedMessage;
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
-pub use forget::Erased;
+pub use forget::{Erased, ToErase};
 pub use import::Imported;
 pub use item::ItemError;
 pub use media::{Kept, MediaError};
@@ -94,8 +97,18 @@ pub struct Retention {
 impl Retention {
     /// When a record that arrives at `arrival` may leave the table, in epoch seconds.
     pub fn expires_at(&self, arrival: Timestamp) -> Option<i64> {
-        let stay = self.stay_fresh().saturating_add(self.archive_grace);
-        self.archive.then(|| arrival.plus(stay).as_millis() / 1000)
+        self.archive.then(|| arrival.plus(self.lifetime()).as_millis() / 1000)
+    }
+
+    /// Minimum time that a record stays in the table.
+    pub fn lifetime(&self) -> Duration {
+        self.stay_fresh().saturating_add(self.archive_grace)
+    }
+
+    /// Returns whether a record of this time may have left the table by `now`. Half of its lifetime is enough to look: a
+    /// message may have come before its own time, and the settings may have changed.
+    pub fn may_have_left(&self, ts: Timestamp, now: Timestamp) -> bool {
+        now.since(ts) >= self.lifetime() / 2
     }
 
     /// The stale time, or 48 hours where there is none.
@@ -106,7 +119,7 @@ impl Retention {
     /// When a boundary that arrives at `arrival` may leave: long after all that was said before it, since TTL deletes in
     /// any order, and what is left of a Session must not go on in the next.
     pub fn boundary_expires_at(&self, arrival: Timestamp) -> Option<i64> {
-        self.expires_at(arrival.plus(self.stay_fresh().saturating_add(self.archive_grace)))
+        self.expires_at(arrival.plus(self.lifetime()))
     }
 
     /// What leaves the table soon, seen from `now`, of what leaves it at all.
@@ -114,11 +127,15 @@ impl Retention {
         let stale_after = self.stay_fresh();
         // Whoever keeps the Session alive writes within the stale time; the quarter is for what comes in between.
         let soon = stale_after.saturating_add(self.archive_grace / 4);
-        let lifetime = stale_after.saturating_add(self.archive_grace);
-        let before_long = soon.saturating_add(lifetime.saturating_sub(soon) / 2);
+        let before_long = soon.saturating_add(self.lifetime().saturating_sub(soon) / 2);
         let at = |from_now: Duration| now.plus(from_now).as_millis() / 1000;
         Horizon { soon: at(soon), before_long: at(before_long) }
     }
+}
+
+/// Returns the later of two dates at which records may leave the table; `None` is never.
+pub fn later_expiry(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    Some(a?.max(b?))
 }
 
 /// What counts as the stale time for keeping records, where Sessions never grow stale.
@@ -165,6 +182,9 @@ pub enum HistoryError {
     /// An item is no record.
     #[error(transparent)]
     Item(#[from] ItemError),
+    /// The head of the chat is damaged.
+    #[error(transparent)]
+    Head(#[from] turn::HeadError),
     /// A message is no JSON: cannot happen for what was parsed from JSON.
     #[error("a message could not be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -177,6 +197,12 @@ pub enum HistoryError {
     /// A page was asked for by a cursor of another chat.
     #[error(transparent)]
     Cursor(#[from] CursorError),
+    /// The chat was deleted while a large message was stored in it; its body may be gone.
+    #[error("the chat of the message {key} was forgotten while the message was stored; deliver it again")]
+    ForgottenMeanwhile {
+        /// The message.
+        key: SortKey,
+    },
     /// The same message was changed by so many writers at once that no form could be stored.
     #[error("too many writers changed the message {key} of one chat at once; try again")]
     Contended {

@@ -17,15 +17,15 @@ use crate::history::{Appended, History, HistoryError, Outcome, Reply};
 use crate::memory::{Memory, MemoryError};
 use crate::message::{Part, Role, UiMessage};
 use crate::metrics::{Metric, Metrics};
-use crate::queue::{QueueError, Turn, TurnQueue, deduplication_id};
+use crate::queue::{QueueError, Turn, TurnQueue};
 use crate::record::{Draft, Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
 
 pub use approving::{Approvers, Told};
 pub use stop::STOPPED;
 
-/// How long a message may take from its platform's clock to ours, without being late.
-const PROMPT: Duration = Duration::from_secs(10);
+/// How long a message may take from its platform's clock to ours without being late. A late one is announced by a turn.
+pub const PROMPT: Duration = Duration::from_secs(10);
 
 /// Appends and enqueues.
 #[derive(Clone)]
@@ -155,7 +155,7 @@ impl Ingress {
     /// Session's first message. `/compact` is queued as the chat's next turn, which carries it out and answers. Under
     /// the id of a message a command is no command but a later form of that message, as an edit to it is.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
-        let records = self.history.message(&draft.chat, &draft.key()).await?;
+        let records = self.history.message_of(draft).await?;
         let first = records.iter().find(|record| record.key == draft.key());
         if first.is_some_and(|first| !matches!(first.kind, Kind::Boundary | Kind::Notice)) {
             return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
@@ -175,7 +175,7 @@ impl Ingress {
             matches!(form.kind, Kind::Normal | Kind::Event)
                 || known.is_none_or(|known| discriminant(&known) != discriminant(command))
         };
-        let records = self.history.message(&draft.chat, &draft.key()).await?;
+        let records = self.history.message_of(draft).await?;
         let is_form = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
         if records.iter().filter(is_form).any(is_other) {
             return Ok(None);
@@ -189,7 +189,7 @@ impl Ingress {
         draft: &Draft,
         base: &SortKey,
     ) -> Result<Option<Record>, IngressError> {
-        let records = self.history.message(&draft.chat, base).await?;
+        let records = self.history.message_of(draft).await?;
         Ok(records.into_iter().find(|record| record.key == base.notice()))
     }
 
@@ -235,6 +235,7 @@ impl Ingress {
                 asked_at: None,
                 covers: Vec::new(),
                 revision: 0,
+                covered_until: Vec::new(),
             },
             text,
         });
@@ -250,7 +251,7 @@ impl Ingress {
         deliverer: &Deliverer,
         now: Timestamp,
     ) -> Result<Appended, IngressError> {
-        let Commanded { appended, confirmation } = self.command(command, draft).await?;
+        let Commanded { appended, confirmation } = Box::pin(self.command(command, draft)).await?;
         let Some(confirmation) = confirmation else { return Ok(appended) };
         let parcel = Parcel {
             to: &confirmation.to,
@@ -271,7 +272,7 @@ impl Ingress {
             }
             Ok(()) => {}
         }
-        self.confirmed(draft, confirmation).await?;
+        Box::pin(self.confirmed(draft, confirmation)).await?;
         Ok(appended)
     }
 
@@ -310,6 +311,6 @@ impl Ingress {
         at: Option<Timestamp>,
     ) -> Result<(), QueueError> {
         let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone(), at };
-        self.queue.enqueue(&turn, &deduplication_id(&turn, appended.outcome)).await
+        self.queue.enqueue(&turn).await
     }
 }

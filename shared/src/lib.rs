@@ -57,6 +57,7 @@ pub mod model;
 pub mod pace;
 pub mod problem;
 pub mod queue;
+pub mod random;
 pub mod ranking;
 pub mod record;
 pub mod refusal;

@@ -138,6 +138,18 @@ impl Problem {
         }
     }
 
+    /// 503: a chat is so long that one request does not delete all of it.
+    pub fn not_forgotten_yet(records: usize) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "not-forgotten",
+            title: "The chat is not forgotten whole",
+            detail: format!(
+                "{records} records are deleted, and there are more; send the same request again, which goes on"
+            ),
+        }
+    }
+
     /// 503: a history could not be read.
     pub fn unreadable() -> Self {
         Self {

@@ -10,14 +10,13 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use aws_sdk_sqs::error::DisplayErrorContext;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tracing::Instrument;
 
 use crate::chat_key::ChatKey;
-use crate::history::Outcome;
+use crate::random;
 use crate::sort_key::{SortKey, Timestamp};
 
 /// "Look at this chat."
@@ -44,22 +43,18 @@ pub struct QueueError {
 /// A FIFO queue with one group per chat: turns of one chat in order and one at a time, at least once; chats side by
 /// side. [`Sqs`] in AWS; the local program has its own.
 pub trait TurnQueue: Send + Sync {
-    /// Returns once the turn is durable. `deduplication_id` (see [`deduplication_id`]) lets a queue drop repeats.
-    fn enqueue<'a>(
-        &'a self,
-        turn: &'a Turn,
-        deduplication_id: &'a str,
-    ) -> BoxFuture<'a, Result<(), QueueError>>;
+    /// Returns once the turn is durable.
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>>;
 }
 
-/// An id that is the same for each delivery of one form of one message: SHA-256 in hex, 64 characters.
-pub fn deduplication_id(turn: &Turn, outcome: Outcome) -> String {
-    let form = match outcome {
-        Outcome::Stored | Outcome::Duplicate => 0,
-        Outcome::Revision(n) => n,
-    };
-    let content = format!("{}\n{}\n{form}", turn.chat, turn.from);
-    hex::encode(digest::digest(&digest::SHA256, content.as_bytes()))
+/// Returns a deduplication id for one call of `enqueue`: a new one each time, so that a queue drops repeats of that very
+/// request and nothing else.
+///
+/// SQS drops a repeated id for five minutes, even after the first message was received and deleted. An id made of the
+/// message would drop the turn of a message that was forgotten and comes again, and the second try of an edit. A turn too
+/// many does nothing.
+pub fn deduplication_id() -> String {
+    random::hex::<16>()
 }
 
 /// The FIFO queue of a deployed stack.
@@ -88,14 +83,14 @@ impl Sqs {
         sent.map(drop).map_err(|error| QueueError { reason: DisplayErrorContext(error).to_string() })
     }
 
-    async fn send(&self, sent: Sent<'_>, deduplication_id: &str) -> Result<(), QueueError> {
+    async fn send(&self, sent: Sent<'_>) -> Result<(), QueueError> {
         let body = serde_json::to_string(&sent).map_err(|error| QueueError { reason: error.to_string() })?;
         let sent = self
             .client
             .send_message()
             .queue_url(&self.url)
             .message_group_id(sent.turn.chat.session_id().as_str())
-            .message_deduplication_id(deduplication_id)
+            .message_deduplication_id(deduplication_id())
             .message_body(body)
             .send()
             .await;
@@ -104,12 +99,8 @@ impl Sqs {
 }
 
 impl TurnQueue for Sqs {
-    fn enqueue<'a>(
-        &'a self,
-        turn: &'a Turn,
-        deduplication_id: &'a str,
-    ) -> BoxFuture<'a, Result<(), QueueError>> {
-        let sending = self.send(Sent { turn, net: false }, deduplication_id);
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
+        let sending = self.send(Sent { turn, net: false });
         Box::pin(sending.instrument(tracing::info_span!("enqueue")))
     }
 }
@@ -120,12 +111,8 @@ impl TurnQueue for Sqs {
 pub struct SafetyNet(pub Sqs);
 
 impl TurnQueue for SafetyNet {
-    fn enqueue<'a>(
-        &'a self,
-        turn: &'a Turn,
-        deduplication_id: &'a str,
-    ) -> BoxFuture<'a, Result<(), QueueError>> {
-        let sending = self.0.send(Sent { turn, net: true }, deduplication_id);
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
+        let sending = self.0.send(Sent { turn, net: true });
         Box::pin(sending.instrument(tracing::info_span!("enqueue")))
     }
 }

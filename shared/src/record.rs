@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -177,6 +178,10 @@ pub struct DeliveryFailure {
     pub at: Timestamp,
 }
 
+/// How far ahead of our clock a message's time may be. The HTTP API refuses what is further ahead; of a platform it is
+/// taken, and does not count as said in the future.
+pub const MAX_AHEAD: Duration = Duration::from_mins(5);
+
 /// What a summary stands for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -193,6 +198,9 @@ pub struct Source {
     pub count: u32,
     /// When a person last spoke among them, those of a folded earlier summary included.
     pub last_interaction: Timestamp,
+    /// When the records that it was made of were read; not known of summaries of versions before 0.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_at: Option<Timestamp>,
     /// What it counts beyond the earlier summary that it folds, in order: the bases of messages, the keys of replies.
     /// What is not here, though its time lies in the range, is new.
     pub counts: Vec<SortKey>,
@@ -248,6 +256,21 @@ impl Record {
     /// Who speaks.
     pub fn role(&self) -> Role {
         self.message.role
+    }
+
+    /// Returns whether its platform's clock was ahead of ours by more than clocks differ.
+    pub fn is_ahead(&self) -> bool {
+        self.ts > self.sent_at.plus(MAX_AHEAD)
+    }
+
+    /// When it was said: its own time, but not later than it arrived.
+    pub fn said_at(&self) -> Timestamp {
+        if self.is_ahead() { self.sent_at } else { self.ts }
+    }
+
+    /// Where it stands among what was said: at its own key, or if its platform's clock was ahead, where it arrived.
+    pub fn place(&self) -> SortKey {
+        if self.is_ahead() { SortKey::start_of(self.sent_at) } else { self.key.base() }
     }
 
     /// Whether this is a person's own message: what keeps a Session fresh.

@@ -16,7 +16,6 @@ use std::error::Error;
 use std::panic;
 use std::process::ExitCode;
 
-use aws_lc_rs::rand;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
@@ -33,6 +32,7 @@ use tracing_subscriber::{EnvFilter, registry};
 
 use crate::chat_key::ChatKey;
 use crate::config::{ConfigError, Env, process_env};
+use crate::random;
 use traces::Spans;
 pub use traces::Traces;
 
@@ -111,11 +111,8 @@ fn is_fit(id: &HeaderValue) -> bool {
 }
 
 fn made_id() -> HeaderValue {
-    let mut bytes = [0_u8; 12];
-    if rand::fill(&mut bytes).is_err() {
-        tracing::error!("the system's random generator failed");
-    }
-    HeaderValue::from_str(&format!("req_{}", hex::encode(bytes))).unwrap_or(HeaderValue::from_static("req_"))
+    let id = format!("req_{}", random::hex::<12>());
+    HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("req_"))
 }
 
 /// Says that the request is for `chat`: from here on its lines name it.

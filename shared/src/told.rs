@@ -111,6 +111,7 @@ pub(crate) fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) ->
         to: key_of(last),
         to_id: last.message_id.clone(),
         count: u32::try_from(counts.len()).unwrap() + earlier.map_or(0, |earlier| earlier.count),
+        read_at: None,
         last_interaction: spoken.or(earlier.map(|earlier| earlier.last_interaction)).unwrap_or(first.ts),
         counts: counts.iter().map(key_of).collect(),
     };

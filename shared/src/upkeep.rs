@@ -11,7 +11,7 @@ use crate::compaction::cut::Why;
 use crate::compaction::run::{Compaction, CompactionError};
 use crate::config::{AgentConfig, ViewConfig};
 use crate::context::view::View;
-use crate::history::turn::{Claim, Lease, Superseded};
+use crate::history::turn::{Claim, Head, Lease, Superseded};
 use crate::history::{Archived, History, HistoryError, Remaining, Seen, ToArchive};
 use crate::memory::sessions::{RememberError, Remembering};
 use crate::metrics::Metrics;
@@ -106,10 +106,14 @@ impl Upkeep {
             Claim::Claimed(lease) => *lease,
             Claim::Busy(until) => return Err(UpkeepError::Busy { until }),
         };
-        // On the heap: it is a long way through.
-        let visited = Box::pin(self.work(&lease)).await;
-        if visited.is_err() {
-            // Without this the next visit would wait for the lease to run out.
+        let visited = tokio::select! {
+            // On the heap: it is a long way through.
+            visited = Box::pin(self.work(&lease)) => visited,
+            // Dropped where it is, as in a crash: a run or a deletion has the chat now.
+            () = self.history.overtaken(&lease) => Err(Superseded.into()),
+        };
+        if visited.as_ref().is_err_and(|error| !matches!(error, UpkeepError::Superseded(_))) {
+            // Otherwise the next visit would wait for the lease to end.
             drop(self.history.release(&lease).await);
         }
         visited
@@ -128,6 +132,10 @@ impl Upkeep {
             self.history.release(lease).await??;
             self.history.ask_for_visit(new, self.history.clock().now()).await?;
             visited.next = archived.remaining.map(|remaining| self.next_for(&remaining));
+            return Ok(visited);
+        }
+        if let Some(next) = self.after_forgetting(lease).await? {
+            visited.next = next;
             return Ok(visited);
         }
         let captured_to = lease.head.captured_to.as_ref();
@@ -158,6 +166,8 @@ impl Upkeep {
         }
         // What was not settled yet; its own entry in the index may be this one.
         next.extend(archived.remaining.map(|remaining| self.next_for(&remaining)));
+        // A process that had registered the chat before it was forgotten does not register it again until then.
+        next.extend(lease.head.forgotten_at.map(|at| at.plus(self.due_after())).filter(|until| *until > now));
         let soonest = now.plus(self.due_after() / 4);
         visited.next = next.into_iter().min().map(|at| at.max(soonest));
         let captured_to = looked?.map(|looked| looked.captured_to);
@@ -167,8 +177,30 @@ impl Upkeep {
             let stale_after = self.view.stale_after?;
             Some(SortKey::start_of(ended?.ts().minus(stale_after)))
         });
+        if let Some(spoken_at) = visited.spoken_at {
+            self.history.set_place(&lease.chat, spoken_at).await?;
+        }
         self.history.finish_upkeep(lease, captured_to.as_ref(), context_from.as_ref()).await??;
         Ok(visited)
+    }
+
+    /// Ends the visit of a chat that was forgotten, or never used, and is empty: with the date of the next one, or with none once every
+    /// process has forgotten that it registered the chat. Then nothing of the chat is left, not even its head. `None` if the
+    /// chat is in use.
+    async fn after_forgetting(&self, lease: &Lease) -> Result<Option<Option<Timestamp>>, UpkeepError> {
+        let forgotten_at = lease.head.forgotten_at;
+        // One that a turn or a visit has made anew, which came late.
+        let is_leftover = lease.head == Head { taken_at: lease.head.taken_at, ..Head::default() };
+        if (forgotten_at.is_none() && !is_leftover) || !self.history.is_empty(&lease.chat).await? {
+            return Ok(None);
+        }
+        let until = forgotten_at.map_or(Timestamp::MIN, |at| at.plus(self.due_after()));
+        if self.history.clock().now() < until {
+            self.history.release(lease).await??;
+            return Ok(Some(Some(until)));
+        }
+        self.history.remove_head(lease).await??;
+        Ok(Some(None))
     }
 
     /// Archives what is settled and in no segment yet.
@@ -226,10 +258,15 @@ impl Upkeep {
         }
         let now = self.history.clock().now();
         let policy = self.view.policy(0);
+        let horizon = self.history.retention().horizon(now);
         let view = View::of(&records, now, &policy);
+        if view.unanswered.iter().any(|message| message.first.expires_at.is_some_and(|at| at < horizon.soon))
+        {
+            // A message that nobody could answer for so long goes on waiting.
+            compaction.keep(&records, horizon.soon).await?;
+        }
         let stale_at = |last: Timestamp| Some(last.plus(policy.stale_after?).plus(Duration::from_secs(1)));
         let grows_stale = view.last_interaction.and_then(stale_at);
-        let horizon = self.history.retention().horizon(now);
         let renewed = self.history.retention().expires_at(now);
         // What would leave sooner has just had its date moved on, to the full time from now.
         let dates = view

@@ -232,6 +232,12 @@ impl TestApp {
         self.model.as_ref().unwrap()
     }
 
+    /// Moves the clock on to this time, in epoch milliseconds, unless it is later already.
+    pub(crate) fn advance_to(&self, millis: i64) {
+        let at = Timestamp::from_millis(millis).unwrap();
+        self.clock.advance(at.since(self.clock.now()));
+    }
+
     /// The clock that the program has.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
@@ -351,7 +357,7 @@ impl TestApp {
     pub(crate) async fn idle(&self) {
         let stores = self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await;
         wait_until("the queue is empty", async || {
-            let (queue, _) = LocalQueue::open(stores.dynamodb.clone()).await.unwrap();
+            let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), self.clock.clone()).await.unwrap();
             queue.pending().is_empty()
         })
         .await;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use annals_agent::Delivery;
 use annals_shared::message::Role;
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::SortKey;
@@ -28,7 +27,7 @@ async fn answers_without_a_summary(solo: &Solo, faults: Faults) {
     let mut expected: Vec<String> = solo.whole_context().await.messages.into_iter().map(|m| m.id).collect();
     assert_eq!(expected.len(), 10);
     expected.push(format!("{}/reply", expected[9]));
-    solo.start(solo.agent(faults), &asked, Delivery(1)).await.unwrap().unwrap();
+    solo.start(solo.agent(faults), &asked).await.unwrap().unwrap();
     assert_eq!(solo.model.requests_for_notes().len(), 1, "a compaction was tried, once");
     let records = solo.records().await;
     let reply = records.last().unwrap();

@@ -204,6 +204,7 @@ async fn large_bodies_stay_outside_and_a_failure_noted_later_is_shown() {
         asked_at: None,
         covers: vec![first.key()],
         revision: 0,
+        covered_until: Vec::new(),
     };
     history.append_reply(&chat, reply).await.unwrap();
     archive_everything(&history, &chat).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery, TurnError};
+use annals_agent::{Agent, TurnError};
 use annals_shared::memory::{Memory, Owner};
 use annals_shared::model::ModelError;
 use annals_shared::record::{Kind, Record};
@@ -83,7 +83,7 @@ async fn a_capture_is_given_up_and_the_answer_asked_for() {
 
     solo.model.hang_notes();
     let asked = solo.hear(NEXT_SESSION, "What do I drink?", true).await;
-    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
+    let run = solo.start(solo.agent(Faults::default()), &asked);
     solo.model.wait_for_notes(1).await;
     solo.advance(CAPTURE - 1);
     a_while().await;
@@ -109,7 +109,7 @@ async fn a_compaction_is_given_up_and_what_fits_is_answered() {
     says_much(&solo, 0, 8).await;
     solo.model.hang_notes();
     let asked = solo.hear(20, "And now?", true).await;
-    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
+    let run = solo.start(solo.agent(Faults::default()), &asked);
     solo.model.wait_for_notes(1).await;
     solo.advance(ROOM - 1);
     a_while().await;
@@ -154,14 +154,14 @@ async fn asking_is_given_up_and_the_chat_is_free_for_the_redelivery() {
     let solo = Solo::new(&[]).await;
     solo.model.hang_answers();
     let asked = solo.hear(0, "hello", true).await;
-    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
+    let run = solo.start(solo.agent(Faults::default()), &asked);
     almost_all_asking_passes(&solo, 1).await;
     assert!(!run.is_finished(), "the answer may still come");
     solo.advance(1);
     timed_out(&solo, run).await;
     assert_eq!((solo.model.count(), solo.records().await.len()), (2, 1));
     solo.model.resume();
-    solo.start(solo.agent(Faults::default()), &asked, Delivery(2)).await.unwrap().unwrap();
+    solo.start(solo.agent(Faults::default()), &asked).await.unwrap().unwrap();
     assert_answered_once(&solo.records().await);
 }
 
@@ -190,14 +190,17 @@ async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
     let command = solo.hear_compact(20).await;
     let before = solo.whole_context().await;
     solo.model.hang_notes();
-    for (delivery, requests) in [(1, 1), (3, 2)] {
-        let run = solo.start(solo.agent(Faults::default()), &command, Delivery(delivery));
+    for (attempt, requests) in [(1, 1), (3, 2)] {
+        if attempt == 3 {
+            solo.fail_turn(1).await;
+        }
+        let run = solo.start(solo.agent(Faults::default()), &command);
         solo.model.wait_for_notes(requests).await;
         solo.advance(FIRST_PIECE - 1);
         a_while().await;
         assert!(!run.is_finished(), "the summary may still come");
         solo.advance(1);
-        if delivery == 1 {
+        if attempt == 1 {
             let error = solo.ended(run).await.unwrap_err();
             assert!(matches!(error, TurnError::Compaction(_)), "{error}");
             assert_eq!(solo.records().await.len(), 11, "nothing is said yet");
@@ -230,7 +233,7 @@ async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
     solo.model.hang_answers();
     let asked = solo.hear(0, "hello", true).await;
     let started = solo.world.clock.now();
-    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
+    let run = solo.start(solo.agent(Faults::default()), &asked);
     solo.model.wait_for(1).await;
     passing(&solo.world.clock, Duration::from_millis(250), spare.wait_for(1)).await;
     let passed = solo.world.clock.now().since(started).as_secs();
@@ -245,7 +248,7 @@ async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
     spare.hang();
     let asked = solo.hear(10, "and now?", true).await;
     let started = solo.world.clock.now();
-    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
+    let run = solo.start(solo.agent(Faults::default()), &asked);
     let ended = passing(&solo.world.clock, Duration::from_millis(250), solo.ended(run)).await;
     assert!(matches!(ended, Err(TurnError::Model(ModelError::Unreachable("timed out")))), "{ended:?}");
     let passed = solo.world.clock.now().since(started).as_secs();
@@ -262,7 +265,7 @@ async fn where_everything_hangs_a_run_ends_within_four_minutes() {
     let asked = solo.hear(NEXT_SESSION + 20, "And now?", true).await;
     let started = solo.world.clock.now();
     solo.model.hang();
-    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(1));
+    let run = solo.start(solo.agent(Faults::default()), &asked);
     solo.model.wait_for_notes(1).await;
     solo.advance(CAPTURE);
     solo.model.wait_for_notes(2).await;
@@ -272,10 +275,11 @@ async fn where_everything_hangs_a_run_ends_within_four_minutes() {
     solo.advance(1);
     timed_out(&solo, run).await;
     assert_eq!(solo.world.clock.now().since(started).as_secs(), 240);
-    // The last delivery as well, and it tells.
+    // The last attempt as well, and it tells.
     solo.model.resume();
     solo.model.hang();
-    let run = solo.start(solo.agent(Faults::default()), &asked, Delivery(3));
+    solo.fail_turn(1).await;
+    let run = solo.start(solo.agent(Faults::default()), &asked);
     for (notes, seconds) in [(3, CAPTURE), (4, ROOM)] {
         solo.model.wait_for_notes(notes).await;
         solo.advance(seconds);
@@ -296,7 +300,8 @@ async fn a_run_that_has_less_time_left_asks_for_that_long_and_stores_what_it_has
     let asked = solo.hear(0, "Hello?", true).await;
     solo.model.hang_answers();
     let lease = Duration::from_secs(RESERVE + 60);
-    let run = solo.start(Agent { lease, ..solo.agent(Faults::default()) }, &asked, Delivery(3));
+    solo.fail_turn(2).await;
+    let run = solo.start(Agent { lease, ..solo.agent(Faults::default()) }, &asked);
     solo.model.wait_for(1).await;
     solo.advance(59);
     a_while().await;

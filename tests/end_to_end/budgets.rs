@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery};
+use annals_agent::Agent;
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
@@ -65,7 +65,7 @@ impl Bench {
 
     async fn turn(&self, asked: &Draft) -> Consumed {
         self.history.meter().take();
-        self.agent.run(&asked.chat, Some(&asked.key()), Delivery(1)).await.unwrap();
+        self.agent.run(&asked.chat, Some(&asked.key())).await.unwrap();
         self.history.meter().take()
     }
 }

@@ -8,6 +8,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
+use crate::support::world::archive_everything;
 use crate::turns::assert_answered_once;
 
 const ROOM: &str = "web:room:app:r1";
@@ -353,6 +354,26 @@ async fn an_edit_is_answered_in_its_new_form_and_leaves_what_came_behind() {
     assert_eq!(asked(&app), ["user: Plant beans", "assistant: You said: Plant beans", "user: How?"]);
     app.idle().await;
     assert_answered_once(&app.records(ROOM).await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_of_a_message_that_has_left_the_table_is_answered() {
+    let app = TestApp::builder().model().start().await;
+    say(&app, from_ref(&user("m1", "Plant beans"))).await;
+    app.idle().await;
+    let (history, room) = (app.open_history().await, ROOM.parse().unwrap());
+    archive_everything(&history, &room).await;
+    app.clock().advance(Duration::from_hours(217));
+    for record in app.records(ROOM).await {
+        app.expire(&record).await;
+    }
+    let mut body = submit(&[user("m1", "Plant peas")]);
+    body["messageId"] = "m1".into();
+    let told = told(&post(&app, &body).await.rest().await);
+    assert_eq!(told, ("m1/reply".into(), "You said: Plant peas".into()));
+    app.idle().await;
+    assert_eq!(app.lines(ROOM).await.len(), 4, "the first form and its reply, from the archive, too");
     app.finish().await;
 }
 

@@ -191,7 +191,7 @@ async fn a_forgotten_chat_leaves_and_comes_back_when_it_is_used_again() {
     bench.say(2, 2).await;
     assert_eq!(bench.listed(1).await, [2, 3, 1]);
     for chat in [2, 3] {
-        annals_shared::forgetting::forget(&bench.history, &key(chat)).await.unwrap();
+        annals_shared::forgetting::forget(&bench.history, &key(chat), Timestamp::MAX).await.unwrap();
     }
     assert_eq!(bench.listed(1).await, [1]);
     bench.say(2, 3).await;
@@ -272,7 +272,7 @@ async fn of_very_many_lively_chats_each_is_listed_once_by_when_it_registered() {
     let first = bench.history.chats(None, 100).await.unwrap();
     // So few that a page that began now would be in the other.
     for chat in 1..=25 {
-        annals_shared::forgetting::forget(&bench.history, &key(chat)).await.unwrap();
+        annals_shared::forgetting::forget(&bench.history, &key(chat), Timestamp::MAX).await.unwrap();
     }
     let second = bench.history.chats(first.before.as_ref(), 100).await.unwrap();
     let numbers: Vec<i64> = second.chats.iter().map(|listed| number(&listed.chat)).collect();
@@ -313,12 +313,14 @@ async fn what_the_list_costs() {
     bench.clock.advance(D);
     let due = entries(1).await;
     cost();
-    let spoken_at = Some(Timestamp::from_secs(START));
-    bench.history.settle(&key(1), &due, None, spoken_at).await.unwrap();
-    assert_eq!(cost(), units(0.0, 2.0 + 2.0, 2), "the entry leaves, and a new place is two");
-    bench.history.settle(&key(1), &[], None, spoken_at).await.unwrap();
+    let spoken_at = Timestamp::from_secs(START);
+    bench.history.set_place(&key(1), spoken_at).await.unwrap();
+    assert_eq!(cost(), units(0.0, 2.0, 1), "a new place is two");
+    bench.history.settle(&key(1), &due, None, Some(spoken_at)).await.unwrap();
+    assert_eq!(cost(), units(0.0, 2.0, 1), "the entry leaves");
+    bench.history.set_place(&key(1), spoken_at).await.unwrap();
     assert_eq!(cost(), units(0.0, 1.0, 1), "one that stays");
-    bench.history.settle(&key(1), &[], None, Some(bench.clock.now())).await.unwrap();
+    bench.history.set_place(&key(1), bench.clock.now()).await.unwrap();
     assert_eq!(cost(), units(0.0, 3.0, 1), "one that moves");
     bench.history.chats(None, 25).await.unwrap();
 }

@@ -1,5 +1,7 @@
 //! Compaction on the whole program: what the model sees behind it, what is listed, and what happens where it fails.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
@@ -15,6 +17,7 @@ fn small() -> Builder {
 
 /// Posts message `n`, some 20 tokens long, `n` minutes behind [`NOW`], and waits for its answer.
 async fn say(app: &TestApp, n: i64) {
+    app.advance_to((NOW + n * 60) * 1000);
     let body = json!({
         "userId": "ada", "messageId": format!("m{n:03}"), "ts": (NOW + n * 60) * 1000,
         "text": format!("message {n:03}: {}", "lorem ipsum ".repeat(5).trim()),
@@ -173,6 +176,7 @@ async fn where_no_summary_comes_about_the_turn_runs_and_nothing_has_changed() {
     // The next turn tries again.
     app.model().answer_by(|body| is_for_summary(body).then(|| "Facts: beans.".into()));
     let left_out = |history: &[Value]| history.last().unwrap()["metadata"]["context"]["leftOut"].as_u64();
+    app.clock().advance(Duration::from_mins(20));
     for id in 1_000..1_020 {
         ada_says(&app, id).await;
         let history = app.history(ADA).await;

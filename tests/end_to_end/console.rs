@@ -169,6 +169,7 @@ async fn a_context_says_why_it_is_what_it_is() {
     }
     let say = async |id: &str, text: &str, minute: i64| {
         let ts = (NOW + 60 * minute) * 1000;
+        app.advance_to(ts);
         let body = json!({"userId": "ada", "text": text, "messageId": id, "ts": ts});
         app.post(&chat_path("c1", "messages"), OPS_KEY, &body).await;
         app.idle().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery};
+use annals_agent::Agent;
 use annals_local::stores::{BUCKET, Stores};
 use annals_shared::channel::telegram::client::Client;
 use annals_shared::chat_key::ChatKey;
@@ -380,7 +380,7 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
     let whole = {
         let (bench, faults) = (Bench::new().await, Faults::default());
         let from = bench.append(1, "f").await;
-        bench.agent(&faults).run(&Bench::chat(), Some(&from), Delivery(1)).await.unwrap();
+        bench.agent(&faults).run(&Bench::chat(), Some(&from)).await.unwrap();
         faults.requests()
     };
     assert!(whole > 5, "{whole}");
@@ -388,10 +388,10 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
         let bench = Bench::new().await;
         let from = bench.append(1, "f").await;
         let faults = Faults::new(Plan::Before(stop));
-        drop(bench.agent(&faults).run(&Bench::chat(), Some(&from), Delivery(1)).await);
+        drop(bench.agent(&faults).run(&Bench::chat(), Some(&from)).await);
         assert!(faults.requests() >= stop, "was not stopped before {stop}");
         bench.world.clock.advance(world::LEASE + Duration::from_secs(1));
-        bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from), Delivery(2)).await.unwrap();
+        bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from)).await.unwrap();
         let records = bench.world.history().range(&Bench::chat(), None).await.unwrap();
         assert_eq!(records.len(), 2, "stopped before {stop}");
         assert_eq!(bench.world.objects("media/").await.len(), 1, "stopped before {stop}");
@@ -405,11 +405,11 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
 async fn an_image_that_is_not_kept_is_shown() {
     let bench = Bench::new().await;
     let from = bench.append(1, "f").await;
-    bench.agent(&Faults::new(Plan::NoMedia)).run(&Bench::chat(), Some(&from), Delivery(1)).await.unwrap();
+    bench.agent(&Faults::new(Plan::NoMedia)).run(&Bench::chat(), Some(&from)).await.unwrap();
     assert_eq!(images_of(&bench.api.requests()[0]), [picture("f")]);
     assert_eq!(bench.world.objects("media/").await, [""; 0]);
     let from = bench.append(2, "g").await;
-    bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from), Delivery(1)).await.unwrap();
+    bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from)).await.unwrap();
     assert_eq!(images_of(&bench.api.requests()[1]), [picture("f"), picture("g")]);
     assert_eq!(bench.world.objects("media/").await.len(), 2);
 }

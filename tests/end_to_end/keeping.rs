@@ -29,6 +29,7 @@ async fn a_chat_is_summed_up_and_stays_in_the_table_whole() {
         .await;
     for n in 0..20 {
         let text = format!("message {n:03}: {}", "lorem ipsum ".repeat(5));
+        app.advance_to((NOW + n * 60) * 1000);
         let body = json!({"userId": "ada", "messageId": format!("m{n:03}"), "ts": (NOW + n * 60) * 1000, "text": text});
         assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &body).await.status, 202);
         app.idle().await;

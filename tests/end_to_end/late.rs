@@ -18,17 +18,17 @@ use crate::support::world;
 
 /// A queue that keeps what it is given.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<(Turn, String)>>>);
+struct Kept(Arc<Mutex<Vec<Turn>>>);
 
 impl TurnQueue for Kept {
-    fn enqueue<'a>(&'a self, turn: &'a Turn, id: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
-        self.0.lock().unwrap().push((turn.clone(), id.to_owned()));
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
+        self.0.lock().unwrap().push(turn.clone());
         Box::pin(async { Ok(()) })
     }
 }
 
 impl Kept {
-    fn take(&self) -> Vec<(Turn, String)> {
+    fn take(&self) -> Vec<Turn> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -66,7 +66,7 @@ async fn a_late_message_queues_a_turn_and_costs_no_further_write() {
     ingress.receive(&late).await.unwrap();
     assert_eq!(ingress.history().meter().take(), one_put);
     let first = queue.take();
-    let [(turn, _)] = &first[..] else { panic!("{first:?}") };
+    let [turn] = &first[..] else { panic!("{first:?}") };
     assert_eq!((&turn.chat, &turn.from), (&late.chat, &late.key()), "it is read from there");
 
     // Delivered again, since the first delivery may have crashed between the two: the same turn.

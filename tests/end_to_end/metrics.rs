@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery};
+use annals_agent::Agent;
 use annals_shared::compaction::cut::Why;
 use annals_shared::compaction::run::Compaction;
 use annals_shared::delivery::{Deliverer, DeliveryError, Outbox, OutboxEntry};
@@ -37,7 +37,7 @@ impl Outbox for Door {
 struct NoQueue;
 
 impl TurnQueue for NoQueue {
-    fn enqueue<'a>(&'a self, _: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+    fn enqueue<'a>(&'a self, _: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
         Box::pin(async { Ok(()) })
     }
 }
@@ -70,8 +70,8 @@ impl Counted {
     }
 
     /// A run, as time passes; whether it did its work.
-    async fn run(&self, from: &SortKey, delivery: Delivery, is_open: bool) -> bool {
-        let run = self.solo.start(self.agent(is_open), from, delivery);
+    async fn run(&self, from: &SortKey, is_open: bool) -> bool {
+        let run = self.solo.start(self.agent(is_open), from);
         wait_until("the run has ended", async || {
             self.solo.world.clock.advance(Duration::from_millis(500));
             run.is_finished()
@@ -140,7 +140,7 @@ async fn a_turn_is_counted_with_what_came_in_what_the_model_took_and_what_went_o
     let came = came.map(|(name, value)| (format!("telegram {name}"), value));
     assert_eq!(told, came.into());
 
-    assert!(chat.run(&from, Delivery(1), true).await);
+    assert!(chat.run(&from, true).await);
     let reply =
         chat.solo.records().await.into_iter().find(|record| record.role() == Role::Assistant).unwrap();
     let usage = &reply.message.metadata["usage"];
@@ -155,7 +155,7 @@ async fn a_turn_is_counted_with_what_came_in_what_the_model_took_and_what_went_o
     assert_eq!(told, done);
 
     // A turn that comes again does nothing, and counts for nothing.
-    assert!(chat.run(&from, Delivery(2), true).await);
+    assert!(chat.run(&from, true).await);
     assert_eq!(chat.told(), expected(&[]));
 }
 
@@ -165,9 +165,10 @@ async fn a_failing_model_is_counted_and_so_is_the_turn_that_is_given_up() {
     let from = chat.hear(1, "text of a question").await;
     chat.told();
     chat.solo.model.fail(6, 500);
-    assert!(!chat.run(&from, Delivery(1), true).await);
+    assert!(!chat.run(&from, true).await);
     assert_eq!(chat.told(), expected(&[("ModelErrors", json!(3)), ("TurnFailures", json!(1))]));
-    assert!(chat.run(&from, Delivery(3), true).await, "the user is told");
+    chat.solo.fail_turn(1).await;
+    assert!(chat.run(&from, true).await, "the user is told");
     let given_up = [
         ("ModelErrors", json!(3)),
         ("Turns", json!(1)),
@@ -181,7 +182,7 @@ async fn a_failing_model_is_counted_and_so_is_the_turn_that_is_given_up() {
 async fn a_reply_that_is_refused_for_good_is_counted_and_no_delivery() {
     let chat = Counted::new().await;
     let from = chat.hear(1, "text of a question").await;
-    assert!(chat.run(&from, Delivery(1), false).await);
+    assert!(chat.run(&from, false).await);
     let told = chat.told();
     assert_eq!((&told["telegram DeliveryFailures"], told.get("telegram Deliveries")), (&json!(1), None));
 }
@@ -191,7 +192,7 @@ async fn compactions_are_counted_and_those_that_come_to_nothing() {
     let chat = Counted::new().await;
     for id in 1..5 {
         let from = chat.hear(id, "text of a question").await;
-        assert!(chat.run(&from, Delivery(1), true).await);
+        assert!(chat.run(&from, true).await);
     }
     let agent = chat.agent(true);
     let compaction = Compaction {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery, TurnError};
+use annals_agent::{Agent, TurnError};
 use annals_shared::channel::lark::client as lark;
 use annals_shared::channel::telegram::client::{BOT_PACE, Client};
 use annals_shared::chat_key::ChatKey;
@@ -56,9 +56,10 @@ impl Bench {
     }
 
     /// What a run comes to while time passes.
-    async fn run(&self, agent: &Agent, chat: &ChatKey, from: &SortKey, number: u32) -> Result<(), TurnError> {
-        let run = agent.run(chat, Some(from), Delivery(number));
-        passing(&self.world.clock, Duration::from_millis(250), Box::pin(run)).await
+    async fn run(&self, agent: &Agent, chat: &ChatKey, from: &SortKey) -> Result<(), TurnError> {
+        let run = agent.run(chat, Some(from));
+        let done = passing(&self.world.clock, Duration::from_millis(250), Box::pin(run)).await;
+        done.map_err(|undone| undone.error)
     }
 
     /// The first word of each message that Telegram took.
@@ -83,7 +84,7 @@ async fn two_environments_send_one_chat_one_message_a_second() {
     let started = bench.world.clock.now();
     for number in 1..=4 {
         let from = bench.hear(&chat, "42", number, 3).await;
-        bench.run(&agents[usize::try_from(number % 2).unwrap()], &chat, &from, 1).await.unwrap();
+        bench.run(&agents[usize::try_from(number % 2).unwrap()], &chat, &from).await.unwrap();
     }
     assert!(bench.telegram.statuses("sendMessage").iter().all(|status| *status == 200));
     assert_eq!(bench.sent(), (1..=4).flat_map(|number| numbered(number, 3)).collect::<Vec<_>>());
@@ -101,7 +102,7 @@ async fn a_pace_costs_nothing() {
     let from =
         bench.world.history().append(&Draft { chat_id: "42".into(), asks: true, ..said }).await.unwrap();
     agent.history.meter().take();
-    agent.run(&chat, Some(&from.base), Delivery(1)).await.unwrap();
+    agent.run(&chat, Some(&from.base)).await.unwrap();
     let cost = agent.history.meter().take();
     assert_eq!((cost.write_units, cost.calls), (4.0, 5), "{cost:?}");
     let paced = bench.world.history().head(&chat).await.unwrap().paced;
@@ -118,7 +119,7 @@ async fn a_long_reply_in_a_group_goes_on_in_the_next_run_where_one_has_no_time_f
     let from = bench.hear(&chat, "-5", 1, 40).await;
     let mut sent = Vec::new();
     for number in 1..10 {
-        let ended = bench.run(&agents[usize::try_from(number % 2).unwrap()], &chat, &from, number).await;
+        let ended = bench.run(&agents[usize::try_from(number % 2).unwrap()], &chat, &from).await;
         sent.push(bench.sent().len());
         match ended {
             Ok(()) => break,
@@ -142,7 +143,7 @@ async fn what_was_sent_before_a_run_died_counts_for_the_next() {
     let agent = bench.agent(2);
     let dies = {
         let (agent, chat, from) = (agent.clone(), chat.clone(), from.clone());
-        async move { agent.run(&chat, Some(&from), Delivery(1)).await }
+        async move { agent.run(&chat, Some(&from)).await }
     };
     let noted = wait_until("two pieces are noted", async || {
         bench.world.history().head(&chat).await.unwrap().turn.is_some_and(|turn| turn.sent == 2)
@@ -155,7 +156,7 @@ async fn what_was_sent_before_a_run_died_counts_for_the_next() {
     let head = bench.world.history().head(&chat).await.unwrap();
     assert!(head.paced.is_some());
     bench.world.history().free(&chat).await.unwrap();
-    bench.run(&bench.agent(2), &chat, &from, 2).await.unwrap();
+    bench.run(&bench.agent(2), &chat, &from).await.unwrap();
     assert!(bench.telegram.statuses("sendMessage").iter().all(|status| *status == 200));
     let sent = bench.sent();
     assert!(sent.ends_with(&numbered(1, 4).skip(2).collect::<Vec<_>>()) && sent.len() <= 5, "{sent:?}");
@@ -174,7 +175,7 @@ async fn a_chat_of_lark_is_sent_five_in_a_second() {
     let from = bench.world.history().append(&draft).await.unwrap().base;
     let started = bench.world.clock.now();
     let agent = bench.agent(1);
-    let run = agent.run(&chat, Some(&from), Delivery(1));
+    let run = agent.run(&chat, Some(&from));
     passing(&bench.world.clock, Duration::from_millis(50), Box::pin(run)).await.unwrap();
     let sent = bench.lark.sent().len();
     assert!(sent >= 9 && !bench.lark.codes("send").contains(&230_020), "{sent}");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery, TurnError};
+use annals_agent::{Agent, TurnError, Undone};
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
@@ -84,7 +84,7 @@ impl Bench {
 
     /// A run of another process, that answers by echo.
     async fn run(&self, from: &SortKey) {
-        self.agent(Model::Echo, &self.clock).run(&chat(), Some(from), Delivery(1)).await.unwrap();
+        self.agent(Model::Echo, &self.clock).run(&chat(), Some(from)).await.unwrap();
     }
 
     /// Each record as its id and text, and that each message was answered once.
@@ -144,6 +144,7 @@ fn reply(number: u64, covers: &[SortKey]) -> Reply {
         asked_at: None,
         covers: covers.to_vec(),
         revision: 0,
+        covered_until: Vec::new(),
     }
 }
 
@@ -262,16 +263,16 @@ async fn a_run_that_was_overtaken_while_it_asked_sends_nothing() {
     let clock = Clock::manual(Timestamp::from_secs(NOW));
     let old = bench.agent(Model::new(&settings, &clock, None).unwrap(), &clock);
     let from = one.clone();
-    let old = tokio::spawn(async move { old.run(&chat(), Some(&from), Delivery(1)).await });
+    let old = tokio::spawn(async move { old.run(&chat(), Some(&from)).await });
     api.wait_for(1).await;
-    let busy = bench.agent(Model::Echo, &bench.clock).run(&chat(), Some(&one), Delivery(1)).await;
-    assert!(matches!(busy, Err(TurnError::Busy { .. })), "{busy:?}");
+    let busy = bench.agent(Model::Echo, &bench.clock).run(&chat(), Some(&one)).await;
+    assert!(matches!(busy, Err(Undone { error: TurnError::Busy { .. }, .. })), "{busy:?}");
 
     bench.clock.advance(LEASE + Duration::from_secs(1));
     bench.run(&one).await;
     api.resume();
     let ended = old.await.unwrap();
-    assert!(matches!(ended, Err(TurnError::Superseded(_))), "{ended:?}");
+    assert!(matches!(ended, Err(Undone { error: TurnError::Superseded(_), .. })), "{ended:?}");
     assert_eq!(bench.listed().await, listed(&[("1", "one"), ("1/reply", "one")]));
     assert_eq!(bench.posts(), ["one"]);
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery};
+use annals_agent::Agent;
 use annals_compactor::Compactor;
 use annals_http::Http;
 use annals_http::limit::Limits;
@@ -50,7 +50,7 @@ pub(crate) fn chat() -> ChatKey {
 struct Turns(Arc<Mutex<Vec<Turn>>>);
 
 impl TurnQueue for Turns {
-    fn enqueue<'a>(&'a self, turn: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
         self.0.lock().unwrap().push(turn.clone());
         Box::pin(async { Ok(()) })
     }
@@ -116,6 +116,7 @@ impl Life {
         let compactor = Compactor::new(history.clone(), upkeep);
         let keys = |name: &str| (name == "HTTP_API_KEYS").then(|| "ops:ops-secret:admin".to_owned());
         let http = annals_http::router(Http {
+            after_forgetting: None,
             ingress: ingress.clone(),
             web: annals_http::chat::Web::buffered(ingress.clone()),
             keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
@@ -184,7 +185,7 @@ impl Life {
         let before = self.model.count();
         let turns = std::mem::take(&mut *self.turns.0.lock().unwrap());
         for turn in turns {
-            Box::pin(self.agent.run(&turn.chat, Some(&turn.from), Delivery(1))).await.unwrap();
+            Box::pin(self.agent.run(&turn.chat, Some(&turn.from))).await.unwrap();
         }
         self.note_what_is_stored().await;
         let mut requests = self.model.requests().split_off(before);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery, TurnError};
+use annals_agent::{Agent, TurnError};
 use annals_shared::command::Command;
 use annals_shared::history::stop::LOOK_AGAIN;
 use annals_shared::history::turn::OpenTurn;
@@ -144,7 +144,7 @@ async fn a_run_of_another_process_ends_within_two_seconds() {
     solo.model.hang();
     let asked = solo.hear(0, "Write a novel", true).await;
     let (agent, faults) = solo.counted_agent();
-    let run = solo.start(agent, &asked, Delivery(1));
+    let run = solo.start(agent, &asked);
     solo.model.wait_for(1).await;
     faults.take();
     solo.advance(LOOK_AGAIN.as_secs() - 1);
@@ -179,7 +179,7 @@ async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
         }
         assert_eq!(solo.stop(2).await.as_deref(), Some(STOPPED));
         assert!(solo.history().commit(&lease, &turn).await.unwrap().is_err(), "no piece is noted any more");
-        solo.start(agent, &two, Delivery(1)).await.unwrap().unwrap();
+        solo.start(agent, &two).await.unwrap().unwrap();
         // Late, it meets what stands there.
         solo.history().append_reply(&solo.chat, late).await.unwrap();
         let records = solo.records().await;
@@ -233,7 +233,7 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
         let solo = Solo::new(&[]).await;
         let one = solo.hear(0, "one", true).await;
         solo.model.hang();
-        let run = solo.start(solo.agent(Faults::default()), &one, Delivery(1));
+        let run = solo.start(solo.agent(Faults::default()), &one);
         solo.model.wait_for(1).await;
         let faults = Faults::new(plan(number));
         // Told or not.
@@ -250,7 +250,7 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
         solo.model.resume();
         let ended = solo.ended(run).await;
         assert!(matches!(ended, Ok(()) | Err(TurnError::Superseded(_))), "{what}: {ended:?}");
-        solo.start(solo.agent(Faults::default()), &one, Delivery(2)).await.unwrap().unwrap();
+        solo.start(solo.agent(Faults::default()), &one).await.unwrap().unwrap();
         drop(solo.stop(1).await);
         // What the stop itself has queued.
         solo.run(&two).await;
@@ -303,7 +303,7 @@ async fn a_compaction_is_stopped() {
     }
     let command = solo.hear_compact(7).await;
     solo.model.hang_notes();
-    let run = solo.start(solo.agent(Faults::default()), &command, Delivery(1));
+    let run = solo.start(solo.agent(Faults::default()), &command);
     solo.model.wait_for_notes(1).await;
     assert_eq!(solo.stop(8).await.as_deref(), Some(STOPPED));
     solo.world.clock.advance(Duration::from_secs(2));
@@ -360,5 +360,6 @@ fn reply(base: &SortKey, text: &str) -> Reply {
         asked_at: None,
         covers: vec![base.clone()],
         revision: 0,
+        covered_until: Vec::new(),
     }
 }

@@ -13,27 +13,30 @@ use super::template::{TEMPLATE, properties};
 
 /// Each function of the code that calls AWS: its module of `annals_shared`, its name there, what it calls, and on what.
 /// Where it says "secrets", those that `ANNALS_SECRETS` names; "tools" is the object that `TOOLS` may name, "models" is Bedrock's.
-const CALLS: [(&str, &str, &str, &str); 26] = [
+const CALLS: [(&str, &str, &str, &str); 29] = [
     ("history::table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
+    ("history::table", "Table::put_over", "dynamodb:PutItem", "Table.Arn"),
+    ("history::table", "Table::put_anchored", "dynamodb:ConditionCheckItem", "Table.Arn"),
     ("history::table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("history::table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
     ("history::table", "Table::keys", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::query_once", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::newest", "dynamodb:Query", "Table.Arn"),
     ("history::table", "Table::query_due", "dynamodb:Query", "Table.Arn/index/due"),
-    ("history::table", "Table::delete", "dynamodb:DeleteItem", "Table.Arn"),
+    ("history::table", "Table::delete_some", "dynamodb:BatchWriteItem", "Table.Arn"),
+    ("history::table", "Table::delete_one", "dynamodb:DeleteItem", "Table.Arn"),
     ("history::shelf", "Shelf::put_new", "s3:PutObject", "Bucket.Arn/segments/*"),
     ("history::shelf", "Shelf::get", "s3:GetObject", "Bucket.Arn/segments/*"),
-    ("history::shelf", "Shelf::delete_all", "s3:DeleteObject", "Bucket.Arn/segments/*"),
-    ("history::shelf", "Shelf::delete_all", "s3:ListBucket", "Bucket.Arn"),
+    ("history::shelf", "Shelf::delete_some", "s3:DeleteObject", "Bucket.Arn/segments/*"),
+    ("history::shelf", "Shelf::delete_some", "s3:ListBucket", "Bucket.Arn"),
     ("history::bodies", "Bodies::put", "s3:PutObject", "Bucket.Arn/bodies/*"),
     ("history::bodies", "Bodies::get", "s3:GetObject", "Bucket.Arn/bodies/*"),
-    ("history::bodies", "Bodies::delete_all", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
-    ("history::bodies", "Bodies::delete_all", "s3:ListBucket", "Bucket.Arn"),
+    ("history::bodies", "Bodies::delete_some", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
+    ("history::bodies", "Bodies::delete_some", "s3:ListBucket", "Bucket.Arn"),
     ("history::media", "Media::put_new", "s3:PutObject", "Bucket.Arn/media/*"),
     ("history::media", "Media::get", "s3:GetObject", "Bucket.Arn/media/*"),
-    ("history::media", "Media::delete_all", "s3:DeleteObject", "Bucket.Arn/media/*"),
-    ("history::media", "Media::delete_all", "s3:ListBucket", "Bucket.Arn"),
+    ("history::media", "Media::delete_some", "s3:DeleteObject", "Bucket.Arn/media/*"),
+    ("history::media", "Media::delete_some", "s3:ListBucket", "Bucket.Arn"),
     ("queue", "Sqs::send", "sqs:SendMessage", "Queue.Arn"),
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
     ("aws", "text", "s3:GetObject", "tools"),
@@ -120,7 +123,10 @@ fn symbols(program: &Path) -> BTreeSet<String> {
 fn operation(symbol: &str) -> Option<String> {
     let path: Vec<&str> = symbol.split("::").collect();
     let [sdk, "operation", _, operation, "orchestrate_with_stop_point"] = path[..] else { return None };
-    Some(format!("{}:{}", sdk.strip_prefix("aws_sdk_")?, operation.replace("ListObjectsV2", "ListBucket")))
+    // A transaction has no action of its own: it needs those of its parts. Its puts and updates have other rows.
+    let action =
+        operation.replace("ListObjectsV2", "ListBucket").replace("TransactWriteItems", "ConditionCheckItem");
+    Some(format!("{}:{action}", sdk.strip_prefix("aws_sdk_")?))
 }
 
 /// What Lambda does in the function's name: it writes its log, traces it, and takes messages from its queue.
@@ -255,7 +261,9 @@ fn every_call_has_a_row() {
 
 /// How the SDK's method for `action` is called: `.put_item()`.
 fn request(action: &str) -> String {
-    let operation = action.split(':').next_back().unwrap_or_default().replace("ListBucket", "ListObjectsV2");
+    let operation = action.split(':').next_back().unwrap_or_default();
+    let operation =
+        operation.replace("ListBucket", "ListObjectsV2").replace("ConditionCheckItem", "TransactWriteItems");
     let mut request = String::from(".");
     for c in operation.chars() {
         if c.is_ascii_uppercase() && request.len() > 1 {

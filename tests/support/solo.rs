@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery, TurnError};
+use annals_agent::{Agent, TurnError};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::command::Command;
 use annals_shared::config::{AgentConfig, Env};
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use crate::app::wait_until;
 use crate::support::faults::Faults;
 use crate::support::model_api::{API_KEY, ModelApi};
-use crate::support::world::{START, World, echo_agent, message};
+use crate::support::world::{START, World, echo_agent, fail_turn, message};
 
 /// A private chat with Ada, who is user 42, and a model of its own.
 pub(crate) struct Solo {
@@ -37,7 +37,7 @@ pub(crate) struct Solo {
 pub(crate) struct NoQueue;
 
 impl TurnQueue for NoQueue {
-    fn enqueue<'a>(&'a self, _: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+    fn enqueue<'a>(&'a self, _: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
         Box::pin(async { Ok(()) })
     }
 }
@@ -95,19 +95,19 @@ impl Solo {
     }
 
     /// A run of `agent` beside the test.
-    pub(crate) fn start(
-        &self,
-        agent: Agent,
-        from: &SortKey,
-        delivery: Delivery,
-    ) -> JoinHandle<Result<(), TurnError>> {
+    pub(crate) fn start(&self, agent: Agent, from: &SortKey) -> JoinHandle<Result<(), TurnError>> {
         let (chat, from) = (self.chat.clone(), from.clone());
-        tokio::spawn(async move { agent.run(&chat, Some(&from), delivery).await })
+        tokio::spawn(async move { agent.run(&chat, Some(&from)).await.map_err(|undone| undone.error) })
+    }
+
+    /// The turn has failed so often.
+    pub(crate) async fn fail_turn(&self, times: u32) {
+        fail_turn(&self.history(), &self.chat, times).await;
     }
 
     /// A run, from its start to its end.
     pub(crate) async fn run(&self, from: &SortKey) {
-        self.start(self.agent(Faults::default()), from, Delivery(1)).await.unwrap().unwrap();
+        self.start(self.agent(Faults::default()), from).await.unwrap().unwrap();
     }
 
     /// What this run comes to, which it does without more time.

@@ -183,6 +183,14 @@ pub(crate) async fn claim(history: &History, chat: &ChatKey) -> Lease {
     }
 }
 
+/// Fails the chat's turn so often, as runs do whose model or platform fails.
+pub(crate) async fn fail_turn(history: &History, chat: &ChatKey, times: u32) {
+    for _ in 0..times {
+        let lease = claim(history, chat).await;
+        history.release_failed(&lease).await.unwrap().unwrap();
+    }
+}
+
 pub(crate) const EVERYTHING: ToArchive =
     ToArchive { sent_before: None, up_to: None, max_segments: usize::MAX };
 

@@ -12,7 +12,7 @@ use annals_shared::record::{Channel, Kind, Record};
 use annals_shared::sort_key::Timestamp;
 use annals_shared::tokens;
 
-use crate::pacing::Delivery;
+use crate::retry::Attempt;
 use crate::rounds::Rounds;
 use crate::sight::Sight;
 use crate::tools::{self, Toolbox};
@@ -50,7 +50,7 @@ impl Agent {
     pub(crate) async fn answer(
         &self,
         work: &mut Work,
-        delivery: Delivery,
+        attempt: Attempt,
         until: Timestamp,
     ) -> Result<Record, TurnError> {
         let newest = work.newest_covered()?.clone();
@@ -65,13 +65,13 @@ impl Agent {
             }
         } else {
             let rounds = Rounds::new(now, until.since(now), &work.lease.chat, &newest.key.base().reply());
-            let answered = self.ask_on(work, &newest, rounds, delivery, until).await;
+            let answered = self.ask_on(work, &newest, rounds, attempt, until).await;
             answered.map(|message| (Kind::Normal, message))
         };
         let mut is_given_up = false;
         let (kind, mut message) = match answered {
             Ok(answer) => answer,
-            Err(error @ (TurnError::Model(_) | TurnError::Compaction(_))) if delivery.ends_asking() => {
+            Err(error @ (TurnError::Model(_) | TurnError::Compaction(_))) if attempt.ends_asking() => {
                 tracing::error!(%error, "no answer after the last try; the user is told");
                 is_given_up = true;
                 let notice = if is_command { NOT_COMPACTED } else { FAILURE_NOTICE };
@@ -120,6 +120,7 @@ impl Agent {
             behind_id: newest.message_id.clone(),
             asked_at: Some(newest.sent_at),
             covers: work.turn.covers.clone(),
+            covered_until: work.covered().map(|record| record.expires_at).collect(),
             revision: newest.replaces_from().map_or(0, |_| newest.revision),
         };
         Ok(self.history.append_reply(&work.lease.chat, reply).await?)
@@ -141,11 +142,11 @@ impl Agent {
         work: &mut Work,
         newest: &Record,
         mut rounds: Rounds,
-        delivery: Delivery,
+        attempt: Attempt,
         until: Timestamp,
     ) -> Result<UiMessage, TurnError> {
         let mut asking = Asking::new(&self.model, self.clock.now(), until, work.feed.clone());
-        let mut tries = delivery;
+        let mut tries = attempt;
         let time_out = self.clock.sleep(until.since(self.clock.now()));
         tokio::pin!(time_out);
         loop {
@@ -231,6 +232,8 @@ impl Agent {
             let why = Why::Room { budget: policy.token_budget };
             if self.compact_or_go_on(&mut work.lease, &work.records, why).await? {
                 work.records = self.reread(&work.lease, work.from.as_ref()).await?;
+                // What has left the table, and is still to be answered.
+                self.add_covered(&work.lease.chat, &work.turn, &mut work.records).await?;
             }
         }
     }

@@ -23,12 +23,13 @@ use futures::FutureExt;
 use futures::future::join_all;
 use tracing::Instrument;
 
-use crate::{Agent, Delivery, TurnError};
+use crate::{Agent, Attempt, TurnError, Undone};
 
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
 struct Group {
-    from: Option<SortKey>,
+    /// The messages that they name.
+    named: Vec<SortKey>,
     at: Option<Timestamp>,
     deliveries: u32,
     /// Whether one of them is nobody's who carries it out itself.
@@ -79,13 +80,12 @@ async fn hand_back(queue: &Sqs, messages: &[Message], pause: Duration) {
 
 /// The turns of one chat; answers with the ids of those that are not done, which are all or none.
 async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<String> {
-    let delivery = Delivery(group.deliveries);
     if !group.is_to_run {
         if group.deliveries <= 1 {
             hand_back(queue, &group.messages, NET_PAUSE).await;
             return group.messages.into_iter().map(|(id, _)| id).collect();
         }
-        match is_done(agent, &chat, group.from.as_ref()).await {
+        match is_done(agent, &chat, group.named.iter().min()).await {
             Ok(true) => return Vec::new(),
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "a turn is run without a look at whether it is done"),
@@ -94,22 +94,25 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
     agent.settle(group.at).await;
     let run = async {
         tokio::select! {
-            done = agent.run(&chat, group.from.as_ref(), delivery) => done,
+            done = agent.run_all(&chat, &group.named) => done,
             // An environment of several invocations outlives the one that times out; no run outlives its lease.
-            () = agent.clock.sleep(agent.lease) => Err(TurnError::OutOfTime),
+            () = agent.clock.sleep(agent.lease) => {
+                Err(Undone { error: TurnError::OutOfTime, attempt: Attempt::FIRST })
+            }
         }
     };
     // A panic is a failure of this chat; those beside it go on.
     let pause = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(Ok(())) => return Vec::new(),
-        Ok(Err(error)) => {
-            tracing::error!(%error, delivery = delivery.0, "a turn is not done");
-            error.retry_after(agent.clock.now(), delivery)
+        Ok(Err(undone)) => {
+            let (error, attempt) = (&undone.error, undone.attempt.0);
+            tracing::error!(%error, attempt, deliveries = group.deliveries, "a turn is not done");
+            undone.retry_after(agent.clock.now(), group.deliveries)
         }
         Err(_) => {
-            tracing::error!(delivery = delivery.0, "a turn is not done: the run panicked");
+            tracing::error!(deliveries = group.deliveries, "a turn is not done: the run panicked");
             agent.metrics.add(Metric::TurnFailures, 1);
-            delivery.pause()
+            Attempt(group.deliveries).pause()
         }
     };
     hand_back(queue, &group.messages, pause).await;
@@ -139,7 +142,7 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
             continue;
         };
         let group = groups.entry(turn.chat).or_default();
-        group.from = Some(group.from.take().map_or(turn.from.clone(), |from| from.min(turn.from)));
+        group.named.push(turn.from);
         group.at = group.at.max(turn.at);
         group.is_to_run |= !net;
         group.deliveries = group.deliveries.max(deliveries(&message));
@@ -187,7 +190,8 @@ mod tests {
         ]));
         assert_eq!((groups.len(), unreadable.len()), (2, 0));
         let own = &groups[&OWN.parse().unwrap()];
-        assert_eq!(own.from.as_ref().unwrap().as_str(), "1763765920000#00000000000000000005");
+        let named: Vec<_> = own.named.iter().map(|key| &key.as_str()[32..]).collect();
+        assert_eq!(named, ["07", "05", "09"]);
         assert_eq!(own.deliveries, 3, "of the one that came most often");
         let receipt = |id: &str| (id.to_owned(), Some(format!("receipt-{id}")));
         assert_eq!(own.messages, ["a", "c", "d"].map(receipt), "each is handed back, and made visible again");

@@ -13,7 +13,7 @@ use annals_shared::pace::Pace;
 use annals_shared::record::{Channel, DeliveryFailure, Record};
 use annals_shared::sort_key::Timestamp;
 
-use crate::pacing::Delivery;
+use crate::retry::Attempt;
 use crate::signs::Signs;
 use crate::turn::{Agent, TurnError};
 use crate::work::Work;
@@ -30,7 +30,7 @@ impl Agent {
         &self,
         work: &Work,
         reply: &Record,
-        delivery: Delivery,
+        attempt: Attempt,
         until: Timestamp,
         signs: &Signs,
     ) -> Result<(Reached, Option<Timestamp>), TurnError> {
@@ -74,7 +74,7 @@ impl Agent {
                     sent = 0;
                     continue;
                 }
-                error @ DeliveryError::Unavailable { .. } if !delivery.ends_sending() => {
+                error @ DeliveryError::Unavailable { .. } if !attempt.ends_sending() => {
                     return Err(TurnError::Delivery(error));
                 }
                 error => error,

@@ -22,10 +22,10 @@ pub mod batch;
 mod deliver;
 pub mod mcp;
 pub mod next;
-mod pacing;
 mod quiet;
 mod remember;
 mod resume;
+mod retry;
 mod room;
 mod rounds;
 mod sight;
@@ -37,8 +37,8 @@ pub mod turn;
 mod work;
 
 pub use answer::{FAILURE_NOTICE, NOT_COMPACTED};
-pub use pacing::Delivery;
-pub use turn::{Agent, TurnError};
+pub use retry::Attempt;
+pub use turn::{Agent, TurnError, Undone};
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ use annals_shared::record::Record;
 use annals_shared::sort_key::Timestamp;
 
 use crate::answer::UNFINISHED_NOTICE;
-use crate::pacing::Delivery;
+use crate::retry::Attempt;
 use crate::rounds::{BOUNDS, Rounds};
 use crate::tools::Toolbox;
 use crate::tools::result::{Output, cut_to};
@@ -50,7 +50,10 @@ impl Agent {
         let base = reply.key.base();
         let from = turn.covers.first().unwrap_or(&base);
         let (chat, head) = (&lease.chat, &lease.head);
-        let records = self.history.records_before(chat, head, from, &reply.key, at, &policy).await?;
+        let mut records = self.history.records_before(chat, head, from, &reply.key, at, &policy).await?;
+        if !self.add_covered(chat, &turn, &mut records).await? {
+            return Ok(None);
+        }
         let own = of_turn(&records, &turn, at, &policy);
         let memory = self.recall(chat, &own).await;
         let outside = self.offer().await;
@@ -83,7 +86,7 @@ impl Agent {
     pub(crate) async fn resume(
         &self,
         work: &mut Work,
-        delivery: Delivery,
+        attempt: Attempt,
         until: Timestamp,
     ) -> Result<Record, TurnError> {
         if !work.is_committed {
@@ -118,7 +121,7 @@ impl Agent {
             work.feed.parts(&form.message.parts);
         }
         if approval::is_unfinished(&form.message) {
-            let message = self.go_on(work, &reply, &form.message, delivery, until).await?;
+            let message = self.go_on(work, &reply, &form.message, attempt, until).await?;
             form = self.put_form(work, &reply, &form, message).await?;
         }
         Ok(form)
@@ -148,19 +151,19 @@ impl Agent {
         work: &mut Work,
         reply: &Record,
         message: &UiMessage,
-        delivery: Delivery,
+        attempt: Attempt,
         until: Timestamp,
     ) -> Result<UiMessage, TurnError> {
         let newest = work.newest_covered()?.clone();
         let (now, until) = self.model_time(until);
         let rounds = Rounds::resumed(message, now, until.since(now), &work.lease.chat, &reply.key);
-        match self.ask_on(work, &newest, rounds, delivery, until).await {
+        match self.ask_on(work, &newest, rounds, attempt, until).await {
             Ok(answer) => {
                 let mut metadata = message.metadata.clone();
                 metadata.extend(answer.metadata);
                 Ok(UiMessage { parts: answer.parts, metadata, ..message.clone() })
             }
-            Err(error @ TurnError::Model(_)) if delivery.ends_asking() => {
+            Err(error @ TurnError::Model(_)) if attempt.ends_asking() => {
                 tracing::error!(%error, "a reply does not go on after the last try; the user is told");
                 self.metrics.add(Metric::TurnsGivenUp, 1);
                 let mut message = message.clone();

@@ -12,15 +12,15 @@ use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::compaction::run::{Compaction, CompactionError};
 use annals_shared::config::ViewConfig;
-use annals_shared::context::Policy;
+use annals_shared::context::{Policy, context};
 use annals_shared::delivery::{Deliverer, DeliveryError};
 use annals_shared::history::turn::{Claim, Ending, Head, Lease, OpenTurn, Superseded};
-use annals_shared::history::{History, HistoryError, Seen};
+use annals_shared::history::{History, HistoryError, Seen, later_expiry};
 use annals_shared::live::{Feed, Live};
 use annals_shared::memory::sessions::Recalled;
 use annals_shared::metrics::{Metric, Metrics};
 use annals_shared::model::{Model, ModelError};
-use annals_shared::record::Record;
+use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::{SortKey, Timestamp};
 use annals_shared::tokens;
 use futures::future::pending;
@@ -28,7 +28,7 @@ use futures::future::pending;
 use crate::deliver::still_blocked;
 use crate::mcp::{Offer, Servers};
 use crate::next::{Next, has_stopped, next};
-use crate::pacing::Delivery;
+use crate::retry::Attempt;
 use crate::room::Passes;
 use crate::signs::Signs;
 use crate::surroundings::Surroundings;
@@ -110,12 +110,32 @@ pub enum TurnError {
 }
 
 impl TurnError {
-    /// How long to wait before the turn is tried again: where another run has the chat, until its lease is over.
-    pub fn retry_after(&self, now: Timestamp, delivery: Delivery) -> Duration {
-        match self {
-            Self::Unfinished => Duration::ZERO,
-            Self::Busy { until } => delivery.pause().max(until.since(now) + Duration::from_secs(1)),
-            _ => delivery.pause(),
+    /// Returns whether this attempt failed because of the model or the platform, which counts.
+    fn counts(&self) -> bool {
+        matches!(self, Self::Model(_) | Self::Compaction(_) | Self::Delivery(_))
+    }
+}
+
+/// A run that ended before its turn was done.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Undone {
+    /// Why.
+    #[source]
+    pub error: TurnError,
+    /// Which attempt at the turn it was.
+    pub attempt: Attempt,
+}
+
+impl Undone {
+    /// How long to wait before the queue delivers the turn again, after `deliveries` of them: if another run has the chat,
+    /// until its lease is over. What does not count as an attempt (a store that fails) is waited out all the same.
+    pub fn retry_after(&self, now: Timestamp, deliveries: u32) -> Duration {
+        match &self.error {
+            TurnError::Unfinished => Duration::ZERO,
+            TurnError::Busy { until } => self.attempt.pause().max(until.since(now) + Duration::from_secs(1)),
+            error if error.counts() => self.attempt.pause(),
+            _ => Attempt(deliveries).pause(),
         }
     }
 }
@@ -128,6 +148,15 @@ impl From<CompactionError> for TurnError {
             error => Self::Compaction(error),
         }
     }
+}
+
+/// What a run knows of what it is to do.
+#[derive(Clone, Copy)]
+struct Told<'a> {
+    /// The messages that the turns of the queue name.
+    named: &'a [SortKey],
+    /// Whether it has not done anything yet. Later it goes on until nothing is unanswered, whatever the queue named.
+    is_first: bool,
 }
 
 /// What one run did.
@@ -150,15 +179,15 @@ enum Found {
 }
 
 impl Agent {
-    /// Answers what is unanswered in `chat`, seen from `from` (the earliest message that the queue named), on the
-    /// queue's delivery `number` of the turn.
-    pub async fn run(
-        &self,
-        chat: &ChatKey,
-        from: Option<&SortKey>,
-        delivery: Delivery,
-    ) -> Result<(), TurnError> {
-        let ended = self.run_uncounted(chat, from, delivery).await;
+    /// Answers what is unanswered in `chat`; `from` is the message that a turn of the queue names.
+    pub async fn run(&self, chat: &ChatKey, from: Option<&SortKey>) -> Result<(), Undone> {
+        self.run_all(chat, from.map(std::slice::from_ref).unwrap_or_default()).await
+    }
+
+    /// [`Agent::run`] for several turns of the queue; `named` are the messages that they name.
+    pub async fn run_all(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
+        let mut attempt = Attempt::FIRST;
+        let ended = self.run_uncounted(chat, named, &mut attempt).await;
         // What another run does, or the next one goes on with, is no failure.
         let goes_on = |error: &TurnError| {
             matches!(error, TurnError::Busy { .. } | TurnError::Superseded(_) | TurnError::Unfinished)
@@ -166,27 +195,28 @@ impl Agent {
         if ended.as_ref().is_err_and(|error| !goes_on(error)) {
             self.metrics.add(Metric::TurnFailures, 1);
         }
-        ended
+        ended.map_err(|error| Undone { error, attempt })
     }
 
     async fn run_uncounted(
         &self,
         chat: &ChatKey,
-        from: Option<&SortKey>,
-        delivery: Delivery,
+        named: &[SortKey],
+        attempt: &mut Attempt,
     ) -> Result<(), TurnError> {
         let started = self.clock.now();
-        let mut delivery = delivery;
+        let mut told = Told { named, is_first: true };
         loop {
             let lease = match self.history.claim(chat, self.lease).await? {
                 Claim::Claimed(lease) => lease,
                 Claim::Busy(until) => return Err(TurnError::Busy { until }),
             };
+            *attempt = Attempt::after(lease.head.failures);
             let signs = Signs::default();
             let mut shown = Box::pin(self.show(chat, signs.seen()));
             let done = tokio::select! {
                 // On the heap: it is a long way through.
-                done = Box::pin(self.run_claimed(&lease, from, delivery, started, &signs)) => done,
+                done = Box::pin(self.run_claimed(&lease, told, *attempt, started, &signs)) => done,
                 // Dropped where it stands, as in a crash: whoever has the chat now goes on from there.
                 () = self.history.overtaken(&lease) => Err(Superseded.into()),
                 // Its end comes behind the run's.
@@ -200,14 +230,15 @@ impl Agent {
                 Ok(Done::Some) if self.clock.now().since(started) > self.lease / 10 => {
                     return Err(TurnError::Unfinished);
                 }
-                // The queue has counted the tries of another: where this one fails, its next delivery counts on.
-                Ok(Done::Some) => delivery = Delivery(1),
+                Ok(Done::Some) => told.is_first = false,
                 // This process has the queue's turn, so nobody else can carry the command out.
                 Err(TurnError::Superseded(_)) if self.history.head(chat).await?.stopped_to.is_some() => {}
                 Err(error) => {
-                    // Without this the redelivery would wait for the lease to run out.
-                    if !matches!(error, TurnError::Superseded(_)) {
-                        drop(self.history.release(&lease).await);
+                    // Otherwise the redelivery would wait for the lease to end.
+                    match &error {
+                        TurnError::Superseded(_) => {}
+                        error if error.counts() => drop(self.history.release_failed(&lease).await),
+                        _ => drop(self.history.release(&lease).await),
                     }
                     return Err(error);
                 }
@@ -218,24 +249,27 @@ impl Agent {
     async fn run_claimed(
         &self,
         lease: &Lease,
-        from: Option<&SortKey>,
-        delivery: Delivery,
+        told: Told<'_>,
+        attempt: Attempt,
         started: Timestamp,
         signs: &Signs,
     ) -> Result<Done, TurnError> {
-        let mut work = match Box::pin(self.look(lease.clone(), from, signs)).await? {
+        let mut work = match Box::pin(self.look(lease.clone(), told, signs)).await? {
             Found::Work(work) => work,
             Found::Stopped(work) => {
                 Box::pin(self.end(*work)).await?;
                 return Ok(Done::Some);
             }
-            Found::Nothing(ending) if ending == Ending::default() && lease.head.turn.is_none() => {
+            Found::Nothing(ending)
+                if ending == Ending::default() && lease.head.turn.is_none() && lease.head.failures == 0 =>
+            {
                 self.history.release(lease).await??;
                 return Ok(Done::All);
             }
             Found::Nothing(ending) => {
                 self.history.finish(lease, &ending).await??;
-                return Ok(Done::All);
+                // A turn that was given up says nothing of what else is unanswered.
+                return Ok(if lease.head.turn.is_some() { Done::Some } else { Done::All });
             }
         };
         let done = if work.leaves_more { Done::Some } else { Done::All };
@@ -243,29 +277,36 @@ impl Agent {
         self.announce(signs, &work.lease, &work.turn, &work.records);
         work.feed = self.live.begin(&lease.chat, work.begun()?);
         let reply = match work.stored_reply() {
-            _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, delivery, until)).await?,
+            _ if work.resumption.is_some() => Box::pin(self.resume(&mut work, attempt, until)).await?,
             Some(reply) => reply.clone(),
-            None => Box::pin(self.answer(&mut work, delivery, until)).await?,
+            None => Box::pin(self.answer(&mut work, attempt, until)).await?,
         };
         work.feed.stored(&reply);
         let until = started.plus(self.lease.saturating_sub(SPARE));
-        let (reached, paced) = self.deliver(&work, &reply, delivery, until, signs).await?;
+        let (reached, paced) = self.deliver(&work, &reply, attempt, until, signs).await?;
         let has_stopped = has_stopped(&lease.head);
-        let ending =
-            Ending { context_from: work.reaches_back_to, reached, paced, has_stopped, ..work.remembered };
+        let ending = Ending {
+            context_from: work.reaches_back_to,
+            reached,
+            paced,
+            has_stopped,
+            answered_to: work.turn.covers.last().cloned().max(lease.head.answered_to.clone()),
+            ..work.remembered
+        };
         self.history.finish(lease, &ending).await??;
         self.metrics.add(Metric::Turns, 1);
         Ok(done)
     }
 
     /// What there is to do: what a `/stop` has ended first, then a committed turn, else what waits.
-    async fn look(
-        &self,
-        mut lease: Lease,
-        from: Option<&SortKey>,
-        signs: &Signs,
-    ) -> Result<Found, TurnError> {
+    async fn look(&self, mut lease: Lease, told: Told<'_>, signs: &Signs) -> Result<Found, TurnError> {
         let committed = lease.head.turn.clone();
+        if told.is_first && self.is_done(&lease, told.named).await? {
+            return Ok(Found::Nothing(Ending::default()));
+        }
+        let from = told.named.iter().min();
+        let read_from = lease.head.context_from.clone();
+        self.reach_back(&mut lease, from).await?;
         let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
         let from = [from, first_covered].into_iter().flatten().min().cloned();
         let mut surroundings = self.surroundings.as_ref().filter(|_| committed.is_none());
@@ -275,7 +316,13 @@ impl Agent {
         let (mut offered, mut outside) = (Vec::new(), None);
         loop {
             let policy = self.policy(0);
-            let seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
+            let mut seen = self.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
+            if let Some(turn) = committed.as_ref().filter(|turn| turn.resumes.is_none()) {
+                if !self.add_covered(&lease.chat, turn, &mut seen.records).await? {
+                    return Ok(Found::Nothing(Ending::default()));
+                }
+                seen.context = context(&seen.records, self.clock.now(), &policy);
+            }
             let next = next(&lease.head, &seen.records, &seen.context, self.clock.now());
             if let Next::End { turn, command } = next {
                 return Ok(Found::Stopped(Box::new(Work::stopped(lease, seen.records, turn, command))));
@@ -295,7 +342,10 @@ impl Agent {
             let Next::Answer { turn, leaves_more, has_reply } = next else {
                 // A message that waits for nothing may have come with a time before what the next run would read.
                 let known = lease.head.context_from.as_ref();
-                let reaches = context.reaches_back_to.filter(|from| known.is_some_and(|known| from < known));
+                let is_moved = lease.head.context_from != read_from;
+                let reaches = context
+                    .reaches_back_to
+                    .filter(|from| known.is_some_and(|known| from < known || (is_moved && from > known)));
                 let has_stopped = has_stopped(&lease.head);
                 let remembered = remembered.unwrap_or_default();
                 return Ok(Found::Nothing(Ending { context_from: reaches, has_stopped, ..remembered }));
@@ -350,6 +400,67 @@ impl Agent {
                 feed: Feed::default(),
             })));
         }
+    }
+
+    /// Has this run and later ones read from the message that the queue named, if that is earlier than the head says. If this
+    /// turn ends among the dead letters, the chat's next one still finds what it was about.
+    async fn reach_back(&self, lease: &mut Lease, from: Option<&SortKey>) -> Result<(), TurnError> {
+        let known = lease.head.context_from.as_ref();
+        if let Some(from) = from.filter(|from| known.is_some_and(|known| *from < known)) {
+            self.history.reach_back(lease, from).await??;
+            lease.head.context_from = Some(from.clone());
+        }
+        Ok(())
+    }
+
+    /// Returns whether the messages that the queue named are answered, as far as a small query can tell: in a burst, one run
+    /// answers what many turns are about. Nothing is read if one of them is newer than all that was answered.
+    async fn is_done(&self, lease: &Lease, named: &[SortKey]) -> Result<bool, TurnError> {
+        let Lease { chat, head, .. } = lease;
+        let may_be = !named.is_empty() && named.iter().max() <= head.answered_to.as_ref();
+        let is_free = head.turn.is_none() && head.stopped_to.is_none();
+        Ok(may_be && is_free && self.history.are_covered_lately(chat, named).await?)
+    }
+
+    /// Adds to `records` the messages that the committed `turn` covers, and its reply, as far as they have left the table
+    /// since, out of the archive. Returns `false` if the newest message is nowhere: then the turn cannot be carried out any
+    /// more.
+    pub(crate) async fn add_covered(
+        &self,
+        chat: &ChatKey,
+        turn: &OpenTurn,
+        records: &mut Vec<Record>,
+    ) -> Result<bool, TurnError> {
+        let is_there = |records: &[Record], base: &SortKey| {
+            let turn = OpenTurn::new(vec![base.clone()]);
+            newest_covered(records, &turn).is_some()
+        };
+        let now = self.clock.now();
+        for base in &turn.covers {
+            // TTL deletes in any order: the reply may have left the table before what it covers.
+            let may_have_reply = turn.covers.last() == Some(base)
+                && self.history.retention().may_have_left(base.ts(), now)
+                && !records.iter().any(|record| record.key == base.reply());
+            if may_have_reply || !is_there(records, base) {
+                let archived = self.history.archived_message(chat, base).await?.records;
+                records.extend(archived.into_iter().filter(|record| record.kind != Kind::Summary));
+            }
+        }
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        records.dedup_by(|later, first| later.key == first.key);
+        // They wait for their answer as if they had come now, also past their dates.
+        let renewed = self.history.retention().expires_at(now);
+        for record in records.iter_mut().filter(|record| turn.covers.contains(&record.key.base())) {
+            record.expires_at = later_expiry(record.expires_at, renewed);
+        }
+        let is_whole = turn.covers.last().is_none_or(|base| is_there(records, base));
+        if !is_whole {
+            tracing::error!(
+                chat = %chat.session_id(), covers = ?turn.covers,
+                "a turn is given up: the messages that it covers are neither in the table nor in the archive"
+            );
+        }
+        Ok(is_whole)
     }
 
     /// Has people see that `turn` is carried out, where its newest message is at hand and the platform takes anything.

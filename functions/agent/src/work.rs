@@ -106,6 +106,16 @@ impl Work {
             .ok_or_else(|| HistoryError::Missing { key: newest.map(ToString::to_string).unwrap_or_default() })
     }
 
+    /// The records of the messages that the turn covers, each with all its forms.
+    pub(crate) fn covered(&self) -> impl Iterator<Item = &Record> {
+        let is_covered = |record: &&Record| {
+            !record.key.hangs_on_reply()
+                && !record.key.is_reply()
+                && self.turn.covers.contains(&record.key.base())
+        };
+        self.records.iter().filter(is_covered)
+    }
+
     /// The id of the `/stop` that has ended it, as far as its record is at hand.
     pub(crate) fn command_id(&self) -> String {
         let command = self.stopped_by.as_ref();

@@ -15,8 +15,9 @@ use crate::auth::Caller;
 use crate::post::path;
 use crate::{Failure, Http, unavailable};
 
-/// How long a request waits for a run to end, and how often it looks.
+/// How long a request deletes, or waits for another that does. API Gateway ends a request after 30 seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How often it looks whether the other has ended.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// `{chatKey, removed: {records, segments, bodies, memories}}`
@@ -38,14 +39,31 @@ pub(crate) async fn delete(
 ) -> Result<Json<Removed>, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
     let ends = http.clock.now().plus(PATIENCE);
+    // The links between them are gone with the chat.
+    let names = match &http.after_forgetting {
+        Some(_) => http.ingress.history().all_names(&chat).await.map_err(|error| unavailable(&error))?,
+        None => Vec::new(),
+    };
     loop {
-        let error = match forget(http.ingress.history(), &chat).await {
-            Ok(removed) => return Ok(Json(Removed { chat_key: chat, removed })),
+        let error = match forget(http.ingress.history(), &chat, ends).await {
+            Ok(removed) => {
+                if let Some(after_forgetting) = &http.after_forgetting
+                    && let Err(error) = after_forgetting(names).await
+                {
+                    tracing::error!(error, "failed to remove what is left of a forgotten chat");
+                    return Err(Problem::not_forgotten().into());
+                }
+                return Ok(Json(Removed { chat_key: chat, removed }));
+            }
             Err(error) => error,
         };
         match error {
             ForgetError::Busy { .. } if http.clock.now() < ends => http.clock.sleep(PAUSE).await,
             ForgetError::Busy { .. } | ForgetError::Superseded(_) => return Err(Problem::busy().into()),
+            ForgetError::Unfinished { forgotten } => {
+                tracing::info!(?forgotten, "a chat is not forgotten yet");
+                return Err(Problem::not_forgotten_yet(forgotten.records).into());
+            }
             error => {
                 unavailable(&error);
                 return Err(Problem::not_forgotten().into());

@@ -31,18 +31,20 @@ mod segments;
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::config::{ApiKey, CorsOrigins, ViewConfig};
 use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
 use annals_shared::memory::MemoryError;
 use annals_shared::problem::Problem;
-use annals_shared::telemetry;
+use annals_shared::{random, telemetry};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, Method, header};
 use axum::middleware::from_fn;
 use axum::routing::{MethodRouter, get, post, put};
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
@@ -74,11 +76,16 @@ pub struct Http {
     pub console: bool,
     /// Makes ids of messages that come without one: unique, 1 to 256 bytes.
     pub new_id: fn() -> String,
+    /// What else is to be done when a chat was forgotten, before the request is answered.
+    pub after_forgetting: Option<AfterForgetting>,
     /// `HTTP_RATE_LIMIT`: how often one key may call this process.
     pub limits: Limits,
     /// The time.
     pub clock: Clock,
 }
+
+/// Removes what a program keeps of a chat, under each of its names, beside the stores of the histories.
+pub type AfterForgetting = Arc<dyn Fn(Vec<ChatKey>) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// The routes.
 pub fn router(http: Http) -> Router {
@@ -154,14 +161,9 @@ fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
     )
 }
 
-/// 128 random bits in hex.
+/// Returns an id for a message of a caller that gave none: 128 random bits in hex.
 pub fn random_id() -> String {
-    let mut bytes = [0_u8; 16];
-    // The system's generator does not fail once it has started.
-    if aws_lc_rs::rand::fill(&mut bytes).is_err() {
-        tracing::error!("the system's random generator failed");
-    }
-    format!("msg_{}", hex::encode(bytes))
+    format!("msg_{}", random::hex::<16>())
 }
 
 /// The one place where a failure to store or read becomes an answer; logged here, once.

@@ -53,6 +53,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         console: console(env, false)?,
         limits: Limits::new(http_rate_limit(env)?),
         new_id: random_id,
+        after_forgetting: None,
         clock,
     }));
     match responses {

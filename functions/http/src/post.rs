@@ -9,7 +9,7 @@ use annals_shared::command::Command;
 use annals_shared::history::{Appended, Outcome};
 use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::problem::Problem;
-use annals_shared::record::{Channel, Draft, Kind};
+use annals_shared::record::{Channel, Draft, Kind, MAX_AHEAD};
 use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
 use annals_shared::telemetry;
 use axum::Json;
@@ -27,8 +27,6 @@ use crate::{Failure, Http};
 
 /// The longest `userId`, in bytes.
 pub(crate) const MAX_USER_ID_BYTES: usize = 512;
-/// How far ahead of the clock a time may be. One further on would stand behind everything said until then.
-const MAX_AHEAD: Duration = Duration::from_hours(366 * 24);
 /// The body of a command that takes nothing else.
 pub(crate) const RESET: &str = "{userId?, messageId?}";
 /// The longest that a request waits for its reply.
@@ -66,7 +64,7 @@ pub(crate) struct NewMessage {
     /// Under one id a message is stored and answered once; other content under it is a revision. At most 256 bytes.
     #[schema(min_length = 1, max_length = 256, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
     message_id: Option<String>,
-    /// When it was said, in epoch milliseconds; now. Not more than a year ahead.
+    /// When it was said, in epoch milliseconds; now. Not more than five minutes ahead.
     #[schema(minimum = 0, maximum = 9_999_999_999_999_i64)]
     ts: Option<i64>,
 }
@@ -267,7 +265,8 @@ impl Http {
         ActorKey::new(chat.clone(), &message.user_id).map_err(|error| bad_user(error.to_string()))?;
         let now = self.clock.now();
         if message.ts.is_some_and(|ts| ts > now.plus(MAX_AHEAD)) {
-            let detail = "it is more than a year ahead of the clock: give milliseconds since 1970";
+            let detail =
+                "it is more than five minutes ahead of the server's clock: give milliseconds since 1970";
             return Err(Problem::bad_request("bad-ts", "The ts is no time", detail).into());
         }
         let (message_id, ts) = if let Some(id) = &message.id {

@@ -55,7 +55,7 @@ impl Lark {
         if let Some((key, chats)) = items.first().and_then(|item| places(item, &self.settings)) {
             sent_at = Some(key.ts());
             for chat in chats {
-                let records = history.message(&chat, &key).await?;
+                let records = history.message_anywhere(&chat, &key).await?;
                 if let Some(record) = newest_form(records, message_id) {
                     return Ok((Some(record), sent_at));
                 }

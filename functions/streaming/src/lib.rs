@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery, TurnError};
+use annals_agent::{Agent, Attempt, TurnError, Undone};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::sort_key::SortKey;
 
@@ -23,14 +23,18 @@ pub async fn run(agent: &Agent, chat: &ChatKey, from: &SortKey) {
     loop {
         let run = async {
             tokio::select! {
-                done = agent.run(chat, Some(from), Delivery(1)) => done,
+                done = agent.run(chat, Some(from)) => done,
                 // An environment may stand still between two of its requests; no run outlives its lease.
-                () = agent.clock.sleep(agent.lease) => Err(TurnError::OutOfTime),
+                () = agent.clock.sleep(agent.lease) => {
+                    Err(Undone { error: TurnError::OutOfTime, attempt: Attempt::FIRST })
+                }
             }
         };
         match run.await {
             Ok(()) => return,
-            Err(TurnError::Busy { .. } | TurnError::Unfinished) if agent.clock.now() < latest => {
+            Err(Undone { error: TurnError::Busy { .. } | TurnError::Unfinished, .. })
+                if agent.clock.now() < latest =>
+            {
                 if !is_free(agent, chat, latest).await {
                     return;
                 }

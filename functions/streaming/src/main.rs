@@ -104,6 +104,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         console: console(env, false)?,
         limits: Limits::new(http_rate_limit(env)?),
         new_id: random_id,
+        after_forgetting: None,
         clock,
     }));
     lambda_http::run_with_streaming_response(router).await

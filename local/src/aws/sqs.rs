@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use annals_shared::clock::Clock;
-use annals_shared::queue::{Turn, TurnQueue};
+use annals_shared::queue::Turn;
 use annals_shared::sort_key::Timestamp;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -105,7 +105,7 @@ impl Sqs {
         let receipt = if let Some(receipt) = taken.recent.get(&key) {
             receipt.clone()
         } else {
-            self.queue.enqueue(&turn, &deduplication_id).await.map_err(|error| {
+            self.queue.send(&turn, &deduplication_id).await.map_err(|error| {
                 tracing::error!(%error, "a message of SQS is not taken");
                 Fault::internal()
             })?;

@@ -50,7 +50,7 @@ pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
         Ok(_) => {}
         Err(error) => findings.push(Finding::fault("bucket", said(&error))),
     }
-    findings.push(match LocalQueue::open(stores.dynamodb.clone()).await {
+    findings.push(match LocalQueue::open(stores.dynamodb.clone(), Clock::system()).await {
         Ok((queue, _)) => {
             let waiting = queue.pending().len() as u64;
             Finding::ok("queue", counted(waiting, "chat waits for an answer", "chats wait for an answer"))

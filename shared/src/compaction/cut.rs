@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::context::view::{Message, View};
 use crate::message::Role;
-use crate::record::{Kind, Record, Source};
+use crate::record::{Kind, MAX_AHEAD, Record, Source};
 use crate::sort_key::{SortKey, Timestamp};
 
 /// The most messages that one summary counts beyond those of the summary it folds, and the most bytes of their keys, which
@@ -65,7 +65,10 @@ pub fn cut<'v, 'a>(view: &'v View<'a>, why: Why, rules: &Rules, now: Timestamp) 
     let limit = earlier
         .iter()
         .position(|message| {
-            message.is_open() && now.since(message.newest().sent_at) <= rules.approval_patience
+            let is_pending =
+                message.is_open() && now.since(message.newest().sent_at) <= rules.approval_patience;
+            // No summary can follow a summary that stands in the future.
+            is_pending || message.first.ts > now.plus(MAX_AHEAD)
         })
         .unwrap_or(earlier.len());
     let recent = position_of_recent(earlier, rules.keep_recent.saturating_sub(count(&view.unanswered)));
@@ -102,12 +105,12 @@ pub fn expires(view: &View<'_>, before: i64) -> bool {
 }
 
 impl Cut<'_, '_> {
-    /// What the summary is to say it stands for; `None` where nobody speaks in it.
-    pub fn source(&self) -> Option<Source> {
+    /// What the summary is to say it stands for, made of records that were read at `read_at`; `None` if nobody speaks in it.
+    pub fn source(&self, read_at: Timestamp) -> Option<Source> {
         let (first, last) = (self.counted.first()?, self.counted.last()?);
         let folded = self.folded.and_then(|record| record.source.as_ref());
         let spoken = self.counted.iter().filter(|message| message.first.is_interaction());
-        let spoken = spoken.map(|message| message.first.ts).max();
+        let spoken = spoken.map(|message| message.first.said_at()).max();
         let last_interaction = spoken.max(folded.map(|folded| folded.last_interaction))?;
         let own = (first.base.clone(), first.first.message_id.clone());
         let (from, from_id) = match folded {
@@ -116,6 +119,7 @@ impl Cut<'_, '_> {
         };
         Some(Source {
             last_interaction,
+            read_at: Some(read_at),
             from,
             from_id,
             to: last.key().clone(),

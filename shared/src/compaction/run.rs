@@ -10,6 +10,8 @@
 //! plan carries out that one first, so two compactions of one chat meet at one key, where the first summary stands. What
 //! is appended meanwhile is not counted, and so is shown, whatever its time.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires};
 use crate::compaction::summary::{NoSummary, accept, extract, prompt};
 use crate::config::ViewConfig;
@@ -20,8 +22,8 @@ use crate::history::{History, HistoryError};
 use crate::memory::owner::only_person;
 use crate::metrics::{Metric, Metrics};
 use crate::model::{Finish, Model, ModelError, Prompt};
-use crate::record::{Kind, Record};
-use crate::sort_key::SortKey;
+use crate::record::Record;
+use crate::sort_key::{SortKey, Timestamp};
 
 /// The least and the most tokens of a summary, and its share of what messages may take.
 const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
@@ -150,20 +152,20 @@ impl Compaction {
         expires(&view, horizon.soon).then_some(Why::Expiring { before: horizon.before_long })
     }
 
-    /// Moves on the date of all that the Session of `records` shows and that leaves the table before `before`, in epoch
-    /// seconds: for what no summary can take in. One write for each.
+    /// Moves on the date of all that the Session of `records` shows, or that waits for its answer, and that leaves the table
+    /// before `before`, in epoch seconds: for what no summary can take in. One write for each. What covers a message has its
+    /// date moved on first, so that it never leaves before the message.
     pub async fn keep(&self, records: &[Record], before: i64) -> Result<(), HistoryError> {
         let view = View::of(records, self.history.clock().now(), &self.view.policy(0));
-        // A failure notice too, or what it covers would wait again.
-        let covers_shown = |notice: &&Record| view.earlier.iter().any(|m| notice.covers.contains(&m.base));
-        let notices = records.iter().filter(|record| record.kind == Kind::Notice).filter(covers_shown);
-        let shown = view.earlier_records().chain(notices);
-        let mut kept: Vec<&SortKey> = Vec::new();
-        for record in shown.filter(|record| record.expires_at.is_some_and(|at| at < before)) {
-            if !kept.contains(&&record.key) {
-                self.history.prolong(record).await?;
-                kept.push(&record.key);
-            }
+        let leaves = |record: &&Record| record.expires_at.is_some_and(|at| at < before);
+        let kept: BTreeMap<&SortKey, &Record> =
+            view.shown_records().filter(leaves).map(|record| (&record.key, record)).collect();
+        let bases: BTreeSet<SortKey> = kept.keys().map(|key| key.base()).collect();
+        let covers = |record: &&Record| record.covers.iter().any(|covered| bases.contains(covered));
+        let covering: Vec<&Record> = records.iter().filter(covers).collect();
+        let rest = kept.into_values().filter(|record| !covering.iter().any(|other| other.key == record.key));
+        for record in covering.iter().copied().chain(rest) {
+            self.history.prolong(record).await?;
         }
         Ok(())
     }
@@ -178,7 +180,9 @@ impl Compaction {
         focus: Option<&str>,
     ) -> Result<Compacted, CompactionError> {
         let text = self.summarise(view, cut, rules, focus).await?;
-        let (Some(source), Some(last)) = (cut.source(), cut.counted.last()) else {
+        // They were read after the last of them had arrived.
+        let read_at = records.iter().map(|record| record.sent_at).max().unwrap_or(Timestamp::MIN);
+        let (Some(source), Some(last)) = (cut.source(read_at), cut.counted.last()) else {
             return Err(NoSummary::Empty.into());
         };
         if lease.head.compacting.is_none() {

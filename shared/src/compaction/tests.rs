@@ -145,7 +145,7 @@ fn said(view: &View<'_>) -> Said {
 
 /// The record that [`super::run`] makes of a cut.
 fn summary_of(cut: &Cut<'_, '_>, now: Timestamp) -> Record {
-    let source = cut.source().unwrap();
+    let source = cut.source(now).unwrap();
     let last = cut.counted.last().unwrap();
     let mut summary =
         record(source.to.summary(), source.to_id.derived("summary"), Role::Assistant, Kind::Summary, "notes");
@@ -306,7 +306,11 @@ impl Life {
         let summary = summary_of(&cut, self.now);
         prop_assert_eq!(cut.folded.map(|folded| folded.key.clone()), before.summary.clone());
         let planned = cut_at(&view, &summary.source.as_ref().unwrap().to).unwrap();
-        prop_assert_eq!(planned.source(), cut.source(), "a run that finds the plan makes the same");
+        prop_assert_eq!(
+            planned.source(self.now),
+            cut.source(self.now),
+            "a run that finds the plan makes the same"
+        );
         prop_assert!(
             !self.records.contains_key(&summary.key),
             "two summaries at one place: {:?}",

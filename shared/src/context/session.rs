@@ -40,7 +40,7 @@ impl Session {
             is_in(&message.base) && !message.first.key.is_reply() && !counted.contains(message.key())
         };
         let said = messages.iter().filter(speaks).map(|message| {
-            let ts = message.first.ts;
+            let ts = message.first.said_at();
             let spoken = message.first.is_interaction().then_some((ts, ts));
             Mark { start: message.base.clone(), spoken }
         });
@@ -59,10 +59,10 @@ impl Session {
         if policy.fresh {
             let last = messages.iter().rev().find(|m| m.first.is_interaction() && is_in(&m.base))?;
             let start = last.base.clone();
-            if !waits && stale(last.first.ts, now) {
+            if !waits && stale(last.first.said_at(), now) {
                 return None;
             }
-            let last_interaction = Some(last.first.ts);
+            let last_interaction = Some(last.first.said_at());
             return Some(Self { reaches_back_to: Some(start.clone()), start, last_interaction });
         }
         let (mut behind_gap, mut last_interaction) = (None, *ended_at);

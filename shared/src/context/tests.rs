@@ -256,8 +256,8 @@ fn what_the_table_is_about_to_delete_waits_for_nothing() {
         record.expires_at = Some(hours(216).as_millis() / 1000);
         record
     };
-    check(&[expired(user(0, 1))], 216, "| u1");
-    check(&[expired(user(0, 1)), user(220, 2)], 220, "| u2");
+    check(&[expired(user(0, 1))], 215, "| u1");
+    check(&[expired(user(0, 1)), user(216, 2)], 216, "| u2");
     let command = expired(Record { kind: Kind::Notice, ..user(0, 5) });
     assert!(context(from_ref(&command), hours(220), &policy()).to_compact.is_empty());
 }

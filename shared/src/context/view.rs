@@ -15,14 +15,13 @@ use crate::record::{Kind, Record, Source};
 use crate::sort_key::{SortKey, Timestamp};
 use crate::tokens;
 
-/// How far before a summary was made the context is read, though the summary stands for it: what was on its way when its
-/// run read the records, at most a run's time before, may lie there. What arrives with an older time is announced by a
-/// turn; see [`crate::ingress`].
-const IN_FLIGHT: Duration = Duration::from_mins(5);
+/// How far before a summary's records were read the context is read, although the summary stands for that time: a message
+/// may have been on its way then. What arrives later than this after its own time is announced by a turn; see
+/// [`crate::ingress::PROMPT`].
+const IN_FLIGHT: Duration = Duration::from_secs(15);
 
-/// How long behind its date a record that seems to wait still does. TTL deletes in any order, days late: the reply may be
-/// gone before what it covers.
-const LAPSES_AFTER: Duration = Duration::from_hours(1);
+/// The same for a summary that does not say when its records were read: a run's time before it was stored.
+const IN_FLIGHT_OF_A_RUN: Duration = Duration::from_mins(5);
 
 /// The messages of one line of a history, sorted out.
 #[derive(Debug)]
@@ -62,8 +61,14 @@ impl<'a> View<'a> {
         let waits = messages.iter().any(|message| message.unanswered);
         let (messages, others): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.first.line() == line);
-        let boundary =
-            records.iter().rev().find(|record| record.kind == Kind::Boundary).map(|r| r.key.base());
+        let boundary = records.iter().filter(|record| record.kind == Kind::Boundary).map(Record::place).max();
+        // What its platform dated into the future, and what was said before the boundary, is behind it all the same.
+        let is_left_behind = |message: &Message<'_>| {
+            message.first.is_ahead()
+                && Some(&message.first.place()) < boundary.as_ref()
+                && !message.unanswered
+        };
+        let messages: Vec<Message<'_>> = messages.into_iter().filter(|m| !is_left_behind(m)).collect();
         let own = records.iter().filter(|record| record.line() == line);
         let summaries: Vec<(&Record, &Source)> =
             own.filter_map(|record| Some((record, record.source.as_ref()?))).collect();
@@ -95,8 +100,13 @@ impl<'a> View<'a> {
             }
             None => session.reaches_back_to,
         });
+        let to_compact = to_compact(records, &covered, now);
+        // Also what waits from before it, or on another line: its own turn may never come.
+        let waiting = unanswered.iter().chain(others.iter().filter(|message| message.unanswered));
+        let waiting = waiting.map(|message| &message.base).chain(&to_compact).min().cloned();
+        let reaches_back_to = reaches_back_to.map(|from| waiting.map_or(from.clone(), |base| from.min(base)));
         Self {
-            to_compact: to_compact(records, &covered, now),
+            to_compact,
             to_resume: approval::to_resume(records),
             others_wait: others.iter().any(|message| message.unanswered),
             session_start: start,
@@ -115,6 +125,12 @@ impl<'a> View<'a> {
     pub fn earlier_records(&self) -> impl Iterator<Item = &'a Record> {
         let forms = self.earlier.iter().flat_map(|message| [message.first, message.newest.record]);
         self.summary.into_iter().chain(forms)
+    }
+
+    /// [`View::earlier_records`], and of each message that waits the first and the newest form.
+    pub fn shown_records(&self) -> impl Iterator<Item = &'a Record> {
+        let waiting = self.unanswered.iter().flat_map(|message| [message.first, message.newest.record]);
+        self.earlier_records().chain(waiting)
     }
 
     /// An estimate as the model would count, by what it counted last.
@@ -177,8 +193,8 @@ pub struct Message<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Form<'a> {
     record: &'a Record,
-    /// Whether any form so far asked.
-    asks: bool,
+    /// The first form that asks.
+    asked: Option<&'a Record>,
 }
 
 impl Form<'_> {
@@ -268,10 +284,10 @@ fn messages<'a>(
         .filter(|record| matches!(record.role(), Role::User | Role::Assistant))
         .map(|first| {
             let base = first.key.base();
-            let own = Form { record: first, asks: false };
+            let own = Form { record: first, asked: None };
             let place = if first.key.is_reply() { &first.key } else { &base };
             let newest = newest.get(place).copied().unwrap_or(own);
-            let waits = newest.asks && !has_lapsed(newest.record, now);
+            let waits = newest.asked.is_some_and(|asked| !has_lapsed(asked, now));
             let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
             Message { base, first, newest, unanswered, is_replaced: false, images: 0 }
         })
@@ -311,9 +327,9 @@ fn newest_forms(records: &[Record]) -> HashMap<SortKey, Form<'_>> {
                 if (record.form_ts, record.revision) >= (form.record.form_ts, form.record.revision) {
                     form.record = record;
                 }
-                form.asks |= record.asks;
+                form.asked = form.asked.or(Some(record).filter(|record| record.asks));
             })
-            .or_insert(Form { record, asks: record.asks });
+            .or_insert(Form { record, asked: Some(record).filter(|record| record.asks) });
     }
     forms
 }
@@ -343,15 +359,20 @@ fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -
     bases.filter(|base| !covered.contains(base) && !edited.contains(base)).collect()
 }
 
-fn has_lapsed(record: &Record, now: Timestamp) -> bool {
-    let lapses_at = record.expires_at.map(|at| Timestamp::from_secs(at).plus(LAPSES_AFTER));
-    lapses_at.is_some_and(|at| at < now)
+/// Returns whether a message has passed the date on which TTL may delete it, and so is no longer answered: what covers it
+/// has a date no earlier than its own, but TTL deletes expired items in any order. The first form that asks decides. An edit
+/// has a later date than the reply to what it changes.
+fn has_lapsed(asked: &Record, now: Timestamp) -> bool {
+    asked.expires_at.is_some_and(|at| Timestamp::from_secs(at) <= now)
 }
 
 /// From where on a Session with `summary` is read: the summary, what was on its way when it was made, and what is shown
 /// beside it.
 fn read_from<'m, 'a: 'm>(summary: &Record, shown: impl Iterator<Item = &'m Message<'a>>) -> SortKey {
-    let in_flight = SortKey::start_of(summary.sent_at.minus(IN_FLIGHT));
+    let read_at = summary.source.as_ref().and_then(|source| source.read_at);
+    let in_flight =
+        read_at.map_or(summary.sent_at.minus(IN_FLIGHT_OF_A_RUN), |read_at| read_at.minus(IN_FLIGHT));
+    let in_flight = SortKey::start_of(in_flight);
     shown.map(|message| message.base.clone()).chain([summary.key.base()]).fold(in_flight, SortKey::min)
 }
 

@@ -4,10 +4,12 @@
 //! decides: the same content is a duplicate, other content a revision beside it. A message's first record counts its
 //! revisions (`revisions`), so that a duplicate of a message that was never changed costs one write and no read.
 
+use std::time::Duration;
+
+use super::archived::ArchivedMessage;
 use super::item::{self, MessageAttribute};
-use super::table::{Item, Update, Written, number};
-use super::table::{Span, string};
-use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
+use super::table::{Anchor, Anchored, Item, Span, Update, Written, number, string};
+use super::{HEAD, History, HistoryError, MAX_INLINE_BYTES, due, later_expiry, partition};
 use crate::approval::Verdict;
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
@@ -17,6 +19,9 @@ use crate::tokens;
 
 /// How often one append looks again when others change the same message.
 const MAX_ATTEMPTS: u32 = 32;
+
+/// Difference between the clocks of two processes that is allowed for.
+const CLOCKS_AGREE_WITHIN: Duration = Duration::from_secs(10);
 
 /// What an append did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +66,9 @@ pub struct Reply {
     pub covers: Vec<SortKey>,
     /// Which form of the reply to that message it is: above 0 where that was said again.
     pub revision: u32,
+    /// When the messages that it answers may leave the table: it stays at least as long, whatever TTL deletes first, so
+    /// that none of them is ever there without it.
+    pub covered_until: Vec<Option<i64>>,
 }
 
 /// What the place of a reply holds now.
@@ -72,60 +80,180 @@ pub enum ReplyAppended {
     Present(Record),
 }
 
-/// A form of a message: all that tells forms apart.
-pub(super) struct Form {
-    pub(super) made_at: Option<Timestamp>,
-    pub(super) revision: u32,
-    digest: Option<String>,
+/// The first form of a message after an append.
+enum FirstForm {
+    /// This append stored it.
+    Stored,
+    /// It was there.
+    Existing(Existing),
+}
+
+/// The first form of a message as it is stored.
+struct Existing {
+    form: Form,
+    kind: Option<Kind>,
+    /// How many later forms it counts.
+    revisions: u32,
+    /// The item that later forms depend on: the record, which counts them, or if it has left the table, the pointer to its
+    /// segment.
+    anchor: Anchor,
+}
+
+/// A stored form of a message: all that tells forms apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// When it was made, by its platform's clock.
+    pub made_at: Option<Timestamp>,
+    /// Its number: 0 for the first.
+    pub revision: u32,
+    /// The digest of its content.
+    pub digest: Option<String>,
+}
+
+/// Returns the number of a form with this content that is appended to `forms`, all that are stored of a message, the first
+/// form first; `None` if it is one of them.
+pub fn next_form(forms: &[Form], form_ts: Option<Timestamp>, digest: &str) -> Option<u32> {
+    let next = forms.iter().map(|form| form.revision).max().unwrap_or(0) + 1;
+    (!is_known(forms, form_ts, digest)).then_some(next)
 }
 
 impl History {
-    /// Appends a message as it comes from a door.
+    /// Appends a message as it comes from a channel.
     ///
     /// Costs one conditional put for a new message and for a duplicate of one that was never changed, and with a chat's
-    /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first.
-    /// Safe to repeat after any failure.
+    /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first. A
+    /// message that may have left the table is looked for in the archive before. Safe to repeat after any failure.
     #[tracing::instrument(skip_all)]
     pub async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
-        let base = draft.key().base();
+        let (base, began) = (draft.key().base(), self.clock.now());
         let first = self.record_of(draft, draft.key(), 0);
-        let existing = match self.put(&first).await? {
-            Written::Done(_) => return Ok(Appended { base, outcome: Outcome::Stored }),
-            Written::Refused(existing) => existing,
-        };
-        if draft.kind == Kind::Boundary && item::text(&existing, "kind") == Some(Kind::Boundary.as_str()) {
-            // A boundary has one form. What follows `/new` has its own, beside it.
-            return Ok(Appended { base, outcome: Outcome::Duplicate });
-        }
         let digest = item::content_digest(&first.message);
-        let counted = item::integer(&existing, "revisions").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-        let mut forms = vec![form_of(&existing)];
-        if counted > 0 {
-            forms.extend(self.later_forms(&draft.chat, &base).await?);
-        }
         for _ in 0..MAX_ATTEMPTS {
-            let last = forms.iter().map(|form| form.revision).max().unwrap_or(0);
-            let outcome = if is_known(&forms, draft.form_ts, &digest) {
-                Outcome::Duplicate
+            let archived = if self.retention.may_have_left(draft.ts, began) {
+                Box::pin(self.archived_message(&draft.chat, &base)).await?
             } else {
-                let revision = self.record_of(draft, base.revision(last + 1), last + 1);
-                match self.put(&revision).await? {
-                    Written::Done(_) => Outcome::Revision(last + 1),
-                    Written::Refused(_) => {
-                        // Another writer took that number, or took it before a crash kept it from being counted.
-                        forms.truncate(1);
-                        forms.extend(self.later_forms(&draft.chat, &base).await?);
-                        continue;
-                    }
-                }
+                ArchivedMessage::default()
             };
-            let revisions = if outcome == Outcome::Duplicate { last } else { last + 1 };
-            if revisions > counted {
-                self.count_revisions(&draft.chat, &draft.key(), revisions).await?;
+            let existing = match self.first_form(&first, &archived).await? {
+                FirstForm::Stored => {
+                    self.check_body_is_kept(&first, began).await?;
+                    return Ok(Appended { base, outcome: Outcome::Stored });
+                }
+                FirstForm::Existing(existing) => existing,
+            };
+            if draft.kind == Kind::Boundary && existing.kind == Some(Kind::Boundary) {
+                // A boundary has one form. What follows `/new` has its own, beside it.
+                return Ok(Appended { base, outcome: Outcome::Duplicate });
             }
-            return Ok(Appended { base, outcome });
+            let later = archived.records.iter().filter(|record| is_later_form(record));
+            let mut forms = vec![existing.form];
+            forms.extend(later.map(form_of_record));
+            let has_later = existing.revisions > 0 || !archived.records.is_empty();
+            let Some(anchored) =
+                Box::pin(self.append_revision(draft, &first, &digest, (forms, has_later), existing.anchor))
+                    .await?
+            else {
+                return Ok(Appended { base, outcome: Outcome::Duplicate });
+            };
+            match anchored {
+                (Anchored::Done, revision) => {
+                    self.check_body_is_kept(&first, began).await?;
+                    return Ok(Appended { base, outcome: Outcome::Revision(revision) });
+                }
+                // Somebody else stored a form meanwhile, or the chat was forgotten: look again.
+                (Anchored::Taken(_) | Anchored::Gone, _) => {}
+            }
         }
         Err(HistoryError::Contended { key: base })
+    }
+
+    /// Stores the first form of a message, unless the table or the archive has one.
+    async fn first_form(
+        &self,
+        first: &Record,
+        archived: &ArchivedMessage,
+    ) -> Result<FirstForm, HistoryError> {
+        let in_archive = archived.records.iter().find(|record| record.key == first.key);
+        let in_table = match in_archive {
+            None => match self.put(first).await? {
+                Written::Done(_) => return Ok(FirstForm::Stored),
+                Written::Refused(existing) => Some(existing),
+            },
+            // Both may have it: TTL deletes days late.
+            Some(_) => self.table.get(&partition(&first.chat), first.key.as_str()).await?,
+        };
+        Ok(FirstForm::Existing(match (in_table, in_archive, &archived.pointer) {
+            (None, Some(record), Some(pointer)) => Existing {
+                form: form_of_record(record),
+                kind: Some(record.kind),
+                revisions: 0,
+                anchor: Anchor { sk: pointer.clone(), ..Anchor::default() },
+            },
+            (item, ..) => {
+                let item = item.unwrap_or_default();
+                let revisions = item::integer(&item, "revisions").and_then(|n| u32::try_from(n).ok());
+                Existing {
+                    form: form_of(&item),
+                    kind: item::text(&item, "kind").and_then(|kind| kind.parse().ok()),
+                    revisions: revisions.unwrap_or(0),
+                    anchor: Anchor {
+                        sk: first.key.to_string(),
+                        sent_at: item::integer(&item, "sentAt"),
+                        revisions: Some(0),
+                    },
+                }
+            }
+        }))
+    }
+
+    /// Appends `draft` as the next form after `known` and, with `has_later`, after the later forms in the table; returns its
+    /// number, or `None` if it is one of them. The put depends on `anchor`, so that no form is left of a message that was
+    /// forgotten meanwhile.
+    async fn append_revision(
+        &self,
+        draft: &Draft,
+        first: &Record,
+        digest: &str,
+        (known, has_later): (Vec<Form>, bool),
+        anchor: Anchor,
+    ) -> Result<Option<(Anchored, u32)>, HistoryError> {
+        let base = first.key.base();
+        let mut forms = known.clone();
+        if has_later {
+            forms.extend(self.later_forms(&draft.chat, &base).await?);
+        }
+        while let Some(next) = next_form(&forms, draft.form_ts, digest) {
+            let revision = self.record_of(draft, base.revision(next), next);
+            let anchor = Anchor { revisions: anchor.revisions.map(|_| next), ..anchor.clone() };
+            let anchored = self.put_anchored(&revision, &anchor).await?;
+            if let Anchored::Taken(_) = anchored {
+                // Another writer took that number, or a version before 0.2 did not count it.
+                forms.clone_from(&known);
+                forms.extend(self.later_forms(&draft.chat, &base).await?);
+                if forms.iter().any(|form| form.revision >= next) {
+                    continue;
+                }
+            }
+            return Ok(Some((anchored, next)));
+        }
+        Ok(None)
+    }
+
+    /// A body lies in S3 before its record is stored, and a deletion of the chat may fall between the two. Then the
+    /// platform delivers the message again, and its body is stored again.
+    async fn check_body_is_kept(&self, first: &Record, began: Timestamp) -> Result<(), HistoryError> {
+        if serde_json::to_string(&first.message)?.len() <= MAX_INLINE_BYTES {
+            return Ok(());
+        }
+        let head = self.table.get(&partition(&first.chat), HEAD).await?.unwrap_or_default();
+        let forgotten_at = item::integer(&head, "forgottenAt").and_then(Timestamp::from_millis);
+        let is_late = forgotten_at.is_some_and(|at| at.plus(CLOCKS_AGREE_WITHIN) >= began);
+        let held_until = item::integer(&head, "leaseUntil").and_then(Timestamp::from_millis);
+        let is_held = held_until.is_some_and(|until| until >= self.clock.now());
+        if is_late || (is_held && head.contains_key("forgetting")) {
+            return Err(HistoryError::ForgottenMeanwhile { key: first.key.clone() });
+        }
+        Ok(())
     }
 
     /// Appends a message that was said before once more, as its `revision`th form at a time of its own: an edit, or another
@@ -146,14 +274,15 @@ impl History {
         Ok(Appended { base, outcome })
     }
 
-    /// The time that [`History::first_time`] has fixed for the message `id`, if its record is still there. One read.
+    /// The time that [`History::first_time`] has fixed for the message `id`. One read.
     pub async fn time_of(&self, chat: &ChatKey, id: &MessageId) -> Result<Option<Timestamp>, HistoryError> {
         let marker = self.table.get(&partition(chat), &format!("!id#{id}")).await?;
         Ok(marker.and_then(|marker| item::integer(&marker, "ts")).and_then(Timestamp::from_millis))
     }
 
-    /// Fixes the time of a message whose door gives none, or not always the same: the first time that comes with
-    /// this id, for as long as its record stays. Costs one write.
+    /// Fixes the time of a message whose channel gives none, or not always the same: the first time that comes with this id.
+    /// The marker stays in the table until the chat is forgotten, so that a repeat is met also after its record has left.
+    /// Costs one write.
     pub async fn first_time(
         &self,
         chat: &ChatKey,
@@ -164,12 +293,14 @@ impl History {
         marker.insert("pk".into(), string(partition(chat)));
         marker.insert("sk".into(), string(format!("!id#{id}")));
         marker.insert("ts".into(), number(ts));
-        if let Some(expires_at) = self.retention.expires_at(self.clock.now()) {
-            marker.insert("expiresAt".into(), number(expires_at));
-        }
         Ok(match self.table.put_new(marker).await? {
             Written::Done(_) => ts,
             Written::Refused(marker) => {
+                if marker.contains_key("expiresAt") {
+                    // One of version 0.1, which would leave with its record.
+                    let update = Update { expression: "REMOVE expiresAt".into(), ..Update::default() };
+                    self.table.update(&partition(chat), &format!("!id#{id}"), update).await?;
+                }
                 item::integer(&marker, "ts").and_then(Timestamp::from_millis).unwrap_or(ts)
             }
         })
@@ -183,13 +314,23 @@ impl History {
         let key = if reply.covers.is_empty() { reply.behind.notice() } else { reply.behind.reply() };
         let what = if reply.kind == Kind::Notice { "notice" } else { "reply" };
         let message_id = reply.behind_id.derived(what);
+        let own = self.agents_record(chat, key, message_id, (reply.kind, reply.channel), reply.message);
         let record = Record {
             chat_id: reply.chat_id,
             user_id: reply.agent_id,
             covers: reply.covers,
             revision: reply.revision,
-            ..self.agents_record(chat, key, message_id, (reply.kind, reply.channel), reply.message)
+            expires_at: reply.covered_until.into_iter().fold(own.expires_at, later_expiry),
+            ..own
         };
+        if record.covers.is_empty() {
+            // It confirms a command: nothing of it is left if the command was forgotten meanwhile.
+            let anchor = Anchor { sk: reply.behind.to_string(), ..Anchor::default() };
+            return Ok(match Box::pin(self.put_anchored(&record, &anchor)).await? {
+                Anchored::Done | Anchored::Gone => ReplyAppended::Stored(record),
+                Anchored::Taken(existing) => ReplyAppended::Present(self.record(&existing).await?),
+            });
+        }
         // The message's own entry comes due D/2 behind it or later; see `due`.
         let is_registered =
             reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
@@ -247,9 +388,10 @@ impl History {
         record.message.metadata.insert("approval".into(), verdict.to_json());
         record.message_id = message_id;
         record.message.id = record.message_id.to_string();
-        match self.put(&record).await? {
-            Written::Done(_) => Ok((Outcome::Stored, record)),
-            Written::Refused(existing) => Ok((Outcome::Duplicate, self.record(&existing).await?)),
+        let anchor = Anchor { sk: reply.key.to_string(), ..Anchor::default() };
+        match self.put_anchored(&record, &anchor).await? {
+            Anchored::Done | Anchored::Gone => Ok((Outcome::Stored, record)),
+            Anchored::Taken(existing) => Ok((Outcome::Duplicate, self.record(&existing).await?)),
         }
     }
 
@@ -280,14 +422,25 @@ impl History {
         }
     }
 
-    /// Moves the date on which `record` may leave the table to what it would be if it were appended now: for what the
-    /// context still needs and no summary could take in. One write.
+    /// Moves the date on which `record` may leave the table to what it would be if it were appended now, unless it is later
+    /// already or has come: for what the context still needs and no summary could take in. One write. What covers a message must be
+    /// prolonged before the message.
     pub async fn prolong(&self, record: &Record) -> Result<(), HistoryError> {
-        let expires_at = self.retention.expires_at(self.clock.now());
-        let update = Update {
-            expression: if expires_at.is_some() { "SET expiresAt = :at" } else { "REMOVE expiresAt" }.into(),
-            condition: Some("attribute_exists(pk)"),
-            values: expires_at.map(|at| (":at", number(at))).into_iter().collect(),
+        let update = match self.retention.expires_at(self.clock.now()) {
+            Some(expires_at) => Update {
+                expression: "SET expiresAt = :at".into(),
+                // What has passed its date is not revived: its reply may be gone.
+                condition: Some("attribute_exists(pk) AND expiresAt < :at AND expiresAt > :now"),
+                values: vec![
+                    (":at", number(expires_at)),
+                    (":now", number(self.clock.now().as_millis() / 1000)),
+                ],
+            },
+            None => Update {
+                expression: "REMOVE expiresAt".into(),
+                condition: Some("attribute_exists(pk)"),
+                ..Update::default()
+            },
         };
         self.table.update(&partition(&record.chat), record.key.as_str(), update).await?;
         Ok(())
@@ -299,19 +452,9 @@ impl History {
         self.put_beside(record, false).await
     }
 
-    /// [`History::put`] of what stands with a record that has registered the chat, where `is_registered`.
+    /// [`History::put`]; with `is_registered`, another record has registered the chat already.
     async fn put_beside(&self, record: &Record, is_registered: bool) -> Result<Written, HistoryError> {
-        let json = serde_json::to_string(&record.message)?;
-        let message = if json.len() > MAX_INLINE_BYTES {
-            let digest = item::content_digest(&record.message);
-            MessageAttribute::Body {
-                key: self.bodies.put(&record.chat, &record.key, &digest, json).await?,
-                digest,
-            }
-        } else {
-            MessageAttribute::Inline(json)
-        };
-        let mut item = item::to_item(record, message);
+        let mut item = self.item_of(record).await?;
         let registers =
             !is_registered && self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
         if registers {
@@ -323,6 +466,40 @@ impl History {
             self.registry.remember(&record.chat, record.sent_at);
         }
         Ok(written)
+    }
+
+    /// Puts any record, unless its key is taken, as long as the item of `anchor` is in the table. Registers its chat as
+    /// [`History::put`] does.
+    pub(super) async fn put_anchored(
+        &self,
+        record: &Record,
+        anchor: &Anchor,
+    ) -> Result<Anchored, HistoryError> {
+        let mut item = self.item_of(record).await?;
+        let registers = self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
+        if registers {
+            due::register(&mut item, &record.chat, record.sent_at, &self.retention);
+        }
+        let anchored = self.table.put_anchored(item, anchor).await?;
+        if registers && matches!(anchored, Anchored::Done) {
+            self.registry.remember(&record.chat, record.sent_at);
+        }
+        Ok(anchored)
+    }
+
+    /// The item of `record`; a large message is put to S3 first.
+    async fn item_of(&self, record: &Record) -> Result<Item, HistoryError> {
+        let json = serde_json::to_string(&record.message)?;
+        let message = if json.len() > MAX_INLINE_BYTES {
+            let digest = item::content_digest(&record.message);
+            MessageAttribute::Body {
+                key: self.bodies.put(&record.chat, &record.key, &digest, json).await?,
+                digest,
+            }
+        } else {
+            MessageAttribute::Inline(json)
+        };
+        Ok(item::to_item(record, message))
     }
 
     /// A record of what the agent says, appended now, but for whom it is said to.
@@ -438,6 +615,19 @@ pub(super) fn form_of(item: &Item) -> Form {
         revision: item::integer(item, "revision").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         digest: item::stored_digest(item),
     }
+}
+
+pub(super) fn form_of_record(record: &Record) -> Form {
+    Form {
+        made_at: record.form_ts.or(Some(record.ts)),
+        revision: record.revision,
+        digest: Some(item::content_digest(&record.message)),
+    }
+}
+
+/// Returns whether an archived record is a later form of a person's message.
+pub(super) fn is_later_form(record: &Record) -> bool {
+    record.kind == Kind::Revision && !record.key.hangs_on_reply()
 }
 
 /// Whether a form is stored already: the newest says the same, or the platform sent this very form before.

@@ -152,7 +152,7 @@ impl History {
                     break 'pages;
                 }
                 let line = segment::to_line(stored)?;
-                if !batch.has_room_for(&line) {
+                if !batch.has_room_for(&line) || batch.is_far_from(record, self.retention.lifetime()) {
                     match self.store(lease, &mut longest, &mut batch).await? {
                         Ok(segment) => archived.meet(&segment, &mut batch, &mut met)?,
                         Err(superseded) => return Ok(Err(superseded)),
@@ -419,6 +419,12 @@ impl Batch {
     fn has_room_for(&self, line: &[u8]) -> bool {
         self.lines.is_empty()
             || self.lines.len() < MAX_SEGMENT_RECORDS && self.bytes + line.len() <= MAX_SEGMENT_BYTES
+    }
+
+    /// Returns whether `record` is further from the last one than records live. A late message and an edit of an old one have
+    /// a segment of their own: one that goes from there to now would make every reader look that far for pointers.
+    fn is_far_from(&self, record: &Record, lifetime: Duration) -> bool {
+        self.lines.last().is_some_and(|(last, ..)| record.key.ts().since(last.ts()) > lifetime)
     }
 
     fn push(&mut self, record: &Record, line: Vec<u8>) {

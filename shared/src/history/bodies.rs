@@ -119,8 +119,8 @@ impl Bodies {
         })
     }
 
-    /// Deletes the bodies of `chat`; answers how many there were.
-    pub(crate) async fn delete_all(&self, chat: &ChatKey) -> Result<usize, BodyError> {
+    /// Deletes the next bodies of `chat`; returns how many. None are left if it is 0.
+    pub(crate) async fn delete_some(&self, chat: &ChatKey) -> Result<usize, BodyError> {
         let prefix = folder(chat);
         let deleted = delete_under(&self.client, &self.bucket, &prefix).await;
         deleted.map_err(|reason| BodyError::Delete { prefix, reason })
@@ -131,20 +131,16 @@ fn folder(chat: &ChatKey) -> String {
     format!("bodies/{}/", chat.session_id())
 }
 
-/// Deletes the objects whose keys start with `prefix`; answers how many, or what S3 or the connection said.
+/// Deletes the first objects whose keys start with `prefix`, at most a thousand; returns how many, or what S3 or the
+/// connection said.
 pub(super) async fn delete_under(client: &Client, bucket: &str, prefix: &str) -> Result<usize, String> {
-    let mut count = 0;
-    let mut pages = client.list_objects_v2().bucket(bucket).prefix(prefix).into_paginator().send();
-    while let Some(page) = pages.next().await {
-        let page = page.map_err(|error| DisplayErrorContext(error).to_string())?;
-        let keys = page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
-        let deletions = keys.map(|key| async {
-            let sent = client.delete_object().bucket(bucket).key(key).send().await;
-            sent.map(drop).map_err(|error| DisplayErrorContext(error).to_string())
-        });
-        let deleted: Vec<()> =
-            stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE).try_collect().await?;
-        count += deleted.len();
-    }
-    Ok(count)
+    let listed = client.list_objects_v2().bucket(bucket).prefix(prefix).send().await;
+    let listed = listed.map_err(|error| DisplayErrorContext(error).to_string())?;
+    let keys = listed.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
+    let deletions = keys.map(|key| async {
+        let sent = client.delete_object().bucket(bucket).key(key).send().await;
+        sent.map(drop).map_err(|error| DisplayErrorContext(error).to_string())
+    });
+    let deleted: Vec<()> = stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE).try_collect().await?;
+    Ok(deleted.len())
 }

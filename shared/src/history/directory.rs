@@ -31,6 +31,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::try_join_all;
@@ -40,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use super::due::{DUE_AT, DUE_SHARD, Entry, SHARDS, shard_of};
 use super::item::{integer, text};
 use super::read::MAX_NAMES;
-use super::table::{Item, Update, number, string};
+use super::table::{Anchor, Item, Update, Written, number, string};
 use super::turn::{Head, head_of};
 use super::{CursorError, HEAD, History, HistoryError, partition};
 use crate::chat_key::ChatKey;
@@ -53,7 +54,7 @@ pub const MAX_CHATS: usize = 100;
 pub const MOST_EXACT: usize = 500;
 
 /// The item that holds a chat's place.
-const PLACE: &str = "!place";
+pub(super) const PLACE: &str = "!place";
 
 /// The partitions of the index that hold places.
 const PLACED: &str = "placed-";
@@ -158,7 +159,7 @@ impl History {
         }
         let answered_until = self.answered_until(&item);
         let at = at.unwrap_or_else(|| self.clock.now());
-        Ok(Listed { chat, at, head: head_of(&item), answered_until })
+        Ok(Listed { chat, at, head: head_of(&item)?, answered_until })
     }
 
     /// The chats that have registered and were not visited since, each with when it last registered.
@@ -241,7 +242,11 @@ impl History {
         let mut name = chat.clone();
         for _ in 0..MAX_NAMES {
             let item = self.table.get(&partition(&name), HEAD).await?.unwrap_or_default();
-            let head = head_of(&item);
+            let head = head_of(&item).unwrap_or_else(|error| {
+                // One damaged chat must not hide the others from the list.
+                tracing::error!(%error, "a chat is listed without its state");
+                Head::default()
+            });
             if let Some(moved_to) = &head.moved_to {
                 name = moved_to.clone();
                 continue;
@@ -267,30 +272,50 @@ impl History {
         leased.filter(|until| !is_visited && *until >= self.clock.now())
     }
 
-    /// Sets the place of `chat`, for which `entries` stand in the index: to when somebody last spoke, where a visit has
-    /// found that out, else to when they were made. Costs 2 writes for a new place, 3 where it changes, else 1.
-    pub(super) async fn set_place(
-        &self,
-        chat: &ChatKey,
-        entries: &[Entry],
-        spoken_at: Option<Timestamp>,
-    ) -> Result<(), HistoryError> {
-        let due_after = self.retention.due_after();
-        let records = entries.iter().filter(|entry| entry.key != HEAD).map(|entry| entry.due_at);
-        let registered = records.max().map(|due_at| Timestamp::from_secs(due_at).minus(due_after));
-        let Some(at) = spoken_at.or(registered) else { return Ok(()) };
-        let update = Update {
-            expression: format!("SET {DUE_SHARD} = :shard, {DUE_AT} = :at"),
-            // What a visit has found out is better than what the index says.
-            condition: spoken_at.is_none().then_some("attribute_not_exists(dueAt) OR dueAt < :at"),
-            values: vec![
-                (":shard", string(format!("{PLACED}{}", shard_of(chat)))),
-                (":at", number(at.as_millis())),
-            ],
-        };
+    /// Sets the place of `chat` to when somebody last spoke, as a visit has found out that has the chat: a deletion waits for
+    /// it. Costs 2 writes for a new place, 3 if it changes, else 1.
+    pub async fn set_place(&self, chat: &ChatKey, spoken_at: Timestamp) -> Result<(), HistoryError> {
+        let update =
+            Update { expression: PLACE_AT.into(), values: place_at(chat, spoken_at), condition: None };
         self.table.update(&partition(chat), PLACE, update).await?;
         Ok(())
     }
+
+    /// Sets the place of `chat` to when the records among `entries` were appended, unless it is later. A new place depends on
+    /// one of these records: the chat may have been forgotten since the index was read.
+    pub(super) async fn set_place_by_entries(
+        &self,
+        chat: &ChatKey,
+        entries: &[Entry],
+    ) -> Result<(), HistoryError> {
+        let records = entries.iter().filter(|entry| entry.key != HEAD);
+        let Some(newest) = records.max_by_key(|entry| entry.due_at) else { return Ok(()) };
+        let at = Timestamp::from_secs(newest.due_at).minus(self.retention.due_after());
+        let update = Update {
+            expression: PLACE_AT.into(),
+            values: place_at(chat, at),
+            condition: Some("dueAt < :at"),
+        };
+        match self.table.update(&partition(chat), PLACE, update).await? {
+            Written::Refused(place) if place.is_empty() => {}
+            Written::Done(_) | Written::Refused(_) => return Ok(()),
+        }
+        let mut place = Item::new();
+        place.insert("pk".into(), string(partition(chat)));
+        place.insert("sk".into(), string(PLACE));
+        place.insert(DUE_SHARD.into(), string(format!("{PLACED}{}", shard_of(chat))));
+        place.insert(DUE_AT.into(), number(at.as_millis()));
+        let anchor = Anchor { sk: newest.key.clone(), ..Anchor::default() };
+        self.table.put_anchored(place, &anchor).await?;
+        Ok(())
+    }
+}
+
+/// Sets a place.
+const PLACE_AT: &str = "SET dueShard = :shard, dueAt = :at";
+
+fn place_at(chat: &ChatKey, at: Timestamp) -> Vec<(&'static str, AttributeValue)> {
+    vec![(":shard", string(format!("{PLACED}{}", shard_of(chat)))), (":at", number(at.as_millis()))]
 }
 
 /// Whether an item with this sort key says when its chat is due for a visit, where it has a `dueAt`.

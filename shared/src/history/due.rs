@@ -159,8 +159,9 @@ impl History {
     }
 
     /// Notes that the visit for which [`due`](History::due) gave out `entries` has succeeded, that `chat` wants another
-    /// at `next`, and that somebody last spoke in it at `spoken_at`, as far as the visit has seen: its place in the list of
-    /// chats. One write for each entry, one for `next`, one for the place; safe to repeat.
+    /// at `next`. `spoken_at` is when somebody last spoke, as far as the visit has seen, which has set the chat's place in
+    /// the list of chats by it; without it, the place is set by `entries`. One write for each entry, one for `next`, and one
+    /// for the place or more; safe to repeat.
     pub async fn settle(
         &self,
         chat: &ChatKey,
@@ -180,12 +181,15 @@ impl History {
             };
             self.table.update(&partition(chat), HEAD, update).await?;
         }
-        self.set_place(chat, entries, spoken_at).await?;
+        if spoken_at.is_none() {
+            // Otherwise the visit has set it.
+            self.set_place_by_entries(chat, entries).await?;
+        }
         self.remove_from_records(chat, entries).await
     }
 
-    /// Puts a visit off until `until`: it failed, the chat is busy, or there is more to do than one visit does. Answers
-    /// since when the chat has been waiting. One write, one for each entry that is a record, and where there are such one
+    /// Puts a visit off until `until`: it failed, the chat is busy, or there is more to do than one visit does. A date that is
+    /// still to come and earlier stays, since somebody else has set it. Returns since when the chat has been waiting. One write, one for each entry that is a record, and where there are such one
     /// for the chat's place in the list; safe to repeat.
     pub async fn put_off(
         &self,
@@ -202,11 +206,12 @@ impl History {
                 (":shard", string(shard_of(chat).to_string())),
                 (":until", number(seconds_up(until))),
                 (":oldest", number(oldest)),
+                (":now", number(self.clock.now().as_millis() / 1000)),
             ],
-            ..Update::default()
+            condition: Some("attribute_not_exists(dueAt) OR dueAt <= :now OR dueAt > :until"),
         };
         let head = self.table.update(&partition(chat), HEAD, update).await?;
-        self.set_place(chat, entries, None).await?;
+        self.set_place_by_entries(chat, entries).await?;
         self.remove_from_records(chat, entries).await?;
         let since = integer(head.item(), DUE_SINCE).unwrap_or(oldest);
         Ok(Timestamp::from_secs(since))

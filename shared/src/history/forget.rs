@@ -1,24 +1,29 @@
-//! Deleting what is kept of a chat, whole: the one place that deletes, and only because somebody asked for just that.
+//! Deleting what is stored of a chat: the one place that deletes, and only because somebody asked for just that.
 //!
-//! The order is such that whoever repeats a deletion that broke off finds what is left: the head, which knows the chat's
-//! earlier names, goes last. What stays of it is empty, is visited once more by the compactor (a process that had registered
-//! the chat before does not register it again so soon) and leaves the table by its own `expiresAt`, unless the chat is
-//! used again, when the first claim takes that off.
+//! It is done page by page. What is deleted is gone, so a deletion that broke off goes on where it ended. The heads, which
+//! know the chat's other names, are emptied last. An emptied head keeps its fence, so that nothing that was in flight under
+//! an earlier one holds, and a date for the compactor: a process that had registered the chat before does not register it
+//! again for a while (see [`due`](super::due)), and what is said meanwhile must be visited. That visit deletes the head.
 
+use super::directory::PLACE;
 use super::due::{DUE_AT, DUE_SHARD, seconds_up, shard_of};
-use super::table::{number, string};
+use super::item;
+use super::shelf::is_pointer;
+use super::table::{Item, Span, Written, number, string};
 use super::turn::{Lease, Superseded};
-use super::{FIRST_KEY, HEAD, History, HistoryError, partition};
+use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
+use crate::chat_key::ChatKey;
+use crate::record::Record;
 
-/// All that a head may hold beside its fence.
-const HEAD_ATTRIBUTES: &str = "leaseUntil, turn, contextFrom, capturedTo, uncapturedFrom, compacting, housekeeping, \
-                               blocked, continues, movedTo, archiving, keptTo, longestSegment, paced, dueSince";
+/// Number of items that one step of a deletion reads and deletes.
+const ITEMS_AT_ONCE: usize = 500;
 
-/// What was deleted of a chat.
+/// Number of segments that one step reads: each may be 4 MB of JSON.
+const SEGMENTS_AT_ONCE: usize = 4;
+
+/// Objects that were deleted of a chat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Erased {
-    /// Records that were still in the table, of every kind.
-    pub records: usize,
     /// Segments of the archive.
     pub segments: usize,
     /// Bodies of large messages.
@@ -27,39 +32,106 @@ pub struct Erased {
     pub media: usize,
 }
 
+/// The next items of a chat that is being deleted, and what they say of who spoke.
+#[derive(Debug)]
+pub struct ToErase {
+    chat: ChatKey,
+    keys: Vec<String>,
+    /// The records among them, and those of the segments that they point at; without large bodies.
+    pub records: Vec<Record>,
+}
+
 impl History {
-    /// Deletes what is kept of the chat of `lease`, under all the names that it has had, the oldest first: records,
-    /// segments, bodies, files, heads, whatever else lies in its partitions. Safe to repeat. A new message may be appended
-    /// meanwhile; it stays, or goes with the rest.
-    pub async fn erase(&self, lease: &Lease) -> Result<Result<Erased, Superseded>, HistoryError> {
-        let mut erased = Erased::default();
-        for (name, _) in self.names(&lease.chat).await?.iter().rev() {
-            let pk = partition(name);
-            let keys = self.table.keys(&pk).await?;
-            erased.records += keys.iter().filter(|key| key.as_str() >= FIRST_KEY).count();
-            let but_head = keys.into_iter().filter(|key| key != HEAD).collect();
-            self.table.delete(&pk, but_head).await?;
-            // Behind the pointers, since one must never point at nothing.
-            erased.segments += self.shelf.delete_all(name).await?;
-            erased.bodies += self.bodies.delete_all(name).await?;
-            erased.media += self.media.delete_all(name).await?;
-            // So that whoever speaks there again, to this process at least, has it listed at once.
-            self.registry.forget(name);
-            if *name != lease.chat {
-                self.table.delete(&pk, vec![HEAD.into()]).await?;
-            }
+    /// Reads the next items of `chat` to delete, all but its head; `None` if there are no more.
+    pub async fn to_erase(&self, chat: &ChatKey) -> Result<Option<ToErase>, HistoryError> {
+        let span = Span {
+            from: format!("{HEAD}\u{1}"),
+            to: LAST_KEY.into(),
+            newest_first: false,
+            limit: Some(ITEMS_AT_ONCE),
+        };
+        let (items, _) = self.table.query_page(&partition(chat), &span).await?;
+        if items.is_empty() {
+            return Ok(None);
         }
+        let mut next = ToErase { chat: chat.clone(), keys: Vec::new(), records: Vec::new() };
+        let mut segments = 0;
+        for item in &items {
+            let Some(key) = item::text(item, "sk") else { continue };
+            if is_pointer(key) {
+                if segments == SEGMENTS_AT_ONCE {
+                    break;
+                }
+                segments += 1;
+                match self.segment_at(item).await {
+                    Ok(segment) => next.records.extend(segment.records.iter().map(|s| s.record().clone())),
+                    // What is lost already must not keep the rest from being forgotten.
+                    Err(HistoryError::Segment(error)) if !error.may_pass() => {
+                        tracing::warn!(chat = %chat.session_id(), %error, "who spoke in a lost segment is not known");
+                    }
+                    Err(error) => return Err(error),
+                }
+            } else if key >= FIRST_KEY {
+                match item::from_item(item) {
+                    Ok(stored) => next.records.push(stored.record().clone()),
+                    Err(error) => {
+                        tracing::warn!(chat = %chat.session_id(), %error, "who wrote a damaged record is not known");
+                    }
+                }
+            }
+            next.keys.push(key.to_owned());
+        }
+        Ok(Some(next))
+    }
+
+    /// Deletes these items; returns how many records they were. Safe to repeat.
+    pub async fn erase_items(&self, items: ToErase) -> Result<usize, HistoryError> {
+        let records = items.keys.iter().filter(|key| key.as_str() >= FIRST_KEY).count();
+        self.table.delete(&partition(&items.chat), items.keys).await?;
+        Ok(records)
+    }
+
+    /// Deletes the next objects of `chat`: segments, bodies, files. None are left if it returns no number above 0. The
+    /// pointers to segments must be gone.
+    pub async fn erase_objects(&self, chat: &ChatKey) -> Result<Erased, HistoryError> {
+        Ok(Erased {
+            segments: self.shelf.delete_some(chat).await?,
+            bodies: self.bodies.delete_some(chat).await?,
+            media: self.media.delete_some(chat).await?,
+        })
+    }
+
+    /// Empties the head of `lease`, after everything else is deleted, and frees the chat. One write.
+    pub async fn empty_head(&self, lease: &Lease) -> Result<Result<(), Superseded>, HistoryError> {
         let now = self.clock.now();
         let visit = now.plus(self.retention.due_after());
-        // Twice the lifetime: behind the visit, and behind whatever is appended at this very moment.
-        let ends = self.retention.boundary_expires_at(now).map(|at| (":ends", number(at)));
-        let expression = format!(
-            "SET {DUE_SHARD} = :shard, {DUE_AT} = :due{} REMOVE {HEAD_ATTRIBUTES}",
-            if ends.is_some() { ", expiresAt = :ends" } else { "" }
-        );
-        let mut values =
-            vec![(":shard", string(shard_of(&lease.chat).to_string())), (":due", number(seconds_up(visit)))];
-        values.extend(ends);
-        Ok(self.update_head(lease, &expression, values).await?.map(|()| erased))
+        let mut head = Item::new();
+        head.insert("pk".into(), string(partition(&lease.chat)));
+        head.insert("sk".into(), string(HEAD));
+        head.insert("fence".into(), number(lease.fence));
+        head.insert("forgottenAt".into(), number(now));
+        head.insert(DUE_SHARD.into(), string(shard_of(&lease.chat).to_string()));
+        head.insert(DUE_AT.into(), number(seconds_up(visit)));
+        // So that whoever speaks there again, to this process at least, has it listed at once.
+        self.registry.forget(&lease.chat);
+        Ok(match self.table.put_over(head, lease.fence).await? {
+            Written::Done(_) => Ok(()),
+            Written::Refused(_) => Err(Superseded),
+        })
+    }
+
+    /// Returns whether `chat` has no record and no segment. One read.
+    pub async fn is_empty(&self, chat: &ChatKey) -> Result<bool, HistoryError> {
+        let span =
+            Span { from: format!("{PLACE}\u{1}"), to: LAST_KEY.into(), newest_first: false, limit: Some(1) };
+        Ok(self.table.query(&partition(chat), &span).await?.is_empty())
+    }
+
+    /// Deletes the emptied head of `lease`, and its place in the list of chats. Two writes.
+    pub async fn remove_head(&self, lease: &Lease) -> Result<Result<(), Superseded>, HistoryError> {
+        let pk = partition(&lease.chat);
+        self.table.delete_one(&pk, PLACE, None).await?;
+        let is_deleted = self.table.delete_one(&pk, HEAD, Some(lease.fence)).await?;
+        Ok(is_deleted.then_some(()).ok_or(Superseded))
     }
 }

@@ -6,8 +6,10 @@
 
 use std::time::Duration;
 
+use super::append::{Form, form_of, form_of_record};
+use super::archived::ArchivedMessage;
 use super::item;
-use super::table::Written;
+use super::table::{Anchor, Anchored, Written};
 use super::turn::Claim;
 use super::{History, HistoryError};
 use crate::chat_key::ChatKey;
@@ -29,32 +31,44 @@ pub enum Imported {
 }
 
 impl History {
-    /// Appends `draft` at `key` as its `revision`th form, unless something stands there. A first form with a
-    /// [`Draft::form_ts`] later than those of all forms that are there is an edit that nobody has told of, and becomes the
-    /// next. One put; safe to repeat.
+    /// Appends `draft` at `key` as its `revision`th form, unless something is there, in the table or in the archive. A first
+    /// form with a [`Draft::form_ts`] later than those of all known forms is an edit that no webhook told of, and becomes
+    /// the next form. One put, and for an edited message that may have left the table a read of the head; safe to repeat.
     pub async fn import(
         &self,
         draft: &Draft,
         key: &SortKey,
         revision: u32,
     ) -> Result<Imported, HistoryError> {
-        let record = Record { kind: draft.kind, asks: false, ..self.record_of(draft, key.clone(), revision) };
-        let is_form_beside = *key == key.base().revision(revision);
-        let existing = match self.put(&record).await? {
-            Written::Done(_) => {
-                if revision > 0 && is_form_beside {
-                    self.count_revisions(&draft.chat, &draft.key(), revision).await?;
-                }
-                return Ok(Imported::Stored);
-            }
-            Written::Refused(existing) => existing,
-        };
-        let Some(made_at) = draft.form_ts.filter(|_| revision == 0 && draft.kind == Kind::Normal) else {
-            return Ok(Imported::Present);
+        let made_at = draft.form_ts.filter(|_| revision == 0 && draft.kind == Kind::Normal);
+        let archived = if made_at.is_some() && self.retention.may_have_left(draft.ts, self.clock.now()) {
+            self.archived_message(&draft.chat, &key.base()).await?
+        } else {
+            ArchivedMessage::default()
         };
         let base = key.base();
-        let mut forms = vec![super::append::form_of(&existing)];
-        if item::integer(&existing, "revisions").is_some() {
+        let is_archived = archived.records.iter().any(|record| record.key == *key);
+        let mut forms: Vec<Form> = archived.records.iter().map(form_of_record).collect();
+        let mut anchor = archived.pointer.clone().map(|sk| Anchor { sk, ..Anchor::default() });
+        let mut may_have_later = is_archived;
+        if !is_archived {
+            let record =
+                Record { kind: draft.kind, asks: false, ..self.record_of(draft, key.clone(), revision) };
+            let existing = match self.put(&record).await? {
+                Written::Done(_) => {
+                    if revision > 0 && *key == base.revision(revision) {
+                        self.count_revisions(&draft.chat, &draft.key(), revision).await?;
+                    }
+                    return Ok(Imported::Stored);
+                }
+                Written::Refused(existing) => existing,
+            };
+            forms.push(form_of(&existing));
+            may_have_later = item::integer(&existing, "revisions").is_some();
+            anchor = None;
+        }
+        let Some(made_at) = made_at else { return Ok(Imported::Present) };
+        if may_have_later {
             forms.extend(self.later_forms(&draft.chat, &base).await?);
         }
         if forms.iter().any(|form| form.made_at.is_none_or(|known| known >= made_at)) {
@@ -62,9 +76,10 @@ impl History {
         }
         let next = forms.iter().map(|form| form.revision).max().unwrap_or(0) + 1;
         let edit = Record { asks: false, ..self.record_of(draft, base.revision(next), next) };
-        let written = self.put(&edit).await?;
-        self.count_revisions(&draft.chat, &draft.key(), next).await?;
-        Ok(if matches!(written, Written::Done(_)) { Imported::Revised } else { Imported::Present })
+        let own = || Anchor { sk: key.to_string(), revisions: Some(next), sent_at: None };
+        let anchor = anchor.unwrap_or_else(own);
+        let anchored = self.put_anchored(&edit, &anchor).await?;
+        Ok(if matches!(anchored, Anchored::Done) { Imported::Revised } else { Imported::Present })
     }
 
     /// Has the context of `chat` read from `from` on, where it is read from nowhere in particular, or where from later on

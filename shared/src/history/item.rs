@@ -11,7 +11,7 @@
 //! Only where they say something: `formTs` (where it is not `ts`), `revision` (n > 0), `revisions` (how many later forms a message has),
 //! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), `person`, and for a large message `body`
 //! (its S3 key) and `digest` in place of `message`. A summary has `source`, a JSON object `{"from": …, "fromId": …,
-//! "to": …, "toId": …, "count": …, "lastInteraction": …}`, and `counts` (sort keys, newline-separated, deflated: its keys
+//! "to": …, "toId": …, "count": …, "lastInteraction": …, "readAt": …}`, and `counts` (sort keys, newline-separated, deflated: its keys
 //! share most of their digits).
 
 use std::io::{Read, Write};
@@ -108,7 +108,7 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
     if let Some(source) = &record.source {
         let json = json!({
             "from": source.from, "fromId": source.from_id, "to": source.to, "toId": source.to_id,
-            "count": source.count, "lastInteraction": source.last_interaction,
+            "count": source.count, "lastInteraction": source.last_interaction, "readAt": source.read_at,
         });
         set("source", string(json.to_string()));
         set("counts", AttributeValue::B(Blob::new(deflated(&lines(&source.counts)))));
@@ -144,6 +144,8 @@ fn source_of(item: &Item) -> Option<Source> {
         to_id: MessageId,
         count: u32,
         last_interaction: Timestamp,
+        #[serde(default)]
+        read_at: Option<Timestamp>,
     }
     let stored: Stored = serde_json::from_str(text(item, "source")?).ok()?;
     let counts = inflated(item.get("counts")?.as_b().ok()?.as_ref())?;
@@ -154,6 +156,7 @@ fn source_of(item: &Item) -> Option<Source> {
         to_id: stored.to_id,
         count: stored.count,
         last_interaction: stored.last_interaction,
+        read_at: stored.read_at,
         counts: counts.lines().map(str::parse).collect::<Result<_, _>>().ok()?,
     })
 }

@@ -123,8 +123,8 @@ impl Media {
         }
     }
 
-    /// Deletes what is kept of the files of `chat`; answers how many objects there were.
-    pub(super) async fn delete_all(&self, chat: &ChatKey) -> Result<usize, HistoryError> {
+    /// Deletes the next of what is kept of the files of `chat`; returns how many objects. None are left if it is 0.
+    pub(super) async fn delete_some(&self, chat: &ChatKey) -> Result<usize, HistoryError> {
         let key = folder(chat);
         let deleted = delete_under(&self.client, &self.bucket, &key).await;
         deleted.map_err(|reason| MediaError { what: "delete", key, reason }.into())

@@ -1,5 +1,6 @@
 //! Reading: a range of a chat, a page of it, and the chain of names that a chat has had.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use base64::Engine;
@@ -16,14 +17,23 @@ use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
 use crate::approval;
 use crate::chat_key::ChatKey;
 use crate::message::Part;
-use crate::record::Record;
-use crate::sort_key::SortKey;
+use crate::record::{Draft, Record};
+use crate::sort_key::{SortKey, Timestamp};
 
 /// The most records a page has.
 pub const MAX_PAGE: usize = 200;
 
 /// The most text that a page has, in bytes; an answer of Lambda ends at 6 MB, and JSON escapes some.
 const MAX_PAGE_BYTES: usize = 3 * 1024 * 1024;
+
+/// Number of records that one request for the answer to a message reads.
+const ANSWER_PAGE: usize = 20;
+
+/// Number of such requests for a message that is not answered any more: its reply is not far, if there is one.
+const LAPSED_PAGES: usize = 10;
+
+/// Number of newest records among which [`History::are_covered_lately`] looks.
+const LATELY: usize = 20;
 
 /// How many large bodies a page fetches before it looks whether they fill it.
 const BODIES_AT_ONCE: usize = 16;
@@ -122,6 +132,23 @@ impl History {
         self.records(&items).await
     }
 
+    /// Reads the message that `draft` is a form of, with all that belongs to the same base: [`History::message_anywhere`].
+    pub async fn message_of(&self, draft: &Draft) -> Result<Vec<Record>, HistoryError> {
+        self.message_anywhere(&draft.chat, &draft.key()).await
+    }
+
+    /// [`History::message`], also if it has left the table.
+    pub async fn message_anywhere(&self, chat: &ChatKey, key: &SortKey) -> Result<Vec<Record>, HistoryError> {
+        let mut records = self.message(chat, key).await?;
+        if self.retention.may_have_left(key.ts(), self.clock.now()) {
+            records.extend(self.archived_message(chat, &key.base()).await?.records);
+            // The table's copy comes first: it may say more.
+            records.sort_by(|a, b| a.key.cmp(&b.key));
+            records.dedup_by(|later, first| later.key == first.key);
+        }
+        Ok(records)
+    }
+
     /// The same as [`History::reply_to`], once it does not go on before somebody says something: a reply that asks to be
     /// allowed a call is there before that.
     pub async fn settled_reply_to(&self, chat: &ChatKey, base: &SortKey) -> Result<Fate, HistoryError> {
@@ -153,27 +180,69 @@ impl History {
     }
 
     /// [`History::reply_to`], and whether the message itself is there.
+    ///
+    /// Reads on from the message in small pages until it meets the reply, so what it costs does not grow with what was said
+    /// since an answered message. A message that has left the table is looked for in the archive.
     async fn answer_to(
         &self,
         chat: &ChatKey,
         base: &SortKey,
     ) -> Result<(bool, Option<Record>), HistoryError> {
-        let span = Span { from: base.to_string(), to: LAST_KEY.into(), newest_first: false, limit: None };
-        let items = self.table.query(&partition(chat), &span).await?;
-        let covers = |item: &&Item| {
-            let covers = item::text(item, "covers").unwrap_or_default();
-            covers.lines().any(|covered| covered == base.as_str())
-        };
+        let is_archived = self.retention.may_have_left(base.ts(), self.clock.now());
+        let longest = if is_archived { self.head(chat).await?.longest_segment } else { None };
         let (notice, end) = (base.notice(), base.end_of_base());
-        let is_notice = |item: &&Item| item::text(item, "sk") == Some(notice.as_str());
-        let is_own = |item: &&Item| item::text(item, "sk").is_some_and(|key| key < end.as_str());
-        let is_message = items.iter().take_while(is_own).any(item::asks);
-        let told = || items.iter().find(is_notice).filter(|_| !is_message);
-        let answer = match items.iter().find(covers).or_else(told) {
-            Some(item) => Some(self.record(item).await?),
+        let (mut is_there, mut is_message, mut told) = (false, false, None);
+        // One that has passed its date is not answered any more.
+        let (now, mut has_lapsed, mut pages) = (self.clock.now(), false, 0);
+        let mut from = base.to_string();
+        loop {
+            pages += 1;
+            let span = Span { from, to: LAST_KEY.into(), newest_first: false, limit: None };
+            let entries = self.entries(chat, longest, span, ANSWER_PAGE).await?;
+            for stored in entries.iter().map(Entry::stored) {
+                let stored = stored?;
+                let record = stored.record();
+                let is_own = record.key.as_str() < end.as_str();
+                if record.covers.contains(base) {
+                    return Ok((is_there, Some(self.whole(stored).await?)));
+                }
+                is_there |= is_own;
+                is_message |= is_own && record.asks;
+                has_lapsed |= is_own && record.expires_at.is_some_and(|at| Timestamp::from_secs(at) <= now);
+                if record.key == notice {
+                    told = Some(stored);
+                } else if !is_own && !is_message {
+                    // Nothing covers what asks nothing.
+                    break;
+                }
+            }
+            let is_over = entries.len() < ANSWER_PAGE || !is_message || (has_lapsed && pages >= LAPSED_PAGES);
+            match entries.last() {
+                Some(last) if !is_over => from = format!("{}\u{1}", last.stored()?.record().key),
+                _ => break,
+            }
+        }
+        let told = match told.filter(|_| !is_message) {
+            Some(stored) => Some(self.whole(stored).await?),
             None => None,
         };
-        Ok((items.first().as_ref().is_some_and(is_own), answer))
+        Ok((is_there, told))
+    }
+
+    /// Returns whether the newest records of `chat` cover each of the messages at `bases`, and nobody has answered what one of
+    /// these records asks to be allowed: turns about these messages have nothing left to do. One small query.
+    pub async fn are_covered_lately(&self, chat: &ChatKey, bases: &[SortKey]) -> Result<bool, HistoryError> {
+        let Some(first) = bases.iter().min() else { return Ok(false) };
+        let span =
+            Span { from: first.to_string(), to: LAST_KEY.into(), newest_first: true, limit: Some(LATELY) };
+        let items = self.table.query(&partition(chat), &span).await?;
+        let covered: HashSet<&str> =
+            items.iter().flat_map(|item| item::text(item, "covers").unwrap_or_default().lines()).collect();
+        let is_verdict = |item: &Item| {
+            let key = item::text(item, "sk").and_then(|sk| sk.parse::<SortKey>().ok());
+            key.is_none_or(|key| key.hangs_on_reply())
+        };
+        Ok(bases.iter().all(|base| covered.contains(base.as_str())) && !items.iter().any(is_verdict))
     }
 
     /// A page of at most `limit` records (1 to [`MAX_PAGE`]), over every name that the chat has had, archived or not.
@@ -249,6 +318,11 @@ impl History {
     /// for each other name.
     pub async fn first_name(&self, chat: &ChatKey) -> Result<ChatKey, HistoryError> {
         Ok(self.names(chat).await?.pop().map_or_else(|| chat.clone(), |(name, _)| name))
+    }
+
+    /// Every name that the chat has had, the newest first.
+    pub async fn all_names(&self, chat: &ChatKey) -> Result<Vec<ChatKey>, HistoryError> {
+        Ok(self.names(chat).await?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Every name that the chat has had, the newest first, each with its head's [`Head::longest_segment`].

@@ -146,6 +146,13 @@ pub enum SegmentError {
     },
 }
 
+impl SegmentError {
+    /// Returns whether the same request may succeed later without anybody's help.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Self::Put { .. } | Self::Get { .. } | Self::Delete { .. })
+    }
+}
+
 /// The objects, and those read last.
 #[derive(Clone, Debug)]
 pub(super) struct Shelf {
@@ -183,8 +190,8 @@ impl Shelf {
         }
     }
 
-    /// Deletes the segments of `chat`, pointed at or not; answers how many there were.
-    pub(super) async fn delete_all(&self, chat: &ChatKey) -> Result<usize, SegmentError> {
+    /// Deletes the next segments of `chat`, pointed at or not; returns how many. None are left if it is 0.
+    pub(super) async fn delete_some(&self, chat: &ChatKey) -> Result<usize, SegmentError> {
         let prefix = folder(chat);
         let deleted = delete_under(&self.client, &self.bucket, &prefix).await;
         self.cache
@@ -299,6 +306,11 @@ impl History {
         Ok(None)
     }
 
+    /// The segment that the pointer `item` names.
+    pub(super) async fn segment_at(&self, item: &Item) -> Result<Arc<Segment>, HistoryError> {
+        Ok(self.shelf.segment(&info_of(item)?).await?)
+    }
+
     /// The segments whose pointers are in `span`.
     pub(super) async fn pointers(
         &self,
@@ -342,6 +354,11 @@ pub(super) fn object_key(chat: &ChatKey, id: &SegmentId) -> String {
 
 fn folder(chat: &ChatKey) -> String {
     format!("segments/{}/", chat.session_id())
+}
+
+/// Returns whether this is the sort key of a segment's pointer.
+pub(super) fn is_pointer(sort_key: &str) -> bool {
+    sort_key.starts_with(POINTER)
 }
 
 /// The pointer's sort key for a segment that ends with `to`, or the bound of pointers that a bound of records stands for.

@@ -23,15 +23,25 @@ use crate::sort_key::{SortKey, Timestamp};
 pub const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 impl History {
-    /// Takes `chat` from whoever has it, for the `/stop` at `command`. Where this command or a later one stands already,
-    /// nothing is changed: safe to repeat. One write.
+    /// Takes `chat` from whoever has it, for the `/stop` at `command`. If this command or a later one is there already,
+    /// or the chat is being deleted, nothing changes: safe to repeat. One write.
     pub async fn stop(&self, chat: &ChatKey, command: &SortKey) -> Result<(), HistoryError> {
         let update = Update {
-            expression: "SET fence = if_not_exists(fence, :zero) + :one, stoppedTo = :command \
+            expression:
+                "SET fence = if_not_exists(fence, :zero) + :one, stoppedTo = :command, takenAt = :now \
                          REMOVE leaseUntil, housekeeping"
-                .into(),
-            condition: Some("attribute_not_exists(stoppedTo) OR stoppedTo < :command"),
-            values: vec![(":zero", number(0)), (":one", number(1)), (":command", string(command.as_str()))],
+                    .into(),
+            // In a chat that is being deleted there is nothing to stop.
+            condition: Some(
+                "(attribute_not_exists(stoppedTo) OR stoppedTo < :command) \
+                 AND (attribute_not_exists(forgetting) OR leaseUntil < :now)",
+            ),
+            values: vec![
+                (":zero", number(0)),
+                (":one", number(1)),
+                (":command", string(command.as_str())),
+                (":now", number(self.clock.now())),
+            ],
         };
         self.table.update(&partition(chat), HEAD, update).await?;
         self.stops.notify_waiters();
@@ -67,7 +77,7 @@ impl History {
         };
         let until = integer(&item, "leaseUntil").and_then(Timestamp::from_millis);
         let is_held = until.is_some_and(|until| until >= self.clock.now());
-        Ok((head_of(&item), is_held && !item.contains_key("housekeeping")))
+        Ok((head_of(&item)?, is_held && !item.contains_key("housekeeping")))
     }
 }
 

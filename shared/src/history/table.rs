@@ -1,22 +1,34 @@
 //! The DynamoDB table: the few operations that a history needs, each counted by a [`Meter`].
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::{BoxError, BuildError, DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConsumedCapacity, ReturnConsumedCapacity, ReturnValue,
-    ReturnValuesOnConditionCheckFailure,
+    AttributeValue, ConditionCheck, ConsumedCapacity, DeleteRequest, Put, ReturnConsumedCapacity,
+    ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update as TransactUpdate,
+    WriteRequest,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{FIRST_KEY, LAST_KEY, due};
 
-/// How many items are deleted at once.
-const DELETIONS_AT_ONCE: usize = 32;
+/// Number of items that one request deletes: the most that DynamoDB takes.
+const DELETED_PER_REQUEST: usize = 25;
+
+/// Number of requests that delete at the same time.
+const DELETIONS_AT_ONCE: usize = 4;
+
+/// Number of times a transaction is tried that meets another one on the same items.
+const MAX_CONFLICTS: u32 = 20;
 
 /// An item as the SDK gives it: attribute names and values.
 pub(crate) type Item = HashMap<String, AttributeValue>;
@@ -90,6 +102,55 @@ pub(crate) struct Update {
     pub(crate) values: Vec<(&'static str, AttributeValue)>,
 }
 
+/// An existing item that a put depends on: if it is gone, nothing is put.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Anchor {
+    /// Its sort key, in the partition of the item to be put.
+    pub(crate) sk: String,
+    /// Its `sentAt`, if another item under the same key is not it.
+    pub(crate) sent_at: Option<i64>,
+    /// Its `revisions` attribute after the put; unchanged if `None`.
+    pub(crate) revisions: Option<u32>,
+}
+
+/// The result of a put that depends on an [`Anchor`].
+#[derive(Debug)]
+pub(crate) enum Anchored {
+    /// The item is stored.
+    Done,
+    /// The key is taken; the item that has it.
+    Taken(Item),
+    /// The anchor is gone. Nothing is stored.
+    Gone,
+}
+
+/// Counts the attempts of one request. The SDK repeats a request whose answer was lost, and the repeat of a conditional
+/// write then fails on its own success.
+#[derive(Clone, Debug, Default)]
+struct Attempts(Arc<AtomicU32>);
+
+impl Attempts {
+    fn is_repeated(&self) -> bool {
+        self.0.load(Ordering::SeqCst) > 1
+    }
+}
+
+impl Intercept for Attempts {
+    fn name(&self) -> &'static str {
+        "Attempts"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
 /// Which items of a partition to read, in which order, by sort key; both ends included.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
@@ -109,16 +170,20 @@ impl Table {
         &self.meter
     }
 
-    /// Puts `item` unless its key is taken.
+    /// Puts `item` unless its key is taken. An item that this very request stored, in an attempt whose answer was lost,
+    /// counts as put.
     pub(crate) async fn put_new(&self, item: Item) -> Result<Written, TableError> {
+        let attempts = Attempts::default();
         let sent = self
             .client
             .put_item()
             .table_name(&self.name)
-            .set_item(Some(item))
+            .set_item(Some(item.clone()))
             .condition_expression("attribute_not_exists(pk)")
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .customize()
+            .interceptor(attempts.clone())
             .send()
             .await;
         match sent {
@@ -129,11 +194,120 @@ impl Table {
             Err(SdkError::ServiceError(failure)) => match failure.into_err() {
                 PutItemError::ConditionalCheckFailedException(refusal) => {
                     self.count_refused_write();
-                    Ok(Written::Refused(refusal.item.unwrap_or_default()))
+                    let existing = refusal.item.unwrap_or_default();
+                    if attempts.is_repeated() && existing == item {
+                        return Ok(Written::Done(Item::new()));
+                    }
+                    Ok(Written::Refused(existing))
                 }
                 other => Err(failed("put an item", &other)),
             },
             Err(other) => Err(failed("put an item", &other)),
+        }
+    }
+
+    /// Puts `item` in place of what has its key, if that has this `fence`.
+    pub(crate) async fn put_over(&self, item: Item, fence: i64) -> Result<Written, TableError> {
+        let sent = self
+            .client
+            .put_item()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .condition_expression("fence = :fence")
+            .expression_attribute_values(":fence", number(fence))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await;
+        match sent {
+            Ok(output) => {
+                self.meter.count(output.consumed_capacity(), true);
+                Ok(Written::Done(Item::new()))
+            }
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(PutItemError::is_conditional_check_failed_exception) =>
+            {
+                self.count_refused_write();
+                Ok(Written::Refused(Item::new()))
+            }
+            Err(error) => Err(failed("put an item", &error)),
+        }
+    }
+
+    /// Puts `item` unless its key is taken, and only while the item of `anchor` exists in the same partition. Both are
+    /// one transaction: 4 write units for items under 1 KB. The SDK's idempotency token makes a repeat safe.
+    pub(crate) async fn put_anchored(&self, item: Item, anchor: &Anchor) -> Result<Anchored, TableError> {
+        const OPERATION: &str = "put an item beside another";
+        let invalid = |error: BuildError| failed(OPERATION, &error);
+        let mut key = Item::new();
+        key.insert("pk".into(), item.get("pk").cloned().unwrap_or_else(|| string("")));
+        key.insert("sk".into(), string(&anchor.sk));
+        let (condition, mut values) = match anchor.sent_at {
+            Some(sent_at) => ("sentAt = :sent", Item::from([(":sent".to_owned(), number(sent_at))])),
+            None => ("attribute_exists(pk)", Item::new()),
+        };
+        let exists = if let Some(revisions) = anchor.revisions {
+            values.insert(":n".into(), number(revisions));
+            let update = TransactUpdate::builder()
+                .table_name(&self.name)
+                .set_key(Some(key))
+                .update_expression("SET revisions = :n")
+                .condition_expression(condition)
+                .set_expression_attribute_values(Some(values));
+            TransactWriteItem::builder().update(update.build().map_err(invalid)?)
+        } else {
+            let check = ConditionCheck::builder()
+                .table_name(&self.name)
+                .set_key(Some(key))
+                .condition_expression(condition)
+                .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()));
+            TransactWriteItem::builder().condition_check(check.build().map_err(invalid)?)
+        };
+        let put = Put::builder()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .condition_expression("attribute_not_exists(pk)")
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build()
+            .map_err(invalid)?;
+        let items = vec![exists.build(), TransactWriteItem::builder().put(put).build()];
+        let mut conflicts = 0;
+        loop {
+            let sent = self
+                .client
+                .transact_write_items()
+                .set_transact_items(Some(items.clone()))
+                .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                .send()
+                .await;
+            let error = match sent {
+                Ok(output) => {
+                    self.meter.count(output.consumed_capacity().first(), true);
+                    return Ok(Anchored::Done);
+                }
+                Err(SdkError::ServiceError(failure)) => failure.into_err(),
+                Err(other) => return Err(failed(OPERATION, &other)),
+            };
+            let TransactWriteItemsError::TransactionCanceledException(canceled) = error else {
+                return Err(failed(OPERATION, &error));
+            };
+            self.count_refused_write();
+            let mut reasons = canceled.cancellation_reasons.clone().unwrap_or_default().into_iter();
+            let (anchored, put) = (reasons.next(), reasons.next());
+            let code = |reason: &Option<aws_sdk_dynamodb::types::CancellationReason>| {
+                reason.as_ref().and_then(|reason| reason.code().map(str::to_owned)).unwrap_or_default()
+            };
+            if code(&anchored) == "ConditionalCheckFailed" {
+                return Ok(Anchored::Gone);
+            }
+            if code(&put) == "ConditionalCheckFailed" {
+                return Ok(Anchored::Taken(put.and_then(|reason| reason.item).unwrap_or_default()));
+            }
+            conflicts += 1;
+            if conflicts >= MAX_CONFLICTS {
+                return Err(failed(OPERATION, &canceled));
+            }
         }
     }
 
@@ -197,7 +371,7 @@ impl Table {
         self.query_as(pk, span, false).await
     }
 
-    /// The sort keys of all that lies in one partition.
+    /// Returns the sort keys of all items in one partition.
     pub(crate) async fn keys(&self, pk: &str) -> Result<Vec<String>, TableError> {
         let mut keys = Vec::new();
         let mut pages = self
@@ -221,23 +395,75 @@ impl Table {
         Ok(keys)
     }
 
-    /// Deletes items of one partition, also those that are not there.
+    /// Deletes items of one partition; those that do not exist are skipped.
     pub(crate) async fn delete(&self, pk: &str, sort_keys: Vec<String>) -> Result<(), TableError> {
-        let deletions = sort_keys.into_iter().map(async |sk| {
+        let chunks: Vec<Vec<String>> =
+            sort_keys.chunks(DELETED_PER_REQUEST).map(<[String]>::to_vec).collect();
+        let requests = chunks.into_iter().map(async |keys| self.delete_some(pk, keys).await);
+        stream::iter(requests).buffer_unordered(DELETIONS_AT_ONCE).try_collect().await
+    }
+
+    /// Deletes at most [`DELETED_PER_REQUEST`] items. DynamoDB may leave some of them, which are then sent again.
+    async fn delete_some(&self, pk: &str, sort_keys: Vec<String>) -> Result<(), TableError> {
+        const OPERATION: &str = "delete items";
+        let mut requests = Vec::new();
+        for sk in sort_keys {
+            let delete = DeleteRequest::builder().key("pk", string(pk)).key("sk", string(sk)).build();
+            let delete = delete.map_err(|error| failed(OPERATION, &error))?;
+            requests.push(WriteRequest::builder().delete_request(delete).build());
+        }
+        while !requests.is_empty() {
             let sent = self
                 .client
-                .delete_item()
-                .table_name(&self.name)
-                .key("pk", string(pk))
-                .key("sk", string(sk))
+                .batch_write_item()
+                .request_items(&self.name, requests)
                 .return_consumed_capacity(ReturnConsumedCapacity::Total)
                 .send()
                 .await;
-            let output = sent.map_err(|error| failed("delete an item", &error))?;
-            self.meter.count(output.consumed_capacity(), true);
-            Ok(())
-        });
-        stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE).try_collect().await
+            let output = sent.map_err(|error| failed(OPERATION, &error))?;
+            self.meter.count(output.consumed_capacity().first(), true);
+            requests = output
+                .unprocessed_items
+                .and_then(|mut unprocessed| unprocessed.remove(&self.name))
+                .unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Deletes one item, if it has this `fence`; returns whether it did.
+    pub(crate) async fn delete_one(
+        &self,
+        pk: &str,
+        sk: &str,
+        fence: Option<i64>,
+    ) -> Result<bool, TableError> {
+        let sent = self
+            .client
+            .delete_item()
+            .table_name(&self.name)
+            .key("pk", string(pk))
+            .key("sk", string(sk))
+            .set_condition_expression(fence.map(|_| "fence = :fence".to_owned()))
+            .set_expression_attribute_values(fence.map(|fence| [(":fence".to_owned(), number(fence))].into()))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await;
+        match sent {
+            Ok(output) => {
+                self.meter.count(output.consumed_capacity(), true);
+                Ok(true)
+            }
+            Err(SdkError::ServiceError(failure)) => match failure.into_err() {
+                DeleteItemError::ConditionalCheckFailedException(refusal) => {
+                    self.count_refused_write();
+                    // It is gone, maybe by an attempt of this very request whose answer was lost.
+                    Ok(refusal.item.is_none_or(|item| item.is_empty()))
+                }
+                other => Err(failed("delete an item", &other)),
+            },
+            Err(error) => Err(failed("delete an item", &error)),
+        }
     }
 
     async fn query_as(&self, pk: &str, span: &Span, consistent: bool) -> Result<Vec<Item>, TableError> {

@@ -8,6 +8,8 @@
 //!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000}",
 //!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123",
 //!  "stoppedTo": "1763765921000#00000000000000000008",
+//!  "claim": "9f86d081884c7d65", "failures": 1, "answeredTo": "1763765920000#00000000000000000007",
+//!  "takenAt": 1763766220000, "forgottenAt": 1763766220000,
 //!  "archiving": "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",
 //!  "longestSegment": 40000, "paced": 1763766221000}
 //! ```
@@ -32,15 +34,18 @@
 //! `contextFrom` is a hint, made of the records by the last run, so that a long history is not read to see a short
 //! context; how a record is found that arrives late from before it, see `view.rs`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
+use super::due::{seconds_up, shard_of};
 use super::item::{integer, text};
 use super::table::{Item, Update, Written, number, string};
 use super::{HEAD, History, HistoryError, partition};
 use crate::chat_key::ChatKey;
+use crate::random;
 use crate::record::{DeliveryFailure, Record};
 use crate::sort_key::{SortKey, Timestamp};
 
@@ -74,6 +79,26 @@ pub struct Head {
     /// Set where the chat may have segments: the longest time between the ends of one, by which readers know how far
     /// behind a record its segment's pointer can stand.
     pub longest_segment: Option<Duration>,
+    /// Number of attempts at the current turn that failed because of the model or the platform.
+    pub failures: u32,
+    /// The newest message that any finished turn has covered: a hint for turns that may have nothing left to do.
+    pub answered_to: Option<SortKey>,
+    /// Time at which a holder last lost the chat before its lease was over. It may go on for a moment: see
+    /// [`HOLDER_ENDS_WITHIN`].
+    pub taken_at: Option<Timestamp>,
+    /// Time at which the chat was last forgotten. Set until the compactor has visited it after that.
+    pub forgotten_at: Option<Timestamp>,
+}
+
+/// The head of a chat has an attribute that cannot be read. Nothing is done in that chat until it is repaired.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the head of the chat {chat} has an unreadable '{attribute}': correct or remove that attribute of the item '!head', \
+     or restore the table"
+)]
+pub struct HeadError {
+    chat: String,
+    attribute: &'static str,
 }
 
 /// A stretch of a chat.
@@ -147,6 +172,8 @@ pub struct Ending {
     pub reached: Reached,
     /// See [`Head::paced`], if something was sent.
     pub paced: Option<Timestamp>,
+    /// See [`Head::answered_to`], if the run covered anything.
+    pub answered_to: Option<SortKey>,
 }
 
 /// What a run learned about whether its platform takes messages for the chat.
@@ -159,6 +186,32 @@ pub enum Reached {
     Yes,
     /// It does not: the bot was blocked or removed.
     No(DeliveryFailure),
+}
+
+/// Maximum time for which a process still writes after it lost a chat: it notices within
+/// [`LOOK_AGAIN`](super::stop::LOOK_AGAIN) and drops its work, and a request that is under way then ends within seconds.
+pub const HOLDER_ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Who claims a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claimant {
+    /// A run of the agent. It takes a chat from upkeep at once: people do not wait for that.
+    Run,
+    /// Upkeep. It takes a chat from nobody.
+    Upkeep,
+    /// A deletion of the chat. It takes a chat from everybody but another deletion.
+    Forgetting,
+}
+
+impl Claimant {
+    /// Returns whether it may take the chat from the holder of `head`, whose lease is not over.
+    fn may_take_over(self, head: &Item) -> bool {
+        match self {
+            Self::Run => head.contains_key("housekeeping"),
+            Self::Upkeep => false,
+            Self::Forgetting => !head.contains_key("forgetting"),
+        }
+    }
 }
 
 /// What a claim answers.
@@ -176,50 +229,115 @@ pub enum Claim {
 pub struct Superseded;
 
 impl History {
-    /// Claims `chat` for one run of at most `duration`, also where upkeep has it: people do not wait for that. One write.
+    /// Claims `chat` for one run of at most `duration`. One write; two if upkeep has the chat, which loses it.
     pub async fn claim(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
-        let expression = "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until REMOVE housekeeping, expiresAt";
-        let condition = "attribute_not_exists(leaseUntil) OR leaseUntil < :now OR housekeeping = :true";
-        self.claim_by(chat, duration, expression, condition).await
+        self.claim_as(Claimant::Run, chat, duration).await
     }
 
-    /// Claims `chat` for upkeep of at most `duration`, where nobody has it. A run may take it over at any time: upkeep
-    /// then learns of it at its next write to the head. One write.
+    /// Claims `chat` for upkeep of at most `duration` if nobody has it. A run may take it over at any time. One write.
     pub async fn claim_for_upkeep(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
-        let expression =
-            "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until, housekeeping = :true";
-        let condition = "attribute_not_exists(leaseUntil) OR leaseUntil < :now";
-        self.claim_by(chat, duration, expression, condition).await
+        self.claim_as(Claimant::Upkeep, chat, duration).await
     }
 
-    async fn claim_by(
+    /// Claims `chat` for deleting it, for at most `duration` at a time. A run or upkeep that has it loses it, and learns so
+    /// within moments; only another deletion is `Busy`. At most two writes.
+    pub async fn claim_to_forget(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
+        let claim = self.claim_as(Claimant::Forgetting, chat, duration).await;
+        self.stops.notify_waiters();
+        claim
+    }
+
+    async fn claim_as(
         &self,
+        claimant: Claimant,
         chat: &ChatKey,
         duration: Duration,
-        expression: &str,
-        condition: &'static str,
     ) -> Result<Claim, HistoryError> {
         let now = self.clock.now();
-        let mut values = vec![
-            (":zero", number(0)),
-            (":one", number(1)),
-            (":until", number(now.plus(duration))),
-            (":now", number(now)),
-        ];
-        if expression.contains(":true") || condition.contains(":true") {
-            values.push((":true", AttributeValue::Bool(true)));
-        }
-        let update = Update { expression: expression.into(), condition: Some(condition), values };
-        Ok(match self.table.update(&partition(chat), HEAD, update).await? {
-            Written::Done(item) => Claim::Claimed(Box::new(Lease {
-                chat: chat.clone(),
-                head: head_of(&item),
-                fence: integer(&item, "fence").unwrap_or_default(),
-            })),
-            Written::Refused(item) => {
-                Claim::Busy(integer(&item, "leaseUntil").and_then(Timestamp::from_millis).unwrap_or(now))
+        let (pk, id) = (partition(chat), random::hex::<8>());
+        let (mark, removed) = match claimant {
+            // A head of version 0.1 may have an `expiresAt`, with which it would leave the table.
+            Claimant::Run => ("", "housekeeping, forgetting, expiresAt"),
+            Claimant::Upkeep => (", housekeeping = :true", "forgetting, expiresAt"),
+            // With a date for the compactor: the entry by which a process has registered the chat may be deleted, and the
+            // deletion may never come to its end.
+            Claimant::Forgetting => (
+                ", forgetting = :true, dueShard = :shard, dueAt = if_not_exists(dueAt, :due)",
+                "housekeeping, expiresAt",
+            ),
+        };
+        let update = |also: &str, condition: &'static str| {
+            let mut values = vec![
+                (":zero", number(0)),
+                (":one", number(1)),
+                (":until", number(now.plus(duration))),
+                (":claim", string(&id)),
+            ];
+            if !mark.is_empty() {
+                values.push((":true", AttributeValue::Bool(true)));
             }
-        })
+            if claimant == Claimant::Forgetting {
+                let due = now.plus(self.retention.due_after());
+                values.push((":shard", string(shard_of(chat).to_string())));
+                values.push((":due", number(seconds_up(due))));
+            }
+            let expression = format!(
+                "SET fence = if_not_exists(fence, :zero) + :one, leaseUntil = :until, claim = :claim{mark}{also} \
+                 REMOVE {removed}"
+            );
+            Update { expression, condition: Some(condition), values }
+        };
+        let mut free = update("", "attribute_not_exists(leaseUntil) OR leaseUntil < :now");
+        free.values.push((":now", number(now)));
+        let mut written = self.table.update(&pk, HEAD, free).await?;
+        if let Written::Refused(held) = &written
+            && text(held, "claim") != Some(id.as_str())
+            && claimant.may_take_over(held)
+        {
+            let mut taken = update(", takenAt = :now", "fence = :seen");
+            taken.values.push((":now", number(now)));
+            taken.values.push((":seen", number(integer(held, "fence").unwrap_or_default())));
+            written = self.table.update(&pk, HEAD, taken).await?;
+        }
+        let item = match written {
+            Written::Done(item) => item,
+            // The SDK repeats a request whose answer was lost, and the repeat finds the chat claimed: by itself.
+            Written::Refused(item) if text(&item, "claim") == Some(id.as_str()) => item,
+            Written::Refused(item) => {
+                let until = integer(&item, "leaseUntil").and_then(Timestamp::from_millis);
+                return Ok(Claim::Busy(until.unwrap_or(now)));
+            }
+        };
+        let fence = integer(&item, "fence").unwrap_or_default();
+        match head_of(&item) {
+            Ok(head) => Ok(Claim::Claimed(Box::new(Lease { chat: chat.clone(), head, fence }))),
+            Err(error) => {
+                // Otherwise whoever comes after the repair waits for the lease to end.
+                let lease = Lease { chat: chat.clone(), head: Head::default(), fence };
+                drop(self.release(&lease).await);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Holds the chat of `lease` for `duration` from now on. One write.
+    pub async fn renew(
+        &self,
+        lease: &Lease,
+        duration: Duration,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        let until = number(self.clock.now().plus(duration));
+        self.update_head(lease, "SET leaseUntil = :until", vec![(":until", until)]).await
+    }
+
+    /// Lets later runs read from `from` on, which is before [`Head::context_from`]: if this run fails for good, the chat's
+    /// next turn still finds what this one was about. One write.
+    pub async fn reach_back(
+        &self,
+        lease: &Lease,
+        from: &SortKey,
+    ) -> Result<Result<(), Superseded>, HistoryError> {
+        self.update_head(lease, "SET contextFrom = :from", vec![(":from", string(from.as_str()))]).await
     }
 
     /// Commits to `turn`. One write.
@@ -254,7 +372,8 @@ impl History {
         lease: &Lease,
         ending: &Ending,
     ) -> Result<Result<(), Superseded>, HistoryError> {
-        let (mut sets, mut removes, mut values) = (Vec::new(), vec!["leaseUntil", "turn"], Vec::new());
+        let (mut sets, mut removes, mut values) =
+            (Vec::new(), vec!["leaseUntil", "turn", "failures"], Vec::new());
         if let Some(from) = &ending.context_from {
             sets.push("contextFrom = :from");
             values.push((":from", string(from.as_str())));
@@ -266,6 +385,10 @@ impl History {
         if let Some(from) = &ending.uncaptured_from {
             sets.push("uncapturedFrom = if_not_exists(uncapturedFrom, :uncaptured)");
             values.push((":uncaptured", string(from.as_str())));
+        }
+        if let Some(to) = &ending.answered_to {
+            sets.push("answeredTo = :answered");
+            values.push((":answered", string(to.as_str())));
         }
         if let Some(paced) = ending.paced {
             sets.push("paced = :paced");
@@ -327,12 +450,27 @@ impl History {
             values.push((":from", string(from.as_str())));
         }
         let set = if sets.is_empty() { String::new() } else { format!("SET {} ", sets.join(", ")) };
-        self.update_head(lease, &format!("{set}REMOVE leaseUntil, uncapturedFrom"), values).await
+        let forgotten_at = lease.head.forgotten_at.map(|at| at.plus(self.retention.due_after()));
+        let is_over = forgotten_at.is_some_and(|until| until <= self.clock.now());
+        let also = if is_over { ", forgottenAt" } else { "" };
+        self.update_head(lease, &format!("{set}REMOVE leaseUntil, uncapturedFrom{also}"), values).await
     }
 
     /// Ends a run that did nothing, or whose turn the next run shall go on with. One write.
     pub async fn release(&self, lease: &Lease) -> Result<Result<(), Superseded>, HistoryError> {
         self.update_head(lease, "REMOVE leaseUntil", Vec::new()).await
+    }
+
+    /// Ends a deletion that is not finished. One write.
+    pub async fn release_deletion(&self, lease: &Lease) -> Result<Result<(), Superseded>, HistoryError> {
+        self.update_head(lease, "REMOVE leaseUntil, forgetting", Vec::new()).await
+    }
+
+    /// Ends a run whose model or platform failed, and counts that in [`Head::failures`]. One write.
+    pub async fn release_failed(&self, lease: &Lease) -> Result<Result<(), Superseded>, HistoryError> {
+        // The number, so that the SDK's repeat of this request does not count twice.
+        let failures = number(lease.head.failures.saturating_add(1));
+        self.update_head(lease, "SET failures = :n REMOVE leaseUntil", vec![(":n", failures)]).await
     }
 
     /// Frees a chat whose run is known to be dead: for a program that knows it is alone on its data.
@@ -352,7 +490,7 @@ impl History {
     /// The head of `chat`; an empty one where there is none yet. One read.
     pub async fn head(&self, chat: &ChatKey) -> Result<Head, HistoryError> {
         let item = self.table.get(&partition(chat), HEAD).await?;
-        Ok(item.as_ref().map(head_of).unwrap_or_default())
+        Ok(item.as_ref().map(head_of).transpose()?.unwrap_or_default())
     }
 
     /// Notes that `old` is called `new` from `at` on: its history goes on there. Safe to repeat.
@@ -450,25 +588,61 @@ impl History {
     }
 }
 
-pub(super) fn head_of(item: &Item) -> Head {
-    fn json<T: for<'de> Deserialize<'de>>(item: &Item, name: &str) -> Option<T> {
-        text(item, name).and_then(|json| serde_json::from_str(json).ok())
+/// Reads the head of a chat. An attribute that is there and cannot be read is an error: taken for absent, a committed turn
+/// would disappear.
+pub(super) fn head_of(item: &Item) -> Result<Head, HeadError> {
+    let head = HeadItem(item);
+    Ok(Head {
+        context_from: head.parsed("contextFrom")?,
+        compacting: head.parsed("compacting")?,
+        captured_to: head.parsed("capturedTo")?,
+        uncaptured_from: head.parsed("uncapturedFrom")?,
+        kept_to: head.parsed("keptTo")?,
+        turn: head.json("turn")?,
+        stopped_to: head.parsed("stoppedTo")?,
+        blocked: head.json("blocked")?,
+        paced: head.time("paced")?,
+        continues: head.json("continues")?,
+        moved_to: head.parsed("movedTo")?,
+        archiving: head.json("archiving")?,
+        longest_segment: head.number("longestSegment")?.map(Duration::from_millis),
+        failures: head.number("failures")?.unwrap_or_default(),
+        answered_to: head.parsed("answeredTo")?,
+        taken_at: head.time("takenAt")?,
+        forgotten_at: head.time("forgottenAt")?,
+    })
+}
+
+/// The item of a head.
+struct HeadItem<'a>(&'a Item);
+
+impl HeadItem<'_> {
+    /// The attribute `name` read by `read`; `None` if there is none.
+    fn read<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&AttributeValue) -> Option<T>,
+    ) -> Result<Option<T>, HeadError> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| HeadError {
+            chat: text(self.0, "pk").unwrap_or_default().to_owned(),
+            attribute: name,
+        })
     }
-    Head {
-        context_from: text(item, "contextFrom").and_then(|key| key.parse().ok()),
-        compacting: text(item, "compacting").and_then(|key| key.parse().ok()),
-        captured_to: text(item, "capturedTo").and_then(|key| key.parse().ok()),
-        uncaptured_from: text(item, "uncapturedFrom").and_then(|key| key.parse().ok()),
-        kept_to: text(item, "keptTo").and_then(|key| key.parse().ok()),
-        turn: json(item, "turn"),
-        stopped_to: text(item, "stoppedTo").and_then(|key| key.parse().ok()),
-        blocked: json(item, "blocked"),
-        paced: integer(item, "paced").and_then(Timestamp::from_millis),
-        continues: json(item, "continues"),
-        moved_to: text(item, "movedTo").and_then(|key| key.parse().ok()),
-        archiving: json(item, "archiving"),
-        longest_segment: integer(item, "longestSegment")
-            .and_then(|ms| u64::try_from(ms).ok())
-            .map(Duration::from_millis),
+
+    fn parsed<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, HeadError> {
+        self.read(name, |value| value.as_s().ok()?.parse().ok())
+    }
+
+    fn json<T: for<'de> Deserialize<'de>>(&self, name: &'static str) -> Result<Option<T>, HeadError> {
+        self.read(name, |value| serde_json::from_str(value.as_s().ok()?).ok())
+    }
+
+    fn number<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, HeadError> {
+        self.read(name, |value| value.as_n().ok()?.parse().ok())
+    }
+
+    fn time(&self, name: &'static str) -> Result<Option<Timestamp>, HeadError> {
+        self.read(name, |value| value.as_n().ok()?.parse().ok().and_then(Timestamp::from_millis))
     }
 }

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use futures::future::try_join_all;
 
 use super::{Ingress, IngressError};
@@ -178,7 +177,7 @@ impl Ingress {
         };
         if is_open {
             // Also for one that was there: its first delivery may have crashed before this.
-            self.enqueue_resumption(asking, &verdict.id).await?;
+            self.enqueue_resumption(asking).await?;
         }
         let stood = Verdict::of(&stands).unwrap_or_else(|| verdict.clone());
         let is_own = outcome == Outcome::Stored
@@ -190,12 +189,8 @@ impl Ingress {
     }
 
     /// Denies all that waits for somebody's word from before the `/stop` at `command`, on its line: whoever may stop the
-    /// agent may keep it from a call. Answers with a denied request of each reply, also where that was done before.
-    pub(super) async fn deny_all(
-        &self,
-        by: &Draft,
-        command: &SortKey,
-    ) -> Result<Vec<(Asking, String)>, IngressError> {
+    /// agent may keep it from a call. Returns the replies of which it denied something, now or when it was delivered before.
+    pub(super) async fn deny_all(&self, by: &Draft, command: &SortKey) -> Result<Vec<Asking>, IngressError> {
         let line = self.history.record_of(by, command.clone(), 0);
         let mut own = by.clone();
         own.metadata.insert(STOPPED_BY.into(), by.message_id.as_str().into());
@@ -206,7 +201,7 @@ impl Ingress {
             }
             let is_own =
                 |(_, record): &&(Verdict, Record)| record.stopped_by() == Some(by.message_id.as_str());
-            let mut last = asking.answers.iter().find(is_own).map(|(verdict, _)| verdict.id.clone());
+            let mut is_denied = asking.answers.iter().any(|answer| is_own(&answer));
             if asking.open().next().is_some() && !self.is_at_hand(&asking).await? {
                 continue;
             }
@@ -215,20 +210,20 @@ impl Ingress {
                 let verdict = Verdict { id: request.id.clone(), approved: false, reason };
                 // Where somebody was faster, the reply goes on, and the command ends it as it does any.
                 self.history.append_approval(&asking.reply, &own, &verdict).await?;
-                last = Some(verdict.id);
+                is_denied = true;
             }
-            denied.extend(last.map(|id| (asking, id)));
+            if is_denied {
+                denied.push(asking);
+            }
         }
         Ok(denied)
     }
 
-    /// Queues the turn in which a reply goes on, for the answer to the request `id`.
-    pub(super) async fn enqueue_resumption(&self, asking: &Asking, id: &str) -> Result<(), IngressError> {
+    /// Queues the turn in which a reply goes on.
+    pub(super) async fn enqueue_resumption(&self, asking: &Asking) -> Result<(), IngressError> {
         let from = asking.reply.covers.first().cloned().unwrap_or_else(|| asking.reply.key.base());
         let turn = Turn { chat: asking.reply.chat.clone(), from, at: None };
-        let once = format!("approval\n{}\n{id}", turn.chat);
-        let once = hex::encode(digest(&SHA256, once.as_bytes()));
-        Ok(self.queue.enqueue(&turn, &once).await?)
+        Ok(self.queue.enqueue(&turn).await?)
     }
 
     /// The replies of this chat that ask or asked for something, the newest first, among its last records.

@@ -38,8 +38,8 @@ impl Ingress {
         }
         self.enqueue(draft, appended, None).await?;
         // A reply may stand before what the turn of the command reads.
-        for (asking, request) in &denied {
-            self.enqueue_resumption(asking, request).await?;
+        for asking in &denied {
+            self.enqueue_resumption(asking).await?;
         }
         Ok(STOPPED.into())
     }

@@ -30,6 +30,7 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use crate::channel::connection::Connection;
 use crate::clock::Clock;
 use crate::config::{ConfigError, Env};
+use crate::random;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -161,11 +162,12 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Spans {
                 .map(|open| (open.trace.clone(), Some(open.id.clone()), open.fields.clone()))
         });
         let (trace, parent, mut fields) = inherited.unwrap_or_else(|| {
-            let (trace, parent) = seen.x_ray.unwrap_or_else(|| (random::<16>(), None));
+            let (trace, parent) = seen.x_ray.unwrap_or_else(|| (random::hex::<16>(), None));
             (trace, parent, Vec::new())
         });
         fields.extend(seen.fields);
-        let id = if is_ours(span.metadata()) { random::<8>() } else { parent.clone().unwrap_or_default() };
+        let id =
+            if is_ours(span.metadata()) { random::hex::<8>() } else { parent.clone().unwrap_or_default() };
         let now = Duration::from_millis(self.clock.now().as_millis().unsigned_abs()).as_nanos();
         let started = (now, Instant::now());
         span.extensions_mut().insert(Open { trace, id, parent, started, fields, is_error: false });
@@ -266,13 +268,6 @@ fn x_ray(header: &str) -> Option<(String, Option<String>)> {
     let trace: String = part("Root")?.strip_prefix("1-")?.split('-').collect();
     let parent = part("Parent").filter(|parent| is_id(parent, 16)).map(str::to_owned);
     is_id(&trace, 32).then_some((trace, parent))
-}
-
-fn random<const N: usize>() -> String {
-    let mut bytes = [1_u8; N];
-    // The system's generator does not fail once it has started; else one id stands for several spans.
-    let _ = aws_lc_rs::rand::fill(&mut bytes);
-    hex::encode(bytes)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use annals_agent::{Agent, Delivery};
+use annals_agent::Agent;
 use annals_compactor::Compactor;
 use annals_local::stores::TABLE;
 use annals_local::upkeep::sweep;
@@ -43,7 +43,7 @@ pub(super) struct Stage {
 pub(super) struct Queue(pub(super) Mutex<VecDeque<Turn>>);
 
 impl TurnQueue for Queue {
-    fn enqueue<'a>(&'a self, turn: &'a Turn, _: &'a str) -> BoxFuture<'a, Result<(), QueueError>> {
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
         self.0.lock().unwrap().push_back(turn.clone());
         Box::pin(async { Ok(()) })
     }
@@ -140,7 +140,7 @@ impl Stage {
         let agent = self.agent(&history);
         loop {
             let Some(turn) = self.queue.0.lock().unwrap().front().cloned() else { return Some(()) };
-            agent.run(&turn.chat, Some(&turn.from), Delivery(1)).await.ok()?;
+            agent.run(&turn.chat, Some(&turn.from)).await.ok()?;
             self.queue.0.lock().unwrap().pop_front();
         }
     }

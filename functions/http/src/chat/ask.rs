@@ -143,7 +143,7 @@ impl Http {
         let draft = Draft { ts, ..self.draft(caller, chat, user, id.clone(), said.parts.clone()) };
         if ts != at {
             let base = draft.key().base();
-            let known = Known { records: history.range(chat, Some(&base)).await?, base };
+            let known = self.known_from(chat, base).await?;
             if let Some(newest) = known.newest(&id) {
                 let is_same = newest.message.parts == said.parts;
                 if is_same && is_last(&seen.context.messages, &id) {
@@ -205,7 +205,17 @@ impl Http {
         let Some(base) = marked.or_else(|| seen.records.iter().find(is_it).map(first)) else {
             return Ok(None);
         };
-        Ok(Some(Known { records: history.range(chat, Some(&base)).await?, base }))
+        Ok(Some(self.known_from(chat, base).await?))
+    }
+
+    /// The message at `base`, in the table or in the archive, and what follows it in the table.
+    async fn known_from(&self, chat: &ChatKey, base: SortKey) -> Result<Known, Failure> {
+        let history = self.web.ingress.history();
+        let mut records = history.message_anywhere(chat, &base).await?;
+        records.extend(history.range(chat, Some(&base)).await?);
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        records.dedup_by(|later, first| later.key == first.key);
+        Ok(Known { base, records })
     }
 
     /// Answers what the reply `last` asks, as a client has answered it; its key.

@@ -189,7 +189,7 @@ fn an_earlier_summary_is_folded_in_and_the_next_place_is_behind_its_own() {
 fn a_summary_says_what_it_stands_for() {
     let records = sorted([talk(3), vec![event(1, 8)]].concat());
     let view = View::of(&records, hours(9), &policy());
-    let source = cut(&view, Why::Asked, &RULES, hours(9)).unwrap().source().unwrap();
+    let source = cut(&view, Why::Asked, &RULES, hours(9)).unwrap().source(hours(9)).unwrap();
     assert_eq!((source.from, source.to), (key(1, 1), key(2, 2).reply()));
     assert_eq!((source.from_id.as_str(), source.to_id.as_str()), ("1", "2/reply"));
     assert_eq!((source.count, source.counts.len()), (4, 5), "an event is counted by key, and as no message");

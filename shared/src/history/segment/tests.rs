@@ -58,14 +58,15 @@ fn message() -> impl Strategy<Value = UiMessage> {
 }
 
 fn source() -> impl Strategy<Value = Source> {
-    (key(), id(), key(), id(), any::<u32>(), time(), vec(key(), 0..4)).prop_map(
-        |(from, from_id, to, to_id, count, last_interaction, counts)| Source {
+    (key(), id(), key(), id(), any::<u32>(), time(), option::of(time()), vec(key(), 0..4)).prop_map(
+        |(from, from_id, to, to_id, count, last_interaction, read_at, counts)| Source {
             from,
             from_id,
             to,
             to_id,
             count,
             last_interaction,
+            read_at,
             counts,
         },
     )
