@@ -15,7 +15,9 @@
 //! - [`state`]: what a state is made of
 //! - [`model`]: the steps, and what must hold
 //! - [`records`]: a state as the records and the head that the code's functions take
+//! - [`life`]: a model of its own: the life of a record, from its append to its deletion
 
+pub mod life;
 pub mod model;
 pub mod records;
 pub mod state;

@@ -1,0 +1,383 @@
+//! The parts of a state of a record's life.
+
+/// A time. One tick is the time after which an append is due for a visit; a record lives for two.
+pub type Tick = u8;
+
+/// Messages of the chat, as bits.
+pub type Places = u8;
+
+/// What a person's message says. Another content of the same message is an edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Content {
+    /// The content of the original.
+    A,
+    /// The content of an edit.
+    B,
+}
+
+/// Which record of a message an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Form {
+    /// The first form.
+    First,
+    /// A later form, with its number.
+    Later(u8),
+    /// The reply that covers the message.
+    Reply,
+    /// A summary that counts the messages up to this one.
+    Summary,
+}
+
+/// A sort key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The message.
+    pub place: u8,
+    /// The record of it.
+    pub form: Form,
+}
+
+/// The relation of some data to the deletions of the chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Age {
+    /// Data that no deletion has met.
+    Fresh,
+    /// Data from before the beginning of a deletion that has not ended.
+    Doomed,
+    /// Data from before the beginning of a deletion that was answered: nothing of it may be in a store.
+    Forgotten,
+}
+
+/// The part of a record that a segment keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kept {
+    /// Its key.
+    pub key: Key,
+    /// Its content.
+    pub content: Content,
+    /// The messages that it covers or counts.
+    pub covers: Places,
+    /// Its relation to deletions.
+    pub age: Age,
+}
+
+/// A record in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Item {
+    /// The part of it that a segment keeps.
+    pub kept: Kept,
+    /// The time of its append.
+    pub sent: Tick,
+    /// The date from which TTL may delete it.
+    pub expires: Tick,
+    /// The date of its entry in the index of due chats, if it is one.
+    pub due: Option<Tick>,
+}
+
+/// The ends of a segment.
+pub type Stretch = (Key, Key);
+
+/// An object in S3.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Object {
+    /// Its ends, which name it.
+    pub stretch: Stretch,
+    /// Its records, in order.
+    pub records: Vec<Kept>,
+}
+
+/// A pointer to a segment; its sort key is the end of the stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pointer {
+    /// The ends of the segment.
+    pub stretch: Stretch,
+    /// Its relation to deletions.
+    pub age: Age,
+}
+
+/// The holder of the chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lease {
+    /// Nobody.
+    Free,
+    /// A run of the agent.
+    Run,
+    /// A visit of the compactor.
+    Upkeep,
+    /// A deletion.
+    Forgetting,
+}
+
+/// The head, without its fence: each process remembers if it has the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Head {
+    /// `leaseUntil`, `housekeeping` and `forgetting`
+    pub lease: Lease,
+    /// `takenAt`: true if somebody has lost the chat and may still write.
+    pub is_taken: bool,
+    /// `turn`
+    pub turn: Option<Places>,
+    /// `longestSegment`: true if readers look for segments.
+    pub has_archive: bool,
+    /// `archiving`
+    pub archiving: Option<Stretch>,
+    /// `forgottenAt`
+    pub forgotten_at: Option<Tick>,
+    /// `dueAt`
+    pub due: Option<Tick>,
+    /// `expiresAt`, which an emptied head had once.
+    pub expires: Option<Tick>,
+}
+
+impl Head {
+    /// A head as the first update makes it.
+    pub const NEW: Self = Self {
+        lease: Lease::Free,
+        is_taken: false,
+        turn: None,
+        has_archive: false,
+        archiving: None,
+        forgotten_at: None,
+        due: None,
+        expires: None,
+    };
+}
+
+/// The forms of a message that somebody has read, by number.
+pub type Forms = [Option<Content>; 3];
+
+/// The next step of a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PostStep {
+    /// The platform is to deliver the message, or to deliver it again.
+    Waiting,
+    /// Put the first form.
+    Put {
+        /// The forms that are in the archive.
+        archived: Forms,
+        /// The end of a segment that holds one of them.
+        pointer: Option<Key>,
+    },
+    /// Put a later form.
+    Append {
+        /// Its number.
+        number: u8,
+        /// The end of the segment whose pointer must be there; `None` if the first form must be.
+        pointer: Option<Key>,
+        /// The first form as it was read.
+        first: Option<Content>,
+    },
+    /// Queue the turn and acknowledge.
+    Enqueue,
+    /// The message is acknowledged.
+    Done,
+}
+
+/// A delivery of a message by its platform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Post {
+    /// Its next step.
+    pub step: PostStep,
+    /// The time of its first request.
+    pub born: Tick,
+    /// True if a segment was pointed at meanwhile: then it ends before a record of that may leave.
+    pub meets_archiving: bool,
+    /// True if a deletion overlaps with it: then it counts as before or after that.
+    pub overlaps: bool,
+}
+
+/// The next step of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunStep {
+    /// Claim the chat.
+    Claim,
+    /// Read the records.
+    Look,
+    /// Commit to the turn.
+    Commit,
+    /// Put the reply.
+    Put,
+    /// Free the chat and its turn.
+    Finish {
+        /// True if the run claims the chat once more.
+        goes_on: bool,
+    },
+    /// Free the chat.
+    Release {
+        /// True if the queue's turn is done.
+        is_done: bool,
+    },
+}
+
+/// A run of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// Its next step.
+    pub step: RunStep,
+    /// True if its fence is the newest.
+    pub is_newest: bool,
+    /// The time of its first request.
+    pub born: Tick,
+    /// True if a segment was pointed at meanwhile: then it ends before a record of that may leave.
+    pub meets_archiving: bool,
+    /// The relation of what it has read to deletions.
+    pub age: Age,
+    /// The turn that it found in the head.
+    pub claimed: Option<Places>,
+    /// The messages that its reply covers.
+    pub covers: Places,
+    /// The latest date of the messages that its reply covers.
+    pub covered_until: Tick,
+    /// True if there may be more after its turn.
+    pub leaves_more: bool,
+}
+
+/// The next step of a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VisitStep {
+    /// Finish the stretch in the head, or commit to the next one.
+    Choose,
+    /// Put the object of this stretch.
+    Object(Stretch),
+    /// Put the pointer of this stretch.
+    Pointer(Stretch),
+    /// Remove the stretch from the head.
+    EndArchiving,
+    /// Look if the chat was forgotten and is empty.
+    Empty,
+    /// Delete the head of a forgotten chat.
+    RemoveHead,
+    /// Read the records.
+    See,
+    /// Store what is worth remembering.
+    Capture,
+    /// Put a summary.
+    Summary {
+        /// The message that it stands after.
+        place: u8,
+        /// The messages that it counts.
+        counts: Places,
+    },
+    /// Prolong the next record.
+    Prolong,
+    /// Free the chat.
+    Finish,
+    /// Tell the index.
+    Settle,
+}
+
+/// A visit of the compactor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Visit {
+    /// Its next step.
+    pub step: VisitStep,
+    /// True if its fence is the newest.
+    pub is_newest: bool,
+    /// The time of its claim. It answers the entries that were due then.
+    pub born: Tick,
+    /// The relation of what it has read to deletions.
+    pub age: Age,
+    /// `forgottenAt` as it was claimed.
+    pub forgotten_at: Option<Tick>,
+    /// The records of the segment that it has chosen.
+    pub batch: Vec<Kept>,
+    /// The records that it has yet to prolong.
+    pub keep: Vec<Key>,
+    /// The date of the next visit.
+    pub next: Option<Tick>,
+}
+
+/// The next step of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeleteStep {
+    /// Claim the chat.
+    Claim,
+    /// Wait until who lost the chat has ended.
+    Wait,
+    /// Delete the memory of who spoke in the next page.
+    Memory,
+    /// Delete the next page of items.
+    Page,
+    /// Delete the objects.
+    Objects,
+    /// Empty the head and answer.
+    Empty,
+}
+
+/// A deletion of the chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Delete {
+    /// Its next step.
+    pub step: DeleteStep,
+    /// True if its fence is the newest.
+    pub is_newest: bool,
+    /// The time of its first request.
+    pub born: Tick,
+}
+
+/// How often something may still go wrong, or be asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Budget {
+    /// Processes that die.
+    pub crashes: u8,
+    /// Messages that are delivered again after their acknowledgement.
+    pub repeats: u8,
+    /// Turns that are delivered again while their run lives.
+    pub lapses: u8,
+    /// Requests that are carried out and whose answer is lost, so that they are made again.
+    pub losses: u8,
+    /// Deletions of the chat.
+    pub deletes: u8,
+}
+
+/// The memory of processes that they have registered the chat in this tick: they do not register it again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Registry {
+    /// The webhooks' process.
+    pub webhook: bool,
+    /// The agent's process.
+    pub agent: bool,
+}
+
+/// A state.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The time.
+    pub now: Tick,
+    /// The records in the table, in order.
+    pub table: Vec<Item>,
+    /// The pointers to segments, in order.
+    pub pointers: Vec<Pointer>,
+    /// The objects, in order.
+    pub objects: Vec<Object>,
+    /// A memory entry that was found in the chat.
+    pub memory: Option<Age>,
+    /// The chat's place in the list of chats.
+    pub listing: Option<Age>,
+    /// The head.
+    pub head: Option<Head>,
+    /// Number of turns in the chat's group of the queue.
+    pub turns: u8,
+    /// The run that the first of them was delivered to.
+    pub held_by: Option<u8>,
+    /// The webhooks, one for each delivery.
+    pub posts: Vec<Post>,
+    /// The memory of processes that they have registered the chat.
+    pub registry: Registry,
+    /// The agent's processes.
+    pub runs: Vec<Option<Run>>,
+    /// The compactor's processes.
+    pub visits: Vec<Option<Visit>>,
+    /// The requests to delete the chat.
+    pub deletes: Vec<Option<Delete>>,
+    /// True if a deletion has begun and not been answered.
+    pub is_forgetting: bool,
+    /// The deliveries that were acknowledged, as bits, and that no deletion has met.
+    pub acknowledged: u8,
+    /// How often each message was covered since the last deletion began.
+    pub covered: [u8; 2],
+    /// True if a record has left the table that no segment holds.
+    pub has_lost: bool,
+    /// Budget that is left.
+    pub left: Budget,
+}
