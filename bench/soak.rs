@@ -1,6 +1,7 @@
-//! The soak: many chats of three platforms talk to the real program in bursts, while it is killed, its model fails, the
-//! platforms answer 429 and deliver twice. Then the stored histories are read: every message there once, and answered
-//! by exactly one reply; and what the platforms received. See `bench/README.md`.
+//! The soak: many chats of three platforms talk to the real program in bursts, while it is killed, its model fails, and the
+//! platforms answer 429 and deliver twice. Records live for minutes; people edit what is archived long ago, repeat it, and
+//! delete whole chats. Then the histories are read: every message since the chat's last deletion is there once, with its
+//! edits, and covered by exactly one reply, and nothing from before is there. See `bench/README.md`.
 //!
 //! ```sh
 //! cargo bench --profile dev --bench soak
@@ -33,10 +34,12 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 
 use program::Program;
-use world::{Door, Speaker, World};
+use world::{Door, Lived, Speaker, World};
 
 /// Every which request to the model fails, send is answered 429, and message comes twice: 5%.
 const EACH: usize = 20;
+/// After every which burst, on average, a chat is deleted.
+const BURSTS_PER_DELETION: u64 = 40;
 /// The most messages of a burst.
 const BURST: u64 = 9;
 /// How long everything may take to come to rest once nobody speaks and nothing is killed.
@@ -57,7 +60,10 @@ struct Arguments {
     /// How many seconds the program lives on average before it is killed
     #[arg(long, default_value_t = 20)]
     life: u64,
-    /// What bursts, pauses, repeats and kills are drawn from
+    /// `SESSION_STALE_AFTER` in seconds; `ARCHIVE_GRACE` is twice as long
+    #[arg(long, default_value_t = 120)]
+    stale: u64,
+    /// What bursts, pauses, repeats, edits, deletions and kills are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Where the program keeps its data and says what went wrong; emptied first
@@ -77,7 +83,7 @@ async fn main() -> ExitCode {
     let began = Instant::now();
     drop(std::fs::remove_dir_all(&arguments.data));
     std::fs::create_dir_all(&arguments.data).unwrap();
-    let world = Arc::new(World::start().await);
+    let world = Arc::new(World::start(arguments.stale).await);
     let life = Duration::from_secs(arguments.life);
     let program = Program::start(arguments.program, &arguments.data, &world, life, arguments.seed);
     let per_chat = arguments.messages / arguments.chats;
@@ -90,16 +96,17 @@ async fn main() -> ExitCode {
         rng: fastrand::Rng::with_seed(arguments.seed.wrapping_mul(1_000_003) ^ number),
         program: program.handle(),
         said: HashMap::new(),
+        lived: Lived::default(),
     });
     let speaking: Vec<_> = speakers.map(|speaker| tokio::spawn(speaker.speak())).collect();
-    let mut duplicates = 0;
+    let mut lived = Vec::new();
     for speaker in speaking {
-        duplicates += speaker.await.unwrap();
+        lived.push(speaker.await.unwrap());
     }
     println!("all has been said after {} s", began.elapsed().as_secs());
     let report = program.come_to_rest(&world, REST).await;
     println!("all is at rest after {} s", began.elapsed().as_secs());
-    let verdict = verdict::of(&arguments.data, &world, arguments.chats, per_chat).await;
-    verdict.print(&report, duplicates, &world);
+    let verdict = verdict::of(&arguments.data, &world, &lived, per_chat).await;
+    verdict.print(&report, &lived, &world);
     if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

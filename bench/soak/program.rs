@@ -52,6 +52,19 @@ impl Handle {
         acknowledged
     }
 
+    /// Deletes a chat, however often that takes.
+    pub(crate) async fn delete(&self, chat: &str) {
+        loop {
+            let base = self.base().await;
+            let sent = self.client.delete(format!("{base}/v1/chats/{chat}")).bearer_auth("dev").send().await;
+            if sent.is_ok_and(|response| response.status().is_success()) {
+                return;
+            }
+            self.again.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     async fn base(&self) -> String {
         let mut base = self.base.clone();
         base.wait_for(Option::is_some).await.unwrap().clone().unwrap()

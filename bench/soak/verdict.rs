@@ -6,19 +6,28 @@ use std::path::Path;
 use annals_local::program::open_history;
 use annals_shared::clock::Clock;
 use annals_shared::config::{Env, retention};
+use annals_shared::history::{MAX_PAGE, Position};
 use annals_shared::message::Role;
 use annals_shared::record::{Kind, Record};
 use annals_shared::sort_key::SortKey;
 
 use crate::program::Report;
-use crate::world::{Door, World, text};
+use crate::world::{Door, Lived, World, text};
 
 /// Counts of messages, but for `replies` and `sends`.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     said: usize,
+    /// Of those, in a chat that was deleted since.
+    forgotten: usize,
+    /// Of the forgotten, still or again there.
+    back: usize,
     lost: usize,
     doubled: usize,
+    /// Whose edits are not all there, each once and in order.
+    misedited: usize,
+    /// Of the others, those that only the archive has.
+    archived: usize,
     /// Answered by no reply.
     uncovered: usize,
     /// Answered by two.
@@ -35,15 +44,25 @@ pub(crate) struct Verdict {
 }
 
 /// Reads every chat.
-pub(crate) async fn of(data: &Path, world: &World, chats: u64, per_chat: u64) -> Verdict {
-    let retention = retention(Env::new(&|_| None)).unwrap();
+pub(crate) async fn of(data: &Path, world: &World, lived: &[Lived], per_chat: u64) -> Verdict {
+    let settings: BTreeMap<&str, String> = world.settings().into_iter().collect();
+    let retention = retention(Env::new(&|name| settings.get(name).cloned())).unwrap();
     let history = open_history(&data.join("stores"), retention, Clock::system()).await.unwrap();
     let received = Received::of(world);
     let mut verdict = Verdict::default();
-    for number in 1..=chats {
+    for (number, lived) in (1..).zip(lived) {
         let door = Door::of(number);
-        let records = history.range(&door.chat_key(number).parse().unwrap(), None).await.unwrap();
-        verdict.look_at(&records, number, per_chat);
+        let chat = door.chat_key(number).parse().unwrap();
+        let mut records = Vec::new();
+        let mut position = Some(Position::Oldest);
+        while let Some(at) = position {
+            let page = history.page(&chat, &at, MAX_PAGE).await.unwrap();
+            records.extend(page.records);
+            position = page.after.map(Position::After);
+        }
+        let in_table = history.range(&chat, None).await.unwrap().len();
+        verdict.archived += records.len() - in_table;
+        verdict.look_at(&records, lived, number, per_chat);
         if door != Door::Http {
             verdict.look_at_deliveries(&records, door, number, &received);
         }
@@ -75,7 +94,7 @@ impl Received {
 }
 
 impl Verdict {
-    fn look_at(&mut self, records: &[Record], number: u64, per_chat: u64) {
+    fn look_at(&mut self, records: &[Record], lived: &Lived, number: u64, per_chat: u64) {
         let door = Door::of(number);
         let mut covers: BTreeMap<&SortKey, usize> = BTreeMap::new();
         for key in records.iter().flat_map(|record| &record.covers) {
@@ -87,6 +106,15 @@ impl Verdict {
                 .filter(|record| record.role() == Role::User && record.message_id.as_str() == id)
                 .collect();
             self.said += 1;
+            if message <= lived.deleted_to {
+                self.forgotten += 1;
+                self.back += usize::from(!stored.is_empty());
+                continue;
+            }
+            let (stored, edits): (Vec<&Record>, Vec<&Record>) =
+                stored.into_iter().partition(|record| record.revision == 0);
+            let edits: Vec<String> = edits.iter().map(|record| record.message.plain_text()).collect();
+            self.misedited += usize::from(edits != lived.edits.get(&message).cloned().unwrap_or_default());
             match stored.as_slice() {
                 [] => self.lost += 1,
                 [one] => {
@@ -122,10 +150,12 @@ impl Verdict {
 
     /// Whether nothing was lost, doubled, left unanswered or answered twice, and every reply arrived.
     pub(crate) fn is_clean(&self) -> bool {
-        [self.lost, self.doubled, self.uncovered, self.covered_twice, self.undelivered] == [0; 5]
+        let faults = [self.lost, self.doubled, self.misedited, self.back, self.uncovered, self.covered_twice];
+        faults == [0; 6] && self.undelivered == 0
     }
 
-    pub(crate) fn print(&self, report: &Report, duplicates: u64, world: &World) {
+    pub(crate) fn print(&self, report: &Report, lived: &[Lived], world: &World) {
+        let sum = |of: fn(&Lived) -> u64| lived.iter().map(of).sum::<u64>().to_string();
         let refused = |statuses: Vec<bool>| {
             format!("{} of {}", statuses.iter().filter(|is| **is).count(), statuses.len())
         };
@@ -143,15 +173,21 @@ impl Verdict {
             ("Telegram: sends refused with 429", refused(telegram)),
             ("Lark: sends refused with 429", refused(lark)),
             ("webhooks and calls without an answer, sent again", report.again.to_string()),
-            ("duplicates of what was acknowledged", duplicates.to_string()),
+            ("duplicates of what was acknowledged", sum(|lived| lived.duplicates)),
+            ("chats deleted", sum(|lived| lived.deletions)),
+            ("messages edited", sum(|lived| lived.edited)),
             ("**messages**", self.said.to_string()),
+            ("forgotten with their chats", self.forgotten.to_string()),
+            ("of them still there, or there again", self.back.to_string()),
             ("lost", self.lost.to_string()),
             ("stored twice", self.doubled.to_string()),
+            ("without all of their edits, in order", self.misedited.to_string()),
             ("answered by no reply", self.uncovered.to_string()),
             ("answered by two", self.covered_twice.to_string()),
             ("answered with a notice, the model having failed nine times", self.given_up.to_string()),
             ("**replies**", self.replies.to_string()),
             ("summaries", self.summaries.to_string()),
+            ("records in the archive alone, at the end", self.archived.to_string()),
             ("replies for Telegram and Lark", self.deliverable.to_string()),
             ("of them not delivered", self.undelivered.to_string()),
             ("delivered twice", format!("{:?}", self.sent_again)),

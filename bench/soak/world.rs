@@ -9,7 +9,7 @@ use crate::lark_api::LarkApi;
 use crate::model_api::ModelApi;
 use crate::program::Handle;
 use crate::telegram_api::TelegramApi;
-use crate::{BURST, EACH};
+use crate::{BURST, BURSTS_PER_DELETION, EACH};
 
 const TELEGRAM_SECRET: &str = "soak-telegram-secret";
 const LARK_TOKEN: &str = "soak-lark-token";
@@ -19,14 +19,16 @@ pub(crate) struct World {
     pub(crate) model: ModelApi,
     pub(crate) telegram: TelegramApi,
     pub(crate) lark: LarkApi,
+    stale: u64,
 }
 
 impl World {
-    pub(crate) async fn start() -> Self {
+    pub(crate) async fn start(stale: u64) -> Self {
         let world = Self {
             model: ModelApi::start().await,
             telegram: TelegramApi::start().await,
             lark: LarkApi::start().await,
+            stale,
         };
         world.model.accept_any_key();
         world.model.delay(Duration::from_millis(150));
@@ -38,9 +40,12 @@ impl World {
         world
     }
 
-    /// The program's settings. The window is small, so that chats are compacted, too.
+    /// The program's settings. The window is small, so that chats are compacted, and records live for minutes, so that
+    /// they are archived and expire.
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
         vec![
+            ("SESSION_STALE_AFTER", format!("{}s", self.stale)),
+            ("ARCHIVE_GRACE", format!("{}s", self.stale * 2)),
             ("MODEL", "openai:soak".into()),
             ("MODEL_BASE_URL", self.model.base_url()),
             ("CONTEXT_WINDOW", "4000".into()),
@@ -118,6 +123,22 @@ pub(crate) struct Speaker {
     pub(crate) program: Handle,
     /// When each message was said, in epoch milliseconds.
     pub(crate) said: HashMap<u64, u128>,
+    pub(crate) lived: Lived,
+}
+
+/// What became of a chat, as its speaker knows.
+#[derive(Debug, Default)]
+pub(crate) struct Lived {
+    /// Messages up to this one are deleted.
+    pub(crate) deleted_to: u64,
+    /// The number of deletions.
+    pub(crate) deletions: u64,
+    /// What each message was edited to, in order.
+    pub(crate) edits: HashMap<u64, Vec<String>>,
+    /// The number of edits, those that were deleted since included.
+    pub(crate) edited: u64,
+    /// The number of repeats of what was acknowledged.
+    pub(crate) duplicates: u64,
 }
 
 fn now() -> u128 {
@@ -126,11 +147,11 @@ fn now() -> u128 {
 
 impl Speaker {
     /// Says everything, in bursts; each message again until it is acknowledged, as platforms do, and one in twenty once
-    /// more, at once or after some others. Returns how many of these there were.
-    pub(crate) async fn speak(mut self) -> u64 {
+    /// more, at once or after some others. After a burst it may edit or repeat something older, or delete the chat.
+    pub(crate) async fn speak(mut self) -> Lived {
         let bursts = self.messages * 2 / (BURST + 1) + 1;
         let pause = self.span * 2 / u32::try_from(bursts).unwrap();
-        let (mut next, mut duplicates) = (1, 0);
+        let mut next = 1;
         let mut later: Vec<u64> = Vec::new();
         while next <= self.messages {
             tokio::time::sleep(pause.mul_f64(self.rng.f64())).await;
@@ -141,7 +162,7 @@ impl Speaker {
                     0 => later.push(message),
                     1 => {
                         self.say(message).await;
-                        duplicates += 1;
+                        self.lived.duplicates += 1;
                     }
                     _ => {}
                 }
@@ -151,20 +172,60 @@ impl Speaker {
             if next > self.messages || self.rng.bool() {
                 for message in later.drain(..) {
                     self.say(message).await;
-                    duplicates += 1;
+                    self.lived.duplicates += 1;
                 }
             }
+            self.look_back(next).await;
+            if self.rng.u64(0..BURSTS_PER_DELETION) == 0 {
+                self.program.delete(&self.door.chat_key(self.number)).await;
+                self.lived.deletions += 1;
+                self.lived.deleted_to = next - 1;
+                self.lived.edits.clear();
+                later.clear();
+            }
         }
-        duplicates
+        self.lived
+    }
+
+    /// Edits or repeats some message from before `next`, more likely than not one that has left the table.
+    async fn look_back(&mut self, next: u64) {
+        let first = self.lived.deleted_to + 1;
+        if first >= next || self.rng.usize(0..4) > 0 {
+            return;
+        }
+        let message = self.rng.u64(first..next);
+        if self.door == Door::Lark || self.rng.bool() {
+            if !self.lived.edits.contains_key(&message) {
+                self.say(message).await;
+                self.lived.duplicates += 1;
+            }
+            return;
+        }
+        self.lived.edited += 1;
+        let edited = format!("{} (edit {})", text(self.number, message), self.lived.edited);
+        self.lived.edits.entry(message).or_default().push(edited.clone());
+        self.say_as(message, &edited, Some(self.lived.edited)).await;
     }
 
     async fn say(&mut self, message: u64) {
-        let (number, text) = (self.number, text(self.number, message));
+        self.say_as(message, &text(self.number, message), None).await;
+    }
+
+    async fn say_as(&mut self, message: u64, text: &str, edit: Option<u64>) {
+        let number = self.number;
         // A repeat has the date of the first.
         let millis = *self.said.entry(message).or_insert_with(now);
         let (path, body) = match self.door {
-            Door::Telegram => ("/telegram".to_owned(), telegram(number, message, millis, &text)),
-            Door::Lark => ("/lark".to_owned(), lark(number, message, millis, &text)),
+            Door::Telegram => {
+                let mut update = telegram(number, message, millis, text);
+                if let Some(edit) = edit {
+                    let mut edited = update["message"].take();
+                    edited["edit_date"] = json!(now() / 1000);
+                    update = json!({"update_id": number * 100_000 + 50_000 + edit, "edited_message": edited});
+                }
+                ("/telegram".to_owned(), update)
+            }
+            Door::Lark => ("/lark".to_owned(), lark(number, message, millis, text)),
             Door::Http => {
                 let id = self.door.message_id(number, message);
                 let body = json!({"userId": "ada", "messageId": id, "text": text});
