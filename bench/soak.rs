@@ -63,7 +63,7 @@ struct Arguments {
     /// `SESSION_STALE_AFTER` in seconds; `ARCHIVE_GRACE` is twice as long
     #[arg(long, default_value_t = 120)]
     stale: u64,
-    /// What bursts, pauses, repeats, edits, deletions and kills are drawn from
+    /// Seed of the bursts, pauses, repeats, edits, deletions and kills
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Where the program keeps its data and says what went wrong; emptied first

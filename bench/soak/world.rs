@@ -126,14 +126,14 @@ pub(crate) struct Speaker {
     pub(crate) lived: Lived,
 }
 
-/// What became of a chat, as its speaker knows.
+/// The state of a chat as its sender expects it.
 #[derive(Debug, Default)]
 pub(crate) struct Lived {
     /// Messages up to this one are deleted.
     pub(crate) deleted_to: u64,
     /// The number of deletions.
     pub(crate) deletions: u64,
-    /// What each message was edited to, in order.
+    /// The texts each message was edited to, in order.
     pub(crate) edits: HashMap<u64, Vec<String>>,
     /// The number of edits, those that were deleted since included.
     pub(crate) edited: u64,

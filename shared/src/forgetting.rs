@@ -5,7 +5,7 @@
 //!
 //! 1. **Claim** the chat under each of its names. A run or a visit of the compactor that has it loses it, and nobody else
 //!    gets it until this is over.
-//! 2. **Wait** until whoever lost the chat a moment ago has ended: see
+//! 2. **Wait** until the run or visit that just lost the chat has ended: see
 //!    [`HOLDER_ENDS_WITHIN`]. From here on nothing that was in flight writes.
 //! 3. **Delete**, a page at a time: the memory of who spoke in it, then the page. Each page renews the claim.
 //! 4. **Delete** the objects, and empty the heads.
@@ -26,7 +26,7 @@ use crate::memory::owner::person_of;
 use crate::memory::{Memory, MemoryError, Owner};
 use crate::sort_key::Timestamp;
 
-/// How long a claim holds that is not renewed: whoever deletes renews it with each page.
+/// Lifetime of a claim. The deletion renews it with each page.
 const LEASE: Duration = Duration::from_mins(1);
 
 /// What was deleted.

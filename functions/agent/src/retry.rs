@@ -1,4 +1,4 @@
-//! How often a turn is tried, and how long between: [`Attempt`].
+//! The number of attempts at a turn and the pauses between them: [`Attempt`].
 
 use std::time::Duration;
 

@@ -128,8 +128,8 @@ pub struct Undone {
 }
 
 impl Undone {
-    /// How long to wait before the queue delivers the turn again, after `deliveries` of them: if another run has the chat,
-    /// until its lease is over. What does not count as an attempt (a store that fails) is waited out all the same.
+    /// Returns the pause before the queue delivers the turn again, after `deliveries` of them. If another run holds the
+    /// chat, the pause lasts until its lease ends. An error that is not counted as an attempt (a store that fails) pauses too.
     pub fn retry_after(&self, now: Timestamp, deliveries: u32) -> Duration {
         match &self.error {
             TurnError::Unfinished => Duration::ZERO,
@@ -150,12 +150,13 @@ impl From<CompactionError> for TurnError {
     }
 }
 
-/// What a run knows of what it is to do.
+/// The task of a run.
 #[derive(Clone, Copy)]
 struct Told<'a> {
     /// The messages that the turns of the queue name.
     named: &'a [SortKey],
-    /// Whether it has not done anything yet. Later it goes on until nothing is unanswered, whatever the queue named.
+    /// True until the run has done something. From then on it continues until no message is unanswered, whatever message
+    /// the queue named.
     is_first: bool,
 }
 

@@ -15,9 +15,9 @@ use crate::auth::Caller;
 use crate::post::path;
 use crate::{Failure, Http, unavailable};
 
-/// How long a request deletes, or waits for another that does. API Gateway ends a request after 30 seconds.
+/// Time a request spends on the deletion, or on waiting for another request's. API Gateway ends a request after 30 seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How often it looks whether the other has ended.
+/// Pause between two looks at whether the other request has ended.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// `{chatKey, removed: {records, segments, bodies, memories}}`

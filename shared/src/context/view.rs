@@ -62,7 +62,7 @@ impl<'a> View<'a> {
         let (messages, others): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.first.line() == line);
         let boundary = records.iter().filter(|record| record.kind == Kind::Boundary).map(Record::place).max();
-        // What its platform dated into the future, and what was said before the boundary, is behind it all the same.
+        // A message that its platform dated into the future is left behind too if it was stored before the boundary.
         let is_left_behind = |message: &Message<'_>| {
             message.first.is_ahead()
                 && Some(&message.first.place()) < boundary.as_ref()

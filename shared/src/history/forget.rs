@@ -112,7 +112,7 @@ impl History {
         head.insert("forgottenAt".into(), number(now));
         head.insert(DUE_SHARD.into(), string(shard_of(&lease.chat).to_string()));
         head.insert(DUE_AT.into(), number(seconds_up(visit)));
-        // So that whoever speaks there again, to this process at least, has it listed at once.
+        // The next message that this process stores there lists the chat again.
         self.registry.forget(&lease.chat);
         Ok(match self.table.put_over(head, lease.fence).await? {
             Written::Done(_) => Ok(()),
