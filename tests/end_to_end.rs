@@ -14,6 +14,8 @@ mod albums;
 mod app;
 #[path = "end_to_end/approvals.rs"]
 mod approvals;
+#[path = "end_to_end/approvers.rs"]
+mod approvers;
 #[path = "end_to_end/archive.rs"]
 mod archive;
 #[path = "end_to_end/archive_first.rs"]
@@ -22,6 +24,8 @@ mod archive_first;
 mod archived_reads;
 #[path = "end_to_end/at_once.rs"]
 mod at_once;
+#[path = "end_to_end/authors.rs"]
+mod authors;
 #[path = "end_to_end/aws.rs"]
 mod aws;
 #[path = "end_to_end/backlog.rs"]

@@ -14,6 +14,12 @@
 //! before any call is made. One place takes one form; so a call is made by the run whose put was taken, and by no other. A
 //! run that finds that form and no result behind it knows that a run died, and not whether the call was made: it says so.
 //!
+//! Where several people asked in one turn, all of them must approve, or an administrator. Until then each approval is a record
+//! of kind `notice` at `#4reply-approval-<id>-<asker>`, with `metadata.assent` in place of `approval`: see [`Assent`].
+//!
+//! A call that only administrators may approve says so in its part: `"callProviderMetadata": {"annals": {"approval":
+//! "admins"}}`, a field that the AI SDK keeps and shows nobody.
+//!
 //! `/stop` denies all that waits: its answers carry `stoppedBy`, the command's id, and so does the last form of a reply that it
 //! ends, which does not go on.
 
@@ -24,12 +30,11 @@ use serde_json::{Map, Value, json};
 
 use crate::chat_key::ChatKey;
 use crate::message::{Part, PartView, UiMessage};
+use crate::model::ToolCall;
 use crate::model::exchange::UNKNOWN;
 use crate::record::{Kind, Record, STOPPED_BY};
 use crate::sort_key::SortKey;
-
-/// How much of an input people are shown, in characters.
-const MAX_SHOWN_CHARS: usize = 1_200;
+use crate::visible::shown_input;
 
 /// The state of a call that waits for somebody's word.
 pub const REQUESTED: &str = "approval-requested";
@@ -49,6 +54,8 @@ pub struct Request {
     pub tool: String,
     /// What it is to be called with.
     pub input: Value,
+    /// Whether only those of `ADMINS` may approve it.
+    pub admins_only: bool,
     /// Whether nobody's word is in the reply yet.
     pub is_open: bool,
 }
@@ -88,6 +95,32 @@ impl Verdict {
     }
 }
 
+/// The approval of one of several people who asked, recorded until all have approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assent {
+    /// The request.
+    pub id: String,
+    /// The person who approved.
+    pub person: String,
+}
+
+impl Assent {
+    /// Returns the assent that `record` is, if it is one.
+    pub fn of(record: &Record) -> Option<Self> {
+        if record.kind != Kind::Notice || !record.key.hangs_on_reply() {
+            return None;
+        }
+        let said = record.message.metadata.get("assent")?;
+        let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::to_owned);
+        Some(Self { id: text("id")?, person: text("person")? })
+    }
+
+    /// Returns it as it stands in a record's metadata.
+    pub fn to_json(&self) -> Value {
+        json!({"id": self.id, "person": self.person})
+    }
+}
+
 /// The id of the request for the call `call_id` of the reply at `reply`.
 pub fn id(chat: &ChatKey, reply: &SortKey, call_id: &str) -> String {
     let hash = digest(&SHA256, format!("{chat}\n{reply}\n{call_id}").as_bytes());
@@ -98,35 +131,48 @@ pub fn id(chat: &ChatKey, reply: &SortKey, call_id: &str) -> String {
 pub fn requests(message: &UiMessage) -> Vec<Request> {
     let asked = message.parts.iter().filter_map(|part| {
         let PartView::Tool { name, state, input, .. } = part.view() else { return None };
-        Some((name, state, input, approval_of(part)?.get("id")?.as_str()?))
+        let admins_only = part
+            .as_map()
+            .get("callProviderMetadata")
+            .and_then(|metadata| metadata.pointer("/annals/approval"))
+            .is_some_and(|approval| approval == "admins");
+        Some((name, state, input, approval_of(part)?.get("id")?.as_str()?, admins_only))
     });
     asked
         .enumerate()
-        .map(|(at, (tool, state, input, id))| Request {
+        .map(|(at, (tool, state, input, id, admins_only))| Request {
             id: id.to_owned(),
             number: at + 1,
             tool: tool.to_owned(),
             input: input.cloned().unwrap_or_default(),
+            admins_only,
             is_open: state == REQUESTED,
         })
         .collect()
 }
 
-/// What people are asked, in Markdown: nothing where `message` waits for nothing.
+/// Returns the part of a reply that asks people to approve a call.
+pub fn request_part(call: &ToolCall, id: &str, admins_only: bool) -> Part {
+    let mut more = json!({"approval": {"id": id}});
+    if admins_only {
+        more["callProviderMetadata"] = json!({"annals": {"approval": "admins"}});
+    }
+    Part::tool(&call.name, &call.id, REQUESTED, &call.input, more)
+}
+
+/// Returns the question to people, in Markdown, with every argument of each call; `None` if `message` waits for nothing.
 pub fn question(message: &UiMessage) -> Option<String> {
     let all = requests(message);
     let open: Vec<&Request> = all.iter().filter(|request| request.is_open).collect();
     let numbered = all.len() > 1;
     let asked = open.iter().map(|request| {
         let number = if numbered { format!("{}. ", request.number) } else { String::new() };
-        let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
-        let mut shown: String = input.chars().take(MAX_SHOWN_CHARS).collect();
-        if shown.len() < input.len() {
-            shown.push_str("\n…");
-        }
+        let shown = shown_input(&request.input).unwrap_or_else(|too_long| too_long.to_string());
         // A fence that the input cannot close.
         let fence = if shown.contains("```") { "~~~~~~" } else { "```" };
-        format!("{number}May I call `{}` with this?\n\n{fence}json\n{shown}\n{fence}", request.tool)
+        let who =
+            if request.admins_only { "\n\nOnly an administrator of this bot can approve it." } else { "" };
+        format!("{number}May I call `{}` with this?\n\n{fence}json\n{shown}\n{fence}{who}", request.tool)
     });
     let how = match (open.len(), numbered) {
         (0, _) => return None,

@@ -203,6 +203,12 @@ pub enum HistoryError {
         /// The message.
         key: SortKey,
     },
+    /// Another user's message has this id already. Nothing was stored.
+    #[error("the message {key} is another user's")]
+    Taken {
+        /// The message.
+        key: SortKey,
+    },
     /// The same message was changed by so many writers at once that no form could be stored.
     #[error("too many writers changed the message {key} of one chat at once; try again")]
     Contended {

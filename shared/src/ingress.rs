@@ -21,7 +21,7 @@ use crate::queue::{QueueError, Turn, TurnQueue};
 use crate::record::{Draft, Kind, Record};
 use crate::sort_key::{SortKey, Timestamp};
 
-pub use approving::{Approvers, Told};
+pub use approving::{Approvers, Effect, Told};
 pub use stop::STOPPED;
 
 /// How long a message may take from its platform's clock to ours without being late. A late one is announced by a turn.

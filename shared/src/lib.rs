@@ -10,7 +10,7 @@
 //! - [`record`]: what a history is made of
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`media`]: which files are images that a model can be shown, and what a file is called
-//! - [`approval`]: calls that somebody must allow first
+//! - [`approval`]: calls that somebody must allow first; [`visible`]: how people are shown them
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
 //! - [`refusal`]: whether a model declined
@@ -68,3 +68,4 @@ pub mod tokens;
 #[cfg(test)]
 pub(crate) mod told;
 pub mod upkeep;
+pub mod visible;

@@ -115,15 +115,38 @@ impl Problem {
         }
     }
 
-    /// 409: a command's id is taken.
-    pub fn message_id_taken() -> Self {
+    /// 409: an approval is recorded, and others of those who asked must approve, too.
+    pub fn more_approvals_needed(detail: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            kind: "more-approvals-needed",
+            title: "Others must approve, too",
+            detail: detail.into(),
+        }
+    }
+
+    /// 409: the id of a command is a message's or another command's.
+    pub fn command_id_taken() -> Self {
+        Self::message_id_taken(
+            "\"messageId\" names the command, under which it is carried out once; that id is a message's, or another \
+             command's",
+        )
+    }
+
+    /// 409: a message of another user has this id.
+    pub fn not_the_author() -> Self {
+        Self::message_id_taken(
+            "this id is a message of another userId, and only its author can change it or have it answered again: \
+             give another id, or none",
+        )
+    }
+
+    fn message_id_taken(detail: &'static str) -> Self {
         Self {
             status: StatusCode::CONFLICT,
             kind: "message-id-taken",
             title: "The messageId is another message's",
-            detail: "\"messageId\" names the command, under which it is carried out once; that id is a message's, or \
-                     another command's"
-                .into(),
+            detail: detail.into(),
         }
     }
 

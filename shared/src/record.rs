@@ -36,6 +36,11 @@ impl Channel {
     pub fn has_bursts(self) -> bool {
         matches!(self, Self::Telegram | Self::Lark)
     }
+
+    /// Returns whether callers choose the ids of messages and name the user, so that one may repeat another user's id.
+    pub fn lets_callers_name_messages(self) -> bool {
+        matches!(self, Self::Http | Self::Web)
+    }
 }
 
 /// What a notice that covers what nobody answers any more has in its metadata: the id of the `/stop`.
@@ -132,7 +137,22 @@ pub struct Draft {
     pub person: Option<String>,
 }
 
+/// Returns the Person that a sender is, across channels: `person` if the channel names one, else `telegram-<id>`,
+/// `lark-<open_id>`, `discord-<id>`, or the bare `userId`.
+fn person_of_sender(channel: Channel, user_id: &str, person: Option<&str>) -> String {
+    match (person, channel) {
+        (Some(person), _) => person.to_owned(),
+        (None, Channel::Telegram | Channel::Lark | Channel::Discord) => format!("{channel}-{user_id}"),
+        (None, Channel::Http | Channel::Web | Channel::Terminal) => user_id.to_owned(),
+    }
+}
+
 impl Draft {
+    /// Returns the Person who sent it: see `ADMINS` and `ALLOW_FROM`.
+    pub fn sender(&self) -> String {
+        person_of_sender(self.channel, &self.user_id, self.person.as_deref())
+    }
+
     /// Where it is stored, unless another form of it is there already.
     pub fn key(&self) -> SortKey {
         let base = SortKey::message(self.ts, &self.message_id);
@@ -253,6 +273,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Returns the Person who sent it, as [`Draft::sender`] does.
+    pub fn sender(&self) -> String {
+        person_of_sender(self.channel, &self.user_id, self.person.as_deref())
+    }
+
     /// Who speaks.
     pub fn role(&self) -> Role {
         self.message.role

@@ -7,6 +7,7 @@
 //! 1763765920000#00000000000000000042#3notice        a confirmation about it
 //! 1763765920000#00000000000000000042#4reply         the reply, or the failure notice, whose newest covered message it is
 //! 1763765920000#00000000000000000042#4reply-approval-5f2b81c09a3de417 an answer to what the reply asks to be allowed
+//! 1763765920000#00000000000000000042#4reply-approval-5f2b81c09a3de417-9a0b1c2d3e4f one asker's approval, of several
 //! 1763765920000#00000000000000000042#4reply-revision-000001 what the reply became behind that
 //! 1763765920000#00000000000000000042#5summary       the summary that stands for the messages up to here
 //! 1763765920000#00000000000000000042#5summary-reply the same where the reply is the last that it counts

@@ -10,6 +10,7 @@ use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::model::exchange::{self, UNKNOWN};
 use annals_shared::model::{Answer, Done, ModelError, Question, Step, ToolCall, Usage};
 use annals_shared::sort_key::{SortKey, Timestamp};
+use annals_shared::visible::shown_input;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -235,9 +236,9 @@ impl Agent {
             if number >= BOUNDS.calls {
                 return Some(Err(format!("only {} calls are carried out at once", BOUNDS.calls)));
             }
-            // What somebody must allow has nothing yet.
+            // A call that somebody must allow has no result yet. Nobody is asked for what they cannot be shown.
             if toolbox.asks(call) {
-                return None;
+                return shown_input(&call.input).err().map(|too_long| Err(too_long.to_string()));
             }
             let beside = calls[..number].iter().filter(|earlier| earlier.name == call.name).count();
             Some(toolbox.call(call, so_far.calls_of(&call.name) + beside, left).await)
@@ -249,8 +250,7 @@ impl Agent {
                 return part(call, output, limit);
             }
             let id = approval::id(&rounds.chat, &rounds.key, &call.id);
-            let approval = json!({"approval": {"id": id}});
-            Part::tool(&call.name, &call.id, approval::REQUESTED, &call.input, approval)
+            approval::request_part(call, &id, toolbox.asks_admins(call))
         });
         let parts = parts.collect();
         rounds.end_step(answer, parts);

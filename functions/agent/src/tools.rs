@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
+use annals_shared::config::tools::CallApproval;
 use annals_shared::history::History;
 use annals_shared::history::turn::Head;
 use annals_shared::memory::sessions::Recalled;
@@ -118,7 +119,13 @@ impl<'a> Toolbox<'a> {
 
     /// Whether somebody must allow the call first. One that cannot be carried out anyway is not worth asking for.
     pub(crate) fn asks(&self, call: &ToolCall) -> bool {
-        self.outside(&call.name).is_some_and(|external| external.asks) && self.check(call).is_ok()
+        self.outside(&call.name).is_some_and(|external| external.approval != CallApproval::NotNeeded)
+            && self.check(call).is_ok()
+    }
+
+    /// Returns whether only administrators may allow the call.
+    pub(crate) fn asks_admins(&self, call: &ToolCall) -> bool {
+        self.outside(&call.name).is_some_and(|external| external.approval == CallApproval::ByAdmins)
     }
 
     /// Carries out a call, within `left`. It is the `nth` of its tool in the reply, from 0.

@@ -175,7 +175,7 @@ pub(crate) async fn stop(
     let draft = Draft { ts, ..draft };
     let ingress = &http.web.ingress;
     let commanded = ingress.command_alone(&Command::Stop, &draft).await?;
-    let Commanded { appended, confirmation } = commanded.ok_or_else(Problem::message_id_taken)?;
+    let Commanded { appended, confirmation } = commanded.ok_or_else(Problem::command_id_taken)?;
     let stopped = if let Some(confirmation) = confirmation {
         let stopped = confirmation.text == STOPPED;
         ingress.confirmed(&draft, confirmation).await?;

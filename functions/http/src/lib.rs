@@ -208,6 +208,8 @@ impl axum::response::IntoResponse for Failure {
     fn into_response(self) -> axum::response::Response {
         match self {
             Self::Problem(problem) => problem,
+            Self::Ingress(IngressError::History(HistoryError::Taken { .. }))
+            | Self::History(HistoryError::Taken { .. }) => Problem::not_the_author(),
             Self::Ingress(error) => unavailable(&error),
             Self::History(error) => unavailable(&error),
             Self::Memory(error) => memory::unavailable(&error),

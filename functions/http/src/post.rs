@@ -299,7 +299,7 @@ impl Http {
             Some(command) => {
                 let commanded = if message.commands_alone {
                     let commanded = self.ingress.command_alone(&command, &draft).await?;
-                    commanded.ok_or_else(Problem::message_id_taken)?
+                    commanded.ok_or_else(Problem::command_id_taken)?
                 } else {
                     self.ingress.command(&command, &draft).await?
                 };

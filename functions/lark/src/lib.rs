@@ -20,7 +20,7 @@ use annals_shared::channel::settings::Settings;
 use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::HistoryError;
-use annals_shared::ingress::{Ingress, IngressError};
+use annals_shared::ingress::{Effect, Ingress, IngressError};
 use annals_shared::problem::Problem;
 use annals_shared::record::{DeliveryFailure, Draft};
 use annals_shared::telemetry;
@@ -206,7 +206,7 @@ impl Lark {
                 Incoming::Press(press) => {
                     telemetry::about(&press.by.chat);
                     let told = self.ingress.pressed(&press.button, &press.by).await?;
-                    let kind = if told.is_settled { "success" } else { "warning" };
+                    let kind = if told.effect == Effect::Refused { "warning" } else { "success" };
                     answer = json!({"toast": {"type": kind, "content": told.text}});
                 }
                 Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "event ignored"),

@@ -17,7 +17,7 @@ use annals_shared::channel::telegram::verify::{SECRET_HEADER, secret_matches};
 use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::HistoryError;
-use annals_shared::ingress::{Ingress, IngressError};
+use annals_shared::ingress::{Effect, Ingress, IngressError};
 use annals_shared::problem::Problem;
 use annals_shared::record::DeliveryFailure;
 use annals_shared::telemetry;
@@ -157,10 +157,12 @@ impl Telegram {
         telemetry::about(&press.by.chat);
         let told = self.ingress.pressed(&press.button, &press.by).await?;
         let Some(client) = &self.identity.client else { return Ok(()) };
-        if let Err(error) = client.answer_callback(&press.callback_id, &told.text, !told.is_settled).await {
+        if let Err(error) =
+            client.answer_callback(&press.callback_id, &told.text, told.effect == Effect::Refused).await
+        {
             tracing::info!(%error, "a press is not answered");
         }
-        if told.is_settled
+        if told.effect == Effect::Settled
             && let Err(error) = client.edit_keyboard(&press.under, &press.left).await
         {
             tracing::info!(%error, "answered buttons stay");

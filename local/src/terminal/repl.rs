@@ -7,6 +7,7 @@ use annals_http::random_id;
 use annals_shared::approval::{Request, requests};
 use annals_shared::command::Command;
 use annals_shared::message::{PartView, Role, UiMessage};
+use annals_shared::visible::shown_input;
 use futures::FutureExt;
 use serde_json::Value;
 use tokio::signal::ctrl_c;
@@ -186,7 +187,7 @@ impl Talk {
     async fn ask(&mut self, open: Vec<Request>) -> anyhow::Result<Option<String>> {
         let count = open.len();
         for (at, request) in open.into_iter().enumerate() {
-            let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
+            let input = shown_input(&request.input).unwrap_or_else(|too_long| too_long.to_string());
             self.screen.line(&self.style.bold(&format!("May I call {} with this?", shown(&request.tool))))?;
             self.screen.note(&input)?;
             let question = "y allows it, n does not, other words say why not: ".to_owned();

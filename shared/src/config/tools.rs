@@ -75,11 +75,22 @@ pub enum Approval {
     Destructive,
 }
 
+/// Who must allow a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallApproval {
+    /// Nobody: `false`.
+    NotNeeded,
+    /// The people who asked, an administrator of the bot or of the group: `true`.
+    ByAskers,
+    /// An administrator of the bot, one of `ADMINS`: `"admins"`.
+    ByAdmins,
+}
+
 /// What is said of one tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolConfig {
-    /// Whether somebody must allow its calls.
-    pub approval: Option<bool>,
+    /// Who must allow its calls, if the document says so.
+    pub approval: Option<CallApproval>,
     /// Whether the model is not offered it.
     pub is_disabled: bool,
 }
@@ -228,10 +239,16 @@ fn tools(server: &Map<String, Value>, path: &str) -> Result<Vec<(String, ToolCon
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
             Some(_) => Err(wrong(&format!("{at}.{key}"), "must be true or false")),
         };
-        Ok((
-            name.clone(),
-            ToolConfig { approval: flag("approval")?, is_disabled: flag("enabled")? == Some(false) },
-        ))
+        let approval = match fields.get("approval") {
+            None => None,
+            Some(Value::Bool(false)) => Some(CallApproval::NotNeeded),
+            Some(Value::Bool(true)) => Some(CallApproval::ByAskers),
+            Some(Value::String(who)) if who == "admins" => Some(CallApproval::ByAdmins),
+            Some(_) => {
+                return Err(wrong(&format!("{at}.approval"), "must be true, false or \"admins\""));
+            }
+        };
+        Ok((name.clone(), ToolConfig { approval, is_disabled: flag("enabled")? == Some(false) }))
     });
     tools.collect()
 }
@@ -296,7 +313,7 @@ mod tests {
         let (name, value) = &shop.headers[0];
         assert_eq!((name.as_str(), value.expose_secret()), ("authorization", "Bearer hunter2"));
         assert_eq!((shop.approval, shop.timeout.as_secs()), (Approval::Destructive, 5));
-        assert_eq!(shop.tool("refund").approval, Some(true));
+        assert_eq!(shop.tool("refund").approval, Some(CallApproval::ByAskers));
         assert!(shop.tool("debug").is_disabled && shop.tool("other") == ToolConfig::default());
         assert_eq!((plain.approval, plain.timeout), (Approval::Never, DEFAULT_TIMEOUT));
         assert!(parse(r#"{"mcpServers": {}}"#).unwrap().servers.is_empty());
@@ -339,7 +356,7 @@ mod tests {
             ),
             (
                 server(&format!(r#"{url}, "tools": {{"refund": {{"approval": "yes"}}}}"#)),
-                "TOOLS mcpServers.shop.tools.refund.approval must be true or false",
+                "TOOLS mcpServers.shop.tools.refund.approval must be true, false or \"admins\"",
             ),
         ] {
             let error = parse(&text).unwrap_err();

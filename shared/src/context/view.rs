@@ -245,10 +245,19 @@ impl Message<'_> {
         self.first.key.is_reply() && self.newest().revision > 0 && self.newest().sent_at > summary.sent_at
     }
 
-    /// The newest form under the message's own id.
+    /// The newest form under the message's own id, with the author of the first form as the speaker.
     pub fn shown(&self) -> UiMessage {
         let mut message = self.newest.record.listed();
         message.id = self.first.message_id.to_string();
+        if self.newest.record.user_id != self.first.user_id {
+            let author = self.first.listed().metadata;
+            for key in ["userId", "actorKey", "senderName"] {
+                match author.get(key) {
+                    Some(value) => message.metadata.insert(key.into(), value.clone()),
+                    None => message.metadata.remove(key),
+                };
+            }
+        }
         message
     }
 }

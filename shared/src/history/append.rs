@@ -6,11 +6,14 @@
 
 use std::time::Duration;
 
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::Value;
+
 use super::archived::ArchivedMessage;
 use super::item::{self, MessageAttribute};
 use super::table::{Anchor, Anchored, Item, Span, Update, Written, number, string};
 use super::{HEAD, History, HistoryError, MAX_INLINE_BYTES, due, later_expiry, partition};
-use crate::approval::Verdict;
+use crate::approval::{Assent, Verdict};
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
 use crate::record::{Channel, Draft, Kind, REPLACES_FROM, Record, Source};
@@ -92,6 +95,7 @@ enum FirstForm {
 struct Existing {
     form: Form,
     kind: Option<Kind>,
+    user_id: Option<String>,
     /// How many later forms it counts.
     revisions: u32,
     /// The item that later forms depend on: the record, which counts them, or if it has left the table, the pointer to its
@@ -123,6 +127,10 @@ impl History {
     /// Costs one conditional put for a new message and for a duplicate of one that was never changed, and with a chat's
     /// first message in a while one write unit for the index; a message over [`MAX_INLINE_BYTES`] is put to S3 first. A
     /// message that may have left the table is looked for in the archive before. Safe to repeat after any failure.
+    ///
+    /// Over HTTP and on the web callers choose the ids, so there another user's repeat of an id is
+    /// [`HistoryError::Taken`]. A platform gives an edit the id of the message that it changes; who edits it changes
+    /// neither its author nor who asks (see [`Message::shown`](crate::context::view::Message::shown)).
     #[tracing::instrument(skip_all)]
     pub async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
         let (base, began) = (draft.key().base(), self.clock.now());
@@ -141,6 +149,9 @@ impl History {
                 }
                 FirstForm::Existing(existing) => existing,
             };
+            if draft.channel.lets_callers_name_messages() && existing.user_id != Some(draft.user_id.clone()) {
+                return Err(HistoryError::Taken { key: base });
+            }
             if draft.kind == Kind::Boundary && existing.kind == Some(Kind::Boundary) {
                 // A boundary has one form. What follows `/new` has its own, beside it.
                 return Ok(Appended { base, outcome: Outcome::Duplicate });
@@ -186,6 +197,7 @@ impl History {
             (None, Some(record), Some(pointer)) => Existing {
                 form: form_of_record(record),
                 kind: Some(record.kind),
+                user_id: Some(record.user_id.clone()),
                 revisions: 0,
                 anchor: Anchor { sk: pointer.clone(), ..Anchor::default() },
             },
@@ -195,6 +207,7 @@ impl History {
                 Existing {
                     form: form_of(&item),
                     kind: item::text(&item, "kind").and_then(|kind| kind.parse().ok()),
+                    user_id: item::text(&item, "userId").map(str::to_owned),
                     revisions: revisions.unwrap_or(0),
                     anchor: Anchor {
                         sk: first.key.to_string(),
@@ -374,8 +387,31 @@ impl History {
         by: &Draft,
         verdict: &Verdict,
     ) -> Result<(Outcome, Record), HistoryError> {
-        let key = reply.key.approval(&verdict.id);
-        let message_id = reply.message_id.derived(&format!("approval-{}", verdict.id));
+        self.append_to_request(reply, by, &verdict.id, ("approval", verdict.to_json())).await
+    }
+
+    /// Appends the approval of one of several askers, `by`, of what `reply` asks. Safe to repeat.
+    pub async fn append_assent(
+        &self,
+        reply: &Record,
+        by: &Draft,
+        assent: &Assent,
+    ) -> Result<(Outcome, Record), HistoryError> {
+        let person = digest(&SHA256, assent.person.as_bytes());
+        let place = format!("{}-{}", assent.id, hex::encode(&person.as_ref()[..6]));
+        self.append_to_request(reply, by, &place, ("assent", assent.to_json())).await
+    }
+
+    /// Appends a notice about a request of `reply` at `place`, unless there is one. Returns the one that is there.
+    async fn append_to_request(
+        &self,
+        reply: &Record,
+        by: &Draft,
+        place: &str,
+        (field, value): (&str, Value),
+    ) -> Result<(Outcome, Record), HistoryError> {
+        let key = reply.key.approval(place);
+        let message_id = reply.message_id.derived(&format!("approval-{place}"));
         let mut record = Record {
             chat: reply.chat.clone(),
             ts: reply.ts,
@@ -385,7 +421,7 @@ impl History {
             album: None,
             ..self.record_of(by, key, 0)
         };
-        record.message.metadata.insert("approval".into(), verdict.to_json());
+        record.message.metadata.insert(field.into(), value);
         record.message_id = message_id;
         record.message.id = record.message_id.to_string();
         let anchor = Anchor { sk: reply.key.to_string(), ..Anchor::default() };

@@ -1,15 +1,20 @@
 //! What `/approve`, `/deny` and the buttons do and say: who may answer for a call, and that one answer counts.
 //!
-//! A call is answered for by whoever asked (whose message its reply covers), by those of `ADMINS`, and in groups by the
-//! platform's administrators; anybody else is told so, and nothing is recorded.
+//! | the reply covers messages of | its calls are approved by |
+//! | --- | --- |
+//! | one person | that person, one of `ADMINS`, or in a group one of the platform's administrators |
+//! | several people | one of `ADMINS`, an administrator of the group, or all of those people |
+//!
+//! A tool with `"approval": "admins"` is approved by one of `ADMINS` alone. Each of several people may deny. Anybody else is
+//! told so, and nothing is recorded.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::try_join_all;
 
 use super::{Ingress, IngressError};
-use crate::approval::{self, Button, Request, Verdict};
-use crate::chat_key::Place;
+use crate::approval::{self, Assent, Button, Request, Verdict};
 use crate::command::Which;
 use crate::delivery::Deliverer;
 use crate::history::{MAX_PAGE, Outcome, Position};
@@ -18,12 +23,14 @@ use crate::queue::Turn;
 use crate::record::{Channel, Draft, Kind, Record, STOPPED_BY};
 use crate::sort_key::SortKey;
 
-/// How many of the messages that a reply covers are looked at for who asked.
-const MAX_ASKERS: usize = 20;
+/// How many of the messages that a reply covers are read for their senders. Of the others nobody knows who asked, so then
+/// only administrators approve.
+const MAX_ASKED: usize = 100;
 
 const NOTHING: &str = "Nothing waits for an approval here.";
 const GONE: &str = "This request is no longer open.";
 const NOT_YOURS: &str = "Only the person who asked, or an administrator, can answer this.";
+const ADMINS_ONLY: &str = "Only an administrator of this bot can answer this.";
 
 /// Who may answer for calls beside those who asked.
 #[derive(Clone, Default)]
@@ -34,19 +41,47 @@ pub struct Approvers {
     pub platforms: Option<Deliverer>,
 }
 
-/// What came of an answer.
+/// Result of an answer, and the text that tells its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What to tell whoever answered.
+    /// What to tell the person who answered.
     pub text: String,
-    /// Whether the request needs no further answer, so that its buttons can go.
-    pub is_settled: bool,
+    /// What the answer did.
+    pub effect: Effect,
+}
+
+/// Result of an answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The request needs no further answer, so its buttons can go.
+    Settled,
+    /// It is recorded; others must approve, too.
+    Recorded,
+    /// The sender may not answer. Nothing is recorded.
+    Refused,
 }
 
 impl Told {
-    fn new(text: impl Into<String>, is_settled: bool) -> Self {
-        Self { text: text.into(), is_settled }
+    fn settled(text: impl Into<String>) -> Self {
+        Self { text: text.into(), effect: Effect::Settled }
     }
+}
+
+/// What somebody's answer to a request counts for.
+enum Standing {
+    /// It settles the request.
+    Decides,
+    /// The sender is one of these askers: a denial settles the request, an approval does when all have approved. `None` is
+    /// an asker whose message is not known.
+    IsOneOf(BTreeSet<Option<String>>),
+    /// Nothing, for this reason.
+    None(&'static str),
+}
+
+/// The people whose messages a reply covers.
+struct Askers {
+    persons: BTreeSet<Option<String>>,
+    is_group: bool,
 }
 
 /// A reply with what it asks.
@@ -95,7 +130,7 @@ impl Ingress {
         };
         let found =
             asking.iter().find(|asking| asking.requests.iter().any(|request| request.id == button.id));
-        let Some(asking) = found else { return Ok(Told::new(GONE, true)) };
+        let Some(asking) = found else { return Ok(Told::settled(GONE)) };
         let word = if button.approved { "/approve" } else { "/deny" };
         let by = Draft { parts: vec![Part::text(word)], role: Role::User, ..by.clone() };
         let verdict = Verdict { id: button.id.clone(), approved: button.approved, reason: None };
@@ -113,7 +148,7 @@ impl Ingress {
         let records = self.history.message(&by.chat, reply).await?;
         let asking = Asking::of(&records, reply)
             .filter(|asking| asking.requests.iter().any(|request| request.id == verdict.id));
-        let Some(asking) = asking else { return Ok(Told::new(GONE, true)) };
+        let Some(asking) = asking else { return Ok(Told::settled(GONE)) };
         let word = if verdict.approved { "/approve" } else { "/deny" };
         let by = Draft { parts: vec![Part::text(word)], role: Role::User, ..by.clone() };
         self.settle(&asking, verdict, &by).await
@@ -159,17 +194,34 @@ impl Ingress {
 
     /// Records an answer, unless there is one, and queues the turn in which the reply goes on.
     async fn settle(&self, asking: &Asking, verdict: Verdict, by: &Draft) -> Result<Told, IngressError> {
-        let request = asking.requests.iter().find(|request| request.id == verdict.id);
-        let tool = request.map(|request| request.tool.as_str()).unwrap_or_default();
+        let Some(request) = asking.requests.iter().find(|request| request.id == verdict.id) else {
+            return Ok(Told::settled(GONE));
+        };
+        let tool = &request.tool;
         if !self.is_at_hand(asking).await? {
-            return Ok(Told::new(GONE, true));
+            return Ok(Told::settled(GONE));
         }
-        if !self.may_answer(asking, by).await? {
-            return Ok(Told::new(NOT_YOURS, false));
+        let standing = self.standing(asking, request, by).await?;
+        if let Standing::None(reason) = standing {
+            return Ok(Told { text: reason.to_owned(), effect: Effect::Refused });
         }
-        let is_open = request.is_some_and(|request| request.is_open);
+        let is_open = request.is_open;
         if !is_open && asking.answer(&verdict.id).is_none() {
-            return Ok(Told::new(GONE, true));
+            return Ok(Told::settled(GONE));
+        }
+        if let Standing::IsOneOf(askers) = standing
+            && verdict.approved
+            && asking.answer(&verdict.id).is_none()
+        {
+            let missing = self.assent(asking, &verdict.id, by, &askers).await?;
+            if missing > 0 {
+                let others =
+                    if missing == 1 { "1 more person".to_owned() } else { format!("{missing} more people") };
+                let text = format!(
+                    "Recorded. {tool} also needs the approval of {others} who asked, or of an administrator."
+                );
+                return Ok(Told { text, effect: Effect::Recorded });
+            }
         }
         let (outcome, stands) = match asking.answer(&verdict.id) {
             Some((_, record)) => (Outcome::Duplicate, record.clone()),
@@ -185,7 +237,24 @@ impl Ingress {
         let word = if stood.approved { "Approved" } else { "Denied" };
         let text = if is_own { format!("{word}: {tool}.") } else { format!("{word} already: {tool}.") };
         tracing::info!(?outcome, approved = stood.approved, "approval");
-        Ok(Told::new(text, true))
+        Ok(Told::settled(text))
+    }
+
+    /// Records that `by` approves as one of `askers`. Returns how many of them have not approved yet.
+    async fn assent(
+        &self,
+        asking: &Asking,
+        id: &str,
+        by: &Draft,
+        askers: &BTreeSet<Option<String>>,
+    ) -> Result<usize, IngressError> {
+        let assent = Assent { id: id.to_owned(), person: by.sender() };
+        self.history.append_assent(&asking.reply, by, &assent).await?;
+        // Read after the append: of two that come at once, one sees both.
+        let records = self.history.message(&asking.reply.chat, &asking.reply.key).await?;
+        let assents = records.iter().filter_map(Assent::of).filter(|assent| assent.id == id);
+        let persons: BTreeSet<Option<String>> = assents.map(|assent| Some(assent.person)).collect();
+        Ok(askers.difference(&persons).count())
     }
 
     /// Denies all that waits for somebody's word from before the `/stop` at `command`, on its line: whoever may stop the
@@ -243,33 +312,57 @@ impl Ingress {
         Ok(records.iter().any(|record| record.key == asking.reply.key) && records.iter().any(is_said))
     }
 
-    async fn may_answer(&self, asking: &Asking, by: &Draft) -> Result<bool, IngressError> {
-        if self.approvers.admins.contains(&person(by)) {
-            return Ok(true);
+    /// Returns what the answer of `by` to `request` counts for.
+    async fn standing(
+        &self,
+        asking: &Asking,
+        request: &Request,
+        by: &Draft,
+    ) -> Result<Standing, IngressError> {
+        let sender = by.sender();
+        if self.approvers.admins.contains(&sender) {
+            return Ok(Standing::Decides);
         }
-        let covers = asking.reply.covers.iter().rev().take(MAX_ASKERS);
-        let asked = covers.map(|base| self.history.message(&asking.reply.chat, base));
+        if request.admins_only {
+            return Ok(Standing::None(ADMINS_ONLY));
+        }
+        let Askers { persons, is_group } = self.askers(asking, by.channel).await?;
+        let is_asker = persons.contains(&Some(sender));
+        if is_asker && persons.len() == 1 {
+            return Ok(Standing::Decides);
+        }
+        if is_group && self.is_administrator(by).await {
+            return Ok(Standing::Decides);
+        }
+        Ok(if is_asker { Standing::IsOneOf(persons) } else { Standing::None(NOT_YOURS) })
+    }
+
+    /// Returns the people whose messages the reply covers. A message is its first form's sender's, whoever edited it.
+    async fn askers(&self, asking: &Asking, channel: Channel) -> Result<Askers, IngressError> {
+        let covers = &asking.reply.covers;
+        let read = covers.iter().rev().take(MAX_ASKED);
+        let asked = read.map(|base| self.history.message(&asking.reply.chat, base));
         let asked = try_join_all(asked).await?;
-        let is_asker = |record: &Record| {
-            record.role() == Role::User
-                && record.kind != Kind::Notice
-                && (record.channel, &record.user_id) == (by.channel, &by.user_id)
-        };
-        if asked.iter().flatten().any(is_asker) {
-            return Ok(true);
+        let is_said = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
+        let first_forms: Vec<&Record> =
+            asked.iter().filter_map(|records| records.iter().find(is_said)).collect();
+        let mut persons: BTreeSet<Option<String>> =
+            first_forms.iter().map(|record| Some(record.sender())).collect();
+        if first_forms.len() < covers.len() {
+            persons.insert(None);
         }
-        // One person's own chat, through every door.
-        if matches!(asking.reply.chat.place(), Place::Direct { user_id, .. } if *user_id == person(by)) {
-            return Ok(true);
+        let is_group = asking.reply.channel == channel && first_forms.iter().any(|record| record.is_group());
+        Ok(Askers { persons, is_group })
+    }
+
+    async fn is_administrator(&self, by: &Draft) -> bool {
+        // A message in the name of a Telegram group is one of its administrators', who does not say which.
+        if by.channel == Channel::Telegram && by.chat_id == by.user_id {
+            return true;
         }
-        let is_group = asking.reply.channel == by.channel && asked.iter().flatten().any(Record::is_group);
-        // Who writes as a group of Telegram's itself is one of its administrators, who does not say which.
-        if is_group && by.channel == Channel::Telegram && by.chat_id == by.user_id {
-            return Ok(true);
-        }
-        match self.approvers.platforms.as_ref().filter(|_| is_group) {
-            Some(platforms) => Ok(platforms.is_administrator(by.channel, &by.chat_id, &by.user_id).await),
-            None => Ok(false),
+        match &self.approvers.platforms {
+            Some(platforms) => platforms.is_administrator(by.channel, &by.chat_id, &by.user_id).await,
+            None => false,
         }
     }
 }
@@ -302,14 +395,4 @@ fn chosen<'a>(asking: &'a [Asking], which: &Which) -> Result<Vec<(&'a Asking, St
         return Err(format!("Which one? Say /approve or /deny and its number, or all:\n{}", list.join("\n")));
     }
     Ok(chosen.into_iter().map(|request| (asking, request.id.clone())).collect())
-}
-
-/// Who speaks, as one person through every door.
-fn person(by: &Draft) -> String {
-    match (&by.person, by.channel) {
-        (Some(person), _) => person.clone(),
-        (None, Channel::Telegram) => format!("telegram-{}", by.user_id),
-        (None, Channel::Lark) => format!("lark-{}", by.user_id),
-        (None, _) => by.user_id.clone(),
-    }
 }

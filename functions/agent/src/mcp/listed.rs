@@ -1,6 +1,6 @@
 //! A server's tool as a model is offered it.
 
-use annals_shared::config::tools::{Approval, ServerConfig};
+use annals_shared::config::tools::{Approval, CallApproval, ServerConfig};
 use annals_shared::model::Tool;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
@@ -19,8 +19,8 @@ const MAX_SCHEMA_BYTES: usize = 16 * 1024;
 pub(crate) struct External {
     /// As the model knows it.
     pub(crate) tool: Tool,
-    /// Whether somebody must allow its calls.
-    pub(crate) asks: bool,
+    /// Who must allow its calls.
+    pub(crate) approval: CallApproval,
     /// Which server, and its own name there.
     pub(super) server: usize,
     pub(super) name: String,
@@ -48,14 +48,14 @@ pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model:
     let name = given_name(&config.name, &tool.name);
     Some(External {
         tool: Tool { name, description, input_schema: schema },
-        asks: said.approval.unwrap_or(match config.approval {
-            Approval::Always => true,
-            Approval::Never => false,
+        approval: said.approval.unwrap_or(match config.approval {
+            Approval::Always => CallApproval::ByAskers,
+            Approval::Never => CallApproval::NotNeeded,
             // What a server says nothing of, the protocol takes for destructive.
             Approval::Destructive => {
                 let read_only = hints.and_then(|hints| hints.read_only_hint) == Some(true);
                 let additive = hints.and_then(|hints| hints.destructive_hint) == Some(false);
-                !read_only && !additive
+                if read_only || additive { CallApproval::NotNeeded } else { CallApproval::ByAskers }
             }
         }),
         server,
@@ -115,17 +115,24 @@ mod tests {
             let config = ToolsConfig::parse(&tools.to_string(), Env::new(&|_| None)).unwrap();
             let tool = json!({"name": "t", "inputSchema": {"$schema": "x"}, "annotations": hints});
             let tool: rmcp::model::Tool = serde_json::from_value(tool).unwrap();
-            external(0, &config.servers[0], &tool).map(|external| external.asks)
+            external(0, &config.servers[0], &tool).map(|external| external.approval)
         };
         let (nothing, read_only) = (json!({}), json!({"readOnlyHint": true}));
-        assert_eq!(of("never", nothing.clone(), nothing.clone()), Some(false));
-        assert_eq!(of("always", nothing.clone(), read_only.clone()), Some(true));
-        assert_eq!(of("destructive", nothing.clone(), nothing.clone()), Some(true));
-        assert_eq!(of("destructive", nothing.clone(), read_only.clone()), Some(false));
-        assert_eq!(of("destructive", nothing.clone(), json!({"destructiveHint": false})), Some(false));
-        assert_eq!(of("destructive", nothing.clone(), json!({"destructiveHint": true})), Some(true));
-        assert_eq!(of("never", json!({"approval": true}), read_only), Some(true));
-        assert_eq!(of("always", json!({"approval": false}), nothing.clone()), Some(false));
+        assert_eq!(of("never", nothing.clone(), nothing.clone()), Some(CallApproval::NotNeeded));
+        assert_eq!(of("always", nothing.clone(), read_only.clone()), Some(CallApproval::ByAskers));
+        assert_eq!(of("destructive", nothing.clone(), nothing.clone()), Some(CallApproval::ByAskers));
+        assert_eq!(of("destructive", nothing.clone(), read_only.clone()), Some(CallApproval::NotNeeded));
+        assert_eq!(
+            of("destructive", nothing.clone(), json!({"destructiveHint": false})),
+            Some(CallApproval::NotNeeded)
+        );
+        assert_eq!(
+            of("destructive", nothing.clone(), json!({"destructiveHint": true})),
+            Some(CallApproval::ByAskers)
+        );
+        assert_eq!(of("never", json!({"approval": true}), read_only), Some(CallApproval::ByAskers));
+        assert_eq!(of("always", json!({"approval": false}), nothing.clone()), Some(CallApproval::NotNeeded));
+        assert_eq!(of("never", json!({"approval": "admins"}), nothing.clone()), Some(CallApproval::ByAdmins));
         assert_eq!(of("always", json!({"enabled": false}), nothing), None);
     }
 

@@ -5,6 +5,7 @@ use annals_shared::chat_key::ChatKey;
 use annals_shared::command::Command;
 use annals_shared::history::turn::Head;
 use annals_shared::history::{Appended, HistoryError, Outcome, Seen};
+use annals_shared::ingress::Effect;
 use annals_shared::message::{Part, PartView, Role, UiMessage};
 use annals_shared::problem::Problem;
 use annals_shared::record::{Channel, Draft, Kind, Record};
@@ -145,6 +146,7 @@ impl Http {
             let base = draft.key().base();
             let known = self.known_from(chat, base).await?;
             if let Some(newest) = known.newest(&id) {
+                check_author(newest, user)?;
                 let is_same = newest.message.parts == said.parts;
                 if is_same && is_last(&seen.context.messages, &id) {
                     return self.repeat(draft, newest).await;
@@ -182,6 +184,7 @@ impl Http {
         for id in ids {
             let Some(known) = self.known(chat, &id, seen).await? else { continue };
             if let Some(newest) = known.newest(&id) {
+                check_author(newest, user)?;
                 let parts = newest.message.parts.clone();
                 let draft = Draft { ts: at, ..self.draft(caller, chat, user, id, parts) };
                 return self.say_again(draft, &known).await;
@@ -229,8 +232,10 @@ impl Http {
         let reply = records.iter().rfind(is_it).ok_or_else(unknown)?.key.clone();
         for verdict in last.parts.iter().filter_map(verdict) {
             let told = self.web.ingress.answer_request(&reply, verdict, by).await?;
-            if !told.is_settled {
-                return Err(Problem::forbidden(told.text).into());
+            match told.effect {
+                Effect::Settled => {}
+                Effect::Recorded => return Err(Problem::more_approvals_needed(told.text).into()),
+                Effect::Refused => return Err(Problem::forbidden(told.text).into()),
             }
         }
         Ok(reply)
@@ -306,6 +311,11 @@ impl Asking {
 /// Whether nothing was said behind the message `id` in what the model sees.
 fn is_last(messages: &[UiMessage], id: &MessageId) -> bool {
     messages.iter().rfind(|message| message.role == Role::User).is_some_and(|last| last.id == id.as_str())
+}
+
+/// Nobody says another user's message again, or has it answered again.
+fn check_author(newest: &Record, user: &str) -> Result<(), Problem> {
+    if newest.user_id == user { Ok(()) } else { Err(Problem::not_the_author()) }
 }
 
 fn unknown() -> Problem {
