@@ -168,6 +168,8 @@ mod sixty_days;
 mod stop;
 #[path = "end_to_end/stopped.rs"]
 mod stopped;
+#[path = "end_to_end/strangers.rs"]
+mod strangers;
 #[path = "end_to_end/streaming.rs"]
 mod streaming;
 mod support;

@@ -65,6 +65,7 @@ export interface Memory {
   createdAt: number;
   updatedAt?: number;
 }
+export interface Stranger { person: string; name: string | null; chatKey: string; at: number }
 export interface OutboxEntry { channel: string; chatId: string; text: string; ts: number }
 
 /** What went wrong, as a person is told it: the API's problem+json, or that there is no answer at all. */

@@ -5,6 +5,7 @@ import { Button as AriaButton, Disclosure, DisclosurePanel, Heading } from 'reac
 import type { Message } from './api';
 import { Markdown } from './markdown';
 import { moment, plural, short, shortId, textOf, time, when } from './names';
+import { escaped } from './visible';
 import { Button, Icon } from './widgets';
 
 type Part = Message['parts'][number];
@@ -187,7 +188,7 @@ function Tool({ part, onAnswer }: { part: Extract<Part, { toolCallId: string }>;
 const Json = ({ label, value }: { label: string; value: unknown }) => (
   <>
     <p className="small">{label}</p>
-    <pre>{typeof value === 'string' ? value : JSON.stringify(value, null, 2)}</pre>
+    <pre>{escaped(typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? ''))}</pre>
   </>
 );
 

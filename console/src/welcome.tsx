@@ -1,7 +1,10 @@
 // What to do first: say something here, or by the API.
 import { useState } from 'react';
 import { Input, Label, TextField } from 'react-aria-components';
+import type { Stranger } from './api';
 import { Composer } from './composer';
+import { when } from './names';
+import { PACE, usePoll } from './poll';
 import { go } from './route';
 import { useSession } from './session';
 import { Button, Copy } from './widgets';
@@ -24,6 +27,7 @@ export function Welcome({ isEmpty, onStart }: Props) {
         <p>{isEmpty ? 'Say something, and the bot answers. The chat will be at the left, with all that others begin.' : 'A new one begins with what you say.'}</p>
         {key.admin && <Composer speaker={key.name} label="Say something to the bot" onSend={onStart} />}
         <OpenById />
+        {key.admin && <Strangers />}
         <h2>Or by the API</h2>
         <div className="command">
           <pre tabIndex={0} aria-label="A call of the API">{curl}</pre>
@@ -34,6 +38,34 @@ export function Welcome({ isEmpty, onStart }: Props) {
         </p>
       </div>
     </main>
+  );
+}
+
+function Strangers() {
+  const { api } = useSession();
+  const [strangers, setStrangers] = useState<Stranger[]>([]);
+  usePoll(async signal => {
+    setStrangers((await api.get<{ strangers: Stranger[] }>('/v1/strangers', signal)).strangers);
+  }, PACE.list);
+  if (strangers.length === 0) return null;
+  return (
+    <>
+      <h2>Refused</h2>
+      <p className="small">
+        They wrote to the bot and may not use it. Nothing that they said is kept. Add a person to ALLOW_FROM or a chat to ALLOW_CHATS to
+        let them in.
+      </p>
+      <ul className="cards">
+        {strangers.map(({ person, name, chatKey, at }) => (
+          <li key={chatKey} className="card row spread">
+            <span>
+              <code>{person}</code> {name && `(${name}) `}in <code>{chatKey}</code>
+            </span>
+            <span className="small">{when(at)}</span>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
 

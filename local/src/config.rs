@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use annals_shared::access::Access;
 use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
     AgentConfig, ApiKey, ConfigError, CorsOrigins, DeliveryConfig, Env, LarkConfig, RateLimit,
-    TelegramConfig, ToolsSetting, admins, api_keys, channel_settings, console, http_cors_origins,
+    TelegramConfig, ToolsSetting, access, admins, api_keys, channel_settings, console, http_cors_origins,
     http_rate_limit, reply_quiet, retention,
 };
 use annals_shared::history::Retention;
@@ -63,6 +64,8 @@ pub struct LocalConfig {
     pub tools: Option<ToolsSetting>,
     /// `ADMINS`
     pub admins: Vec<String>,
+    /// `ALLOW_FROM`, `ALLOW_CHATS`
+    pub access: Access,
 }
 
 impl LocalConfig {
@@ -122,7 +125,13 @@ impl LocalConfig {
             channel_settings: channel_settings(env)?,
             tools: ToolsSetting::from_env(env)?,
             admins: admins(env)?,
+            access: access(env)?,
         })
+    }
+
+    /// Returns whether everybody who finds the bot can have the tools of `TOOLS` called.
+    pub fn opens_tools(&self) -> bool {
+        self.tools.is_some() && self.access.is_open()
     }
 
     /// What `/lark` wants in each event.

@@ -2,6 +2,7 @@
 
 use std::io::{Result, Write};
 
+use annals_shared::access::OPEN_WITH_TOOLS;
 use annals_shared::model::ModelChoice;
 
 use crate::aws::SAM_ENV;
@@ -15,6 +16,7 @@ pub struct Greeting {
     telegram_is_set: bool,
     lark_is_set: bool,
     uses_dev_key: bool,
+    opens_tools: bool,
     /// The path of the console, if it is served.
     console: Option<&'static str>,
     /// In epoch seconds.
@@ -33,6 +35,7 @@ impl Greeting {
             telegram_is_set: config.telegram.is_some(),
             lark_is_set: config.lark.is_some(),
             uses_dev_key: config.uses_dev_key,
+            opens_tools: config.opens_tools(),
             console: config.console.then_some("/"),
             today,
         }
@@ -45,7 +48,8 @@ impl Greeting {
         variables: Option<&[(&'static str, String)]>,
         out: &mut impl Write,
     ) -> Result<()> {
-        let Self { model, data, telegram_is_set, lark_is_set, uses_dev_key, console, today } = self;
+        let Self { model, data, telegram_is_set, lark_is_set, uses_dev_key, opens_tools, console, today } =
+            self;
         if let Some(variables) = variables {
             print_variables(variables, data, out)?;
         }
@@ -93,6 +97,9 @@ impl Greeting {
             if *telegram_is_set { "replies go to Telegram" } else { "not set up: replies go to the outbox" };
         let lark = if *lark_is_set { "replies go to Lark" } else { "not set up: replies go to the outbox" };
         writeln!(out, "  telegram {telegram}\n  lark     {lark}\n  outbox   {base}/local/outbox\n")?;
+        if *opens_tools {
+            writeln!(out, "Warning: {OPEN_WITH_TOOLS}.\n")?;
+        }
         writeln!(out, "Stop with Ctrl-C.")?;
         out.flush()
     }

@@ -123,7 +123,8 @@ impl Program {
         );
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
-            .with_approvers(approvers);
+            .with_approvers(approvers)
+            .with_access(config.access);
         let model = model(&config.agent.model, &clock).await?;
         let compactor =
             Compactor::new(history.clone(), Upkeep::new(history.clone(), model.clone(), &config.agent));

@@ -26,7 +26,7 @@ const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 /// The longest quiet time: five of it leave a run the time that it needs to answer.
 const MAX_QUIET: Duration = Duration::from_secs(10);
 
-pub use channels::{LarkConfig, TelegramConfig, channel_settings};
+pub use channels::{LarkConfig, TelegramConfig, access, channel_settings};
 pub use delivery::DeliveryConfig;
 pub use http::{CorsOrigins, RateLimit, console, http_cors_origins, http_rate_limit};
 pub use secrets::Settings;

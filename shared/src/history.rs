@@ -45,6 +45,7 @@ mod search;
 mod segment;
 mod shelf;
 pub mod stop;
+pub mod strangers;
 pub(crate) mod table;
 pub mod turn;
 mod view;

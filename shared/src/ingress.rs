@@ -1,8 +1,9 @@
 //! What every door does with a parsed message: append it, then queue its turn. Only then may it be acknowledged.
 //!
 //! What `/memory` and `/forget` say is in `recollection.rs`, what `/stop` does in `stop.rs`, who may allow a call in
-//! `approving.rs`.
+//! `approving.rs`, who may use the bot in `admission.rs`.
 
+mod admission;
 mod approving;
 mod recollection;
 mod stop;
@@ -11,6 +12,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access::Access;
 use crate::command::Command;
 use crate::delivery::{Deliverer, DeliveryError, NO_PROGRESS, Parcel};
 use crate::history::{Appended, History, HistoryError, Outcome, Reply};
@@ -35,6 +37,7 @@ pub struct Ingress {
     queue: Arc<dyn TurnQueue>,
     agent_id: String,
     approvers: Approvers,
+    access: Access,
     metrics: Metrics,
 }
 
@@ -81,7 +84,8 @@ impl Ingress {
     pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
         let approvers = Approvers::default();
         let metrics = Metrics::default();
-        Self { memory: Memory::beside(&history), history, queue, agent_id, approvers, metrics }
+        let access = Access::default();
+        Self { memory: Memory::beside(&history), history, queue, agent_id, approvers, access, metrics }
     }
 
     /// The same ingress, which counts in `metrics`.

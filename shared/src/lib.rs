@@ -10,6 +10,7 @@
 //! - [`record`]: what a history is made of
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`media`]: which files are images that a model can be shown, and what a file is called
+//! - [`access`]: who may use the bot
 //! - [`approval`]: calls that somebody must allow first; [`visible`]: how people are shown them
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: how many tokens a text takes
@@ -35,6 +36,7 @@
 //! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`] (logs), [`metrics`], [`aws`] (a deployed
 //!   function's clients), [`tls`]
 
+pub mod access;
 pub mod approval;
 pub mod aws;
 pub mod channel;

@@ -153,6 +153,12 @@ impl Draft {
         person_of_sender(self.channel, &self.user_id, self.person.as_deref())
     }
 
+    /// Returns it as a message that asks nothing: what somebody says who may not use the bot.
+    #[must_use]
+    pub fn as_context(&self) -> Self {
+        Self { asks: false, ..self.clone() }
+    }
+
     /// Where it is stored, unless another form of it is there already.
     pub fn key(&self) -> SortKey {
         let base = SortKey::message(self.ts, &self.message_id);

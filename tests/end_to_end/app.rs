@@ -7,7 +7,7 @@ use std::time::Duration;
 use annals_local::config::LocalConfig;
 use annals_local::program::{Program, open_history};
 use annals_local::queue::LocalQueue;
-use annals_local::stores::Stores;
+use annals_local::stores::{Stores, TABLE};
 use annals_shared::clock::Clock;
 use annals_shared::config::{Env, retention};
 use annals_shared::history::History;
@@ -345,6 +345,13 @@ impl TestApp {
         let settings = &self.settings;
         let retention = retention(Env::new(&|name| settings.get(name).cloned())).unwrap();
         open_history(self.data_dir(), retention, self.clock.clone()).await.unwrap()
+    }
+
+    /// Counts the items of any kind in the partition of `chat_key`.
+    pub(crate) async fn items(&self, chat_key: &str) -> usize {
+        let stores = self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await;
+        let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
+        items.iter().filter(|item| item["pk"].as_s().is_ok_and(|pk| pk == chat_key)).count()
     }
 
     /// Deletes the record as the table's TTL does.

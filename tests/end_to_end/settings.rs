@@ -6,7 +6,7 @@ use std::path::Path;
 
 use annals_shared::config::{
     AgentConfig, ConfigError, DeliveryConfig, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig,
-    TelegramConfig, ToolsSetting, ViewConfig, admins, agent_id, api_keys, channel_settings, console,
+    TelegramConfig, ToolsSetting, ViewConfig, access, admins, agent_id, api_keys, channel_settings, console,
     http_cors_origins, http_rate_limit, reply_quiet,
 };
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// What a `main.rs` reads settings with.
-const READERS: [(&str, Reader); 18] = [
+const READERS: [(&str, Reader); 19] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -57,6 +57,7 @@ const READERS: [(&str, Reader); 18] = [
     ("http_rate_limit(env)", |env| http_rate_limit(env).map(drop)),
     ("console(env, false)", |env| console(env, false).map(drop)),
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
+    ("access(env)", |env| access(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
     // Where an endpoint is set, what is said to it.
     ("traces.authorized(env)", |_| Ok(())),

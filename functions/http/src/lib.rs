@@ -9,6 +9,7 @@
 //! - `segments.rs`: what was archived
 //! - `chats.rs`: the list of chats
 //! - `forget.rs`: forgetting a chat
+//! - `strangers.rs`: who was refused
 //! - `console.rs`: a page that shows all of it
 //! - `openapi.rs`: what all of it takes and answers, as a document
 //! - `memory.rs`: what is remembered of people and groups: seen, corrected, deleted
@@ -27,6 +28,7 @@ mod memory;
 mod openapi;
 mod post;
 mod segments;
+mod strangers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +113,7 @@ fn routes(http: Http) -> Router {
         .route("/openapi.json", route(get(openapi::document)))
         .route("/v1/key", route(get(auth::key)))
         .route("/v1/chats", route(get(chats::list)))
+        .route("/v1/strangers", route(get(strangers::list)))
         .route("/v1/messages", route(post(post::direct_message)))
         .route("/v1/chats/{chat_id}", route(get(chats::one).delete(forget::delete)))
         .route("/v1/chats/{chat_id}/messages", route(post(post::chat_message).get(get::messages)))

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi, ToSchema};
 
-use crate::{auth, chat, chats, forget, get, memory, post, segments};
+use crate::{auth, chat, chats, forget, get, memory, post, segments, strangers};
 
 /// The document as it is given out.
 const DOCUMENT: &str = include_str!("../openapi.json");
@@ -47,7 +47,7 @@ pub(crate) struct Health {
     ),
     paths(
         auth::key, chats::list, chats::one, forget::delete, post::chat_message, get::messages, get::context, segments::list, segments::one,
-        chat::say, chat::resume, chat::stop, post::reset, post::compact, post::direct_message, memory::list, memory::correct, memory::delete, health,
+        chat::say, chat::resume, chat::stop, post::reset, post::compact, post::direct_message, memory::list, memory::correct, memory::delete, strangers::list, health,
         document,
     ),
     components(schemas(Problem, UiMessage)),
@@ -119,7 +119,7 @@ impl Modify for Common {
 type Problems = (u16, &'static [&'static str]);
 
 /// Of each operation, by status, the kinds of problems that it can answer, beside those that all have.
-const PROBLEMS: [(&str, &[Problems]); 18] = [
+const PROBLEMS: [(&str, &[Problems]); 19] = [
     (
         "postChat",
         &[
@@ -219,6 +219,7 @@ const PROBLEMS: [(&str, &[Problems]); 18] = [
     ("getContext", &[(400, &["bad-chat-id"]), (503, &["unreadable", "unavailable"])]),
     ("listSegments", &[(400, &["bad-chat-id"]), (503, &["unreadable"])]),
     ("getSegment", &[(400, &["bad-chat-id"]), (404, &["no-such-segment"]), (503, &["unreadable"])]),
+    ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),
     ("listMemory", &[(400, &["bad-owner", "bad-user", "bad-chat-id"]), (503, &["unavailable"])]),
     ("correctMemory", &[(400, &["bad-body"]), (404, &["no-entry"]), (503, &["unavailable"])]),
     ("deleteMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),

@@ -11,6 +11,7 @@ mod recall;
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_shared::access::Admission;
 use annals_shared::channel::lark::bot::Bot;
 use annals_shared::channel::lark::client::{Client, SendError};
 use annals_shared::channel::lark::listed::with_children;
@@ -20,7 +21,7 @@ use annals_shared::channel::settings::Settings;
 use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::HistoryError;
-use annals_shared::ingress::{Effect, Ingress, IngressError};
+use annals_shared::ingress::{Effect, Ingress, IngressError, Told};
 use annals_shared::problem::Problem;
 use annals_shared::record::{DeliveryFailure, Draft};
 use annals_shared::telemetry;
@@ -182,6 +183,14 @@ impl Lark {
                 }
                 Incoming::Command { command, draft } => {
                     telemetry::about(&draft.chat);
+                    match self.ingress.admit(&draft).await {
+                        Admission::Full => {}
+                        Admission::Context => {
+                            self.message(*draft, has_own_time).await?;
+                            continue;
+                        }
+                        Admission::Refused => continue,
+                    }
                     let draft = self.timed(*draft, has_own_time).await?;
                     let now = self.clock.now();
                     let appended =
@@ -205,7 +214,10 @@ impl Lark {
                 }
                 Incoming::Press(press) => {
                     telemetry::about(&press.by.chat);
-                    let told = self.ingress.pressed(&press.button, &press.by).await?;
+                    let told = match self.ingress.admit(&press.by).await {
+                        Admission::Full => self.ingress.pressed(&press.button, &press.by).await?,
+                        Admission::Context | Admission::Refused => Told::refused(),
+                    };
                     let kind = if told.effect == Effect::Refused { "warning" } else { "success" };
                     answer = json!({"toast": {"type": kind, "content": told.text}});
                 }
@@ -217,6 +229,11 @@ impl Lark {
 
     async fn message(&self, draft: Draft, has_own_time: bool) -> Result<(), WebhookError> {
         telemetry::about(&draft.chat);
+        let draft = match self.ingress.admit(&draft).await {
+            Admission::Full => draft,
+            Admission::Context => draft.as_context(),
+            Admission::Refused => return Ok(()),
+        };
         let mut draft = self.timed(draft, has_own_time).await?;
         if self.is_taken_back(&draft).await {
             // Kept for the audit, and in no context from the first.

@@ -7,7 +7,7 @@ use annals_lark::{Identity, Lark, WEBHOOK_PATIENCE, router};
 use annals_shared::aws;
 use annals_shared::channel::lark::client::{CHAT_PACE, Client};
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, LarkConfig, StoreConfig, admins, channel_settings};
+use annals_shared::config::{ConfigError, LarkConfig, StoreConfig, access, admins, channel_settings};
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::{Metrics, Reporter};
@@ -43,7 +43,8 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let approvers = Approvers { admins: admins(env)?.into(), platforms: Some(deliverer.clone()) };
     let ingress = Ingress::new(history, queue, settings.agent_id.clone())
         .with_metrics(metrics)
-        .with_approvers(approvers);
+        .with_approvers(approvers)
+        .with_access(access(env)?);
     let router = router(Lark {
         ingress,
         deliverer,

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_shared::access::Admission;
 use annals_shared::channel::settings::Settings;
 use annals_shared::channel::telegram::bot::Bot;
 use annals_shared::channel::telegram::client::{Client, SendError};
@@ -17,9 +18,9 @@ use annals_shared::channel::telegram::verify::{SECRET_HEADER, secret_matches};
 use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::HistoryError;
-use annals_shared::ingress::{Effect, Ingress, IngressError};
+use annals_shared::ingress::{Effect, Ingress, IngressError, Told};
 use annals_shared::problem::Problem;
-use annals_shared::record::DeliveryFailure;
+use annals_shared::record::{DeliveryFailure, Draft};
 use annals_shared::telemetry;
 use axum::Router;
 use axum::body::Bytes;
@@ -155,7 +156,10 @@ impl Telegram {
     /// counts all the same.
     async fn press(&self, press: &Press) -> Result<(), WebhookError> {
         telemetry::about(&press.by.chat);
-        let told = self.ingress.pressed(&press.button, &press.by).await?;
+        let told = match self.ingress.admit(&press.by).await {
+            Admission::Full => self.ingress.pressed(&press.button, &press.by).await?,
+            Admission::Context | Admission::Refused => Told::refused(),
+        };
         let Some(client) = &self.identity.client else { return Ok(()) };
         if let Err(error) =
             client.answer_callback(&press.callback_id, &told.text, told.effect == Effect::Refused).await
@@ -170,27 +174,47 @@ impl Telegram {
         Ok(())
     }
 
+    async fn message(&self, draft: &Draft) -> Result<(), WebhookError> {
+        let appended = self.ingress.receive(draft).await?;
+        tracing::info!(outcome = ?appended.outcome, asks = draft.asks, "message");
+        Ok(())
+    }
+
     async fn receive(&self, incoming: &Incoming) -> Result<(), WebhookError> {
         match incoming {
             Incoming::Message(draft) => {
                 telemetry::about(&draft.chat);
-                let appended = self.ingress.receive(draft).await?;
-                tracing::info!(outcome = ?appended.outcome, asks = draft.asks, "message");
+                match self.ingress.admit(draft).await {
+                    Admission::Full => self.message(draft).await?,
+                    Admission::Context => self.message(&draft.as_context()).await?,
+                    Admission::Refused => {}
+                }
             }
             Incoming::Command { command, draft } => {
                 telemetry::about(&draft.chat);
+                match self.ingress.admit(draft).await {
+                    Admission::Full => {}
+                    Admission::Context => return self.message(&draft.as_context()).await,
+                    Admission::Refused => return Ok(()),
+                }
                 let now = self.clock.now();
                 let appended = self.ingress.command_and_tell(command, draft, &self.deliverer, now).await?;
                 tracing::info!(outcome = ?appended.outcome, "command");
             }
             Incoming::Migration { old, new, at, event } => {
                 telemetry::about(new);
+                if self.ingress.admit(event).await == Admission::Refused {
+                    return Ok(());
+                }
                 self.ingress.history().rename(old, new, *at).await?;
                 self.ingress.receive(event).await?;
                 tracing::info!(old = %old.session_id(), "a group has moved");
             }
             Incoming::Membership { chat, can_write, at } => {
                 telemetry::about(chat);
+                if !self.ingress.access().may_hold(chat) {
+                    return Ok(());
+                }
                 let left = DeliveryFailure { reason: "the bot was blocked or removed".into(), at: *at };
                 self.ingress.history().set_blocked(chat, Some(&left).filter(|_| !can_write)).await?;
                 tracing::info!(can_write, "membership");

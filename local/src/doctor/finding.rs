@@ -13,6 +13,8 @@ pub(super) struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Ok,
+    /// It works, and is not what most people want.
+    Warning,
     Fault,
     /// There is nothing to check, or not from here.
     None,
@@ -22,6 +24,11 @@ impl Finding {
     /// All is well; what there is.
     pub(super) fn ok(check: impl Into<String>, words: impl Into<String>) -> Self {
         Self { check: check.into(), verdict: Verdict::Ok, words: words.into() }
+    }
+
+    /// What works and may not be meant, and what to do.
+    pub(super) fn warning(check: impl Into<String>, words: impl Into<String>) -> Self {
+        Self { check: check.into(), verdict: Verdict::Warning, words: words.into() }
     }
 
     /// What is wrong, and what to do.
@@ -46,6 +53,7 @@ impl Finding {
     pub(super) fn print(&self, colours: bool, out: &mut impl Write) -> Result<()> {
         let (mark, colour) = match self.verdict {
             Verdict::Ok => ("ok", "32"),
+            Verdict::Warning => ("warn", "33"),
             Verdict::Fault => ("fault", "31"),
             Verdict::None => ("-", "2"),
         };

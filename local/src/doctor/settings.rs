@@ -1,9 +1,10 @@
 //! The settings: each concern as the program reads it, so that all that is wrong is said at once.
 
+use annals_shared::access::OPEN_WITH_TOOLS;
 use annals_shared::channel::settings::Settings as Channels;
 use annals_shared::config::{
-    AgentConfig, ConfigError, Env, LarkConfig, MemoryConfig, TelegramConfig, ViewConfig, api_keys,
-    channel_settings, retention,
+    AgentConfig, ConfigError, Env, LarkConfig, MemoryConfig, TelegramConfig, ToolsSetting, ViewConfig,
+    access, api_keys, channel_settings, retention,
 };
 use annals_shared::model::ModelSettings;
 
@@ -52,6 +53,8 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
     let telegram = read!(TelegramConfig::from_env(env)).flatten();
     let lark = read!(LarkConfig::from_env(env)).flatten();
     let channels = read!(channel_settings(env));
+    let access = read!(access(env));
+    let tools = read!(ToolsSetting::from_env(env)).flatten();
     read!(retention(env));
     read!(ViewConfig::from_env(env));
     read!(MemoryConfig::from_env(env));
@@ -66,7 +69,7 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
         read!(LocalConfig::from_env(env));
     }
 
-    let findings = if faults.is_empty() {
+    let mut findings = if faults.is_empty() {
         let model = match agent.as_ref().map(|agent| &agent.model) {
             Some(ModelSettings { choice, fallback: Some(fallback), .. }) => {
                 format!("MODEL {choice}, MODEL_FALLBACK {}", fallback.choice)
@@ -85,6 +88,9 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
     } else {
         faults.iter().map(|error| Finding::fault("settings", error.to_string())).collect()
     };
+    if tools.is_some() && access.is_some_and(|access| access.is_open()) {
+        findings.push(Finding::warning("access", OPEN_WITH_TOOLS));
+    }
     let model = match agent {
         Some(agent) => Of::Set(agent.model),
         None if has_model => Of::Wrong,

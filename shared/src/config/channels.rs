@@ -3,7 +3,9 @@
 use secrecy::SecretString;
 
 use super::{ConfigError, Env, agent_id};
+use crate::access::Access;
 use crate::channel::settings::{DmScope, GroupActivation, Settings};
+use crate::chat_key::ChatKey;
 
 /// Telegram's secrets and settings.
 #[derive(Clone, Debug)]
@@ -94,6 +96,37 @@ pub fn channel_settings(env: Env<'_>) -> Result<Settings, ConfigError> {
     })
 }
 
+/// `ALLOW_FROM` and `ALLOW_CHATS`, comma-separated; one that is not set admits everybody.
+pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
+    let entries = |variable: &str| {
+        let value = env.optional(variable)?;
+        Some(value.split(',').map(|entry| entry.trim().to_owned()).collect::<Vec<_>>())
+    };
+    let persons = entries("ALLOW_FROM");
+    for person in persons.iter().flatten() {
+        let id =
+            person.split_once('-').filter(|(channel, _)| matches!(*channel, "telegram" | "lark" | "discord"));
+        if !id.is_some_and(|(_, id)| !id.is_empty()) {
+            let problem = format!(
+                "has {person:?}, which is not a Person of a platform: give telegram-<id>, lark-<open_id> or \
+                 discord-<id>, with commas between"
+            );
+            return Err(ConfigError::new("ALLOW_FROM", problem));
+        }
+    }
+    let chats = entries("ALLOW_CHATS").map(|chats| {
+        let parse = |chat: &String| {
+            chat.parse::<ChatKey>().map_err(|error| {
+                let problem =
+                    format!("has {chat:?}, which is not a ChatKey such as telegram:chat:-100123: {error}");
+                ConfigError::new("ALLOW_CHATS", problem)
+            })
+        };
+        chats.iter().map(parse).collect::<Result<Vec<_>, _>>()
+    });
+    Ok(Access { persons, chats: chats.transpose()? })
+}
+
 fn all_or_none<const N: usize>(env: Env<'_>, names: [&str; N]) -> Result<Option<[String; N]>, ConfigError> {
     let values = names.map(|name| env.optional(name));
     let Some(set) = values.iter().position(Option::is_some) else { return Ok(None) };
@@ -112,6 +145,32 @@ mod tests {
         let lookup =
             |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
         LarkConfig::from_env(Env::new(&lookup)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn who_may_use_the_bot_is_read_strictly() {
+        let of = |from: &str, chats: &str| {
+            let lookup = |name: &str| match name {
+                "ALLOW_FROM" => Some(from.to_owned()),
+                "ALLOW_CHATS" => Some(chats.to_owned()),
+                _ => None,
+            };
+            access(Env::new(&lookup)).map_err(|error| error.to_string())
+        };
+        assert!(of("", "").unwrap().is_open());
+        let access =
+            of("telegram-42, lark-ou_ada,telegram--1001", "telegram:chat:-7,feishu:chat:oc_1").unwrap();
+        assert_eq!(access.persons.unwrap(), ["telegram-42", "lark-ou_ada", "telegram--1001"]);
+        assert_eq!(
+            access.chats.unwrap().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["telegram:chat:-7", "lark:chat:oc_1"]
+        );
+        for wrong in ["42", "ada", "telegram-", "telegram-42,,lark-1", "http-ada"] {
+            assert!(of(wrong, "").unwrap_err().starts_with("ALLOW_FROM has "), "{wrong}");
+        }
+        for wrong in ["-7", "telegram", "telegram:chat:", "telegram:chat:1,"] {
+            assert!(of("", wrong).unwrap_err().starts_with("ALLOW_CHATS has "), "{wrong}");
+        }
     }
 
     #[test]

@@ -524,7 +524,11 @@ impl History {
                 values: vec![(":blocked", string(serde_json::to_string(failure)?))],
                 ..Update::default()
             },
-            None => Update { expression: "REMOVE blocked".into(), ..Update::default() },
+            None => Update {
+                expression: "REMOVE blocked".into(),
+                condition: Some("attribute_exists(pk)"),
+                ..Update::default()
+            },
         };
         self.table.update(&partition(chat), HEAD, update).await?;
         Ok(())

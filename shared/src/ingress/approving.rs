@@ -62,6 +62,11 @@ pub enum Effect {
 }
 
 impl Told {
+    /// Returns what somebody is told who may not use the bot.
+    pub fn refused() -> Self {
+        Self { text: NOT_YOURS.to_owned(), effect: Effect::Refused }
+    }
+
     fn settled(text: impl Into<String>) -> Self {
         Self { text: text.into(), effect: Effect::Settled }
     }
