@@ -106,6 +106,14 @@ impl LocalConfig {
                 "is * while the development key is in use, which every page knows: set HTTP_API_KEYS first";
             return Err(ConfigError::new("HTTP_CORS_ORIGINS", problem));
         }
+        let (tools, admins) = (ToolsSetting::from_env(env)?, admins(env)?);
+        if admins.is_empty()
+            && let Some(ToolsSetting::Given(given)) = &tools
+            && let Some(tool) = given.for_admins_alone()
+        {
+            let problem = format!("is not set, but TOOLS lets only administrators approve {tool}: name them");
+            return Err(ConfigError::new("ADMINS", problem));
+        }
         let dev_key = || vec![ApiKey { name: "dev".into(), secret: DEV_API_KEY.into(), admin: true }];
         Ok(Self {
             data_dir: data_dir(env),
@@ -123,8 +131,8 @@ impl LocalConfig {
             telegram,
             lark,
             channel_settings: channel_settings(env)?,
-            tools: ToolsSetting::from_env(env)?,
-            admins: admins(env)?,
+            tools,
+            admins,
             access: access(env)?,
         })
     }
@@ -173,6 +181,14 @@ mod tests {
         assert!(error.starts_with("HTTP_CORS_ORIGINS") && error.contains("HTTP_API_KEYS"), "{error}");
         assert!(config(&[("HTTP_CORS_ORIGINS", "*"), ("HTTP_API_KEYS", "a:b")]).is_ok());
         assert!(config(&[("HTTP_CORS_ORIGINS", "http://localhost:5173")]).is_ok());
+    }
+
+    #[test]
+    fn what_only_administrators_approve_needs_one() {
+        let tools = r#"{"mcpServers": {"shop": {"url": "http://x/mcp", "tools": {"refund": {"approval": "admins"}}}}}"#;
+        let error = config(&[("TOOLS", tools)]).unwrap_err();
+        assert!(error.starts_with("ADMINS is not set") && error.contains("shop_refund"), "{error}");
+        assert!(config(&[("TOOLS", tools), ("ADMINS", "telegram-42")]).is_ok());
     }
 
     #[test]

@@ -43,7 +43,7 @@ export class Model {
     if (last.role === 'user' && /think/.test(said)) chunk({ reasoning_content: 'Beans, ' }), chunk({ reasoning_content: 'I think.' });
     if (last.role === 'user' && tool !== undefined) {
       chunk({ content: 'Let me see.' });
-      const call = { name: tool.function.name, arguments: JSON.stringify({ order: 'A1' }) };
+      const call = { name: tool.function.name, arguments: JSON.stringify({ order: /^refund (\S+)/.exec(said)?.[1] ?? 'A1' }) };
       chunk({ tool_calls: [{ index: 0, id: `call_${++this.#answers}`, type: 'function', function: call }] });
       chunk({}, 'tool_calls');
     } else {

@@ -156,6 +156,16 @@ test('a call that waits is approved, and one is denied', async () => {
   });
 });
 
+test('a request shows what nobody can see', async () => {
+  await at(await spoken('hidden', 'hi'), async page => {
+    await say(page, 'refund A1\u202e\u200b9');
+    const request = page.locator('.tool.approval-requested');
+    await request.getByText('"order": "A1\\u202e\\u200b9"').waitFor();
+    assert.doesNotMatch(await request.innerText(), /[\u202e\u200b]/);
+    await page.getByRole('button', { name: 'Deny' }).click();
+  });
+});
+
 test('reset, compact, the context and why', async () => {
   const long = n => `Stop ${n}: ${'the boat leaves at the pier and goes on to the next island. '.repeat(8)}`;
   const chat = room('trip');

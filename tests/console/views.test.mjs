@@ -265,6 +265,19 @@ for (const colorScheme of ['light', 'dark']) {
   });
 }
 
+test('who was refused is named, so that they can be let in', async () => {
+  const one = await start({ ALLOW_FROM: 'telegram-1' });
+  await one.telegram(private_(43, 1, 'the words of a stranger', 'Mallory'));
+  const { page, complaints, close } = await open(browser, one.base);
+  await page.getByRole('heading', { name: 'Refused' }).waitFor();
+  const refused = page.getByRole('listitem').filter({ hasText: 'telegram-43' });
+  assert.match(await refused.innerText(), /telegram-43 \(Mallory\) in telegram:chat:43/);
+  assert.doesNotMatch(await page.content(), /words of a stranger/);
+  assert.deepEqual(complaints, []);
+  await close();
+  one.end();
+});
+
 test('a program that ends is told of', async () => {
   const one = await start();
   const { page, close } = await open(browser, one.base);

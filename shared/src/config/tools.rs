@@ -128,6 +128,16 @@ impl ToolsConfig {
         let servers = servers.iter().map(|(name, server)| ServerConfig::parse(name, server, env));
         Ok(Self { servers: servers.collect::<Result<_, _>>()? })
     }
+
+    /// Returns the name of a tool that only administrators may approve, if there is one.
+    pub fn for_admins_alone(&self) -> Option<String> {
+        let tools =
+            self.servers.iter().flat_map(|server| server.tools.iter().map(move |tool| (server, tool)));
+        tools
+            .filter(|(_, (_, tool))| tool.approval == Some(CallApproval::ByAdmins))
+            .map(|(server, (name, _))| format!("{}_{name}", server.name))
+            .next()
+    }
 }
 
 impl ServerConfig {
