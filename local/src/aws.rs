@@ -23,9 +23,9 @@ use std::sync::Arc;
 use annals_shared::clock::Clock;
 use anyhow::Context;
 use axum::Router;
-use axum::body::{Bytes, to_bytes};
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
@@ -38,14 +38,12 @@ pub use self::signature::{ACCESS_KEY, Key};
 use self::sqs::{ACCOUNT, QUEUE, Sqs};
 use crate::config::LocalConfig;
 use crate::queue::LocalQueue;
+use crate::stores::engine::{Engine, MAX_BODY_BYTES, TARGET};
 use crate::stores::folder::{Door, at_once};
 use crate::stores::{BUCKET, REGION, Stores, TABLE};
 
 /// The port where nothing else is said: the one that emulators of AWS have.
 pub const PORT: u16 = 4566;
-
-/// DynamoDB's limit of a request.
-const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// To what speaks AWS's older protocol: STS, and SDKs before the end of 2023 to SQS.
 const NO_QUERIES: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>InvalidAction</Code><Message>DynamoDB, S3, SQS \
@@ -53,8 +51,6 @@ const NO_QUERIES: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>Invalid
 
 /// For `sam local --env-vars`, in the data directory.
 pub const SAM_ENV: &str = "sam-env.json";
-
-const TARGET: &str = "x-amz-target";
 
 /// Where the services are to be, and what Secrets Manager holds.
 pub struct Plan {
@@ -77,7 +73,7 @@ pub struct Gateway {
 }
 
 struct Services {
-    dynamodb: DynamoDb,
+    dynamodb: Engine,
     s3: Door,
     sqs: Sqs,
     secrets: Secrets,
@@ -101,7 +97,7 @@ impl Gateway {
             )
         })?;
         let services = Services {
-            dynamodb: DynamoDb { http: reqwest::Client::new(), url: stores.dynamodb_url.clone() },
+            dynamodb: stores.engine.clone(),
             s3: stores.folder.door(ACCESS_KEY, key.secret.expose_secret())?,
             sqs: Sqs::new(queue, clock.clone()),
             secrets,
@@ -186,39 +182,11 @@ impl Services {
         let target = parts.headers.get(TARGET).and_then(|target| target.to_str().ok()).unwrap_or_default();
         match target.split_once('.') {
             Some((service, _)) if service.starts_with("DynamoDB_") => {
-                self.dynamodb.call(&parts.headers, body).await
+                Ok(self.dynamodb.call(&parts.headers, body).await)
             }
             Some(("AmazonSQS", name)) => self.sqs.call(name, &body).await.map(|answer| answered(&answer)),
             Some(("secretsmanager", name)) => self.secrets.call(name, &body).map(|answer| answered(&answer)),
             _ => Err(Fault::new("UnknownOperationException", "a service that is not here")),
         }
-    }
-}
-
-/// The engine's own door, which asks nobody who they are.
-struct DynamoDb {
-    http: reqwest::Client,
-    url: String,
-}
-
-impl DynamoDb {
-    async fn call(&self, headers: &HeaderMap, body: Bytes) -> Result<Response, Fault> {
-        let passed = [TARGET, "content-type", "authorization", "x-amz-date", "accept-encoding"];
-        let headers: HeaderMap<HeaderValue> = passed
-            .into_iter()
-            .filter_map(|name| Some((name.parse().ok()?, headers.get(name)?.clone())))
-            .collect();
-        let failed = |error: reqwest::Error| {
-            tracing::error!(%error, "the DynamoDB engine gives no answer");
-            Fault::internal()
-        };
-        let sent = self.http.post(&self.url).headers(headers).body(body).send().await.map_err(failed)?;
-        let status = StatusCode::from_u16(sent.status().as_u16()).map_err(|_| Fault::internal())?;
-        let passed = ["content-type", "x-amz-crc32", "x-amzn-requestid", "content-encoding"];
-        let headers: HeaderMap<HeaderValue> = passed
-            .into_iter()
-            .filter_map(|name| Some((name.parse().ok()?, sent.headers().get(name)?.clone())))
-            .collect();
-        Ok((status, headers, sent.bytes().await.map_err(failed)?).into_response())
     }
 }

@@ -1,4 +1,7 @@
-//! DynamoDB and S3 inside the process, as real API endpoints on loopback: the SDK code is the deployed one.
+//! DynamoDB and S3 inside the process: the SDK code is the deployed one, over an HTTP client that calls the engines themselves.
+//!
+//! *Architecture Invariant:* no socket leads to them. Beside this process, only callers of `annals aws` who sign with the data
+//! directory's key reach them ([`crate::aws`]).
 //!
 //! ```text
 //! .annals/lock          held by the one program that writes here
@@ -7,12 +10,13 @@
 //! ```
 
 mod due_index;
+pub mod engine;
 pub mod folder;
+mod in_process;
 
 use std::fmt;
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,9 +27,10 @@ use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, TableDescription,
 };
-use tokio::net::TcpListener;
 
-use self::folder::Folder;
+use self::engine::Engine;
+use self::folder::{Door, Folder};
+use self::in_process::{ENDPOINT, InProcess};
 use crate::said::said;
 
 /// The table's name.
@@ -41,17 +46,17 @@ const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(10);
 /// The region that everything is in, as far as signatures go.
 pub const REGION: &str = "us-east-1";
 
-/// The two stores, served until the process ends.
+/// The two stores.
 #[derive(Clone, Debug)]
 pub struct Stores {
     /// A client of the DynamoDB engine.
     pub dynamodb: aws_sdk_dynamodb::Client,
-    /// Where the DynamoDB engine answers, to anyone: `http://127.…:<port>`.
-    pub dynamodb_url: String,
     /// A client of the S3 service.
     pub s3: aws_sdk_s3::Client,
+    /// The DynamoDB engine itself.
+    pub(crate) engine: Engine,
     /// What the S3 service serves.
-    pub folder: Folder,
+    pub(crate) folder: Folder,
     database: Database,
 }
 
@@ -164,7 +169,7 @@ pub fn check_writable(data_dir: &Path) -> anyhow::Result<()> {
 const DATABASE_FILES: [&str; 3] = ["dynamodb.db", "dynamodb.db-wal", "dynamodb.db-shm"];
 
 impl Stores {
-    /// Serves the stores of `data_dir`, with their tables and bucket.
+    /// Opens the stores of `data_dir`, with their tables and bucket.
     pub async fn open(data_dir: &Path) -> anyhow::Result<Self> {
         // The engine writes also where only reading is asked for, unless another process has the data open.
         Self::opened(data_dir).await.map_err(|error| check_writable(data_dir).err().unwrap_or(error))
@@ -179,10 +184,10 @@ impl Stores {
         let engine = dynoxide::Database::new(path)
             .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
         let database = Database { engine: engine.clone(), path: database };
-        let (dynamodb, dynamodb_url) = serve_dynamodb(engine).await?;
+        let engine = Engine::new(engine);
         let folder = Folder::new(&data_dir.join("s3"));
-        let s3 = serve_s3(&folder).await?;
-        let stores = Self { dynamodb, dynamodb_url, s3, folder, database };
+        let (dynamodb, s3) = (dynamodb(engine.clone()), s3(folder.open()?));
+        let stores = Self { dynamodb, s3, engine, folder, database };
         stores.make_table(TABLE, true).await?;
         stores.make_table(QUEUE_TABLE, false).await?;
         Ok(stores)
@@ -234,53 +239,27 @@ impl Stores {
     }
 }
 
-async fn serve_dynamodb(engine: dynoxide::Database) -> anyhow::Result<(aws_sdk_dynamodb::Client, String)> {
-    let listener = loopback_listener().await?;
-    let endpoint = format!("http://{}", listener.local_addr()?);
-    tokio::spawn(async move {
-        if let Err(error) =
-            dynoxide::server::serve_with_shutdown(listener, engine, std::future::pending()).await
-        {
-            tracing::error!(error, "the DynamoDB engine has stopped");
-        }
-    });
+fn dynamodb(engine: Engine) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
         .region(aws_sdk_dynamodb::config::Region::new(REGION))
-        .credentials_provider(aws_sdk_dynamodb::config::Credentials::new(
-            "local", "local", None, None, "annals",
-        ))
-        .endpoint_url(&endpoint)
+        .allow_no_auth()
+        .endpoint_url(ENDPOINT)
+        .http_client(InProcess::DynamoDb(engine).http_client())
         .build();
-    Ok((aws_sdk_dynamodb::Client::from_conf(config), endpoint))
+    aws_sdk_dynamodb::Client::from_conf(config)
 }
 
-async fn serve_s3(folder: &Folder) -> anyhow::Result<aws_sdk_s3::Client> {
-    // Made anew at each start, so that nobody else on this machine can sign a request.
-    let secret = random_hex::<32>()?;
-    let door = folder.door("local", &secret)?;
-    let listener = loopback_listener().await?;
-    let endpoint = format!("http://{}", listener.local_addr()?);
-    door.serve(listener);
+fn s3(door: Door) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
         .region(aws_sdk_s3::config::Region::new(REGION))
-        .credentials_provider(aws_sdk_s3::config::Credentials::new("local", secret, None, None, "annals"))
-        .endpoint_url(endpoint)
+        .allow_no_auth()
+        .endpoint_url(ENDPOINT)
+        .http_client(InProcess::S3(door).http_client())
         .force_path_style(true)
         .build();
-    Ok(aws_sdk_s3::Client::from_conf(config))
-}
-
-/// A listener on a loopback address that nobody can guess, since the DynamoDB engine checks no signature and answers
-/// pages of any origin. Where the system has only 127.0.0.1 (macOS), the free port alone has to do.
-async fn loopback_listener() -> anyhow::Result<TcpListener> {
-    let mut host = [127, 0, 0, 1];
-    aws_lc_rs::rand::fill(&mut host[1..]).map_err(|_| anyhow::anyhow!("the system has no random numbers"))?;
-    match TcpListener::bind((Ipv4Addr::from(host), 0)).await {
-        Ok(listener) => Ok(listener),
-        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on 127.0.0.1"),
-    }
+    aws_sdk_s3::Client::from_conf(config)
 }
 
 /// `N` random bytes, in hex.

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::serve::ListenerExt;
-use axum::{Router, serve};
+use axum::serve::{self, ListenerExt};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::percent_decode_str;
@@ -56,18 +55,27 @@ impl Folder {
         }
     }
 
-    /// A door to them for whoever signs with this key and its secret.
-    pub fn door(&self, access_key: &str, secret_key: &str) -> anyhow::Result<Door> {
-        let files = s3s_fs::FileSystem::new(&self.root).map_err(|error| {
-            anyhow::anyhow!("cannot open the bucket's folder {}: {error:?}", self.root.display())
-        })?;
-        let mut builder = S3ServiceBuilder::new(files);
+    /// The S3 service of this process itself, which checks no signature.
+    pub(super) fn open(&self) -> anyhow::Result<Door> {
+        Ok(Door { service: self.service()?.build(), root: self.root.clone(), lock: Arc::clone(&self.lock) })
+    }
+
+    /// The S3 service for whoever signs with this key and its secret.
+    pub(crate) fn door(&self, access_key: &str, secret_key: &str) -> anyhow::Result<Door> {
+        let mut builder = self.service()?;
         builder.set_auth(SimpleAuth::from_single(access_key, secret_key));
         Ok(Door { service: builder.build(), root: self.root.clone(), lock: Arc::clone(&self.lock) })
     }
+
+    fn service(&self) -> anyhow::Result<S3ServiceBuilder> {
+        let files = s3s_fs::FileSystem::new(&self.root).map_err(|error| {
+            anyhow::anyhow!("cannot open the bucket's folder {}: {error:?}", self.root.display())
+        })?;
+        Ok(S3ServiceBuilder::new(files))
+    }
 }
 
-/// The S3 service, for one key.
+/// The S3 service over a folder.
 #[derive(Clone, Debug)]
 pub struct Door {
     service: S3Service,
@@ -104,20 +112,6 @@ impl Door {
             }
         }
     }
-
-    /// Serves at `listener` until the process ends.
-    pub(super) fn serve(self, listener: TcpListener) {
-        let router = Router::new().fallback(answer).with_state(self);
-        tokio::spawn(async move {
-            if let Err(error) = serve(at_once(listener), router).await {
-                tracing::error!(%error, "the S3 service has stopped");
-            }
-        });
-    }
-}
-
-async fn answer(State(door): State<Door>, request: Request) -> Response {
-    door.answer(request).await
 }
 
 /// An answer's body follows its head in a write of its own, which would wait for the client's delayed ACK.
