@@ -23,6 +23,18 @@ const DEBUG: [&str; 5] = [
     " (ServiceError(",
 ];
 
+/// The address `url` without the name and the password that it may hold: `reqwest` sends them, and nobody is shown them.
+pub(crate) fn shown_url(url: &str) -> String {
+    match reqwest::Url::parse(url) {
+        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+            // Neither fails where there is a name or a password.
+            let _ = (parsed.set_username(""), parsed.set_password(None));
+            parsed.to_string()
+        }
+        _ => url.to_owned(),
+    }
+}
+
 /// What AWS said, by its code and its words; else what became of the request.
 pub fn said(error: &(impl ProvideErrorMetadata + Error)) -> String {
     match (error.code(), error.message()) {

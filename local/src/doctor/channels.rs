@@ -11,7 +11,7 @@ use annals_shared::sort_key::Timestamp;
 use secrecy::ExposeSecret;
 
 use super::finding::Finding;
-use crate::said::chain;
+use crate::said::{chain, shown_url};
 use crate::setup::{self, Problem};
 use crate::show::time;
 
@@ -65,13 +65,14 @@ fn webhook(info: &WebhookInfo) -> Finding {
     if info.url.is_empty() {
         return Finding::fault(CHECK, format!("none is set: {SET_UP}"));
     }
+    let url = shown_url(&info.url);
     let missing = info.missing();
     if !missing.is_empty() {
-        let again = format!("cargo run -- setup telegram --url {}", info.url);
+        let again = format!("cargo run -- setup telegram --url {url}");
         return Finding::fault(CHECK, format!("Telegram does not send {}: {again}", missing.join(", ")));
     }
     let at_once = info.max_connections.map(|most| format!(", at most {most} at once")).unwrap_or_default();
-    Finding::ok(CHECK, format!("{}{at_once}", info.url))
+    Finding::ok(CHECK, format!("{url}{at_once}"))
 }
 
 fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
@@ -99,7 +100,9 @@ fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
 /// Whether what answers at the webhook takes the secret. Telegram does not tell whether it has the same.
 async fn door(url: &str, config: &TelegramConfig) -> Finding {
     const CHECK: &str = "telegram door";
-    match setup::takes_secret(url, config.secret.expose_secret()).await {
+    let answered = setup::takes_secret(url, config.secret.expose_secret()).await;
+    let url = shown_url(url);
+    match answered {
         Ok(None) => Finding::ok(CHECK, "what answers there takes TELEGRAM_WEBHOOK_SECRET"),
         Ok(Some(Problem::OtherSecret)) => {
             let words =

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::finding::Finding;
 use super::settings::Of;
-use crate::said::chain;
+use crate::said::{chain, shown_url};
 
 /// The providers' own addresses, as `MODEL_BASE_URL` says another.
 const OPENAI: &str = "https://api.openai.com/v1";
@@ -54,8 +54,10 @@ async fn one(check: &'static str, variable: &str, settings: &ModelSettings) -> F
         ModelChoice::OpenAi(name) | ModelChoice::Anthropic(name) => name,
     };
     let base = address(settings).unwrap_or_default();
+    let answered = list(base.trim_end_matches('/'), settings).await;
+    let base = shown_url(&base);
     let base = base.trim_end_matches('/');
-    match list(base, settings).await {
+    match answered {
         Err(error) => Finding::fault(
             check,
             format!("{base} cannot be reached ({}): check {variable}_BASE_URL", chain(&error)),

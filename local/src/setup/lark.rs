@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::vault::Vault;
 use super::{LarkSetup, address, asking, unreachable};
+use crate::said::shown_url;
 
 /// Without which there is no app.
 pub(super) const NEEDED: [&str; 3] = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"];
@@ -42,7 +43,7 @@ pub(super) async fn run(
     )?;
     let client =
         Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), Clock::system())?;
-    let bot = client.bot_info().await.map_err(|error| unknown(error, &config.api_base))?;
+    let bot = client.bot_info().await.map_err(|error| unknown(error, &shown_url(&config.api_base)))?;
     writeln!(out, "app       {} ({})", bot.name, config.app_id)?;
     let key = if config.encrypt_key.is_some() { "events come encrypted and signed" } else { NO_KEY };
     writeln!(out, "key       {key}")?;
@@ -75,7 +76,8 @@ const NO_KEY: &str = "LARK_ENCRYPT_KEY is not set: events come plain, and the to
                       forged ones";
 
 fn steps(url: &Url, config: &LarkConfig, out: &mut impl Write) -> std::io::Result<()> {
-    let console = config.api_base.trim_end_matches('/');
+    let console = shown_url(&config.api_base);
+    let console = console.trim_end_matches('/');
     writeln!(out, "\nLark takes the rest in its developer console, {console}/app/{}:\n", config.app_id)?;
     writeln!(out, "1. Add the Bot ability. Under Permissions, add")?;
     writeln!(out, "     im:message, im:message.p2p_msg:readonly, im:message.group_at_msg:readonly")?;

@@ -383,7 +383,8 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("api_base", &self.wire.base.as_str()).finish_non_exhaustive()
+        // Its address may hold a password.
+        f.debug_struct("Client").finish_non_exhaustive()
     }
 }
 

@@ -411,7 +411,8 @@ fn connect() -> reqwest::Result<reqwest::Client> {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("api_base", &self.api_base).finish_non_exhaustive()
+        // Its address may hold a password.
+        f.debug_struct("Client").finish_non_exhaustive()
     }
 }
 
