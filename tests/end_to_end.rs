@@ -76,6 +76,8 @@ mod edited_commands;
 mod edits;
 #[path = "end_to_end/events.rs"]
 mod events;
+#[path = "end_to_end/exposure.rs"]
+mod exposure;
 #[path = "end_to_end/fixtures.rs"]
 mod fixtures;
 #[path = "end_to_end/forgetting.rs"]

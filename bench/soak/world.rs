@@ -50,6 +50,7 @@ impl World {
             ("MODEL_BASE_URL", self.model.base_url()),
             ("CONTEXT_WINDOW", "4000".into()),
             ("KEEP_RECENT", "10".into()),
+            ("HTTP_API_KEYS", "dev:dev:admin".into()),
             ("TELEGRAM_BOT_TOKEN", TelegramApi::token().into()),
             ("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET.into()),
             ("TELEGRAM_API_BASE", self.telegram.base_url().to_owned()),

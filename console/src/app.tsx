@@ -18,7 +18,7 @@ export function App() {
   const [state, setState] = useState<State>({ is: 'asking' });
   const [told, setTold] = useState('');
   const enter = useCallback(async (secret: string, key: Key) => {
-    setState({ is: 'in', secret, key, outbox: await hasOutbox() });
+    setState({ is: 'in', secret, key, outbox: await hasOutbox(secret) });
   }, []);
   const signOut = useCallback((why: Problem | null = null) => {
     drop();
@@ -26,10 +26,16 @@ export function App() {
   }, []);
 
   useEffect(() => {
-    restored().then(
-      found => (found ? enter(found.secret, found.key) : setState({ is: 'out', why: null })),
-      error => setState({ is: 'out', why: Problem.from(error) }),
-    );
+    const restore = () =>
+      restored().then(
+        found => (found ? enter(found.secret, found.key) : setState({ is: 'out', why: null })),
+        error => setState({ is: 'out', why: Problem.from(error) }),
+      );
+    // An address with a key may also come into a tab that is open.
+    const changed = () => location.hash.startsWith('#key=') && void restore();
+    addEventListener('hashchange', changed);
+    void restore();
+    return () => removeEventListener('hashchange', changed);
   }, []);
 
   const session = useMemo<Session | null>(() => {

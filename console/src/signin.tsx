@@ -17,7 +17,7 @@ export function SignIn({ first, onKey }: { first: Problem | null; onKey: (secret
       onKey(secret.trim(), key);
     } catch (error) {
       const what = Problem.from(error);
-      setProblem(what.status === 401 ? new Problem(401, 'This key is not known here', 'Give the secret of one of HTTP_API_KEYS, without its name.') : what);
+      setProblem(what.status === 401 ? new Problem(401, 'This key is not known here', 'Give the secret of one of HTTP_API_KEYS, without its name; if that is not set, the key that the program printed.') : what);
       setAsking(false);
     }
   };

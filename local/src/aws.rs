@@ -34,6 +34,7 @@ use tokio::net::TcpListener;
 use self::fault::{Fault, answered};
 pub use self::secrets::SECRET;
 use self::secrets::Secrets;
+pub(crate) use self::signature::KEY_FILE;
 pub use self::signature::{ACCESS_KEY, Key};
 use self::sqs::{ACCOUNT, QUEUE, Sqs};
 use crate::config::LocalConfig;

@@ -1,4 +1,6 @@
-//! Settings of the local program: those of every function, with development secrets where none are set.
+//! Settings of the local program: those of every function. With no secret set it uses development secrets, which everybody knows.
+//! As soon as a platform is set up, a random key of the data directory ([`LocalConfig::with_key`]) takes the place of each that is
+//! not: somebody who has a real bot mostly has a tunnel, too.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,9 +16,14 @@ use annals_shared::config::{
 use annals_shared::history::Retention;
 use secrecy::SecretString;
 
-/// The API key where `HTTP_API_KEYS` is not set: name `dev`, admin.
+use crate::stores::private::secret_of;
+
+/// The data directory's key.
+pub(crate) const KEY_FILE: &str = "api-key";
+
+/// The API key as long as no secret is set: name `dev`, admin.
 pub const DEV_API_KEY: &str = "dev";
-/// What `/telegram` wants in its secret header where Telegram is not set up.
+/// The secret header of `/telegram` as long as no secret is set.
 pub const DEV_TELEGRAM_SECRET: &str = "dev-telegram-secret";
 
 /// The token of a function that is run beside the program where Telegram is not set up; Telegram takes it for no bot.
@@ -24,7 +31,7 @@ pub const DEV_TELEGRAM_TOKEN: &str = "1:development";
 /// The same for Lark: the app's id and secret.
 pub const DEV_LARK_APP: (&str, &str) = ("cli_development", "development");
 
-/// What `/lark` wants in each event where Lark is not set up.
+/// The token of `/lark`'s events as long as no secret is set.
 pub const DEV_LARK_TOKEN: &str = "dev-lark-token";
 
 /// Everything the local program is told.
@@ -44,10 +51,10 @@ pub struct LocalConfig {
     pub delivery: DeliveryConfig,
     /// How long records stay.
     pub retention: Retention,
-    /// `HTTP_API_KEYS`, or the development key.
-    pub api_keys: Vec<ApiKey>,
-    /// Whether `api_keys` is the development key, which anybody knows.
-    pub uses_dev_key: bool,
+    /// `HTTP_API_KEYS`
+    pub api_keys: Option<Vec<ApiKey>>,
+    /// The data directory's key, in the place of each secret that is not set. Set by [`LocalConfig::with_key`].
+    key: Option<SecretString>,
     /// `HTTP_CORS_ORIGINS`
     pub cors_origins: CorsOrigins,
     /// `HTTP_RATE_LIMIT`
@@ -114,7 +121,6 @@ impl LocalConfig {
             let problem = format!("is not set, but TOOLS lets only administrators approve {tool}: name them");
             return Err(ConfigError::new("ADMINS", problem));
         }
-        let dev_key = || vec![ApiKey { name: "dev".into(), secret: DEV_API_KEY.into(), admin: true }];
         Ok(Self {
             data_dir: data_dir(env),
             host,
@@ -123,11 +129,11 @@ impl LocalConfig {
             reply_quiet: reply_quiet(env)?,
             delivery: DeliveryConfig::from_env(env)?,
             retention: retention(env)?,
-            uses_dev_key: api_keys.is_none(),
             cors_origins,
             rate_limit: http_rate_limit(env)?,
             console: console(env, true)?,
-            api_keys: api_keys.unwrap_or_else(dev_key),
+            api_keys,
+            key: None,
             telegram,
             lark,
             channel_settings: channel_settings(env)?,
@@ -142,14 +148,54 @@ impl LocalConfig {
         self.tools.is_some() && self.access.is_open()
     }
 
-    /// What `/lark` wants in each event.
-    pub fn lark_token(&self) -> SecretString {
-        self.lark.as_ref().map_or_else(|| DEV_LARK_TOKEN.into(), |lark| lark.verification_token.clone())
+    /// Returns it with the data directory's key, made if there is none, in place of each secret that is not set, if a platform
+    /// is set up. The directory exists. The key stays the same: what was printed once works after a restart.
+    pub fn with_key(self) -> anyhow::Result<Self> {
+        let is_complete = self.api_keys.is_some() && self.telegram.is_some() && self.lark.is_some();
+        let key = if self.serves_a_platform() && !is_complete {
+            Some(secret_of(&self.data_dir.join(KEY_FILE))?)
+        } else {
+            None
+        };
+        Ok(Self { key, ..self })
     }
 
-    /// What `/telegram` wants in its secret header.
+    /// Returns whether a platform is set up: then a tunnel may lead here, and nothing that everybody knows opens anything.
+    fn serves_a_platform(&self) -> bool {
+        self.telegram.is_some() || self.lark.is_some()
+    }
+
+    /// The data directory's key, if it is in use.
+    pub fn key(&self) -> Option<&SecretString> {
+        self.key.as_ref()
+    }
+
+    /// The keys of the HTTP API: `HTTP_API_KEYS`, or one named `dev`, an admin's.
+    pub fn api_keys(&self) -> Vec<ApiKey> {
+        let own = || ApiKey { name: "dev".into(), secret: self.or_key(DEV_API_KEY), admin: true };
+        self.api_keys.clone().unwrap_or_else(|| vec![own()])
+    }
+
+    /// Returns the keys of which an admin's opens the outbox; none if it is open to this machine, as long as no platform is set
+    /// up.
+    pub fn outbox_keys(&self) -> Vec<ApiKey> {
+        if self.serves_a_platform() { self.api_keys() } else { Vec::new() }
+    }
+
+    /// The token of `/lark`'s events.
+    pub fn lark_token(&self) -> SecretString {
+        self.lark.as_ref().map_or_else(|| self.or_key(DEV_LARK_TOKEN), |lark| lark.verification_token.clone())
+    }
+
+    /// The secret header of `/telegram`.
     pub fn telegram_secret(&self) -> SecretString {
-        self.telegram.as_ref().map_or_else(|| DEV_TELEGRAM_SECRET.into(), |telegram| telegram.secret.clone())
+        self.telegram
+            .as_ref()
+            .map_or_else(|| self.or_key(DEV_TELEGRAM_SECRET), |telegram| telegram.secret.clone())
+    }
+
+    fn or_key(&self, development: &str) -> SecretString {
+        self.key.clone().unwrap_or_else(|| development.into())
     }
 }
 
@@ -160,6 +206,8 @@ pub fn data_dir(env: Env<'_>) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     fn config(settings: &[(&str, &str)]) -> Result<LocalConfig, String> {
@@ -172,7 +220,39 @@ mod tests {
     fn nothing_set_is_a_working_program_on_loopback() {
         let config = config(&[]).unwrap();
         assert!(config.host.is_loopback() && config.port == 3000 && config.telegram.is_none());
-        assert_eq!((config.api_keys[0].name.as_str(), config.api_keys[0].admin), ("dev", true));
+        let keys = config.with_key().unwrap().api_keys();
+        assert_eq!((keys[0].name.as_str(), keys[0].admin), ("dev", true));
+        assert_eq!(keys[0].secret.expose_secret(), DEV_API_KEY);
+    }
+
+    #[test]
+    fn a_platform_that_is_set_up_ends_every_development_secret() {
+        const TELEGRAM: [(&str, &str); 2] =
+            [("TELEGRAM_BOT_TOKEN", "1:x"), ("TELEGRAM_WEBHOOK_SECRET", "own")];
+        const LARK: [(&str, &str); 3] =
+            [("LARK_APP_ID", "cli_1"), ("LARK_APP_SECRET", "s"), ("LARK_VERIFICATION_TOKEN", "own")];
+        const KEYS: [(&str, &str); 1] = [("HTTP_API_KEYS", "a:own:admin")];
+        let dir = tempfile::tempdir().unwrap();
+        let dir = [("ANNALS_DATA_DIR", dir.path().to_str().unwrap())];
+        let secrets = |settings: &[&[(&str, &str)]]| {
+            let config = config(&[settings, &[&dir]].concat().concat()).unwrap().with_key().unwrap();
+            let secrets = [
+                config.api_keys().remove(0).secret,
+                config.telegram_secret(),
+                config.lark_token(),
+                config.outbox_keys().pop().map_or_else(|| "".into(), |key| key.secret),
+            ];
+            secrets.map(|secret| secret.expose_secret().to_owned())
+        };
+        assert_eq!(secrets(&[]), ["dev", "dev-telegram-secret", "dev-lark-token", ""]);
+        let [key, telegram, lark, outbox] = secrets(&[&TELEGRAM]);
+        assert_eq!((key.len(), telegram.as_str()), (40, "own"));
+        assert_eq!([&lark, &outbox], [&key, &key]);
+        let key = key.as_str();
+        assert_eq!(secrets(&[&LARK]), [key, key, "own", key], "it stays the same");
+        assert_eq!(secrets(&[&KEYS, &LARK]), ["own", key, "own", "own"]);
+        assert_eq!(secrets(&[&KEYS]), ["own", "dev-telegram-secret", "dev-lark-token", ""]);
+        assert_eq!(secrets(&[&KEYS, &TELEGRAM, &LARK]), ["own"; 4]);
     }
 
     #[test]

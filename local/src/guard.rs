@@ -7,7 +7,7 @@ use annals_shared::config::CorsOrigins;
 use annals_shared::problem::Problem;
 use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -47,7 +47,7 @@ impl Guard {
         Self {
             telegram: config.telegram.is_some(),
             lark: config.lark.is_some(),
-            api: !config.uses_dev_key,
+            api: config.api_keys.is_some(),
             origins: config.cors_origins.clone(),
         }
     }
@@ -62,11 +62,13 @@ impl Guard {
             let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
             own == Some(host) || (is_api(path) && self.origins.include(origin))
         };
-        if headers.get(ORIGIN).is_some_and(|origin| !is_welcome(origin)) {
-            return Err("the request comes from another origin's page");
+        match (headers.get(ORIGIN), header(SEC_FETCH_SITE)) {
+            (Some(origin), _) if is_welcome(origin) => {}
+            (None, None | Some("same-origin" | "none")) => {}
+            // Of an image, a form or a link, browsers name no origin.
+            _ => return Err("the request comes from another origin's page"),
         }
-        let is_forwarded = FORWARDED_HEADERS.iter().any(|name| headers.contains_key(*name));
-        if is_forwarded && !self.is_open(path) {
+        if headers.keys().any(|name| is_forwarding(name.as_str())) && !self.is_open(path) {
             return Err(
                 "the request came through a proxy, to a route that has no secret, or a development one",
             );
@@ -89,8 +91,44 @@ fn is_api(path: &str) -> bool {
     matches!(path, "/health" | "/openapi.json") || path.starts_with("/v1/") || path.starts_with("/api/")
 }
 
-/// What tunnels and proxies add.
-const FORWARDED_HEADERS: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+/// Where a browser's request comes from: `same-origin`, `same-site`, `cross-site`, or `none` for what a person typed.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Beginnings of the headers that tunnels, proxies and load balancers add.
+const FORWARDING: [&str; 22] = [
+    "cdn-",
+    "cf-",
+    "fastly-",
+    "fly-",
+    "ngrok-",
+    "tailscale-",
+    "x-amz-cf-",
+    "x-amzn-",
+    "x-appengine-",
+    "x-arr-",
+    "x-azure-",
+    "x-cloud-",
+    "x-envoy-",
+    "x-goog-",
+    "x-original-",
+    "x-proxy",
+    "x-railway-",
+    "x-real-",
+    "x-remote-",
+    "x-scheme",
+    "x-tunnel-",
+    "x-vercel-",
+];
+
+/// Whether something between the client and this program adds a header of this name, in lower case. A tunnel of bare TCP adds
+/// none: against those, only secrets help.
+fn is_forwarding(name: &str) -> bool {
+    // `True-Client-IP`, `X-Cluster-Client-Ip`; `Forwarded`, `X-Forwarded-For`, `WL-Forwarded-Proto`.
+    name == "via"
+        || name.contains("forwarded")
+        || name.ends_with("-ip")
+        || FORWARDING.iter().any(|family| name.starts_with(family))
+}
 
 fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
@@ -120,6 +158,83 @@ mod tests {
         assert_eq!(open(DEVELOPMENT), [false, false, false, false, true]);
         assert_eq!(open(Guard { telegram: true, ..DEVELOPMENT }), [true, false, false, false, true]);
         assert_eq!(open(Guard { telegram: true, api: true, ..DEVELOPMENT }), [true, true, true, false, true]);
+    }
+
+    #[test]
+    fn whatever_a_tunnel_adds_tells_of_it() {
+        let open = |name: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, "localhost:3000".parse().unwrap());
+            headers.insert(name, "x".parse().unwrap());
+            DEVELOPMENT.check(&headers, "/v1/messages").is_ok()
+        };
+        for name in [
+            "cf-connecting-ip",
+            "cf-connecting-ipv6",
+            "cf-ray",
+            "cf-visitor",
+            "cdn-loop",
+            "fly-client-ip",
+            "forwarded",
+            "fastly-client-ip",
+            "ngrok-auth-user-email",
+            "ngrok-skip-browser-warning",
+            "tailscale-user-login",
+            "true-client-ip",
+            "via",
+            "x-amzn-trace-id",
+            "x-arr-log-id",
+            "x-azure-clientip",
+            "x-client-ip",
+            "x-cloud-trace-context",
+            "x-cluster-client-ip",
+            "x-envoy-external-address",
+            "x-forwarded",
+            "x-forwarded-for",
+            "x-forwarded-host",
+            "x-forwarded-port",
+            "x-forwarded-proto",
+            "x-forwarded-server",
+            "x-original-forwarded-for",
+            "x-original-host",
+            "x-proxyuser-ip",
+            "x-real-ip",
+            "x-tunnel-id",
+        ] {
+            assert!(!open(name), "{name}");
+        }
+        for name in [
+            "accept",
+            "authorization",
+            "content-type",
+            "cookie",
+            "last-event-id",
+            "traceparent",
+            "user-agent",
+            "x-lark-signature",
+            "x-request-id",
+            "x-requested-with",
+            "x-telegram-bot-api-secret-token",
+        ] {
+            assert!(open(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn another_sites_page_is_told_by_the_browser() {
+        let open = |site: &'static str, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, "localhost:3000".parse().unwrap());
+            headers.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
+            headers.extend(origin.map(|origin| (ORIGIN, HeaderValue::from_static(origin))));
+            let app = CorsOrigins::These(vec![HeaderValue::from_static("https://app.example.com")]);
+            Guard { origins: app, ..DEVELOPMENT }.check(&headers, "/v1/chats").is_ok()
+        };
+        assert!(open("none", None) && open("same-origin", None));
+        assert!(open("same-origin", Some("http://localhost:3000")));
+        assert!(!open("cross-site", None) && !open("same-site", None));
+        assert!(!open("cross-site", Some("https://evil.example")));
+        assert!(open("cross-site", Some("https://app.example.com")), "it is named");
     }
 
     #[track_caller]

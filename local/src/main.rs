@@ -16,6 +16,7 @@ use annals_local::said::plain;
 use annals_local::setup::{self, LarkSetup, TelegramSetup};
 use annals_local::show::{self, Format};
 use annals_local::stores::check_writable;
+use annals_local::stores::private::make_private;
 use annals_local::terminal;
 use annals_local::tty;
 use annals_shared::chat_key::{ChatKey, KeyError};
@@ -187,6 +188,7 @@ struct OwnerArguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    make_private();
     let arguments = Arguments::parse();
     let colours = tty::has_colours(Env::new(&process_env), &std::io::stderr());
     // What is said stands between no logs, but for those that somebody asks for.
@@ -245,7 +247,7 @@ async fn run_to_its_end(command: Option<Command>, env: Env<'_>, clock: Clock) ->
         }
         Some(Command::Import { files, chat, bot }) => import_files(&files, chat, bot, env, clock).await,
         Some(Command::Replay { paths }) => {
-            let config = LocalConfig::from_env(env)?;
+            let config = LocalConfig::from_env(env)?.with_key()?;
             let base = format!("http://{}", SocketAddr::new(config.host, config.port));
             let target = Target {
                 base,
@@ -327,11 +329,12 @@ async fn import_files(
 async fn serve(config: LocalConfig, aws: Option<SocketAddr>, clock: Clock) -> anyhow::Result<()> {
     // Of the day, so that the printed line stays the same message also after a restart.
     let today = clock.now().as_millis() / 86_400_000 * 86_400;
+    let mut program = Program::start(config.clone(), clock).await?;
+    // Which the program has made.
+    let config = config.with_key()?;
     let greeting = Greeting::of(&config, today);
-    let plan = aws.map(|address| aws::Plan::new(address, &config));
-    let mut program = Program::start(config, clock).await?;
-    if let Some(plan) = plan {
-        program = program.with_aws(plan).await?;
+    if let Some(address) = aws {
+        program = program.with_aws(aws::Plan::new(address, &config)).await?;
     }
     let base = format!("http://{}", program.address()?);
     let variables = program.gateway().map(aws::Gateway::variables).transpose()?;

@@ -10,6 +10,7 @@ use annals_agent::Agent;
 use annals_agent::mcp::Servers;
 use annals_agent::surroundings::Surroundings;
 use annals_compactor::Compactor;
+use annals_http::auth::caller;
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
 use annals_http::{AfterForgetting, Http, random_id};
@@ -20,7 +21,7 @@ use annals_shared::channel::settings::Settings;
 use annals_shared::channel::telegram::client::{BOT_PACE, Client};
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
-use annals_shared::config::{DeliveryConfig, LarkConfig, TelegramConfig, ToolsSetting};
+use annals_shared::config::{ApiKey, DeliveryConfig, LarkConfig, TelegramConfig, ToolsSetting};
 use annals_shared::delivery::Deliverer;
 use annals_shared::history::{History, Retention};
 use annals_shared::ingress::{Approvers, Ingress};
@@ -33,6 +34,8 @@ use annals_shared::upkeep::Upkeep;
 use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE};
 use anyhow::Context;
 use axum::extract::Request;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -64,14 +67,16 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
 /// A program that is ready to serve.
 pub struct Program {
-    listener: TcpListener,
+    /// The port of the routes; `None` for a terminal's own program.
+    listener: Option<TcpListener>,
     router: Router,
     queue: LocalQueue,
     ready: Ready,
     agent: Agent,
     compactor: Compactor,
     stores: Stores,
-    terminal: Bound,
+    /// The terminal's socket, or the reason why there is none.
+    terminal: anyhow::Result<Bound>,
     gateway: Option<Gateway>,
     _lock: DataLock,
 }
@@ -82,35 +87,39 @@ impl Program {
         // Before a data directory is made, which a start that fails should not leave behind. Where one is, whoever works on it
         // mostly has the address too, and is to be named.
         let is_new = !config.data_dir.exists();
-        let listener = if is_new { Some(bind(address_of(&config)).await?) } else { None };
+        let address = SocketAddr::new(config.host, config.port);
+        let listener = if is_new { Some(bind(address).await?) } else { None };
         let data_lock = lock(&config.data_dir)?;
-        Box::pin(Self::start_with(config, clock, data_lock, listener)).await
+        let mut program = Box::pin(Self::start_with(config, clock, data_lock)).await?;
+        program.listener = Some(match listener {
+            Some(listener) => listener,
+            None => bind(address).await?,
+        });
+        Ok(program)
     }
 
-    /// The same, with the data directory's lock in hand.
+    /// The program of a terminal, which has the data directory's lock: it listens on no port.
     pub async fn start_locked(
         config: LocalConfig,
         clock: Clock,
         data_lock: DataLock,
     ) -> anyhow::Result<Self> {
-        Box::pin(Self::start_with(config, clock, data_lock, None)).await
+        let program = Box::pin(Self::start_with(config, clock, data_lock)).await?;
+        Ok(Self { terminal: Ok(program.terminal?), ..program })
     }
 
     #[allow(clippy::too_many_lines, reason = "wiring, one thing after the other")]
-    async fn start_with(
-        config: LocalConfig,
-        clock: Clock,
-        data_lock: DataLock,
-        listener: Option<TcpListener>,
-    ) -> anyhow::Result<Self> {
-        let address = address_of(&config);
+    async fn start_with(config: LocalConfig, clock: Clock, data_lock: DataLock) -> anyhow::Result<Self> {
+        let config = config.with_key()?;
         let stores = Stores::open(&config.data_dir).await?;
         let history = history(&stores, config.retention.clone(), clock.clone());
         let (queue, ready) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
         free(&queue, &history).await?;
 
         let guard = Arc::new(Guard::of(&config));
+        let outbox_keys = config.outbox_keys();
         let (lark_token, telegram_secret) = (config.lark_token(), config.telegram_secret());
+        let api_keys = config.api_keys();
         let of_lark = OfLark::new(config.lark, &config.channel_settings, config.delivery, &clock)?;
         let (identity, client) = telegram(config.telegram, config.delivery, &clock)?;
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
@@ -146,7 +155,7 @@ impl Program {
             clock: clock.clone(),
         };
         let terminal = Door::new(ingress.clone(), agent.live.clone(), config.agent.view);
-        let terminal = terminal.bind(&config.data_dir).await?;
+        let terminal = terminal.bind(&config.data_dir);
         let telegram = annals_telegram::router(Telegram {
             ingress: ingress.clone(),
             deliverer: confirmer.clone(),
@@ -169,7 +178,7 @@ impl Program {
             // A stream is as long as its run, which goes on until it is over.
             web: Web { ingress: ingress.clone(), live: agent.live.clone(), run: None, patience: LEASE },
             ingress,
-            keys: config.api_keys,
+            keys: api_keys,
             view: config.agent.view,
             groups_remember: config.agent.memory.groups,
             system_prompt: config.agent.system_prompt,
@@ -181,23 +190,15 @@ impl Program {
         });
         let mut router = telegram.merge(lark).merge(http).layer(middleware::from_fn(to_the_end));
         if config.host.is_loopback() {
-            // It takes no key, so only this machine may see it.
+            let outbox = get(async move |headers: HeaderMap| read_outbox(&outbox, &outbox_keys, &headers));
             router = router
-                .route(
-                    "/local/outbox",
-                    get(async move || Json(outbox.entries()))
-                        .fallback(async || Problem::method_not_allowed()),
-                )
+                .route("/local/outbox", outbox.fallback(async || Problem::method_not_allowed()))
                 .layer(middleware::from_fn_with_state(guard, only_local));
         }
         let router = router.layer(middleware::from_fn(telemetry::with_request_id));
 
-        let listener = match listener {
-            Some(listener) => listener,
-            None => bind(address).await?,
-        };
         Ok(Self {
-            listener,
+            listener: None,
             router,
             queue,
             ready,
@@ -227,9 +228,10 @@ impl Program {
         self.queue.failures()
     }
 
-    /// Where the program answers.
+    /// The address of the routes.
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
-        self.listener.local_addr().context("the listener has no address")
+        let listener = self.listener.as_ref().context("a terminal's program listens on no port")?;
+        listener.local_addr().context("the listener has no address")
     }
 
     /// Serves until `shutdown`, then ends what is under way; turns that still wait run at the next start.
@@ -237,14 +239,33 @@ impl Program {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
         let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
-        let terminal = tokio::spawn(self.terminal.serve());
+        let terminal = match self.terminal {
+            Ok(terminal) => Some(tokio::spawn(terminal.serve())),
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::warn!(
+                    error,
+                    "`annals chat` will not find this program: set ANNALS_DATA_DIR to another path"
+                );
+                None
+            }
+        };
         let gateway = self.gateway.map(|gateway| tokio::spawn(gateway.serve()));
         let (stopping, stopped) = tokio::sync::oneshot::channel();
-        let served = axum::serve(self.listener, self.router).with_graceful_shutdown(async move {
+        let shutdown = async move {
             shutdown.await;
             // Its receiver lives until this server ends.
             let _ = stopping.send(());
-        });
+        };
+        let served = async {
+            match self.listener {
+                Some(listener) => axum::serve(listener, self.router).with_graceful_shutdown(shutdown).await,
+                None => {
+                    shutdown.await;
+                    Ok(())
+                }
+            }
+        };
         let ended = tokio::select! {
             ended = served => ended,
             // A request may wait for a reply that takes longer than people wait for Ctrl-C.
@@ -252,9 +273,8 @@ impl Program {
         };
         turns.abort();
         upkeep.abort();
-        terminal.abort();
-        if let Some(gateway) = gateway {
-            gateway.abort();
+        for task in [terminal, gateway].into_iter().flatten() {
+            task.abort();
         }
         ended.context("the server has stopped")
     }
@@ -312,8 +332,13 @@ fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>) -> AfterForgetting 
     })
 }
 
-fn address_of(config: &LocalConfig) -> SocketAddr {
-    SocketAddr::new(config.host, config.port)
+/// The replies in the outbox, for whoever has one of `keys` that is an admin's; for anyone if there are no keys.
+fn read_outbox(outbox: &FileOutbox, keys: &[ApiKey], headers: &HeaderMap) -> Result<Response, Problem> {
+    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    if keys.is_empty() || caller(given, keys).is_some_and(|caller| caller.admin) {
+        return Ok(Json(outbox.entries()).into_response());
+    }
+    Err(Problem::unauthorized("the outbox needs an admin's API key, as 'Authorization: Bearer <key>'"))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

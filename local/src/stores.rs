@@ -13,6 +13,7 @@ mod due_index;
 pub mod engine;
 pub mod folder;
 mod in_process;
+pub mod private;
 
 use std::fmt;
 use std::fs::{DirBuilder, File};
@@ -120,7 +121,7 @@ pub fn is_worked_on(data_dir: &Path) -> bool {
     }
 }
 
-/// Makes `data_dir` for its owner alone: what people said is in it. One that is there stays as its owner has it.
+/// Makes `data_dir` for its owner alone: what people said is in it. One that is there is tightened.
 pub fn make(data_dir: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot make the data directory {}", data_dir.display());
     if let Some(parent) = data_dir.parent() {
@@ -131,7 +132,11 @@ pub fn make(data_dir: &Path) -> anyhow::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(data_dir) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && data_dir.is_dir() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && data_dir.is_dir() => {
+            #[cfg(unix)]
+            private::tighten(data_dir);
+            Ok(())
+        }
         made => made.with_context(cannot),
     }
 }

@@ -1,9 +1,9 @@
 //! `annals chat`: the bot in the terminal, as the person `local`.
 //!
 //! One program at a time works on a data directory, so the terminal never opens the stores itself: it talks to the program
-//! that has them. Where none runs, it runs one, for as long as it lasts. Either way the same [`door`] answers, on a loopback
-//! address of its own, which stands with a token of that start in a file that the owner of the data directory alone reads.
-//! So it works whatever `HTTP_API_KEYS` and `ANNALS_PORT` say, and two terminals can be in one chat.
+//! that has them. Where none runs, it runs one, for as long as it lasts. Either way the same [`door`] answers, on a Unix socket
+//! in the data directory, which its owner alone may open. So it works whatever `HTTP_API_KEYS` and `ANNALS_PORT` say, and two
+//! terminals can be in one chat.
 //!
 //! # Layout
 //!

@@ -101,5 +101,5 @@ export async function program(binary, folder, settings) {
       if (at) resolve(at[1]);
     }),
   );
-  return { base: await Promise.race([greeted, ended]), end: () => child.kill('SIGKILL') };
+  return { base: await Promise.race([greeted, ended]), pid: child.pid, end: () => child.kill('SIGKILL') };
 }

@@ -9,7 +9,7 @@ import { Model, program, shop } from './world.mjs';
 /** A program with a data directory of its own, and its API as `key` sees it. */
 export async function start(settings = {}, key = 'dev') {
   const folder = mkdtempSync(join(tmpdir(), 'annals-console-'));
-  const { base, end } = await program(process.env.ANNALS_PROGRAM, folder, { REPLY_QUIET: '0', ...settings });
+  const { base, pid, end } = await program(process.env.ANNALS_PROGRAM, folder, { REPLY_QUIET: '0', ...settings });
   const headers = { Authorization: `Bearer ${key}` };
   const call = async (method, path, body) => {
     const json = body && { 'content-type': 'application/json' };
@@ -20,6 +20,8 @@ export async function start(settings = {}, key = 'dev') {
   const of = (chat, what) => `/v1/chats/${encodeURIComponent(chat)}/${what}`;
   const app = {
     base,
+    folder,
+    pid,
     call,
     say: (chat, text, more = {}) => call('POST', `${of(chat, 'messages')}?wait=20`, { userId: 'ada', text, messageId: crypto.randomUUID(), ...more }),
     history: async chat => (await call('GET', `${of(chat, 'messages')}?limit=200`)).body.messages,

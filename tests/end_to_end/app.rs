@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use annals_local::config::LocalConfig;
+use annals_local::config::{DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET, LocalConfig};
 use annals_local::program::{Program, open_history};
 use annals_local::queue::LocalQueue;
 use annals_local::stores::{Stores, TABLE};
@@ -264,8 +264,19 @@ impl TestApp {
             .status()
     }
 
-    fn telegram_secret(&self) -> &str {
-        if self.telegram.is_some() { TELEGRAM_SECRET } else { annals_local::config::DEV_TELEGRAM_SECRET }
+    fn telegram_secret(&self) -> String {
+        if self.telegram.is_some() { TELEGRAM_SECRET.to_owned() } else { self.own_key(DEV_TELEGRAM_SECRET) }
+    }
+
+    /// The token of `/lark`'s events where Lark is not set up.
+    pub(crate) fn lark_token(&self) -> String {
+        self.own_key(DEV_LARK_TOKEN)
+    }
+
+    /// The data directory's key, which takes the place of `development` as soon as a secret is set.
+    fn own_key(&self, development: &str) -> String {
+        let key = std::fs::read_to_string(self.data_dir().join("api-key"));
+        key.map_or_else(|_| development.to_owned(), |key| key.trim().to_owned())
     }
 
     /// Posts `update` to `/telegram`, which takes it.

@@ -164,11 +164,13 @@ async fn secrets_manager_has_what_the_program_goes_by() {
     let secrets = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]).secrets;
     let given = secrets.get_secret_value().secret_id(&variables["ANNALS_SECRETS"]).send().await.unwrap();
     let values: Value = serde_json::from_str(given.secret_string().unwrap()).unwrap();
+    // One secret is set, so that none is a development secret.
+    let key = std::fs::read_to_string(dir.path().join("api-key")).unwrap();
     assert_eq!(
         values,
         json!({
             "HTTP_API_KEYS": "app:s1,ops:s2:admin",
-            "TELEGRAM_BOT_TOKEN": "1:development", "TELEGRAM_WEBHOOK_SECRET": "dev-telegram-secret",
+            "TELEGRAM_BOT_TOKEN": "1:development", "TELEGRAM_WEBHOOK_SECRET": key.trim(),
             "LARK_APP_ID": "cli_1", "LARK_APP_SECRET": "s3", "LARK_VERIFICATION_TOKEN": "t", "LARK_ENCRYPT_KEY": "k",
         })
     );

@@ -51,6 +51,11 @@ impl Process {
         Self { child, base, printed }
     }
 
+    /// Its number at the system.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGKILL, as `kill -9`: nothing in the program gets to run.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -113,6 +118,7 @@ impl Neighbours {
         vec![
             ("MODEL", "openai:test".into()),
             ("MODEL_BASE_URL", self.model.base_url()),
+            ("HTTP_API_KEYS", "dev:dev:admin".into()),
             ("TELEGRAM_BOT_TOKEN", TelegramApi::token().into()),
             ("TELEGRAM_WEBHOOK_SECRET", SECRET.into()),
             ("TELEGRAM_API_BASE", self.telegram.base_url().to_owned()),

@@ -270,7 +270,7 @@ async fn only_this_machine_and_pages_of_its_own_are_answered() {
         (ORIGIN, own.clone(), 200),
     ] {
         for path in ["/health", "/local/outbox", PATH] {
-            let request = app.request(Method::GET, path).bearer_auth(APP_KEY).header(&header, &value);
+            let request = app.request(Method::GET, path).bearer_auth(OPS_KEY).header(&header, &value);
             let answer = Answer::of(request).await;
             assert_eq!(answer.status, status, "{header}: {value} {path}");
             if status == 403 {

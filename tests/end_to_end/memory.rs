@@ -1,7 +1,6 @@
 //! Memory: entries are seen, corrected and forgotten by those whose they are, over HTTP, by commands at each door, and in
 //! the terminal.
 
-use annals_local::config::DEV_LARK_TOKEN;
 use annals_local::memory as command;
 use annals_local::program::open_history;
 use annals_shared::config::{Env, retention};
@@ -291,7 +290,7 @@ async fn lark_people_see_and_forget_their_own() {
     let say = async |id: &str, kind: &str, text: &str| {
         let event = json!({
             "schema": "2.0",
-            "header": {"event_id": id, "event_type": "im.message.receive_v1", "token": DEV_LARK_TOKEN},
+            "header": {"event_id": id, "event_type": "im.message.receive_v1", "token": app.lark_token()},
             "event": {
                 "sender": {"sender_id": {"open_id": "ou_ada"}, "sender_type": "user"},
                 "message": {"message_id": id, "chat_id": format!("oc_{kind}"), "chat_type": kind, "message_type": "text",

@@ -1,7 +1,6 @@
 //! What a turn is told from memory: how much at most, and never what is somebody's own in a
 //! group.
 
-use annals_local::config::DEV_LARK_TOKEN;
 use annals_shared::memory::{EntryKind, Finding, Owner};
 use annals_shared::tokens;
 use reqwest::Method;
@@ -86,7 +85,7 @@ async fn a_lark_chat_with_one_person_is_told_of_them_and_no_other_is() {
     ] {
         let event = json!({
             "schema": "2.0",
-            "header": {"event_id": id, "event_type": "im.message.receive_v1", "token": DEV_LARK_TOKEN},
+            "header": {"event_id": id, "event_type": "im.message.receive_v1", "token": app.lark_token()},
             "event": {
                 "sender": {"sender_id": {"open_id": sender}, "sender_type": "user"},
                 "message": {"message_id": id, "chat_id": chat, "chat_type": kind, "message_type": "text",

@@ -107,8 +107,8 @@ impl FromRequestParts<Arc<Http>> for Caller {
     }
 }
 
-/// The key whose secret `header` carries. Compares digests, with every key, in constant time.
-fn caller(header: Option<&[u8]>, keys: &[ApiKey]) -> Option<Caller> {
+/// The key whose secret `header`, an `Authorization`, carries. Compares digests, with every key, in constant time.
+pub fn caller(header: Option<&[u8]>, keys: &[ApiKey]) -> Option<Caller> {
     let (scheme, given) = header?.split_at_checked(7)?;
     if !scheme.eq_ignore_ascii_case(b"bearer ") {
         return None;

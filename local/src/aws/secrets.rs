@@ -40,7 +40,7 @@ impl Secrets {
     pub(super) fn of(config: &LocalConfig) -> Self {
         let mut values = Map::new();
         let mut set = |name: &str, value: &str| values.insert(name.to_owned(), Value::from(value));
-        set("HTTP_API_KEYS", &api_keys(&config.api_keys));
+        set("HTTP_API_KEYS", &api_keys(&config.api_keys()));
         let token = config.telegram.as_ref().map_or(DEV_TELEGRAM_TOKEN, |set| set.token.expose_secret());
         set("TELEGRAM_BOT_TOKEN", token);
         set("TELEGRAM_WEBHOOK_SECRET", config.telegram_secret().expose_secret());

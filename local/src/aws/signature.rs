@@ -5,13 +5,11 @@
 //!
 //! Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html>.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use annals_shared::clock::Clock;
 use annals_shared::sort_key::Timestamp;
-use anyhow::Context;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
@@ -21,7 +19,10 @@ use axum::http::header::AUTHORIZATION;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::fault::Fault;
-use crate::stores::random_hex;
+use crate::stores::private::secret_of;
+
+/// The file of the secret in a data directory.
+pub(crate) const KEY_FILE: &str = "aws-secret-key";
 
 /// `AWS_ACCESS_KEY_ID` of whoever calls.
 pub const ACCESS_KEY: &str = "local";
@@ -37,24 +38,10 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key in `data_dir/aws-secret-key`, made where there is none: it stays the same, so that what was set once works
-    /// after a restart. It is no development secret: nobody else knows it.
+    /// The key of `data_dir`, made if there is none: it stays the same, so that what was set once works after a restart. It is
+    /// no development secret: nobody else knows it.
     pub fn of(data_dir: &Path) -> anyhow::Result<Self> {
-        let path = data_dir.join("aws-secret-key");
-        match std::fs::read_to_string(&path) {
-            Ok(secret) if secret.trim().len() >= 32 => return Ok(Self { secret: secret.trim().into() }),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-        }
-        let secret = random_hex::<20>()?;
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options.open(&path).and_then(|mut file| writeln!(file, "{secret}"));
-        written.with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { secret: secret.into() })
+        Ok(Self { secret: secret_of(&data_dir.join(KEY_FILE))? })
     }
 
     /// Whether a `POST /` with these `headers` and this `body` is signed with this key, by `clock`'s time.

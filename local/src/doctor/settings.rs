@@ -81,6 +81,7 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
         let keys = match keys {
             Some(keys) => format!("API keys: {}", keys.len()),
             None if is_stack => "API keys not set here".to_owned(),
+            None if telegram.is_some() || lark.is_some() => "the data directory's API key".to_owned(),
             None => "the development API key".to_owned(),
         };
         let (telegram, lark) = (set(telegram.is_some()), set(lark.is_some()));

@@ -6,10 +6,9 @@
 //! | `GET /pending` | the reply that is being made or waited for, from its beginning; 204 where none is |
 //! | `GET /history?limit=` | the last messages, as listed |
 //!
-//! `.annals/terminal.json`, for its owner alone: `{"url": "http://127.0.0.1:41873", "token": "<64 hex digits>"}`.
+//! HTTP over the Unix socket `.annals/terminal.sock`, which its owner alone may open.
 
 use std::convert::Infallible;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,17 +24,16 @@ use annals_shared::record::{Channel, Draft, Kind};
 use annals_shared::sort_key::MessageId;
 use annals_shared::telemetry;
 use anyhow::Context;
-use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::body::Body;
-use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures::stream;
-use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
+use serde::Deserialize;
+#[cfg(unix)]
+use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
@@ -43,7 +41,9 @@ use super::USER;
 use super::follow::{Awaited, Follower};
 use super::wire::{Event, Say};
 use crate::said::plain;
-use crate::stores::random_hex;
+
+/// The socket's name in the data directory.
+pub(crate) const SOCKET: &str = "terminal.sock";
 
 /// How many pieces wait for a slow terminal.
 const WAITING_EVENTS: usize = 256;
@@ -59,43 +59,16 @@ pub struct Door {
     pub(super) clock: Clock,
 }
 
-/// Where a door is, and what it opens by.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Address {
-    pub(super) url: String,
-    pub(super) token: String,
-}
-
-impl Address {
-    fn path(data_dir: &Path) -> PathBuf {
-        data_dir.join("terminal.json")
-    }
-
-    /// The address that the program of `data_dir` has left, if it is whole.
-    pub(super) fn read(data_dir: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(Self::path(data_dir)).ok()?).ok()
-    }
-
-    /// Leaves it for the owner of `data_dir` alone, whole or not at all.
-    fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
-        let (path, new) = (Self::path(data_dir), data_dir.join("terminal.json.new"));
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        // What a crash has left may be another's.
-        drop(std::fs::remove_file(&new));
-        let file = options.open(&new).with_context(|| format!("cannot write {}", new.display()))?;
-        serde_json::to_writer(file, self)?;
-        std::fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
-    }
+/// The socket of the program that works on `data_dir`.
+pub(super) fn socket(data_dir: &Path) -> PathBuf {
+    data_dir.join(SOCKET)
 }
 
 /// A door that is bound, and not open yet.
 pub struct Bound {
-    listener: TcpListener,
-    address: Address,
-    data_dir: PathBuf,
+    #[cfg(unix)]
+    listener: UnixListener,
+    #[cfg(unix)]
     router: Router,
 }
 
@@ -106,45 +79,43 @@ impl Door {
         Self { ingress, live, view, clock }
     }
 
-    /// Binds it on a free loopback port. Nobody knows where before [`Bound::serve`].
-    pub async fn bind(self, data_dir: &Path) -> anyhow::Result<Bound> {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on 127.0.0.1")?;
-        let address =
-            Address { url: format!("http://{}", listener.local_addr()?), token: random_hex::<32>()? };
-        let token: Arc<str> = format!("Bearer {}", address.token).into();
+    /// Binds the socket of `data_dir`, whose lock the caller holds.
+    #[cfg(unix)]
+    pub fn bind(self, data_dir: &Path) -> anyhow::Result<Bound> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = socket(data_dir);
+        let cannot = || format!("cannot listen on {}", path.display());
+        // Of a program that has ended: nobody else has the lock.
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(cannot);
+            }
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path).with_context(cannot)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).with_context(cannot)?;
         let router = Router::new()
             .route("/say", post(say))
             .route("/pending", get(pending))
             .route("/history", get(history))
-            .with_state(Arc::new(self))
-            .layer(from_fn_with_state(token, only_with_token));
-        Ok(Bound { listener, address, data_dir: data_dir.to_owned(), router })
+            .with_state(Arc::new(self));
+        Ok(Bound { listener, router })
+    }
+
+    /// Fails: a system without Unix sockets has no way for the terminal.
+    #[cfg(not(unix))]
+    pub fn bind(self, _: &Path) -> anyhow::Result<Bound> {
+        anyhow::bail!("`annals chat` needs Unix sockets, which this system does not have")
     }
 }
 
 impl Bound {
     /// Opens it for as long as the program runs.
     pub async fn serve(self) {
-        if let Err(error) = self.address.write(&self.data_dir) {
-            tracing::warn!(error = format!("{error:#}"), "`annals chat` will not find this program");
-        }
+        #[cfg(unix)]
         if let Err(error) = axum::serve(self.listener, self.router).await {
-            tracing::error!(%error, "the terminal's door has closed");
+            tracing::error!(%error, "the terminal's socket has closed");
         }
-    }
-}
-
-async fn only_with_token(
-    State(token): State<Arc<str>>,
-    headers: HeaderMap,
-    request: Request,
-    next: Next,
-) -> Response {
-    let given = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
-    match verify_slices_are_equal(given, token.as_bytes()) {
-        Ok(()) => next.run(request).await,
-        Err(_) => StatusCode::UNAUTHORIZED.into_response(),
     }
 }
 

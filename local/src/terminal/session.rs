@@ -13,7 +13,6 @@ use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
 
 use super::USER;
-use super::door::Address;
 use super::wire::{Event, Say};
 use crate::config::LocalConfig;
 use crate::program::Program;
@@ -30,7 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A way to the program.
 pub(super) struct Session {
     http: reqwest::Client,
-    address: Address,
     config: LocalConfig,
     clock: Clock,
     own: Option<Own>,
@@ -46,9 +44,12 @@ struct Own {
 impl Session {
     pub(super) async fn open(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
         // It is on this machine, whatever proxies are set.
-        let http = reqwest::Client::builder().no_proxy().build()?;
-        let (address, own) = reach(&http, &config, &clock).await?;
-        Ok(Self { http, address, config, clock, own })
+        let http = reqwest::Client::builder().no_proxy();
+        #[cfg(unix)]
+        let http = http.unix_socket(super::door::socket(&config.data_dir));
+        let http = http.build()?;
+        let own = reach(&http, &config, &clock).await?;
+        Ok(Self { http, config, clock, own })
     }
 
     /// Whether the program is another's.
@@ -59,26 +60,26 @@ impl Session {
     /// Finds the program anew: it may have ended, and then this is the next.
     pub(super) async fn reopen(&mut self) -> anyhow::Result<()> {
         self.end().await;
-        (self.address, self.own) = reach(&self.http, &self.config, &self.clock).await?;
+        self.own = reach(&self.http, &self.config, &self.clock).await?;
         Ok(())
     }
 
     /// Says `text` under `id`, which a repeat shares.
     pub(super) async fn say(&self, id: &str, text: &str) -> anyhow::Result<Events> {
         let said = Say { id: id.to_owned(), text: text.to_owned() };
-        Ok(Events::of(sent(self.request(self.http.post(self.url("/say"))).json(&said)).await?))
+        Ok(Events::of(sent(self.http.post(url("/say")).json(&said)).await?))
     }
 
     /// The reply that is being made, if one is.
     pub(super) async fn pending(&self) -> anyhow::Result<Option<Events>> {
-        let answer = sent(self.request(self.http.get(self.url("/pending")))).await?;
+        let answer = sent(self.http.get(url("/pending"))).await?;
         Ok((answer.status() != StatusCode::NO_CONTENT).then(|| Events::of(answer)))
     }
 
     /// The last `limit` messages.
     pub(super) async fn history(&self, limit: usize) -> anyhow::Result<Vec<UiMessage>> {
-        let url = self.url(&format!("/history?limit={limit}"));
-        Ok(sent(self.request(self.http.get(url)).timeout(PATIENCE)).await?.json().await?)
+        let url = url(&format!("/history?limit={limit}"));
+        Ok(sent(self.http.get(url).timeout(PATIENCE)).await?.json().await?)
     }
 
     /// Ends the program, where it is this terminal's own. What is under way is gone on with at the next start.
@@ -102,40 +103,29 @@ impl Session {
             }
         }
     }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.address.url)
-    }
-
-    fn request(&self, request: RequestBuilder) -> RequestBuilder {
-        request.bearer_auth(&self.address.token)
-    }
 }
 
-/// The door of the program that has the data directory; starts one where none has.
-async fn reach(
-    http: &reqwest::Client,
-    config: &LocalConfig,
-    clock: &Clock,
-) -> anyhow::Result<(Address, Option<Own>)> {
+/// The address of `path`: the socket decides where it leads, whatever the host is called.
+fn url(path: &str) -> String {
+    format!("http://localhost{path}")
+}
+
+/// Waits until the program that works on the data directory answers; starts one if there is none.
+async fn reach(http: &reqwest::Client, config: &LocalConfig, clock: &Clock) -> anyhow::Result<Option<Own>> {
     let mut own = None;
     for _ in 0..TRIES {
         if own.is_none()
             && let Some(lock) = try_lock(&config.data_dir)?
         {
-            // Nobody but the terminal is to find it, and another may serve on the port.
-            let config = LocalConfig { host: [127, 0, 0, 1].into(), port: 0, ..config.clone() };
-            let program = Box::pin(Program::start_locked(config, clock.clone(), lock)).await?;
+            let program = Box::pin(Program::start_locked(config.clone(), clock.clone(), lock)).await?;
             let (stop, stopped) = oneshot::channel();
             let failures = program.failures();
             let served = tokio::spawn(program.serve(async { drop(stopped.await) }));
             own = Some(Own { stop, served, failures });
         }
-        if let Some(address) = Address::read(&config.data_dir) {
-            let look = http.get(format!("{}/history?limit=1", address.url)).bearer_auth(&address.token);
-            if look.timeout(PATIENCE).send().await.is_ok_and(|answer| answer.status().is_success()) {
-                return Ok((address, own));
-            }
+        let look = http.get(url("/history?limit=1")).timeout(PATIENCE);
+        if look.send().await.is_ok_and(|answer| answer.status().is_success()) {
+            return Ok(own);
         }
         clock.sleep(PAUSE).await;
     }
