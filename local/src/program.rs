@@ -258,13 +258,11 @@ impl Program {
             let _ = stopping.send(());
         };
         let served = async {
-            match self.listener {
-                Some(listener) => axum::serve(listener, self.router).with_graceful_shutdown(shutdown).await,
-                None => {
-                    shutdown.await;
-                    Ok(())
-                }
+            if let Some(listener) = self.listener {
+                return axum::serve(listener, self.router).with_graceful_shutdown(shutdown).await;
             }
+            shutdown.await;
+            Ok(())
         };
         let ended = tokio::select! {
             ended = served => ended,

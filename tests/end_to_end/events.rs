@@ -26,7 +26,8 @@ async fn answered(process: &Process, name: &str) -> (u16, String) {
     let method: Method = http["method"].as_str().unwrap().parse().unwrap();
     let (path, query) = (event["rawPath"].as_str().unwrap(), event["rawQueryString"].as_str().unwrap());
     let mut request = reqwest::Client::new().request(method, format!("{}{path}?{query}", process.base));
-    let of_the_way = |name: &str| name == "host" || name.starts_with("x-forwarded");
+    let of_the_way =
+        |name: &str| name == "host" || name.starts_with("x-forwarded") || name.starts_with("x-amzn-");
     for (name, value) in event["headers"].as_object().unwrap() {
         if !of_the_way(name) {
             request = request.header(name, value.as_str().unwrap());

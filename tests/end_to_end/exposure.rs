@@ -259,7 +259,7 @@ async fn a_data_directory_that_was_open_is_closed_with_all_that_is_and_comes_in_
     say(&process.base, "before").await;
     drop(process);
     let chmod = |path: &Path, mode: u32| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     let mut folders = vec![data.clone()];
     while let Some(folder) = folders.pop() {

@@ -345,7 +345,7 @@ fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
         if path.is_dir() {
             found.push((path.to_string_lossy().into_owned(), Vec::new()));
             files(&path, found);
-        } else {
+        } else if path.is_file() {
             found.push((path.to_string_lossy().into_owned(), std::fs::read(&path).unwrap()));
         }
     }

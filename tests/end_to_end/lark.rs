@@ -446,7 +446,7 @@ async fn every_payload_is_taken() {
             event.clone()
         };
         assert_eq!(it.send(&with_token(TOKEN)).await.status, 200, "{name}");
-        let plain = bare.request(Method::POST, "/lark").json(&with_token("dev-lark-token"));
+        let plain = bare.request(Method::POST, "/lark").json(&with_token(&bare.lark_token()));
         assert_eq!(Answer::of(plain).await.status, 200, "{name}");
     }
     it.app.idle_as_time_passes().await;

@@ -34,7 +34,8 @@ fn an_import_shows_a_bar_on_a_terminal_and_takes_it_away() {
 #[test]
 fn in_a_pipe_a_short_import_prints_its_result_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = annals(dir.path(), &["import", "--chat", "http:chat:app:long", &long_talk(dir.path())]);
+    let data = dir.path().join("data");
+    let mut command = annals(&data, &["import", "--chat", "http:chat:app:long", &long_talk(dir.path())]);
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");

@@ -1,7 +1,7 @@
 //! Files of a data directory, for its owner alone: what people said is in them, and secrets.
 //!
 //! What the program makes is private by the process's umask ([`make_private`]), whichever library makes it; what an earlier
-//! version made is tightened once ([`tighten`]).
+//! version made is tightened once (`tighten`).
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
