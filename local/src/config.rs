@@ -21,9 +21,9 @@ use crate::stores::private::secret_of;
 /// The data directory's key.
 pub(crate) const KEY_FILE: &str = "api-key";
 
-/// The API key as long as no secret is set: name `dev`, admin.
+/// The API key as long as no platform is set up: name `dev`, admin.
 pub const DEV_API_KEY: &str = "dev";
-/// The secret header of `/telegram` as long as no secret is set.
+/// The secret header of `/telegram` as long as no platform is set up.
 pub const DEV_TELEGRAM_SECRET: &str = "dev-telegram-secret";
 
 /// The token of a function that is run beside the program where Telegram is not set up; Telegram takes it for no bot.
@@ -31,7 +31,7 @@ pub const DEV_TELEGRAM_TOKEN: &str = "1:development";
 /// The same for Lark: the app's id and secret.
 pub const DEV_LARK_APP: (&str, &str) = ("cli_development", "development");
 
-/// The token of `/lark`'s events as long as no secret is set.
+/// The token of `/lark`'s events as long as no platform is set up.
 pub const DEV_LARK_TOKEN: &str = "dev-lark-token";
 
 /// Everything the local program is told.

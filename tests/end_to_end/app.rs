@@ -273,7 +273,7 @@ impl TestApp {
         self.own_key(DEV_LARK_TOKEN)
     }
 
-    /// The data directory's key, which takes the place of `development` as soon as a secret is set.
+    /// The data directory's key, which takes the place of `development` as soon as a platform is set up.
     fn own_key(&self, development: &str) -> String {
         let key = std::fs::read_to_string(self.data_dir().join("api-key"));
         key.map_or_else(|_| development.to_owned(), |key| key.trim().to_owned())

@@ -164,7 +164,7 @@ async fn secrets_manager_has_what_the_program_goes_by() {
     let secrets = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]).secrets;
     let given = secrets.get_secret_value().secret_id(&variables["ANNALS_SECRETS"]).send().await.unwrap();
     let values: Value = serde_json::from_str(given.secret_string().unwrap()).unwrap();
-    // One secret is set, so that none is a development secret.
+    // A platform is set up, so none is a development secret.
     let key = std::fs::read_to_string(dir.path().join("api-key")).unwrap();
     assert_eq!(
         values,
