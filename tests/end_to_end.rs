@@ -140,6 +140,8 @@ mod paging;
 mod progress;
 #[path = "end_to_end/random_histories.rs"]
 mod random_histories;
+#[path = "end_to_end/reading.rs"]
+mod reading;
 #[path = "end_to_end/recalled.rs"]
 mod recalled;
 #[path = "end_to_end/remembering.rs"]

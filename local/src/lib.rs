@@ -10,7 +10,7 @@
 //! - [`upkeep`]: the compactor's schedule, and the expiry of records
 //! - [`program`]: wires them to the handlers and serves
 //! - [`greeting`]: what is printed at the start
-//! - [`guard`]: keeps web pages out
+//! - [`guard`]: keeps web pages out; [`server`]: keeps slow clients out
 //! - [`aws`]: stores, queue and secrets as AWS's services, for functions in containers
 //! - [`doctor`]: says what is wrong, and what to do
 //! - [`setup`]: has platforms send to Annals
@@ -32,6 +32,7 @@ pub mod progress;
 pub mod queue;
 pub mod replay;
 pub mod said;
+pub mod server;
 pub mod setup;
 pub mod show;
 pub mod stores;

@@ -49,6 +49,7 @@ use crate::config::LocalConfig;
 use crate::guard::{Guard, only_local};
 use crate::outbox::FileOutbox;
 use crate::queue::{Failed, LocalQueue, Ready};
+use crate::server::{self, HEADER_TIMEOUT};
 use crate::stores::{BUCKET, DataLock, Stores, TABLE, check_writable, lock, make};
 use crate::terminal::door::{Bound, Door};
 use crate::upkeep::keep_up;
@@ -258,23 +259,22 @@ impl Program {
             let _ = stopping.send(());
         };
         let served = async {
-            if let Some(listener) = self.listener {
-                return axum::serve(listener, self.router).with_graceful_shutdown(shutdown).await;
+            match self.listener {
+                Some(listener) => server::serve(listener, self.router, HEADER_TIMEOUT, shutdown).await,
+                None => shutdown.await,
             }
-            shutdown.await;
-            Ok(())
         };
-        let ended = tokio::select! {
-            ended = served => ended,
+        tokio::select! {
+            () = served => {}
             // A request may wait for a reply that takes longer than people wait for Ctrl-C.
-            () = async { drop(stopped.await); clock.sleep(SHUTDOWN_GRACE).await } => Ok(()),
-        };
+            () = async { drop(stopped.await); clock.sleep(SHUTDOWN_GRACE).await } => {}
+        }
         turns.abort();
         upkeep.abort();
         for task in [terminal, gateway].into_iter().flatten() {
             task.abort();
         }
-        ended.context("the server has stopped")
+        Ok(())
     }
 }
 

@@ -33,6 +33,7 @@
 //! - [`compaction`]: which messages a summary stands for (pure), and the steps by which it comes about
 //! - [`upkeep`]: what is done for a chat that is due
 //! - [`forgetting`]: deleting everything of a chat
+//! - [`request_body`]: reading what is posted, within bounds
 //! - [`config`], [`clock`], [`problem`] (errors for callers), [`telemetry`] (logs), [`metrics`], [`aws`] (a deployed
 //!   function's clients), [`tls`]
 
@@ -63,6 +64,7 @@ pub mod random;
 pub mod ranking;
 pub mod record;
 pub mod refusal;
+pub mod request_body;
 pub mod sort_key;
 pub mod telemetry;
 pub mod tls;

@@ -15,6 +15,9 @@ use serde_json::json;
 
 use crate::telemetry;
 
+/// The kind of the one problem that says by itself when to come again.
+const OVERLOADED: &str = "overloaded";
+
 /// An error for a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -66,6 +69,29 @@ impl Problem {
             kind: "internal",
             title: "The program failed",
             detail: "this is a fault of its own, and is logged; a message that came with it may be stored"
+                .into(),
+        }
+    }
+
+    /// 408: the body took too long to arrive.
+    pub fn too_slow() -> Self {
+        Self {
+            status: StatusCode::REQUEST_TIMEOUT,
+            kind: "too-slow",
+            title: "The body took too long",
+            detail:
+                "it did not arrive whole within 30 seconds; nothing is stored, send the same request again"
+                    .into(),
+        }
+    }
+
+    /// 503: too many large bodies are being read; the answer carries `Retry-After`.
+    pub fn overloaded() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: OVERLOADED,
+            title: "Too many large requests",
+            detail: "others are being read; nothing is stored, send the same request again after Retry-After seconds"
                 .into(),
         }
     }
@@ -210,6 +236,9 @@ impl IntoResponse for Problem {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.kind == OVERLOADED {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         response
     }

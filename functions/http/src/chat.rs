@@ -31,8 +31,8 @@ use annals_shared::record::Draft;
 use annals_shared::sort_key::{MessageId, SortKey};
 use annals_shared::telemetry;
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::body::Body as RequestBody;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -41,7 +41,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::auth::{Caller, MAX_CHAT_ID_BYTES};
-use crate::post::{RESET, Reset, bad_user, optional_body, path, unread, user_id};
+use crate::post::{RESET, Reset, bad_user, path, user_id};
 use crate::{Failure, Http, post};
 use ask::Asked;
 use body::{Body, ChatRequest};
@@ -94,9 +94,10 @@ pub(crate) const PAST: HeaderName = HeaderName::from_static("x-annals-history");
 pub(crate) async fn say(
     State(http): State<Arc<Http>>,
     caller: Caller,
-    body: Result<Bytes, BytesRejection>,
+    body: RequestBody,
 ) -> Result<Response, Failure> {
-    let body = body.map_err(|rejection| unread(&rejection, TOO_LARGE))?;
+    let body = http.limits.bodies.read(body, MAX_BODY_BYTES, &http.clock).await;
+    let body = body.map_err(|error| error.problem(TOO_LARGE))?;
     let body = Body::parse(&body)?;
     let chat = room(&caller, &body.id)?;
     telemetry::about(&chat);
@@ -154,11 +155,11 @@ pub(crate) async fn stop(
     State(http): State<Arc<Http>>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
+    body: RequestBody,
 ) -> Result<Json<Stopped>, Failure> {
     let chat = room(&caller, &path(id)?)?;
     telemetry::about(&chat);
-    let body = optional_body(body, RESET)?;
+    let body = http.read_command(body, RESET).await?;
     let user = body.user_id.map(|id| user_id(Some(id))).transpose()?.unwrap_or_else(|| caller.name.clone());
     ActorKey::new(chat.clone(), &user).map_err(|error| bad_user(error.to_string()))?;
     let (_, seen) = http.seen(&chat).await?;

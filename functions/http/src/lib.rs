@@ -42,7 +42,6 @@ use annals_shared::memory::MemoryError;
 use annals_shared::problem::Problem;
 use annals_shared::{random, telemetry};
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, Method, header};
 use axum::middleware::from_fn;
 use axum::routing::{MethodRouter, get, post, put};
@@ -122,13 +121,12 @@ fn routes(http: Http) -> Router {
         .route("/v1/chats/{chat_id}/segments/{segment_id}", route(get(segments::one)))
         .route("/v1/chats/{chat_id}/reset", route(post(post::reset)))
         .route("/v1/chats/{chat_id}/compact", route(post(post::compact)))
-        .route("/api/chat", route(post(chat::say)).layer(DefaultBodyLimit::max(chat::MAX_BODY_BYTES)))
+        .route("/api/chat", route(post(chat::say)))
         .route("/api/chat/{id}/stream", route(get(chat::resume)))
         .route("/api/chat/{id}/stop", route(post(chat::stop)))
         .route("/v1/memory", route(get(memory::list)))
         .route("/v1/memory/{id}", route(put(memory::correct).delete(memory::delete)))
         .fallback(async || Problem::not_found())
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn(telemetry::of_request))
         .with_state(Arc::new(http))
 }

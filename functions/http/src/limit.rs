@@ -1,4 +1,4 @@
-//! How often a key may call: `HTTP_RATE_LIMIT`.
+//! What callers may ask of one process: how often a key may call (`HTTP_RATE_LIMIT`), and how much may be posted at once.
 //!
 //! The generic cell rate algorithm, by the program's clock: of each key one time is kept, at which all that it has
 //! called so far would be paid for. Each process counts for itself, since a count that all share would cost a write for
@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_shared::config::RateLimit;
+use annals_shared::request_body::BodyReader;
 use annals_shared::sort_key::Timestamp;
 
 /// What each key has called.
@@ -18,12 +19,14 @@ pub struct Limits {
     limit: Option<RateLimit>,
     /// By a key's name, in microseconds: milliseconds are too coarse for a thousand calls a second.
     paid_at: Mutex<HashMap<String, i64>>,
+    /// Reads what is posted.
+    pub(crate) bodies: BodyReader,
 }
 
 impl Limits {
     /// With no `limit`, all may.
     pub fn new(limit: Option<RateLimit>) -> Self {
-        Self { limit, paid_at: Mutex::default() }
+        Self { limit, paid_at: Mutex::default(), bodies: BodyReader::default() }
     }
 
     /// Counts a call of `key` at `now`; or, uncounted, after how long it may come.

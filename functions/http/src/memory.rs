@@ -12,8 +12,8 @@ use annals_shared::memory::{
 use annals_shared::problem::Problem;
 use annals_shared::sort_key::{MessageId, Timestamp};
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::body::Body as RequestBody;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
-use crate::post::{MAX_USER_ID_BYTES, bad_user, body_bytes};
+use crate::post::{MAX_USER_ID_BYTES, bad_user};
 use crate::{Failure, Http};
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -134,10 +134,10 @@ pub(crate) async fn correct(
     State(http): State<Arc<Http>>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
+    body: RequestBody,
 ) -> Result<Json<Remembered>, Failure> {
     let id = entry_id(&caller, id)?;
-    let correction = correction(&body_bytes(body)?)?;
+    let correction = correction(&http.read(body).await?)?;
     let kept = http.ingress.memory().correct(&id, &correction).await?.ok_or_else(no_entry)?;
     Ok(Json(remembered(&kept, &caller)))
 }

@@ -127,7 +127,7 @@ const PROBLEMS: [(&str, &[Problems]); 19] = [
             (403, &["forbidden"]),
             (404, &["unknown-message"]),
             (409, &["message-id-taken", "more-approvals-needed"]),
-            (503, &["unavailable"]),
+            (503, &["unavailable", "overloaded"]),
         ],
     ),
     ("resumeChat", &[(400, &["bad-chat-id"]), (503, &["unavailable"])]),
@@ -136,7 +136,7 @@ const PROBLEMS: [(&str, &[Problems]); 19] = [
         &[
             (400, &["bad-chat-id", "bad-body", "missing-user", "bad-user", "bad-message-id"]),
             (409, &["message-id-taken"]),
-            (503, &["unavailable"]),
+            (503, &["unavailable", "overloaded"]),
         ],
     ),
     (
@@ -163,7 +163,7 @@ const PROBLEMS: [(&str, &[Problems]); 19] = [
                 ],
             ),
             (409, &["message-id-taken"]),
-            (503, &["unavailable"]),
+            (503, &["unavailable", "overloaded"]),
         ],
     ),
     (
@@ -182,7 +182,7 @@ const PROBLEMS: [(&str, &[Problems]); 19] = [
                 ],
             ),
             (409, &["message-id-taken"]),
-            (503, &["unavailable"]),
+            (503, &["unavailable", "overloaded"]),
         ],
     ),
     (
@@ -190,7 +190,7 @@ const PROBLEMS: [(&str, &[Problems]); 19] = [
         &[
             (400, &["bad-chat-id", "bad-body", "missing-user", "bad-user", "bad-message-id"]),
             (409, &["message-id-taken"]),
-            (503, &["unavailable"]),
+            (503, &["unavailable", "overloaded"]),
         ],
     ),
     (
@@ -209,7 +209,7 @@ const PROBLEMS: [(&str, &[Problems]); 19] = [
                 ],
             ),
             (409, &["message-id-taken"]),
-            (503, &["unavailable"]),
+            (503, &["unavailable", "overloaded"]),
         ],
     ),
     (
@@ -221,7 +221,7 @@ const PROBLEMS: [(&str, &[Problems]); 19] = [
     ("getSegment", &[(400, &["bad-chat-id"]), (404, &["no-such-segment"]), (503, &["unreadable"])]),
     ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),
     ("listMemory", &[(400, &["bad-owner", "bad-user", "bad-chat-id"]), (503, &["unavailable"])]),
-    ("correctMemory", &[(400, &["bad-body"]), (404, &["no-entry"]), (503, &["unavailable"])]),
+    ("correctMemory", &[(400, &["bad-body"]), (404, &["no-entry"]), (503, &["unavailable", "overloaded"])]),
     ("deleteMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),
 ];
 
@@ -255,7 +255,7 @@ pub(crate) fn describe() -> Value {
             operation["requestBody"]["required"] = json!(false);
         }
         if operation.get("requestBody").is_some() {
-            problems.push((413, &["too-large"]));
+            problems.extend([(408, &["too-slow"] as &[&str]), (413, &["too-large"])]);
         }
         problems.push((500, &["internal"]));
         for (status, kinds) in problems {

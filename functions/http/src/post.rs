@@ -10,11 +10,12 @@ use annals_shared::history::{Appended, Outcome};
 use annals_shared::message::{Part, Role, UiMessage};
 use annals_shared::problem::Problem;
 use annals_shared::record::{Channel, Draft, Kind, MAX_AHEAD};
+use annals_shared::request_body::ReadBody;
 use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
 use annals_shared::telemetry;
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, FailedToBufferBody, PathRejection, QueryRejection};
+use axum::body::Body as RequestBody;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -23,7 +24,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
-use crate::{Failure, Http};
+use crate::{Failure, Http, MAX_BODY_BYTES};
 
 /// The longest `userId`, in bytes.
 pub(crate) const MAX_USER_ID_BYTES: usize = 512;
@@ -134,11 +135,11 @@ pub(crate) async fn chat_message(
     caller: Caller,
     chat_id: Result<Path<String>, PathRejection>,
     wait: Result<Query<Wait>, QueryRejection>,
-    body: Result<Bytes, BytesRejection>,
+    body: RequestBody,
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
     let wait = wait_time(wait)?;
-    let message = Message::parse(&body_bytes(body)?)?;
+    let message = Message::parse(&http.read(body).await?)?;
     http.receive(&caller, chat, &message, wait).await
 }
 
@@ -152,10 +153,10 @@ pub(crate) async fn direct_message(
     State(http): State<Arc<Http>>,
     caller: Caller,
     wait: Result<Query<Wait>, QueryRejection>,
-    body: Result<Bytes, BytesRejection>,
+    body: RequestBody,
 ) -> Result<Response, Failure> {
     let wait = wait_time(wait)?;
-    let message = Message::parse(&body_bytes(body)?)?;
+    let message = Message::parse(&http.read(body).await?)?;
     let chat = ChatKey::direct(http.ingress.agent_id(), &caller.crossing_user_id(&message.user_id))
         .map_err(|error| bad_user(error.to_string()))?;
     http.receive(&caller, chat, &message, wait).await
@@ -171,10 +172,10 @@ pub(crate) async fn reset(
     State(http): State<Arc<Http>>,
     caller: Caller,
     chat_id: Result<Path<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
+    body: RequestBody,
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
-    let body = optional_body(body, RESET)?;
+    let body = http.read_command(body, RESET).await?;
     http.receive(&caller, chat, &command_of(&caller, body, "/reset".into())?, None).await
 }
 
@@ -191,11 +192,11 @@ pub(crate) async fn compact(
     caller: Caller,
     chat_id: Result<Path<String>, PathRejection>,
     wait: Result<Query<Wait>, QueryRejection>,
-    body: Result<Bytes, BytesRejection>,
+    body: RequestBody,
 ) -> Result<Response, Failure> {
     let chat = caller.chat(&path(chat_id)?)?;
     let wait = wait_time(wait)?;
-    let mut body = optional_body(body, "{userId?, messageId?, focus?}")?;
+    let mut body = http.read_command(body, "{userId?, messageId?, focus?}").await?;
     let text = match body.focus.take() {
         None | Some(Value::Null) => "/compact".to_owned(),
         Some(Value::String(focus)) => format!("/compact {focus}"),
@@ -204,12 +205,6 @@ pub(crate) async fn compact(
         }
     };
     http.receive(&caller, chat, &command_of(&caller, body, text)?, wait).await
-}
-
-/// The body of a command, of this shape or none.
-pub(crate) fn optional_body(body: Result<Bytes, BytesRejection>, shape: &str) -> Result<Body, Problem> {
-    let body = body_bytes(body)?;
-    if body.is_empty() { Ok(Body::default()) } else { parse_body(&body, shape) }
 }
 
 /// The message that a command is; whoever calls says it where the body names nobody.
@@ -254,6 +249,18 @@ impl Message {
 }
 
 impl Http {
+    /// Reads a body of at most 1 MiB.
+    pub(crate) async fn read(&self, body: RequestBody) -> Result<ReadBody, Problem> {
+        let read = self.limits.bodies.read(body, MAX_BODY_BYTES, &self.clock).await;
+        read.map_err(|error| error.problem("a request may have at most 1 MiB"))
+    }
+
+    /// Reads the body of a command, of this shape or none.
+    pub(crate) async fn read_command(&self, body: RequestBody, shape: &str) -> Result<Body, Problem> {
+        let body = self.read(body).await?;
+        if body.is_empty() { Ok(Body::default()) } else { parse_body(&body, shape) }
+    }
+
     async fn receive(
         &self,
         caller: &Caller,
@@ -356,21 +363,6 @@ pub(crate) fn path(chat_id: Result<Path<String>, PathRejection>) -> Result<Strin
     chat_id
         .map(|Path(id)| id)
         .map_err(|_| Problem::bad_request("bad-chat-id", "The chat id is unusable", bad))
-}
-
-/// A body of at most 1 MiB, which is the router's limit.
-pub(crate) fn body_bytes(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Problem> {
-    body.map_err(|rejection| unread(&rejection, "a request may have at most 1 MiB"))
-}
-
-/// Why a body could not be read: it is over the limit, of which `too_large` tells, or breaks off.
-pub(crate) fn unread(rejection: &BytesRejection, too_large: &str) -> Problem {
-    match rejection {
-        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
-            Problem::too_large(too_large)
-        }
-        _ => Problem::bad_request("bad-body", "The body is unreadable", "it ends early, or is no HTTP body"),
-    }
 }
 
 fn parse_body(body: &[u8], shape: &str) -> Result<Body, Problem> {

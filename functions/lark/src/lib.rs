@@ -16,7 +16,7 @@ use annals_shared::channel::lark::bot::Bot;
 use annals_shared::channel::lark::client::{Client, SendError};
 use annals_shared::channel::lark::listed::with_children;
 use annals_shared::channel::lark::parse::{self, Incoming};
-use annals_shared::channel::lark::verify::{Secrets, Signature, Verified, verify};
+use annals_shared::channel::lark::verify::{Reason, Secrets, Signature, Verified, verify};
 use annals_shared::channel::settings::Settings;
 use annals_shared::clock::Clock;
 use annals_shared::delivery::Deliverer;
@@ -24,10 +24,10 @@ use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Effect, Ingress, IngressError, Told};
 use annals_shared::problem::Problem;
 use annals_shared::record::{DeliveryFailure, Draft};
+use annals_shared::request_body::{BodyError, BodyReader};
 use annals_shared::telemetry;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::from_fn;
 use axum::routing::post;
@@ -40,6 +40,9 @@ use tokio::time::timeout;
 
 /// The longest webhook body taken.
 const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
+/// The longest body taken without a signature where an encrypt key is set: Lark signs every event then, and only its
+/// challenge of some 300 bytes comes unsigned.
+const MAX_UNSIGNED_BYTES: usize = 4096;
 
 /// How long a call of Lark's API may wait for its rate limit while the webhook waits for its answer: Lark gives it
 /// three seconds.
@@ -132,23 +135,30 @@ enum WebhookError {
 pub fn router(lark: Lark) -> Router {
     Router::new()
         .route("/lark", post(webhook).fallback(async || Problem::method_not_allowed()))
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn(telemetry::of_request))
-        .with_state(Arc::new(lark))
+        .with_state((Arc::new(lark), BodyReader::default()))
 }
 
 async fn webhook(
-    State(lark): State<Arc<Lark>>,
+    State((lark, bodies)): State<(Arc<Lark>, BodyReader)>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Result<Json<Value>, Problem> {
-    let body = body.map_err(|_| Problem::too_large("a request may have at most 6 MiB"))?;
     let signature = Signature::of(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let is_unsigned_challenge = lark.encrypt_key.is_some() && signature.signature.is_none();
+    let limit = if is_unsigned_challenge { MAX_UNSIGNED_BYTES } else { MAX_BODY_BYTES };
+    let body = match bodies.read(body, limit, &lark.clock).await {
+        Ok(body) => body,
+        Err(BodyError::TooLarge) if is_unsigned_challenge => return Err(refused(Reason::Unsigned)),
+        Err(error) => return Err(error.problem("a request may have at most 6 MiB")),
+    };
     let secrets = Secrets {
         encrypt_key: lark.encrypt_key.as_ref().map(ExposeSecret::expose_secret),
         verification_token: lark.verification_token.expose_secret(),
     };
-    match verify(&signature, &body, &secrets) {
+    let verified = verify(&signature, &body, &secrets);
+    drop(body);
+    match verified {
         Ok(Verified::Challenge(challenge)) => Ok(Json(json!({ "challenge": challenge }))),
         // Cut off anywhere, an event is taken up again by its redelivery.
         Ok(Verified::Event(event)) => match in_time(Box::pin(lark.receive(event))).await {
@@ -158,12 +168,14 @@ async fn webhook(
                 Err(Problem::unavailable())
             }
         },
-        Err(error) => {
-            // The reason is for the log alone: whoever forges learns nothing from the answer.
-            tracing::warn!(reason = ?error.reason, "a call to /lark is not Lark's");
-            Err(Problem::unauthorized("the call is not signed, encrypted or marked as Lark's calls are"))
-        }
+        Err(error) => Err(refused(error.reason)),
     }
+}
+
+/// 401, the same for every reason: whoever forges learns it from the log alone.
+fn refused(reason: Reason) -> Problem {
+    tracing::warn!(?reason, "a call to /lark is not Lark's");
+    Problem::unauthorized("the call is not signed, encrypted or marked as Lark's calls are")
 }
 
 impl Lark {

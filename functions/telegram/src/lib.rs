@@ -1,6 +1,7 @@
 //! `POST /telegram`: Telegram's webhook.
 //!
-//! Verify, parse, append, enqueue, and only then 200. Any failure before that is a 5xx, which makes Telegram deliver
+//! Verify, read, parse, append, enqueue, and only then 200: the secret is in a header, so no byte of a body is read for a
+//! caller without it. Any failure before that is a 5xx, which makes Telegram deliver
 //! the update again. An update of an unknown kind is a 200; a body that is no update at all, which Telegram never
 //! sends, a 400.
 //!
@@ -21,11 +22,11 @@ use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Effect, Ingress, IngressError, Told};
 use annals_shared::problem::Problem;
 use annals_shared::record::{DeliveryFailure, Draft};
+use annals_shared::request_body::BodyReader;
 use annals_shared::telemetry;
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::from_fn;
 use axum::routing::post;
@@ -110,24 +111,25 @@ enum WebhookError {
 pub fn router(telegram: Telegram) -> Router {
     Router::new()
         .route("/telegram", post(webhook).fallback(async || Problem::method_not_allowed()))
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn(telemetry::of_request))
-        .with_state(Arc::new(telegram))
+        .with_state((Arc::new(telegram), BodyReader::default()))
 }
 
 async fn webhook(
-    State(telegram): State<Arc<Telegram>>,
+    State((telegram, bodies)): State<(Arc<Telegram>, BodyReader)>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Result<StatusCode, Problem> {
     let header = headers.get(SECRET_HEADER).map(HeaderValue::as_bytes);
     if !secret_matches(header, telegram.secret.expose_secret()) {
         return Err(Problem::unauthorized("X-Telegram-Bot-Api-Secret-Token is missing or wrong"));
     }
-    let body = body.map_err(|_| Problem::too_large("a request may have at most 6 MiB"))?;
+    let body = bodies.read(body, MAX_BODY_BYTES, &telegram.clock).await;
+    let body = body.map_err(|error| error.problem("a request may have at most 6 MiB"))?;
     let not_an_update =
         || Problem::bad_request("not-an-update", "Not an update", "the body is no JSON object");
     let update: Value = serde_json::from_slice(&body).map_err(|_| not_an_update())?;
+    drop(body);
 
     let received = async {
         let bot = telegram.identity.bot(parse::needs_username(&update)).await?;

@@ -1,0 +1,218 @@
+//! Reads request bodies, each only after its handler has checked what the headers can prove: [`BodyReader`].
+//!
+//! Memory is bounded whoever sends: a body of up to [`SMALL_BYTES`] is simply read; a larger one needs a share of
+//! [`LARGE_BYTES`], which it holds until it is dropped. A body that gets no share within [`PATIENCE`] is answered with 503 and
+//! `Retry-After`; nothing is lost by that, since nothing was acknowledged and platforms deliver again. Small bodies never wait,
+//! so large ones of a stranger keep no ordinary event out. A body that takes longer than [`READ_TIMEOUT`] is answered with 408.
+//!
+//! Each router has a reader of its own: who fills that of `/lark`, which must read a body to check its signature, takes
+//! nothing from `/telegram` and from the API, which check first.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use futures::StreamExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::clock::Clock;
+use crate::problem::Problem;
+
+/// The longest body that is read without a share of the memory for large ones. Updates and events of platforms are shorter.
+pub const SMALL_BYTES: usize = 64 * 1024;
+/// How much memory all large bodies of a reader may take together.
+pub const LARGE_BYTES: usize = 24 * 1024 * 1024;
+/// How long a large body waits for its share: less than Lark waits for its answer.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a body may take to arrive.
+pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The unit in which shares are counted, in bytes.
+const UNIT: usize = 1024;
+
+/// Reads the bodies of one router's requests. Clones share its memory.
+#[derive(Clone, Debug)]
+pub struct BodyReader(Arc<Semaphore>);
+
+impl Default for BodyReader {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LARGE_BYTES / UNIT)))
+    }
+}
+
+/// A request's body in memory. Gives its share back when it is dropped.
+#[derive(Debug)]
+pub struct ReadBody {
+    bytes: Vec<u8>,
+    _share: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for ReadBody {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A body could not be read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// It is longer than its route takes.
+    #[error("the body is longer than the route takes")]
+    TooLarge,
+    /// It ends early, or is not an HTTP body.
+    #[error("the body ends early")]
+    Broken,
+    /// It did not arrive within [`READ_TIMEOUT`].
+    #[error("the body took too long to arrive")]
+    TooSlow,
+    /// Others use up the memory for large bodies.
+    #[error("too many large bodies are being read")]
+    Overloaded,
+}
+
+impl BodyError {
+    /// The answer to the caller; `limit` says how long a body of the route may be.
+    pub fn problem(self, limit: &str) -> Problem {
+        match self {
+            Self::TooLarge => Problem::too_large(limit),
+            Self::Broken => Problem::bad_request(
+                "bad-body",
+                "The body is unreadable",
+                "it ends early, or is no HTTP body",
+            ),
+            Self::TooSlow => Problem::too_slow(),
+            Self::Overloaded => Problem::overloaded(),
+        }
+    }
+}
+
+impl BodyReader {
+    /// Reads `body`, of at most `limit` bytes, within times of `clock`.
+    pub async fn read(&self, body: Body, limit: usize, clock: &Clock) -> Result<ReadBody, BodyError> {
+        tokio::select! {
+            // What is there already is read, however late it is.
+            biased;
+            read = self.read_all(body, limit, clock) => read,
+            () = clock.sleep(READ_TIMEOUT) => Err(BodyError::TooSlow),
+        }
+    }
+
+    async fn read_all(&self, body: Body, limit: usize, clock: &Clock) -> Result<ReadBody, BodyError> {
+        let (mut chunks, mut bytes, mut share) = (body.into_data_stream(), Vec::new(), None);
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| BodyError::Broken)?;
+            let len = bytes.len() + chunk.len();
+            if len > limit {
+                return Err(BodyError::TooLarge);
+            }
+            if len > SMALL_BYTES && share.is_none() {
+                share = Some(self.share(limit, clock).await?);
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(ReadBody { bytes, _share: share })
+    }
+
+    /// Takes as much as a body may become; the sender has not to be believed how long it will be.
+    async fn share(&self, limit: usize, clock: &Clock) -> Result<OwnedSemaphorePermit, BodyError> {
+        let units = u32::try_from(limit.min(LARGE_BYTES).div_ceil(UNIT)).unwrap_or(u32::MAX);
+        tokio::select! {
+            biased;
+            share = Arc::clone(&self.0).acquire_many_owned(units) => share.map_err(|_| BodyError::Overloaded),
+            () = clock.sleep(PATIENCE) => Err(BodyError::Overloaded),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::channel::mpsc;
+
+    use super::*;
+    use crate::sort_key::Timestamp;
+
+    const LIMIT: usize = 6 * 1024 * 1024;
+
+    fn reader() -> (BodyReader, Clock) {
+        (BodyReader::default(), Clock::manual(Timestamp::MIN))
+    }
+
+    /// A body whose sender stops after `bytes`, until the sender is dropped.
+    fn stalled(bytes: usize) -> (mpsc::UnboundedSender<Result<Bytes, std::io::Error>>, Body) {
+        let (sender, chunks) = mpsc::unbounded();
+        sender.unbounded_send(Ok(Bytes::from(vec![b'x'; bytes]))).unwrap();
+        (sender, Body::from_stream(chunks))
+    }
+
+    async fn yields() {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn large_bodies_share_a_bound_and_small_ones_never_wait() {
+        let (reader, clock) = reader();
+        let mut held = Vec::new();
+        for _ in 0..LARGE_BYTES / LIMIT {
+            let (sender, body) = stalled(SMALL_BYTES + 1);
+            let (reader, clock) = (reader.clone(), clock.clone());
+            held.push((sender, tokio::spawn(async move { reader.read(body, LIMIT, &clock).await })));
+        }
+        yields().await;
+        let another = || {
+            tokio::spawn({
+                let (reader, clock) = (reader.clone(), clock.clone());
+                async move { reader.read(Body::from(vec![b'x'; SMALL_BYTES + 1]), LIMIT, &clock).await }
+            })
+        };
+        let waiting = another();
+        yields().await;
+        assert!(!waiting.is_finished());
+        assert_eq!(
+            reader.read(Body::from(vec![b'x'; SMALL_BYTES]), LIMIT, &clock).await.unwrap().len(),
+            SMALL_BYTES
+        );
+        clock.advance(PATIENCE);
+        assert_eq!(waiting.await.unwrap().unwrap_err(), BodyError::Overloaded);
+
+        // One that is there, and still held, keeps its share; one that is dropped gives it back.
+        let (sender, read) = held.pop().unwrap();
+        drop(sender);
+        let read = read.await.unwrap().unwrap();
+        let waiting = another();
+        yields().await;
+        assert!(!waiting.is_finished());
+        drop(read);
+        assert_eq!(waiting.await.unwrap().unwrap().len(), SMALL_BYTES + 1);
+    }
+
+    #[tokio::test]
+    async fn a_slow_body_gives_its_share_back() {
+        let (reader, clock) = reader();
+        let (_sender, body) = stalled(SMALL_BYTES + 1);
+        let slow = tokio::spawn({
+            let (reader, clock) = (reader.clone(), clock.clone());
+            async move { reader.read(body, LIMIT, &clock).await }
+        });
+        yields().await;
+        assert!(reader.0.available_permits() < LARGE_BYTES / UNIT);
+        clock.advance(READ_TIMEOUT);
+        assert_eq!(slow.await.unwrap().unwrap_err(), BodyError::TooSlow);
+        assert_eq!(reader.0.available_permits(), LARGE_BYTES / UNIT);
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_whole_or_not_at_all() {
+        let (reader, clock) = reader();
+        assert_eq!(&*reader.read(Body::from("hello"), 5, &clock).await.unwrap(), b"hello");
+        assert_eq!(reader.read(Body::from("hello"), 4, &clock).await.unwrap_err(), BodyError::TooLarge);
+        let (sender, body) = stalled(5);
+        sender.unbounded_send(Err(std::io::Error::other("gone"))).unwrap();
+        assert_eq!(reader.read(body, LIMIT, &clock).await.unwrap_err(), BodyError::Broken);
+    }
+}
