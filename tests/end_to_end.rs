@@ -193,3 +193,5 @@ mod updates;
 mod upkeep;
 #[path = "end_to_end/windows.rs"]
 mod windows;
+#[path = "end_to_end/wrong_keys.rs"]
+mod wrong_keys;

@@ -10,8 +10,8 @@ use annals_shared::access::Access;
 use annals_shared::channel::settings::Settings;
 use annals_shared::config::{
     AgentConfig, ApiKey, ConfigError, CorsOrigins, DeliveryConfig, Env, LarkConfig, RateLimit,
-    TelegramConfig, ToolsSetting, access, admins, api_keys, channel_settings, console, http_cors_origins,
-    http_rate_limit, reply_quiet, retention,
+    TelegramConfig, ToolsSetting, access, admins, api_keys, channel_settings, check_secrets, console,
+    http_cors_origins, http_rate_limit, reply_quiet, retention,
 };
 use annals_shared::history::Retention;
 use secrecy::SecretString;
@@ -106,6 +106,9 @@ impl LocalConfig {
                 with_dev_secret.join(", ")
             );
             return Err(ConfigError::new("ANNALS_HOST", problem));
+        }
+        if !host.is_loopback() {
+            check_secrets(api_keys.as_deref().unwrap_or_default())?;
         }
         let cors_origins = http_cors_origins(env)?;
         if cors_origins == CorsOrigins::Any && api_keys.is_none() {
@@ -281,7 +284,7 @@ mod tests {
         );
         let set = [
             ("ANNALS_HOST", "0.0.0.0"),
-            ("HTTP_API_KEYS", "a:b"),
+            ("HTTP_API_KEYS", "a:0123456789abcdef"),
             ("TELEGRAM_BOT_TOKEN", "1:x"),
             ("TELEGRAM_WEBHOOK_SECRET", "s"),
             ("LARK_APP_ID", "cli_1"),
@@ -289,6 +292,10 @@ mod tests {
             ("LARK_VERIFICATION_TOKEN", "t"),
         ];
         assert!(config(&set).is_ok());
+        let guessed = set
+            .map(|(name, value)| if name == "HTTP_API_KEYS" { (name, "a:hunter2") } else { (name, value) });
+        let error = config(&guessed).unwrap_err();
+        assert!(error.starts_with("HTTP_API_KEYS") && !error.contains("hunter2"), "{error}");
         assert!(config(&[("ANNALS_HOST", "::1")]).is_ok());
     }
 }

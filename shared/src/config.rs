@@ -20,6 +20,8 @@ use crate::history::Retention;
 use crate::media;
 use crate::model::ModelSettings;
 
+const API_KEYS: &str = "HTTP_API_KEYS";
+
 /// The longest time that a setting may name.
 const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 
@@ -309,15 +311,41 @@ pub struct ApiKey {
     pub admin: bool,
 }
 
+/// The shortest secret of a key that others than this machine may try.
+pub const MIN_SECRET_CHARS: usize = 16;
+
+/// `HTTP_API_KEYS` of a deployed function, where each secret has [`MIN_SECRET_CHARS`] or more; any secret is taken where
+/// `AWS_ENDPOINT_URL` names an emulator in place of AWS.
+pub fn deployed_api_keys(env: Env<'_>) -> Result<Option<Vec<ApiKey>>, ConfigError> {
+    let keys = api_keys(env)?;
+    if env.optional("AWS_ENDPOINT_URL").is_none() {
+        check_secrets(keys.as_deref().unwrap_or_default())?;
+    }
+    Ok(keys)
+}
+
+/// Refuses a key that could be guessed by whoever can reach the program.
+pub fn check_secrets(keys: &[ApiKey]) -> Result<(), ConfigError> {
+    match keys.iter().find(|key| key.secret.expose_secret().chars().count() < MIN_SECRET_CHARS) {
+        None => Ok(()),
+        Some(ApiKey { name, .. }) => {
+            let problem = format!(
+                "has a secret of fewer than {MIN_SECRET_CHARS} characters, that of the key {name:?}, which can be guessed \
+                 from elsewhere: make one with 'openssl rand -hex 32'"
+            );
+            Err(ConfigError::new(API_KEYS, problem))
+        }
+    }
+}
+
 /// `HTTP_API_KEYS`: comma-separated `name:secret` or `name:secret:admin`; `None` where it is not set.
 pub fn api_keys(env: Env<'_>) -> Result<Option<Vec<ApiKey>>, ConfigError> {
-    const VARIABLE: &str = "HTTP_API_KEYS";
-    let Some(value) = env.optional(VARIABLE) else { return Ok(None) };
+    let Some(value) = env.optional(API_KEYS) else { return Ok(None) };
     let mut keys: Vec<ApiKey> = Vec::new();
     for (index, entry) in value.split(',').map(str::trim).enumerate() {
         // By its place, since the entry holds a secret.
         let wrong =
-            |what: &str| ConfigError::new(VARIABLE, format!("has an entry (number {}) {what}", index + 1));
+            |what: &str| ConfigError::new(API_KEYS, format!("has an entry (number {}) {what}", index + 1));
         let (name, secret, admin) = match entry.split(':').collect::<Vec<_>>()[..] {
             [name, secret] => (name, secret, false),
             [name, secret, "admin"] => (name, secret, true),
@@ -408,6 +436,23 @@ mod tests {
             let error = with(&[("HTTP_API_KEYS", value)], api_keys).unwrap_err();
             assert!(error.starts_with("HTTP_API_KEYS") && !error.contains("hunter2"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_secret_that_can_be_guessed_does_not_start_in_aws() {
+        let keys = |value, endpoint| {
+            let read = with(&[("HTTP_API_KEYS", value), ("AWS_ENDPOINT_URL", endpoint)], deployed_api_keys);
+            read.map(|keys| keys.map_or(0, |keys| keys.len()))
+        };
+        assert_eq!(keys("a:0123456789abcdef,b:0123456789abcdeg:admin", ""), Ok(2));
+        assert_eq!(keys("", ""), Ok(0));
+        assert_eq!(keys("a:hunter2", "http://localhost:4566"), Ok(1));
+        let error = keys("a:0123456789abcdef,ops:0123456789abcde:admin", "").unwrap_err();
+        assert!(
+            error.starts_with("HTTP_API_KEYS") && error.contains("\"ops\"") && error.contains("openssl"),
+            "{error}"
+        );
+        assert!(!error.contains("0123"), "{error}");
     }
 
     #[test]

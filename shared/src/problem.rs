@@ -62,6 +62,16 @@ impl Problem {
         }
     }
 
+    /// 429: this address sends wrong keys again and again; the answer wants a `Retry-After` beside it.
+    pub fn too_many_failures() -> Self {
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            kind: "too-many-failures",
+            title: "This address sends wrong keys",
+            detail: "wait for as many seconds as Retry-After says, or send a known API key, which is taken at once".into(),
+        }
+    }
+
     /// 500: a fault of the program's own.
     pub fn internal() -> Self {
         Self {

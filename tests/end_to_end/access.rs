@@ -60,7 +60,7 @@ fn a_start_that_cannot_listen_leaves_nothing_behind_and_names_the_setting() {
     // Of a network for documentation, so no machine's.
     let (code, error) = start(&[
         ("ANNALS_HOST", "192.0.2.1"),
-        ("HTTP_API_KEYS", "a:b"),
+        ("HTTP_API_KEYS", "a:0123456789abcdef"),
         ("TELEGRAM_BOT_TOKEN", "1:x"),
         ("TELEGRAM_WEBHOOK_SECRET", "s"),
         ("LARK_APP_ID", "cli_1"),

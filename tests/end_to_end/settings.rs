@@ -6,8 +6,8 @@ use std::path::Path;
 
 use annals_shared::config::{
     AgentConfig, ConfigError, DeliveryConfig, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig,
-    TelegramConfig, ToolsSetting, ViewConfig, access, admins, agent_id, api_keys, channel_settings, console,
-    http_cors_origins, http_rate_limit, reply_quiet,
+    TelegramConfig, ToolsSetting, ViewConfig, access, admins, agent_id, channel_settings, console,
+    deployed_api_keys, http_cors_origins, http_rate_limit, reply_quiet,
 };
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ const READERS: [(&str, Reader); 19] = [
     ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
     ("admins(env)", |env| admins(env).map(drop)),
     ("agent_id(env)", |env| agent_id(env).map(drop)),
-    ("api_keys(env)", |env| api_keys(env).map(drop)),
+    ("deployed_api_keys(env)", |env| deployed_api_keys(env).map(drop)),
     ("http_cors_origins(env)", |env| http_cors_origins(env).map(drop)),
     ("http_rate_limit(env)", |env| http_rate_limit(env).map(drop)),
     ("console(env, false)", |env| console(env, false).map(drop)),
@@ -100,7 +100,7 @@ fn read_by(function: &str) -> BTreeSet<String> {
     let lookup = |name: &str| {
         names.borrow_mut().insert(name.to_owned());
         let value = match name {
-            "HTTP_API_KEYS" => "app:s3cret",
+            "HTTP_API_KEYS" => "app:0123456789abcdef",
             "MODEL" => "echo",
             "TELEGRAM_BOT_TOKEN" => "1:x",
             "ANNALS_TABLE"

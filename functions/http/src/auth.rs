@@ -1,6 +1,7 @@
 //! API keys, and which chats a caller may name.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_shared::chat_key::{ChatKey, Place};
 use annals_shared::config::ApiKey;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::Http;
+use crate::wrong_keys::source;
 
 /// The longest conversation id of a caller's own, in bytes.
 pub const MAX_CHAT_ID_BYTES: usize = 512;
@@ -97,14 +99,26 @@ impl FromRequestParts<Arc<Http>> for Caller {
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Response> {
         let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let unknown = || Problem::unauthorized("send a known API key as 'Authorization: Bearer <key>'");
-        let caller = caller(header, &http.keys).ok_or_else(|| unknown().into_response())?;
-        http.limits.take(&caller.name, http.clock.now()).map_err(|wait| {
-            // Whole seconds, and none too few.
-            let secs = wait.as_millis().div_ceil(1000).max(1);
-            ([(RETRY_AFTER, secs.to_string())], Problem::too_many_requests()).into_response()
-        })?;
+        let Some(caller) = caller(header, &http.keys) else {
+            if header.is_some()
+                && let Some(source) = source(&parts.extensions, &parts.headers)
+                && let Err(wait) = http.limits.wrong_keys.count(source, http.clock.now())
+            {
+                return Err(later(wait, Problem::too_many_failures()));
+            }
+            return Err(unknown().into_response());
+        };
+        let taken = http.limits.take(&caller.name, http.clock.now());
+        taken.map_err(|wait| later(wait, Problem::too_many_requests()))?;
         Ok(caller)
     }
+}
+
+/// `problem`, and after how long to come again.
+fn later(wait: Duration, problem: Problem) -> Response {
+    // Whole seconds, and none too few.
+    let secs = wait.as_millis().div_ceil(1000).max(1);
+    ([(RETRY_AFTER, secs.to_string())], problem).into_response()
 }
 
 /// The key whose secret `header`, an `Authorization`, carries. Compares digests, with every key, in constant time.

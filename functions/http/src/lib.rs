@@ -13,7 +13,7 @@
 //! - `console.rs`: a page that shows all of it
 //! - `openapi.rs`: what all of it takes and answers, as a document
 //! - `memory.rs`: what is remembered of people and groups: seen, corrected, deleted
-//! - [`limit`]: how often a key may call
+//! - [`limit`]: how often a key may call; `wrong_keys.rs`: what an address that sends wrong ones is told
 
 #![allow(unused_qualifications, reason = "what `utoipa::path` writes")]
 
@@ -29,6 +29,7 @@ mod openapi;
 mod post;
 mod segments;
 mod strangers;
+mod wrong_keys;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,12 +13,16 @@ use annals_shared::config::RateLimit;
 use annals_shared::request_body::BodyReader;
 use annals_shared::sort_key::Timestamp;
 
+use crate::wrong_keys::WrongKeys;
+
 /// What each key has called.
 #[derive(Debug)]
 pub struct Limits {
     limit: Option<RateLimit>,
     /// By a key's name, in microseconds: milliseconds are too coarse for a thousand calls a second.
     paid_at: Mutex<HashMap<String, i64>>,
+    /// Who sends wrong keys.
+    pub(crate) wrong_keys: WrongKeys,
     /// Reads what is posted.
     pub(crate) bodies: BodyReader,
 }
@@ -26,7 +30,8 @@ pub struct Limits {
 impl Limits {
     /// With no `limit`, all may.
     pub fn new(limit: Option<RateLimit>) -> Self {
-        Self { limit, paid_at: Mutex::default(), bodies: BodyReader::default() }
+        let (wrong_keys, bodies) = (WrongKeys::default(), BodyReader::default());
+        Self { limit, paid_at: Mutex::default(), wrong_keys, bodies }
     }
 
     /// Counts a call of `key` at `now`; or, uncounted, after how long it may come.

@@ -10,8 +10,8 @@ use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, api_keys, console,
-    http_cors_origins, http_rate_limit,
+    ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, console,
+    deployed_api_keys, http_cors_origins, http_rate_limit,
 };
 use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::{Metrics, Reporter};
@@ -30,7 +30,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let env = settings.env();
     let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
-    let keys = api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
+    let keys = deployed_api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let responses = HttpResponses::from_env(env)?;
     let clock = Clock::system();

@@ -249,7 +249,10 @@ pub(crate) fn describe() -> Value {
         let mut problems: Vec<Problems> = Vec::new();
         problems.extend(PROBLEMS.iter().filter(|(of, _)| *of == id).flat_map(|(_, problems)| *problems));
         if operation.get("security").is_some() {
-            problems.extend([(401, &["unauthorized"] as &[&str]), (429, &["too-many-requests"])]);
+            problems.extend([
+                (401, &["unauthorized"] as &[&str]),
+                (429, &["too-many-requests", "too-many-failures"]),
+            ]);
         }
         if matches!(id.as_str(), "resetChat" | "compactChat" | "stopChat") {
             operation["requestBody"]["required"] = json!(false);

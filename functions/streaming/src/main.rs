@@ -13,8 +13,8 @@ use annals_http::{Http, random_id, router};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
 use annals_shared::config::{
-    AgentConfig, ConfigError, StoreConfig, ToolsSetting, admins, api_keys, console, http_cors_origins,
-    http_rate_limit,
+    AgentConfig, ConfigError, StoreConfig, ToolsSetting, admins, console, deployed_api_keys,
+    http_cors_origins, http_rate_limit,
 };
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::{Approvers, Ingress};
@@ -44,7 +44,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let traces = traces.authorized(env)?;
     let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
-    let keys = api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
+    let keys = deployed_api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let clock = Clock::system();
     let tools = aws::tools(&aws, ToolsSetting::from_env(env)?, env).await?;

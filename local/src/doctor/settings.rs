@@ -4,7 +4,7 @@ use annals_shared::access::OPEN_WITH_TOOLS;
 use annals_shared::channel::settings::Settings as Channels;
 use annals_shared::config::{
     AgentConfig, ConfigError, Env, LarkConfig, MemoryConfig, TelegramConfig, ToolsSetting, ViewConfig,
-    access, api_keys, channel_settings, retention,
+    access, api_keys, channel_settings, deployed_api_keys, retention,
 };
 use annals_shared::model::ModelSettings;
 
@@ -49,7 +49,7 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
             }
         };
     }
-    let keys = read!(api_keys(env)).flatten();
+    let keys = read!(if is_stack { deployed_api_keys(env) } else { api_keys(env) }).flatten();
     let telegram = read!(TelegramConfig::from_env(env)).flatten();
     let lark = read!(LarkConfig::from_env(env)).flatten();
     let channels = read!(channel_settings(env));

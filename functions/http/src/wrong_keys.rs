@@ -1,0 +1,143 @@
+//! Wrong API keys, counted by the address that they come from: [`WrongKeys`].
+//!
+//! The first [`FREE`] are answered 401. Each later one is answered 429, with a `Retry-After` that doubles from one second to
+//! [`LONGEST`]; after [`FORGOTTEN`] without one, the address starts anew. A right key from the same address always passes,
+//! so nobody is locked out by a neighbour behind the same router, nor by a forgotten client with an old key.
+//!
+//! The answer comes at once and is not held back: a Lambda function is paid for while it waits, and who sends many calls side
+//! by side waits for none of them. So this tells a faulty client to stop, and the operator, by a line in the log, that keys
+//! are being guessed; what makes guessing hopeless is the length of a secret ([`MIN_SECRET_CHARS`]).
+//!
+//! Each process counts for itself, as with [`limit`](crate::limit). Calls without a key, and those of this machine to a local
+//! program, are not counted.
+//!
+//! [`MIN_SECRET_CHARS`]: annals_shared::config::MIN_SECRET_CHARS
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use annals_shared::sort_key::Timestamp;
+use axum::extract::ConnectInfo;
+use axum::http::Extensions;
+use axum::http::header::HeaderMap;
+use lambda_http::request::RequestContext;
+
+/// How many wrong keys of one address are answered 401.
+const FREE: u32 = 10;
+/// The longest `Retry-After`.
+const LONGEST: Duration = Duration::from_mins(15);
+/// After how long without a wrong key an address is forgotten.
+const FORGOTTEN: Duration = Duration::from_hours(1);
+/// The most addresses that are remembered.
+const MAX_SOURCES: usize = 1024;
+
+/// The wrong keys that each address has sent.
+#[derive(Debug, Default)]
+pub(crate) struct WrongKeys(Mutex<HashMap<IpAddr, (u32, Timestamp)>>);
+
+impl WrongKeys {
+    /// Counts a wrong key from `source` at `now`; or returns after how long the next may come.
+    pub(crate) fn count(&self, source: IpAddr, now: Timestamp) -> Result<(), Duration> {
+        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sources.len() >= MAX_SOURCES && !sources.contains_key(&source) {
+            sources.retain(|_, (_, last)| now.since(*last) < FORGOTTEN);
+            if sources.len() >= MAX_SOURCES {
+                // Many addresses guess together: none of them is worth remembering.
+                sources.clear();
+            }
+        }
+        let (count, last) = sources.entry(source).or_insert((0, now));
+        if now.since(*last) >= FORGOTTEN {
+            *count = 0;
+        }
+        (*count, *last) = (count.saturating_add(1), now);
+        let over = count.saturating_sub(FREE);
+        if over == 0 {
+            return Ok(());
+        }
+        if over.is_power_of_two() {
+            tracing::warn!(wrong = *count, "one address sends wrong API keys; it is told to wait");
+        }
+        Err(LONGEST.min(Duration::from_secs(1 << over.saturating_sub(1).min(32))))
+    }
+}
+
+/// The address that a request comes from, where it is known; of IPv6 the network of its site, which one caller has whole.
+pub(crate) fn source(extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
+    let address = match extensions.get::<RequestContext>() {
+        // What API Gateway and function URLs saw, not what a caller says.
+        Some(RequestContext::ApiGatewayV2(context)) => context.http.source_ip.as_deref()?.parse().ok()?,
+        _ => match extensions.get::<ConnectInfo<SocketAddr>>()?.ip() {
+            // A tunnel's program: it adds whom it forwards for.
+            peer if peer.is_loopback() => {
+                let forwarded = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+                forwarded.rsplit(',').next()?.trim().parse().ok()?
+            }
+            peer => peer,
+        },
+    };
+    Some(match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6([a, b, c, d, 0, 0, 0, 0].into())
+        }
+        address => address,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(1_795_305_600 + secs)
+    }
+
+    #[test]
+    fn waits_grow_and_are_forgotten() {
+        let keys = WrongKeys::default();
+        let (source, other) = ("203.0.113.7".parse().unwrap(), "203.0.113.8".parse().unwrap());
+        let count = |secs| keys.count(source, at(secs)).map_err(|wait| wait.as_secs());
+        for _ in 0..FREE {
+            assert_eq!(count(0), Ok(()));
+        }
+        assert_eq!([count(0), count(0), count(1), count(1)], [Err(1), Err(2), Err(4), Err(8)]);
+        for _ in 0..100 {
+            assert!(count(1).unwrap_err() <= 900);
+        }
+        assert_eq!(count(1), Err(900));
+        assert_eq!(keys.count(other, at(1)), Ok(()), "each address has its own");
+        assert_eq!([count(1 + 3599), count(1 + 3599 + 3600)], [Err(900), Ok(())]);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let keys = WrongKeys::default();
+        for n in 0..10 * u32::try_from(MAX_SOURCES).unwrap() {
+            let _ = keys.count(IpAddr::V4(n.into()), at(0));
+            assert!(keys.0.lock().unwrap().len() <= MAX_SOURCES);
+        }
+    }
+
+    #[test]
+    fn the_source_is_what_the_nearest_trusted_hop_saw() {
+        let source = |peer: Option<&str>, forwarded: &[&'static str]| {
+            let (mut extensions, mut headers) = (Extensions::new(), HeaderMap::new());
+            if let Some(peer) = peer {
+                extensions.insert(ConnectInfo(peer.parse::<SocketAddr>().unwrap()));
+            }
+            for value in forwarded {
+                headers.append("x-forwarded-for", value.parse().unwrap());
+            }
+            super::source(&extensions, &headers).map(|source| source.to_string())
+        };
+        assert_eq!(source(None, &["203.0.113.7"]), None);
+        assert_eq!(source(Some("127.0.0.1:5"), &[]), None, "this machine");
+        let through_a_tunnel = source(Some("127.0.0.1:5"), &["1.2.3.4", "5.6.7.8, 203.0.113.7"]);
+        assert_eq!(through_a_tunnel.as_deref(), Some("203.0.113.7"));
+        assert_eq!(source(Some("203.0.113.9:5"), &["1.2.3.4"]).as_deref(), Some("203.0.113.9"));
+        assert_eq!(source(Some("[2001:db8:1:2:3::4]:5"), &[]).as_deref(), Some("2001:db8:1:2::"));
+    }
+}

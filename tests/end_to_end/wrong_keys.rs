@@ -1,0 +1,120 @@
+//! Wrong API keys: what they cost, and what whoever sends them is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use annals_http::chat::Web;
+use annals_http::limit::Limits;
+use annals_http::{Http, random_id};
+use annals_local::server::{HEADER_TIMEOUT, serve};
+use annals_shared::config::{CorsOrigins, Env, ViewConfig, api_keys};
+use annals_shared::ingress::Ingress;
+use annals_shared::live::Live;
+use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use futures::future::BoxFuture;
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Client, Method};
+
+use crate::app::{APP_KEY, OPS_KEY, TestApp};
+use crate::support::openapi;
+use crate::support::world::World;
+
+const PATH: &str = "/v1/chats/c1/messages";
+
+/// Through a tunnel, or deployed: where calls come from is known.
+#[tokio::test]
+async fn an_address_that_guesses_waits_longer_and_longer_and_a_right_key_passes() {
+    let app = TestApp::builder().start().await;
+    let get = async |key: &str, from: &str| {
+        let request = app.request(Method::GET, PATH).bearer_auth(key).header("X-Forwarded-For", from);
+        let response = request.send().await.unwrap();
+        let after = response.headers().get(RETRY_AFTER).map(|after| after.to_str().unwrap().to_owned());
+        (response.status().as_u16(), after)
+    };
+    for n in 0..10 {
+        assert_eq!(get(&format!("guess-{n}"), "203.0.113.7").await, (401, None));
+    }
+    for secs in ["1", "2", "4", "8"] {
+        // The first address is the caller's own word, and makes it nobody else.
+        assert_eq!(get("guess", "198.51.100.1, 203.0.113.7").await, (429, Some(secs.to_owned())));
+    }
+    for key in [APP_KEY, OPS_KEY] {
+        assert_eq!(get(key, "203.0.113.7").await, (200, None));
+    }
+    assert_eq!(get("guess", "203.0.113.8").await, (401, None));
+    // No key is no guess, and this machine's own programs are not counted.
+    for _ in 0..20 {
+        let response = app.request(Method::GET, PATH).header("X-Forwarded-For", "203.0.113.9");
+        assert_eq!(response.send().await.unwrap().status(), 401);
+        let response = app.request(Method::GET, PATH).bearer_auth("guess");
+        assert_eq!(response.send().await.unwrap().status(), 401);
+    }
+    app.clock().advance(Duration::from_hours(1));
+    assert_eq!(get("guess", "203.0.113.7").await, (401, None));
+    app.finish().await;
+}
+
+/// A queue that only counts.
+struct Counted(Arc<AtomicUsize>);
+
+impl TurnQueue for Counted {
+    fn enqueue<'a>(&'a self, _: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// The address that streams has no gateway in front: whoever finds it calls the function itself.
+#[tokio::test]
+async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
+    let world = World::new().await;
+    let (history, stores) = world.counted();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let ingress = Ingress::new(history, Arc::new(Counted(Arc::clone(&calls))), "annals".into());
+    let runs = Arc::clone(&calls);
+    let keys = |name: &str| (name == "HTTP_API_KEYS").then(|| "ops:ops-secret:admin".to_owned());
+    let router = annals_http::router(Http {
+        web: Web {
+            ingress: ingress.clone(),
+            live: Live::on(),
+            run: Some(Arc::new(move |_, _| {
+                runs.fetch_add(1, Ordering::SeqCst);
+                Box::pin(async {})
+            })),
+            patience: Duration::from_secs(1),
+        },
+        ingress,
+        keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
+        view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
+        groups_remember: false,
+        system_prompt: None,
+        cors_origins: CorsOrigins::None,
+        console: true,
+        limits: Limits::new(None),
+        new_id: random_id,
+        after_forgetting: None,
+        clock: world.clock.clone(),
+    });
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(serve(listener, router, HEADER_TIMEOUT, std::future::pending()));
+
+    let (http, before) = (Client::new(), stores.requests());
+    let mut refused = 0;
+    for (path, methods) in openapi::methods() {
+        for method in methods {
+            let url = base.clone() + &path.replace('{', "").replace('}', "");
+            let request = http.request(method.parse().unwrap(), url).bearer_auth("wrong");
+            let body = r#"{"userId":"ada","text":"hi","id":"r","messages":[]}"#;
+            let status = request.body(body).send().await.unwrap().status().as_u16();
+            assert!(
+                status == 401 || ["/health", "/openapi.json"].contains(&path),
+                "{method} {path}: {status}"
+            );
+            refused += usize::from(status == 401);
+        }
+    }
+    assert!(refused > 15, "{refused}");
+    assert_eq!((stores.requests() - before, calls.load(Ordering::SeqCst)), (0, 0));
+}
