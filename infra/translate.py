@@ -22,14 +22,15 @@ from samtranslator.translator.transform import transform
 
 TELEGRAM = {"TelegramSecret": "annals/telegram"}
 LARK = {"LarkSecret": "annals/lark"}
-HTTP = {"HttpSecret": "annals"}
+HTTP = {"HttpSecret": "annals/http"}
 MODEL = {"Model": "openai:m", "ModelSecret": "annals/model"}
 EVERYTHING = {
-    **TELEGRAM, **LARK, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20",
+    **TELEGRAM, **LARK, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20", "StreamingConcurrency": "10",
     "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
     "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
     "SecretsRevision": "2", "ToolsObject": "settings/annals/tools.json", "ToolsSecret": "annals/tools",
-    "Admins": "telegram-42", "Console": "true",
+    "Admins": "telegram-42", "Console": "true", "BedrockModel": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "BedrockFallbackModel": "amazon.nova-*", "BedrockProfile": "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/a1b2c3",
 }
 
 ECHO = {"Model": "echo"}

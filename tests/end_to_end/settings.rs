@@ -162,6 +162,24 @@ fn each_function_is_given_what_it_reads() {
     }
 }
 
+/// A secret that holds the settings of two functions is readable by both.
+#[test]
+fn the_readme_makes_a_secret_of_its_own_for_each_function() {
+    const README: &str = include_str!("../../README.md");
+    let made: Vec<&str> = README.split("create-secret --name ").skip(1).collect();
+    let held: Vec<&str> = made
+        .iter()
+        .flat_map(|made| {
+            let made = made.split("\n\n").next().unwrap();
+            let held = SECRETS.iter().filter(|(_, names)| names.iter().any(|name| made.contains(name)));
+            let held: Vec<&str> = held.map(|(parameter, _)| *parameter).collect();
+            assert_eq!(held.len(), 1, "{made}");
+            held
+        })
+        .collect();
+    assert_eq!(held, ["HttpSecret", "TelegramSecret", "LarkSecret", "ModelSecret"]);
+}
+
 /// Each setting that the code has is in the template or in a secret, whoever reads it.
 #[test]
 fn each_setting_of_the_code_can_be_set() {

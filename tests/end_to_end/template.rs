@@ -225,6 +225,32 @@ fn builds_and_deployments_go_by_one_file() {
     }
 }
 
+/// No gateway is in front of it, and each stream holds a call for minutes.
+#[test]
+fn the_address_that_streams_has_a_bound_of_its_own() {
+    let bound = &properties("HttpStreaming")["ReservedConcurrentExecutions"]["Fn::If"];
+    assert_eq!(bound[0], "HasStreamingConcurrency");
+    assert_eq!(bound[1], json!({"Ref": "StreamingConcurrency"}));
+    let api = &properties("Api")["DefaultRouteSettings"];
+    assert_eq!(api["ThrottlingRateLimit"], json!({"Ref": "ApiRateLimit"}));
+    assert_eq!(api["ThrottlingBurstLimit"], json!({"Ref": "ApiBurstLimit"}));
+}
+
+/// What a role may do to everything, somebody who takes the function over may do to everything.
+#[test]
+fn no_role_may_use_every_model_or_list_the_whole_bucket() {
+    let resources = TEMPLATE["Resources"].as_object().unwrap();
+    let mut listing = 0;
+    for (name, role) in resources.iter().filter(|(_, of)| of["Type"] == "AWS::IAM::Role") {
+        let policies = role["Properties"]["Policies"].to_string();
+        for all in ["foundation-model/*", "AccountId}:*", "inference-profile/*\""] {
+            assert!(!policies.contains(all), "{name}: {all}");
+        }
+        listing += policies.matches("s3:prefix").count();
+    }
+    assert_eq!(listing, 6);
+}
+
 /// Nothing that holds a history goes with its stack, or lies open.
 #[test]
 fn a_history_outlives_its_stack() {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSymbol};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::template::{TEMPLATE, properties};
 
@@ -74,6 +74,7 @@ pub(crate) fn check(function: &str, program: &str) {
     );
 
     let mut needed: BTreeSet<Grant> = of_the_platform(function);
+    let mut prefixes = BTreeSet::new();
     for (.., action, resource) in called {
         if *resource == "secrets" {
             needed.extend(secrets(function));
@@ -82,11 +83,17 @@ pub(crate) fn check(function: &str, program: &str) {
             needed.insert((Some("HasToolsObject".to_owned()), (*action).into(), object));
             continue;
         } else if *resource == "models" {
-            let models = ["bedrock:*::foundation-model/*", "bedrock:*:AWS::AccountId:*"];
-            needed.extend(models.map(|models| {
-                let models = format!("arn:AWS::Partition:{models}");
-                (Some("HasBedrockAccess".to_owned()), (*action).to_owned(), models)
-            }));
+            // No other model: the one that each parameter names, itself and by its profiles, and a profile of one's own.
+            for named in ["BedrockModel", "BedrockFallbackModel"] {
+                let models = [
+                    format!("arn:AWS::Partition:bedrock:*::foundation-model/{named}"),
+                    format!("arn:AWS::Partition:bedrock:*:AWS::AccountId:inference-profile/*.{named}"),
+                ];
+                needed
+                    .extend(models.map(|models| (Some(format!("Has{named}")), (*action).to_owned(), models)));
+            }
+            let own = "BedrockProfile".to_owned();
+            needed.insert((Some("HasBedrockProfile".to_owned()), (*action).to_owned(), own));
         } else {
             needed.insert((None, (*action).into(), (*resource).into()));
         }
@@ -94,8 +101,11 @@ pub(crate) fn check(function: &str, program: &str) {
             // Without it S3 says 403 of an object that is not there.
             needed.insert((None, "s3:ListBucket".into(), "Bucket.Arn".into()));
         }
+        if let Some(prefix) = resource.strip_prefix("Bucket.Arn/") {
+            prefixes.insert(prefix);
+        }
     }
-    let granted = granted(function);
+    let granted = granted(function, &prefixes);
     let missing: Vec<_> = needed.difference(&granted).collect();
     assert!(missing.is_empty(), "{function} may not do what it does: {missing:#?}");
     let superfluous: Vec<_> = granted.difference(&needed).collect();
@@ -164,8 +174,8 @@ fn secrets(function: &str) -> BTreeSet<Grant> {
     named.into_iter().map(grant).collect()
 }
 
-/// What its role says.
-fn granted(function: &str) -> BTreeSet<Grant> {
+/// What its role says. It may list under `prefixes` alone.
+fn granted(function: &str, prefixes: &BTreeSet<&str>) -> BTreeSet<Grant> {
     let role = &properties(function)["Role"]["Fn::GetAtt"];
     assert_eq!(role[1], "Arn", "{function} has a role of its own");
     let role = properties(role[0].as_str().unwrap());
@@ -175,6 +185,15 @@ fn granted(function: &str) -> BTreeSet<Grant> {
     let mut grants = BTreeSet::new();
     for (condition, statement) in statements.map(conditional) {
         assert_eq!(statement["Effect"], "Allow");
+        match statement.get("Condition") {
+            Some(under) => {
+                assert_eq!(statement["Action"], "s3:ListBucket", "{function}");
+                assert_eq!(*under, json!({"StringLike": {"s3:prefix": prefixes}}), "{function}");
+            }
+            None => {
+                assert!(!statement.to_string().contains("s3:ListBucket"), "{function} may list everything")
+            }
+        }
         for action in list(&statement["Action"]) {
             for on in list(&statement["Resource"]) {
                 let action = action.as_str().unwrap().to_owned();
@@ -216,7 +235,8 @@ fn resource(value: &Value) -> String {
     if let Some(attribute) = value["Fn::GetAtt"].as_array() {
         return format!("{}.{}", attribute[0].as_str().unwrap(), attribute[1].as_str().unwrap());
     }
-    value["Fn::Sub"].as_str().or(value.as_str()).unwrap().replace("${", "").replace('}', "")
+    let named = value["Fn::Sub"].as_str().or(value["Ref"].as_str()).or(value.as_str());
+    named.unwrap().replace("${", "").replace('}', "")
 }
 
 /// The code calls AWS in the functions of [`CALLS`] and nowhere else.
