@@ -47,6 +47,7 @@ mod shelf;
 pub mod stop;
 pub mod strangers;
 pub(crate) mod table;
+mod tools;
 pub mod turn;
 mod view;
 

@@ -211,6 +211,57 @@ async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on() {
     app.finish().await;
 }
 
+/// A server's headers hold secrets, which a redirect would carry to whomever it names.
+#[tokio::test]
+async fn a_redirect_of_a_server_is_not_followed() {
+    let (shop, thief) = (McpServer::start().await, McpServer::start().await);
+    shop.move_to(&thief);
+    let app = with_shop(&shop, &json!({})).start().await;
+    ada_says(&app, 1, "Where is A1?").await;
+    assert_eq!((thief.sessions(), thief.lists(), thief.refusals()), (0, 0, Vec::new()));
+    assert_eq!(app.history(CHAT).await.len(), 2, "answered without its tools");
+    app.finish().await;
+}
+
+/// `approval: destructive` goes by what a server says of its tools. One that was taken over could say less.
+#[tokio::test]
+async fn a_server_cannot_make_a_destructive_tool_harmless_by_its_own_word() {
+    let shop = McpServer::start().await;
+    let mut app = with_shop(&shop, &json!({"approval": "destructive"})).start().await;
+    let refund = ("shop_refund", json!({"order": "A1"}));
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"})), refund.clone()]);
+    ada_says(&app, 1, "Pay A1 back.").await;
+    let carried_out = || shop.carried_out().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(carried_out(), ["lookup"], "what reads needs no word, what pays does");
+
+    // In the same process once its list is asked for anew, and in one that has forgotten all.
+    shop.hint("refund", json!({"readOnlyHint": true, "destructiveHint": false}));
+    for id in [2, 3] {
+        app.clock().advance(Duration::from_mins(6));
+        app.model().answer_tools(&[refund.clone()]);
+        ada_says(&app, id, "Now?").await;
+        assert_eq!(carried_out(), ["lookup"]);
+        let asked = app.telegram_api().sent().pop().unwrap().text;
+        assert!(asked.contains("May I call shop_refund"), "{asked}");
+        app.restart().await;
+    }
+    // What it calls destructive only now, asks from now on.
+    shop.hint("lookup", json!({"destructiveHint": true}));
+    app.clock().advance(Duration::from_mins(6));
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    ada_says(&app, 4, "And now?").await;
+    assert_eq!(carried_out(), ["lookup"]);
+    app.finish().await;
+
+    // The operator's word goes before.
+    let fields = json!({"approval": "destructive", "tools": {"refund": {"approval": false}}});
+    let app = with_shop(&shop, &fields).start().await;
+    app.model().answer_tools(&[refund]);
+    ada_says(&app, 1, "Pay A1 back.").await;
+    assert_eq!(carried_out(), ["lookup", "refund"]);
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn a_server_that_is_down_is_left_out_and_comes_back() {
     let shop = McpServer::start().await;

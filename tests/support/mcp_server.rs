@@ -56,6 +56,8 @@ struct Stored {
     refusals: Vec<String>,
     is_down: bool,
     more: Vec<Value>,
+    hints: Vec<(String, Value)>,
+    moved_to: Option<String>,
 }
 
 impl McpServer {
@@ -111,6 +113,16 @@ impl McpServer {
     /// Lists this tool too, behind its own. Its calls are answered with `done`.
     pub fn offer(&self, tool: Value) {
         self.state().more.push(tool);
+    }
+
+    /// Redirects everything to `other` from now on.
+    pub fn move_to(&self, other: &Self) {
+        self.state().moved_to = Some(format!("http://{}/mcp", other.address));
+    }
+
+    /// Says these `annotations` of `tool` from now on.
+    pub fn hint(&self, tool: &str, annotations: Value) {
+        self.state().hints.push((tool.to_owned(), annotations));
     }
 
     /// Lets `slow` go on.
@@ -170,6 +182,9 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
     if shared.state().is_down {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
+    if let Some(other) = shared.state().moved_to.clone() {
+        return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, other)]).into_response();
+    }
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if header("authorization") != format!("Bearer {TOKEN}") {
         return shared.refuse(StatusCode::UNAUTHORIZED, "no token");
@@ -211,6 +226,11 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             }
             let mut tools = tools();
             tools.extend(shared.state().more.clone());
+            for (name, annotations) in &shared.state().hints {
+                for tool in tools.iter_mut().filter(|tool| tool["name"] == **name) {
+                    tool["annotations"] = annotations.clone();
+                }
+            }
             let page: Vec<&Value> = tools.iter().skip(from).take(PAGE).collect();
             let mut result = json!({ "tools": page });
             if from + PAGE < tools.len() {

@@ -18,7 +18,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use annals_shared::clock::Clock;
-use annals_shared::config::tools::{ServerConfig, ToolsConfig};
+use annals_shared::config::tools::{CallApproval, ServerConfig, ToolsConfig};
+use annals_shared::history::History;
 use annals_shared::sort_key::Timestamp;
 use annals_shared::tls;
 use futures::future::join_all;
@@ -47,6 +48,9 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(8);
 /// The most pages of a list, and the most tools of one server.
 const MAX_PAGES: usize = 20;
 const MAX_TOOLS: usize = 64;
+/// The most tools that are remembered as destructive of one server, and the longest name of one.
+const MAX_REMEMBERED: usize = 1024;
+const MAX_NAME_BYTES: usize = 256;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The servers of `TOOLS`. What is known of them is shared by all turns of a process.
@@ -103,8 +107,9 @@ impl Servers {
     }
 
     /// What there is to call. Never fails, and takes [`LIST_TIMEOUT`] at most.
-    pub(crate) async fn offer(&self) -> Offer {
-        let lists = join_all(self.all.iter().enumerate().map(|(at, server)| self.list(at, server))).await;
+    pub(crate) async fn offer(&self, history: &History) -> Offer {
+        let lists = self.all.iter().enumerate().map(|(at, server)| self.list(at, server, history));
+        let lists = join_all(lists).await;
         let mut offer = Offer::default();
         let mut taken: HashSet<String> = tools::OWN.iter().map(|name| (*name).to_owned()).collect();
         for (server, (tools, answers)) in self.all.iter().zip(lists) {
@@ -125,7 +130,7 @@ impl Servers {
     }
 
     /// The tools of one server as far as they are known, and whether it answers.
-    async fn list(&self, at: usize, server: &Server) -> (Option<Arc<[External]>>, bool) {
+    async fn list(&self, at: usize, server: &Server, history: &History) -> (Option<Arc<[External]>>, bool) {
         let mut listed = server.listed.lock().await;
         let now = self.clock.now();
         if let Some((when, answered)) = listed.asked
@@ -139,7 +144,8 @@ impl Servers {
         };
         listed.asked = Some((self.clock.now(), asked.is_ok()));
         match asked {
-            Ok(tools) => {
+            Ok(mut tools) => {
+                keep_asking(history, &server.config.name, &mut tools).await;
                 listed.tools = Some(tools.into());
                 (listed.tools.clone(), true)
             }
@@ -161,7 +167,8 @@ impl Servers {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page =
                 connection.list_tools(Some(params)).await.map_err(|error| kind_of(&error).to_owned())?;
-            tools.extend(page.tools.iter().filter_map(|tool| external(at, &server.config, tool)));
+            let named = page.tools.iter().filter(|tool| tool.name.len() <= MAX_NAME_BYTES);
+            tools.extend(named.filter_map(|tool| external(at, &server.config, tool)));
             cursor = page.next_cursor;
             if cursor.is_none() || tools.len() >= MAX_TOOLS {
                 break;
@@ -192,6 +199,57 @@ impl Servers {
         let client = ClientConfig::new(ClientCapabilities::default(), who);
         // The error quotes what the server says.
         rmcp::serve_client(client, transport).await.map_err(|_| "no connection".to_owned())
+    }
+}
+
+/// Has each tool go on asking that its server has ever called destructive: with `approval: destructive` the operator relies on
+/// what the server said when it was set up, and one that was taken over could say less. Where what it said before cannot be
+/// read, or is too much to keep, all its tools ask that `TOOLS` says nothing of.
+async fn keep_asking(history: &History, server: &str, tools: &mut [External]) {
+    if !tools.iter().any(|tool| tool.is_hinted) {
+        return;
+    }
+    let known = match history.destructive_tools(server).await {
+        Ok(known) if known.len() < MAX_REMEMBERED => Some(known),
+        Ok(_) => {
+            tracing::warn!(
+                server,
+                "a server of TOOLS has named too many tools destructive; all calls of it ask"
+            );
+            None
+        }
+        Err(error) => {
+            tracing::warn!(server, %error, "failed to read which tools were destructive; all calls of the server ask");
+            None
+        }
+    };
+    let mut new = Vec::new();
+    for tool in tools.iter_mut().filter(|tool| tool.is_hinted) {
+        let Some(known) = &known else {
+            tool.approval = CallApproval::ByAskers;
+            continue;
+        };
+        let needs = tool.approval != CallApproval::NotNeeded;
+        if needs && !known.contains(&tool.name) {
+            new.push(tool.name.clone());
+        } else if !needs && known.contains(&tool.name) {
+            tool.approval = CallApproval::ByAskers;
+            // Escaped, since the name is the server's own text.
+            tracing::warn!(
+                server,
+                tool = ?tool.name,
+                "a tool that was destructive claims to be harmless now; its calls still need approval. If you accept that, \
+                 set \"approval\": false for it in TOOLS"
+            );
+        }
+    }
+    new.sort_unstable();
+    new.dedup();
+    if !new.is_empty()
+        && let Err(error) = history.add_destructive_tools(server, new).await
+    {
+        // They ask now; the next list is to be remembered.
+        tracing::warn!(server, %error, "failed to store which tools are destructive");
     }
 }
 

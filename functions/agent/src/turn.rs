@@ -488,7 +488,7 @@ impl Agent {
     /// What outside servers have to offer.
     pub(crate) async fn offer(&self) -> Offer {
         match &self.servers {
-            Some(servers) => servers.offer().await,
+            Some(servers) => servers.offer(&self.history).await,
             None => Offer::default(),
         }
     }

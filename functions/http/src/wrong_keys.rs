@@ -69,7 +69,7 @@ pub(crate) fn source(extensions: &Extensions, headers: &HeaderMap) -> Option<IpA
     let address = match extensions.get::<RequestContext>() {
         // What API Gateway and function URLs saw, not what a caller says.
         Some(RequestContext::ApiGatewayV2(context)) => context.http.source_ip.as_deref()?.parse().ok()?,
-        _ => match extensions.get::<ConnectInfo<SocketAddr>>()?.ip() {
+        _ => match extensions.get::<ConnectInfo<SocketAddr>>()?.ip().to_canonical() {
             // A tunnel's program: it adds whom it forwards for.
             peer if peer.is_loopback() => {
                 let forwarded = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
@@ -139,5 +139,8 @@ mod tests {
         assert_eq!(through_a_tunnel.as_deref(), Some("203.0.113.7"));
         assert_eq!(source(Some("203.0.113.9:5"), &["1.2.3.4"]).as_deref(), Some("203.0.113.9"));
         assert_eq!(source(Some("[2001:db8:1:2:3::4]:5"), &[]).as_deref(), Some("2001:db8:1:2::"));
+        // Two spellings of one address are one address.
+        assert_eq!(source(Some("[::ffff:203.0.113.9]:5"), &[]).as_deref(), Some("203.0.113.9"));
+        assert_eq!(source(Some("[::ffff:127.0.0.1]:5"), &[]), None);
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct External {
     pub(crate) tool: Tool,
     /// Who must allow its calls.
     pub(crate) approval: CallApproval,
+    /// Whether its server's hints alone say so: `approval: destructive`, and `TOOLS` says nothing of the tool.
+    pub(super) is_hinted: bool,
     /// Which server, and its own name there.
     pub(super) server: usize,
     pub(super) name: String,
@@ -46,6 +48,7 @@ pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model:
     let description = said_of_it.chain([&*tool.name]).find(|text| !text.is_empty()).unwrap_or_default();
     let description = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
     let name = given_name(&config.name, &tool.name);
+    let is_hinted = said.approval.is_none() && config.approval == Approval::Destructive;
     Some(External {
         tool: Tool { name, description, input_schema: schema },
         approval: said.approval.unwrap_or(match config.approval {
@@ -58,6 +61,7 @@ pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model:
                 if read_only || additive { CallApproval::NotNeeded } else { CallApproval::ByAskers }
             }
         }),
+        is_hinted,
         server,
         name: tool.name.to_string(),
     })
