@@ -237,7 +237,7 @@ impl World {
     }
 }
 
-/// What the secret holds: one for all, as the README has it.
+/// The settings in the secret: one for all functions here.
 fn secret() -> [(&'static str, String); 8] {
     [
         ("HTTP_API_KEYS", "me:http-secret:admin".to_owned()),

@@ -158,6 +158,8 @@ mod room;
 mod runs;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/security.rs"]
+mod security;
 #[path = "end_to_end/settings.rs"]
 mod settings;
 #[path = "end_to_end/setup.rs"]

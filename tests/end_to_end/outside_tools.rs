@@ -238,7 +238,7 @@ async fn a_server_cannot_make_a_destructive_tool_harmless_by_its_own_word() {
     shop.hint("refund", json!({"readOnlyHint": true, "destructiveHint": false}));
     for id in [2, 3] {
         app.clock().advance(Duration::from_mins(6));
-        app.model().answer_tools(&[refund.clone()]);
+        app.model().answer_tools(std::slice::from_ref(&refund));
         ada_says(&app, id, "Now?").await;
         assert_eq!(carried_out(), ["lookup"]);
         let asked = app.telegram_api().sent().pop().unwrap().text;

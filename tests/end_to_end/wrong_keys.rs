@@ -104,7 +104,7 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
     let mut refused = 0;
     for (path, methods) in openapi::methods() {
         for method in methods {
-            let url = base.clone() + &path.replace('{', "").replace('}', "");
+            let url = base.clone() + &path.replace(['{', '}'], "");
             let request = http.request(method.parse().unwrap(), url).bearer_auth("wrong");
             let body = r#"{"userId":"ada","text":"hi","id":"r","messages":[]}"#;
             let status = request.body(body).send().await.unwrap().status().as_u16();

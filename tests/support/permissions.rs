@@ -191,7 +191,7 @@ fn granted(function: &str, prefixes: &BTreeSet<&str>) -> BTreeSet<Grant> {
                 assert_eq!(*under, json!({"StringLike": {"s3:prefix": prefixes}}), "{function}");
             }
             None => {
-                assert!(!statement.to_string().contains("s3:ListBucket"), "{function} may list everything")
+                assert!(!statement.to_string().contains("s3:ListBucket"), "{function} may list everything");
             }
         }
         for action in list(&statement["Action"]) {

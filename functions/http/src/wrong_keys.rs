@@ -83,7 +83,7 @@ pub(crate) fn source(extensions: &Extensions, headers: &HeaderMap) -> Option<IpA
             let [a, b, c, d, ..] = address.segments();
             IpAddr::V6([a, b, c, d, 0, 0, 0, 0].into())
         }
-        address => address,
+        address @ IpAddr::V4(_) => address,
     })
 }
 
