@@ -170,6 +170,8 @@ mod signs;
 mod silent;
 #[path = "end_to_end/sixty_days.rs"]
 mod sixty_days;
+#[path = "end_to_end/speakers.rs"]
+mod speakers;
 #[path = "end_to_end/stop.rs"]
 mod stop;
 #[path = "end_to_end/stopped.rs"]

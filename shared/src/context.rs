@@ -31,6 +31,7 @@ mod session;
 
 use std::time::Duration;
 
+use crate::markup::{self, Sender};
 use crate::message::UiMessage;
 use crate::record::Record;
 use crate::sort_key::{SortKey, Timestamp};
@@ -56,6 +57,8 @@ pub struct Policy {
 pub struct Context {
     /// The messages, as listed: a summary first, what is unanswered last.
     pub messages: Vec<UiMessage>,
+    /// Who each of `messages` is from, where several people speak; else empty.
+    pub senders: Vec<Option<Sender>>,
     /// The bases of the unanswered messages, in chat order.
     pub unanswered: Vec<SortKey>,
     /// The bases of the `/compact` commands that wait to be carried out, in chat order.
@@ -69,7 +72,7 @@ pub struct Context {
     /// From where on to read for the next context; `None` where that is not known, or everywhere. What arrives below
     /// it later is announced by a turn that names it.
     pub reaches_back_to: Option<SortKey>,
-    /// The token estimate of `messages`.
+    /// The token estimate of `messages`, with what tells the model who they are from.
     pub tokens: u32,
     /// How many messages of the Session the token budget left out.
     pub left_out: usize,
@@ -83,7 +86,7 @@ pub fn context(records: &[Record], now: Timestamp, policy: &Policy) -> Context {
 impl View<'_> {
     /// What the model sees of it under the policy's token budget.
     pub fn into_context(self, policy: &Policy) -> Context {
-        let waiting = self.tokens_of(&self.unanswered);
+        let waiting = self.tokens_of(&self.unanswered).saturating_add(self.guide_tokens());
         let summary = self.summary.map_or(0, |summary| self.corrected(summary.tokens));
         let mut tokens = waiting.saturating_add(summary);
         let shows_summary = self.summary.is_some() && tokens <= policy.token_budget;
@@ -98,10 +101,12 @@ impl View<'_> {
         });
         let left_out = self.earlier.len() - kept.count();
         let hidden = usize::from(self.summary.is_some() && !shows_summary);
-        let shown = self.earlier[left_out..].iter().chain(&self.unanswered).map(Message::shown);
+        let shown = || self.earlier[left_out..].iter().chain(&self.unanswered);
         let summary = self.summary.filter(|_| shows_summary).map(Record::listed);
+        let senders = summary.iter().map(|_| None).chain(shown().map(Message::sender));
         Context {
-            messages: summary.into_iter().chain(shown).collect(),
+            senders: if self.has_several { senders.collect() } else { Vec::new() },
+            messages: summary.into_iter().chain(shown().map(Message::shown)).collect(),
             unanswered: self.unanswered.iter().map(|message| message.base.clone()).collect(),
             to_compact: self.to_compact,
             to_resume: self.to_resume,
@@ -120,6 +125,9 @@ impl Context {
     /// shortened.
     pub fn shorten_unanswered(&mut self, budget: u32) -> Vec<String> {
         let first = self.messages.len() - self.unanswered.len();
+        let senders = self.senders.iter().skip(first).flatten().map(Sender::tokens);
+        let guide = if self.senders.is_empty() { 0 } else { tokens::of_text(markup::GUIDE) };
+        let budget = budget.saturating_sub(senders.fold(guide, u32::saturating_add));
         let mut sizes: Vec<(u32, usize)> =
             (first..self.messages.len()).map(|at| (tokens::of_message(&self.messages[at]), at)).collect();
         let total = sizes.iter().fold(0_u32, |sum, (tokens, _)| sum.saturating_add(*tokens));

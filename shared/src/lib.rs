@@ -9,6 +9,7 @@
 //! - [`message`]: the AI SDK's `UIMessage`, kept without loss
 //! - [`record`]: what a history is made of
 //! - [`mod@context`]: what the model sees, a pure function of records and time
+//! - [`sender`]: who a record is from, for a model; [`markup`]: the elements that a request consists of
 //! - [`media`]: which files are images that a model can be shown, and what a file is called
 //! - [`access`]: who may use the bot
 //! - [`approval`]: calls that somebody must allow first; [`visible`]: how people are shown them
@@ -52,6 +53,7 @@ pub mod forgetting;
 pub mod history;
 pub mod ingress;
 pub mod live;
+pub mod markup;
 pub mod media;
 pub mod memory;
 pub mod message;
@@ -65,6 +67,7 @@ pub mod ranking;
 pub mod record;
 pub mod refusal;
 pub mod request_body;
+pub mod sender;
 pub mod sort_key;
 pub mod telemetry;
 pub mod tls;

@@ -42,9 +42,6 @@ pub use answer::{Answer, Delta, Finish, NO_SINK, Reasoning, Sink, Usage};
 pub use hosted::Hosted;
 pub use question::{Done, Image, ImageAt, Prompt, Question, Step, Tool, ToolCall};
 
-/// What a summary starts with where a model is sent one, so that it is not taken for something said.
-pub const SUMMARY_HEADING: &str = "Summary of the conversation so far:";
-
 /// A model that answers.
 #[derive(Clone, Debug)]
 pub enum Model {
@@ -251,7 +248,7 @@ impl Question<'_> {
     /// What is unanswered, a line each.
     fn said(&self) -> String {
         let unanswered = &self.messages[self.first_unanswered()..];
-        let said: Vec<String> = unanswered.iter().map(|message| readable::text(message, false)).collect();
+        let said: Vec<String> = unanswered.iter().map(|message| readable::text(message)).collect();
         said.join("\n")
     }
 }

@@ -4,6 +4,7 @@
 //! estimate does the first and guesses the second, by weights for each class of characters. `tests/token_estimate.rs`
 //! measures it against a real tokenizer; what a model's own is different by, [`correction`] tells.
 
+use crate::markup::escape;
 use crate::media;
 use crate::message::{PartView, UiMessage};
 
@@ -35,11 +36,11 @@ pub fn of_text(text: &str) -> u32 {
     u32::try_from(hundredths.div_ceil(100)).unwrap_or(u32::MAX)
 }
 
-/// The estimate for a message as a model is sent it.
+/// The estimate for a message as a model is sent it; without its [sender](crate::markup::Sender::tokens).
 pub fn of_message(message: &UiMessage) -> u32 {
     message.parts.iter().fold(PER_MESSAGE, |sum, part| {
         sum.saturating_add(match part.view() {
-            PartView::Text(text) => of_text(text),
+            PartView::Text(text) => of_text(&escape(text)),
             // In words; an image that is shown takes more, see `media::IMAGE_TOKENS`.
             PartView::File { .. } => media::line(part).map_or(0, |line| of_text(&line)),
             PartView::Tool { name, input, output, error, .. } => {
@@ -65,7 +66,7 @@ pub fn of_request(system: Option<&str>, messages: &[UiMessage]) -> u32 {
 
 /// The estimate for a JSON value as it is sent; none takes nothing.
 pub fn of_json(value: Option<&serde_json::Value>) -> u32 {
-    value.map_or(0, |value| of_text(&value.to_string()))
+    value.map_or(0, |value| of_text(&escape(&value.to_string())))
 }
 
 /// What later estimates are multiplied by, where a request took `used` tokens that was estimated at `estimated`: from

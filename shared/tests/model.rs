@@ -195,10 +195,10 @@ async fn a_summary_says_what_it_is_and_earlier_tools_are_readable() {
     model(&api, "test").answer(question(&messages, &[], &[]), NO_SINK).await.unwrap();
     let request = &api.requests()[0];
     // Where no tools are offered, in words.
-    assert_eq!(texts_of(request, "assistant"), ["[called search with {}]", "A hill."]);
+    assert_eq!(texts_of(request, "assistant"), ["<tool_call name=\"search\">{}</tool_call>", "A hill."]);
     let told = "Summary of the conversation so far:\n<summary>\nAda moves to Lyon.\n</summary>\n";
     assert_eq!(request["messages"][1]["content"], told);
-    assert_eq!(texts_of(request, "user"), ["[result: [\"a hill\"]]", "and now?"]);
+    assert_eq!(texts_of(request, "user"), ["<tool_result>[\"a hill\"]</tool_result>", "and now?"]);
 }
 
 #[tokio::test]

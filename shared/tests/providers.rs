@@ -275,7 +275,11 @@ async fn calls_of_earlier_turns_are_sent_as_they_were_and_in_words_where_no_tool
         let request = stage.api.requests().pop().unwrap();
         assert_eq!(texts_of(&request, "tool"), [""; 0], "{provider:?}");
         let told = request["messages"].to_string();
-        assert!(told.contains("[called find with ") && told.contains("[result: a hill]"), "{told}");
+        assert!(
+            told.contains("<tool_call name=\\\"find\\\">")
+                && told.contains("<tool_result>a hill</tool_result>"),
+            "{told}"
+        );
     }
 }
 

@@ -113,11 +113,11 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
         assert!(!request.to_string().contains("Be brief."), "a summary is no answer: {request}");
     }
     let first = texts_of(&notes[0], "user").concat();
-    assert!(first.contains("<conversation>") && first.contains("Ada] message 1: lorem"), "{first}");
-    assert!(!first.contains("earlier_summary"), "{first}");
+    assert!(first.contains("<conversation>") && first.contains("Ada: message 1: lorem"), "{first}");
+    assert_eq!(summary_of(&notes[0]), "");
     let second = texts_of(&notes[1], "user").concat();
-    let folded = "<earlier_summary>\nFacts: the code is 4711.\n</earlier_summary>";
-    assert!(second.contains(folded) && !second.contains("message 1:"), "{second}");
+    assert_eq!(summary_of(&notes[1]), "Facts: the code is 4711.");
+    assert!(!second.contains("message 1:"), "{second}");
 
     let asked = app.model().requests().pop().unwrap();
     assert_eq!(texts_of(&asked, "system"), ["Be brief."]);

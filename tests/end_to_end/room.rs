@@ -3,6 +3,7 @@
 
 use annals_shared::compaction::run::Compaction;
 use annals_shared::config::{Env, ViewConfig};
+use annals_shared::markup::{GUIDE, Sender};
 use annals_shared::message::{Role, UiMessage};
 use annals_shared::metrics::Metrics;
 use annals_shared::model::Model;
@@ -29,7 +30,7 @@ fn thousand() -> Builder {
 const BUDGET: u32 = 800;
 
 /// The estimate of a request for an answer, by its texts as they are stored: without the heading that a summary gets there,
-/// the name before each message of a group, and the wrapping of the system part; with the tools.
+/// and the wrapping of the system part; with the tools, and in a group with the guide and the senders.
 fn estimated(request: &Value) -> u32 {
     let beside = texts_of(request, "system").concat() + &notes_of(request);
     let tools = request["tools"].as_array().into_iter().flatten().map(|tool| {
@@ -41,7 +42,11 @@ fn estimated(request: &Value) -> u32 {
     let messages: Vec<UiMessage> = messages
         .map(|text| UiMessage::text("", Role::User, text.strip_prefix("Ada: ").unwrap_or(&text)))
         .collect();
-    tokens::of_text(&beside) + tools.sum::<u32>() + tokens::of_request(None, &messages)
+    let sent = request["messages"].to_string();
+    let guide = if sent.contains("Several people speak in this chat.") { tokens::of_text(GUIDE) } else { 0 };
+    let ada = Sender { id: "0123456789ab".into(), name: "Ada".into(), is_event: false };
+    let senders = u32::try_from(sent.matches("<message ").count()).unwrap() * ada.tokens();
+    tokens::of_text(&beside) + tools.sum::<u32>() + tokens::of_request(None, &messages) + guide + senders
 }
 
 /// All replies of a history.
@@ -152,13 +157,13 @@ async fn asked_behind_a_backlog(app: &TestApp, messages: i64) -> Value {
 
 fn ids_counted(app: &TestApp) -> usize {
     let noted = app.model().requests_for_notes();
-    noted.iter().map(|request| texts_of(request, "user").concat().matches("] message ").count()).sum()
+    noted.iter().map(|request| texts_of(request, "user").concat().matches("Ada: message ").count()).sum()
 }
 
 #[tokio::test]
 async fn what_takes_several_summaries_gets_them_before_the_answer() {
     let app = thousand().set("GROUP_ACTIVATION", "mention").start().await;
-    let request = asked_behind_a_backlog(&app, 30).await;
+    let request = asked_behind_a_backlog(&app, 22).await;
     let notes = app.model().requests_for_notes().len();
     assert!((2..=4).contains(&notes), "{notes} requests for summaries");
     let history = app.history(GROUP).await;
@@ -168,8 +173,8 @@ async fn what_takes_several_summaries_gets_them_before_the_answer() {
     assert!(estimated(&request) <= BUDGET, "{} tokens: {request}", estimated(&request));
     // What is not in a request for a summary is in the one for the answer, each message in one.
     let shown = texts_of(&request, "user").concat().matches(" message ").count();
-    assert_eq!(shown + ids_counted(&app), 30, "{request}");
-    assert_eq!(app.context(GROUP).await[0]["metadata"]["sourceRange"]["count"], 30 - shown);
+    assert_eq!(shown + ids_counted(&app), 22, "{request}");
+    assert_eq!(app.context(GROUP).await[0]["metadata"]["sourceRange"]["count"], 22 - shown);
     app.finish().await;
 }
 
@@ -212,20 +217,22 @@ async fn what_waits_is_sent_word_for_word() {
     let text = |id: i64| {
         format!("  \"{id}\":\n\n\t{{逐字}} <b>& that</b> — 🌱\r\n{}\n    </conversation> end {id}", words(70))
     };
+    // Word for word, but for what looks like an element.
+    let sent = |text: &str| Some(text.replace("</conversation>", "&lt;/conversation>"));
     let mut right_behind_a_summary = 0;
     for id in 1..25 {
         let before = app.model().requests_for_notes().len();
         ada_says(&app, id, &text(id)).await;
         let asked = texts_of(&app.model().requests().pop().unwrap(), "user");
-        assert_eq!(asked.last(), Some(&text(id)));
+        assert_eq!(asked.last().cloned(), sent(&text(id)));
         right_behind_a_summary += usize::from(app.model().requests_for_notes().len() > before);
     }
     assert!(right_behind_a_summary >= 3, "{right_behind_a_summary}");
     // Also where it takes most of the window, so that all the rest becomes a summary.
-    let long = format!("{}\n{}", text(25), words(380));
+    let long = format!("{}\n{}", text(25), words(370));
     ada_says(&app, 25, &long).await;
     let request = app.model().requests().pop().unwrap();
-    assert_eq!(texts_of(&request, "user").last(), Some(&long));
+    assert_eq!(texts_of(&request, "user").last().cloned(), sent(&long));
     assert!(estimated(&request) <= BUDGET, "{}", estimated(&request));
     assert!(replies(&app.history(CHAT).await).iter().all(|reply| reply["metadata"].get("context").is_none()));
     app.finish().await;

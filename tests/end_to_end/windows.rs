@@ -30,11 +30,13 @@ async fn wait_at_once(ts: i64) -> (TestApp, Value) {
 
 async fn check(ts: i64, listed: [&str; 7]) {
     let (app, reply) = wait_at_once(ts).await;
-    assert_eq!((&reply["id"], text_of(&reply).as_str()), (&json!("h/reply"), "You said: by HTTP"));
+    // Olle is not Ada, so the model is told who speaks.
+    assert_eq!((&reply["id"], text_of(&reply).as_str()), (&json!("h/reply"), "You said: olle: by HTTP"));
     assert_eq!(reply["metadata"]["channel"], "http");
     let sent = app.telegram_api().sent();
     let received: Vec<_> = sent.iter().map(|sent| (sent.text.as_str(), sent.reply_to)).collect();
-    assert_eq!(received, [("You said: one", Some(1)), ("You said: two\nfour", Some(4))]);
+    let last = if listed[2] == "h" { "Ada: two\nAda: four" } else { "two\nfour" };
+    assert_eq!(received, [("You said: one", Some(1)), (format!("You said: {last}").as_str(), Some(4))]);
     assert_eq!(app.model().count(), 3);
     let history = app.history(CHAT).await;
     let ids: Vec<&str> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
@@ -42,7 +44,7 @@ async fn check(ts: i64, listed: [&str; 7]) {
     assert_answered_once(&app.records(CHAT).await);
     // No turn sees what another is to answer.
     let telegrams = &app.model().requests()[if listed[2] == "h" { 2 } else { 1 }];
-    assert_eq!(texts_of(telegrams, "user").last().unwrap(), "two\nfour");
+    assert_eq!(texts_of(telegrams, "user").last().unwrap(), last);
     app.finish().await;
 }
 

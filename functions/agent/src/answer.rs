@@ -198,7 +198,7 @@ impl Agent {
                 unanswered: seen.unanswered.len(),
                 notes: notes.as_deref(),
                 images: &shown.images,
-                group: newest.is_group(),
+                senders: &seen.senders,
                 tools: toolbox.offered(),
                 ..Question::default()
             };

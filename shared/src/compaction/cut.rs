@@ -12,8 +12,11 @@ use crate::sort_key::{SortKey, Timestamp};
 const MAX_COUNTED: usize = 2_000;
 const MAX_COUNTED_BYTES: usize = 256 * 1024;
 
-/// Tokens that a message takes in a request for a summary beside its text: when it was said, and by whom.
-const LINE_TOKENS: u32 = 14;
+/// Tokens that a message takes in a request for a summary beside its text: when it was said, and by whom; a reply takes
+/// [`REPLY_TOKENS`], and where several people speak, an id [`ID_TOKENS`].
+const SENDER_TOKENS: u32 = 22;
+const REPLY_TOKENS: u32 = 6;
+const ID_TOKENS: u32 = 12;
 
 /// The share of the budget that a compaction for want of room aims at, so that not every turn behind it compacts again.
 const AIM: f64 = 0.6;
@@ -155,7 +158,8 @@ fn position_of_recent(earlier: &[Message<'_>], keep: usize) -> usize {
 /// message at a time, the first that leaves room for more; the end where nothing fits.
 fn position_that_fits(view: &View<'_>, at: usize, rules: &Rules, budget: u32) -> usize {
     let summary = view.summary.map_or(0, |summary| summary.tokens).max(rules.summary_tokens);
-    let beside = view.tokens_of(&view.unanswered).saturating_add(view.corrected(summary));
+    let waiting = view.tokens_of(&view.unanswered).saturating_add(view.guide_tokens());
+    let beside = waiting.saturating_add(view.corrected(summary));
     let mut left = beside.saturating_add(view.tokens_of(&view.earlier[at..]));
     if left <= budget {
         return at;
@@ -187,9 +191,14 @@ fn least(view: &View<'_>) -> Option<usize> {
 /// How many of the first `wanted` messages one request for a summary can hold: at least one.
 fn position_of_one_request(view: &View<'_>, wanted: usize, rules: &Rules) -> usize {
     let mut sum = view.summary.map_or(0, |folded| view.corrected(folded.tokens));
+    let beside = |message: &Message<'_>| match message.first.role() {
+        Role::User if view.has_several => SENDER_TOKENS + ID_TOKENS,
+        Role::User => SENDER_TOKENS,
+        Role::Assistant | Role::System => REPLY_TOKENS,
+    };
     let mut bytes = 0;
     let held = view.earlier[..wanted].iter().take(MAX_COUNTED).take_while(|message| {
-        sum = sum.saturating_add(view.corrected(message.tokens().saturating_add(LINE_TOKENS)));
+        sum = sum.saturating_add(view.corrected(message.tokens().saturating_add(beside(message))));
         bytes += message.key().as_str().len();
         sum <= rules.source_tokens && bytes <= MAX_COUNTED_BYTES
     });

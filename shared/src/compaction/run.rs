@@ -145,7 +145,9 @@ impl Compaction {
         let view = View::of(records, now, &self.view.policy(0));
         let summary = view.summary.map_or(0, |summary| view.corrected(summary.tokens));
         let shown = view.tokens_of(&view.earlier).saturating_add(view.tokens_of(&view.unanswered));
-        if shown.saturating_add(summary) > budget && !view.earlier.is_empty() {
+        if shown.saturating_add(summary).saturating_add(view.guide_tokens()) > budget
+            && !view.earlier.is_empty()
+        {
             return Some(Why::Room { budget });
         }
         let horizon = self.history.retention().horizon(now);

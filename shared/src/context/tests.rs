@@ -46,6 +46,7 @@ fn nothing_said_nothing_shown() {
     let empty = context(&[], hours(0), &policy());
     let nothing = Context {
         messages: vec![],
+        senders: vec![],
         unanswered: vec![],
         to_compact: vec![],
         to_resume: vec![],

@@ -9,9 +9,11 @@ use super::Policy;
 use super::replaced::mark_replaced;
 use super::session::Session;
 use crate::approval;
+use crate::markup::{self, Sender};
 use crate::media::{self, IMAGE_TOKENS};
 use crate::message::{Role, UiMessage};
 use crate::record::{Kind, Record, Source};
+use crate::sender;
 use crate::sort_key::{SortKey, Timestamp};
 use crate::tokens;
 
@@ -44,6 +46,8 @@ pub struct View<'a> {
     pub reaches_back_to: Option<SortKey>,
     /// Up to where there are summaries, of the Session or not: the place of the next one is behind that.
     pub summed_up_to: Option<SortKey>,
+    /// Whether several people speak in what is shown, so that the model is told who each message is from.
+    pub has_several: bool,
     /// When somebody last spoke in the Session, as far as is known.
     pub last_interaction: Option<Timestamp>,
     /// By how much the model's own count of tokens exceeds the estimate.
@@ -91,6 +95,13 @@ impl<'a> View<'a> {
             .collect();
         let (mut earlier, mut unanswered) = (earlier, unanswered);
         count_images(&mut earlier, &mut unanswered, policy.images);
+        let has_several =
+            sender::are_several(earlier.iter().chain(&unanswered).map(|message| message.first), summary);
+        if has_several {
+            for message in earlier.iter_mut().chain(&mut unanswered) {
+                message.sender_tokens = sender::of(message.first).map_or(0, |sender| sender.tokens());
+            }
+        }
         let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
         let reaches_back_to = session.and_then(|session| match summary {
             Some(summary) => {
@@ -112,6 +123,7 @@ impl<'a> View<'a> {
             session_start: start,
             reaches_back_to,
             summed_up_to,
+            has_several,
             last_interaction,
             correction: correction(records),
             summary,
@@ -143,7 +155,12 @@ impl<'a> View<'a> {
         (f64::from(tokens) * self.correction).ceil() as u32
     }
 
-    /// The corrected estimate of `messages`, with the images that they show.
+    /// The corrected estimate of what tells the model how to read messages of several people.
+    pub fn guide_tokens(&self) -> u32 {
+        if self.has_several { self.corrected(tokens::of_text(markup::GUIDE)) } else { 0 }
+    }
+
+    /// The corrected estimate of `messages`, with the images that they show, and with their senders where those are told.
     pub fn tokens_of(&self, messages: &[Message<'_>]) -> u32 {
         messages.iter().fold(0, |sum, message| sum.saturating_add(self.corrected(message.shown_tokens())))
     }
@@ -188,6 +205,8 @@ pub struct Message<'a> {
     is_replaced: bool,
     /// How many images it shows.
     images: u32,
+    /// What its sender takes, where the model is told.
+    sender_tokens: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -230,9 +249,17 @@ impl Message<'_> {
         self.newest.record.tokens
     }
 
-    /// The same, with the images that it shows.
+    /// The same, with the images that it shows and the sender that the model is told.
     pub fn shown_tokens(&self) -> u32 {
-        self.tokens().saturating_add(self.images.saturating_mul(IMAGE_TOKENS))
+        let images = self.images.saturating_mul(IMAGE_TOKENS);
+        self.tokens().saturating_add(images).saturating_add(self.sender_tokens)
+    }
+
+    /// Who it is from: by its first form, since nobody else changes it. `None` for what the agent says. With an id only
+    /// where several people speak.
+    pub fn sender(&self) -> Option<Sender> {
+        let sender = sender::of(self.first)?;
+        Some(if self.sender_tokens > 0 { sender } else { Sender { id: String::new(), ..sender } })
     }
 
     /// Whether it holds a tool call without its result, such as one that waits for an approval.
@@ -298,7 +325,7 @@ fn messages<'a>(
             let newest = newest.get(place).copied().unwrap_or(own);
             let waits = newest.asked.is_some_and(|asked| !has_lapsed(asked, now));
             let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
-            Message { base, first, newest, unanswered, is_replaced: false, images: 0 }
+            Message { base, first, newest, unanswered, is_replaced: false, images: 0, sender_tokens: 0 }
         })
         .collect()
 }

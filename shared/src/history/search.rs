@@ -7,9 +7,11 @@ use super::item::Stored;
 use super::shelf::Segment;
 use super::{History, HistoryError, MAX_SEGMENT_BYTES};
 use crate::chat_key::ChatKey;
+use crate::markup::Sender;
 use crate::message::Role;
 use crate::ranking::{rank, terms};
 use crate::record::{Kind, Record};
+use crate::sender;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// How many characters of a message a hit shows.
@@ -63,6 +65,8 @@ pub struct Hit {
     pub role: Role,
     /// That person's name, or the platform's id of who spoke.
     pub who: String,
+    /// That person, as a model is told; `None` for the agent.
+    pub sender: Option<Sender>,
     /// The message, or the part of it where it first says something of the question.
     pub excerpt: String,
 }
@@ -161,6 +165,7 @@ fn hit(record: &Record, text: &str, query: &str) -> Hit {
         ts: record.ts,
         role: record.role(),
         who: name.unwrap_or(&record.user_id).to_owned(),
+        sender: sender::of(record),
         excerpt: excerpt(text, query),
     }
 }

@@ -44,7 +44,9 @@ fn head(owner: &Owner) -> &'static str {
 /// looks like more than one.
 fn line(entry: &Entry) -> String {
     let day = entry.updated.unwrap_or(entry.created).rfc3339();
-    format!("- [{}, {}] {}", entry.kind, &day[..10], entry.text.replace('\n', "\n  "))
+    // Unicode has line breaks of its own.
+    let text = entry.text.replace(['\n', '\u{2028}', '\u{2029}'], "\n  ");
+    format!("- [{}, {}] {text}", entry.kind, &day[..10])
 }
 
 #[cfg(test)]

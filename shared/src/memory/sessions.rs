@@ -9,8 +9,9 @@ use std::cmp::Ordering;
 use crate::chat_key::ChatKey;
 use crate::config::ViewConfig;
 use crate::context::Policy;
-use crate::context::view::{Message, View};
+use crate::context::view::View;
 use crate::history::{History, HistoryError};
+use crate::markup::Sender;
 use crate::memory::owner::owner_of_session;
 use crate::memory::{Captured, Entry, Finding, Kept, Memory, MemoryError, Owner, Source, capture};
 use crate::message::UiMessage;
@@ -122,12 +123,13 @@ impl Remembering {
         if memory.has_captured(&owner, &source).await? {
             return Ok(0);
         }
-        let summary = view.summary.map(Record::listed);
-        let said = view.earlier.iter().chain(&view.unanswered).map(Message::shown);
-        let messages: Vec<UiMessage> = summary.into_iter().chain(said).collect();
+        let summary = view.summary.map(|summary| (summary.listed(), None));
+        let said = view.earlier.iter().chain(&view.unanswered);
+        let said = said.map(|message| (message.shown(), message.sender()));
+        let (messages, senders): (Vec<UiMessage>, Vec<_>) = summary.into_iter().chain(said).unzip();
         let known: Vec<Entry> =
             memory.list(&owner).await?.into_iter().map(|Kept { entry, .. }| entry).collect();
-        let findings = self.find(&messages, &known, policy).await?;
+        let findings = self.find(&messages, &senders, &known, policy).await?;
         Ok(match memory.capture(&owner, &source, &findings).await? {
             Captured::Stored(entries) => entries,
             Captured::Before => 0,
@@ -137,13 +139,14 @@ impl Remembering {
     async fn find(
         &self,
         messages: &[UiMessage],
+        senders: &[Option<Sender>],
         known: &[Entry],
         policy: &Policy,
     ) -> Result<Vec<Finding>, RememberError> {
         if self.model.is_echo() {
             return Ok(capture::extract(messages, known));
         }
-        let prompt = capture::prompt(messages, known, Prompt::source_budget(policy.token_budget));
+        let prompt = capture::prompt(messages, senders, known, Prompt::source_budget(policy.token_budget));
         let answer = self.model.complete(&prompt).await?;
         Ok(match answer.finish {
             Finish::ContentFilter => Vec::new(),

@@ -23,9 +23,10 @@ use serde_json::{Value, json};
 
 use super::answer::{Coming, Counts, Finish};
 use super::anthropic::object;
-use super::conversation::{Block, Conversation, Speaker, called, came_of_it};
+use super::conversation::{Block, Conversation, Speaker, called};
 use super::frames::Frame;
 use super::question::Tool;
+use crate::markup;
 
 pub(super) fn base_url(region: &str) -> String {
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
@@ -115,7 +116,7 @@ fn block(block: &Block<'_>) -> Vec<Value> {
 fn told(said: &Block<'_>) -> Vec<Value> {
     match said {
         Block::Call(_, call) => vec![json!({"text": called(call)})],
-        Block::Result(_, text) => vec![json!({"text": came_of_it(text)})],
+        Block::Result(_, text) => vec![json!({"text": markup::tool_result(text)})],
         Block::Reasoning(_) => Vec::new(),
         Block::Text(_) | Block::Image(_) => block(said),
     }

@@ -5,21 +5,29 @@
 //! providers alike; a summary, which nobody said, stands in the user's turn; and where the first message in view is
 //! the assistant's, a line of the user's says that there was more.
 //!
-//! What does not change from one turn of a chat to the next comes first, since providers keep what they have read of a
-//! request and charge less for a beginning that they know: tools, system part, and the messages up to
+//! What does not change from one turn of a chat to the next comes first, since providers keep what they have read of
+//! a request and charge less for a beginning that they know: tools, system part, and the messages up to
 //! [`Conversation::stable`]. Sources: "Prompt caching" of OpenAI, Anthropic and Amazon Bedrock.
 //!
 //! What was called in earlier turns is sent as it was in its own, but for what was thought. As calls where tools are
 //! offered; where none are, Anthropic and Bedrock take no calls either, and the same stands there in words.
+//!
+//! Where several people speak, each message is an element with its sender, and [`markup::GUIDE`] comes first. Every
+//! text is escaped on its way in here, in a chat of one person too: see [`crate::markup`]. Not escaped are
+//! `SYSTEM_PROMPT`, which is the operator's, and thoughts, which their provider has signed, and which are sent to
+//! nobody else.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::exchange::{self, Piece};
 use super::question::{Image, Prompt, Question, Step, Tool, ToolCall};
 use super::{Reasoning, readable};
+use crate::markup::{self, Sender};
 use crate::message::Role;
 
-/// What stands first where the conversation would start with the assistant.
+/// What stands first where the conversation would start with the assistant. Anybody may say so too: it claims nothing
+/// of anybody's words.
 const EARLIER: &str = "[earlier messages are not in view]";
 
 /// A request.
@@ -28,7 +36,7 @@ pub(super) struct Conversation<'a> {
     /// The system part.
     pub(super) system: Option<&'a str>,
     /// What may be called, or has been.
-    pub(super) tools: &'a [Tool],
+    pub(super) tools: Cow<'a, [Tool]>,
     /// Whether calls are over.
     pub(super) must_answer: bool,
     /// By turns, the user's first.
@@ -67,12 +75,7 @@ pub(super) enum Block<'a> {
 
 /// A call in words, for who takes none.
 pub(super) fn called(call: &ToolCall) -> String {
-    format!("[called {} with {}]", call.name, call.input)
-}
-
-/// And its result.
-pub(super) fn came_of_it(result: &str) -> String {
-    format!("[result: {result}]")
+    markup::tool_call(&call.name, &call.input.to_string())
 }
 
 /// What joins a call to its result, as all providers take it.
@@ -85,8 +88,8 @@ impl CallId {
     }
 }
 
-/// The ids of the calls of a conversation, each of them once: some providers refuse one that comes again, though models
-/// number their calls anew in every answer.
+/// The ids of the calls of a conversation, each of them once: some providers refuse one that comes again, though
+/// models number their calls anew in every answer.
 #[derive(Default)]
 struct CallIds {
     taken: HashSet<String>,
@@ -124,7 +127,7 @@ impl<'a> Conversation<'a> {
     pub(super) fn of_question(question: &Question<'a>, name: &str) -> Self {
         let mut conversation = Self {
             system: question.system,
-            tools: question.tools,
+            tools: escaped_tools(question.tools),
             must_answer: question.must_answer,
             turns: Vec::new(),
             stable: None,
@@ -137,24 +140,26 @@ impl<'a> Conversation<'a> {
             if at == first_unanswered {
                 conversation.stable = conversation.last_place();
                 if let Some(notes) = question.notes {
-                    conversation.say(Speaker::User, Block::Text(readable::notes(notes)));
+                    conversation.say(Speaker::User, Block::Text(markup::notes(notes)));
                 }
             }
             match message.role {
                 Role::Assistant if !readable::is_summary(message) => {
                     for piece in exchange::pieces(message) {
                         match piece {
-                            Piece::Text(text) => conversation.tell(Speaker::Assistant, text),
+                            Piece::Text(text) => conversation.tell(Speaker::Assistant, &text),
                             Piece::Step(step) => conversation.go_on(&step, &mut ids),
                         }
                     }
                 }
-                Role::User | Role::Assistant => {
-                    conversation.tell(Speaker::User, readable::text(message, question.group));
+                Role::Assistant => {
+                    let summary = markup::summary(&readable::text(message));
+                    conversation.say(Speaker::User, Block::Text(summary));
+                }
+                Role::User => {
                     let own = question.images.iter().filter(|placed| placed.message == at);
-                    for placed in own.filter(|placed| placed.image.format().is_some()) {
-                        conversation.say(Speaker::User, Block::Image(&placed.image));
-                    }
+                    let own = own.map(|placed| &placed.image).filter(|image| image.format().is_some());
+                    conversation.hear(question.sender(at), &readable::text(message), own);
                 }
                 Role::System => {}
             }
@@ -167,6 +172,9 @@ impl<'a> Conversation<'a> {
             }
             conversation.go_on(step, &mut ids);
         }
+        if question.has_senders() {
+            conversation.begin_with(markup::GUIDE);
+        }
         conversation
     }
 
@@ -174,7 +182,7 @@ impl<'a> Conversation<'a> {
         let blocks = vec![Block::Text(prompt.text.clone())];
         Self {
             system: Some(&prompt.instructions),
-            tools: &[],
+            tools: Cow::Borrowed(&[]),
             must_answer: true,
             turns: vec![Turn { speaker: Speaker::User, blocks }],
             stable: None,
@@ -193,10 +201,34 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Puts `text` before all else, in the user's first turn.
+    fn begin_with(&mut self, text: &str) {
+        let Some(first) = self.turns.first_mut() else { return };
+        first.blocks.insert(0, Block::Text(text.to_owned()));
+        if let Some((0, block)) = &mut self.stable {
+            *block += 1;
+        }
+    }
+
+    /// Adds a message of a person, with its images inside its element.
+    fn hear(&mut self, sender: Option<&Sender>, text: &str, images: impl Iterator<Item = &'a Image> + Clone) {
+        let shows = images.clone().next().is_some();
+        let said = match sender {
+            None => markup::escape(text).into_owned(),
+            Some(sender) if shows => format!("{}{}", sender.opening(None), markup::escape(text)),
+            Some(sender) => markup::message(sender, None, text),
+        };
+        self.say(Speaker::User, Block::Text(said));
+        images.for_each(|image| self.say(Speaker::User, Block::Image(image)));
+        if let Some(sender) = sender.filter(|_| shows) {
+            self.say(Speaker::User, Block::Text(sender.closing()));
+        }
+    }
+
     /// Says it, unless that is nothing.
-    fn tell(&mut self, speaker: Speaker, text: String) {
+    fn tell(&mut self, speaker: Speaker, text: &str) {
         if !text.trim().is_empty() {
-            self.say(speaker, Block::Text(text));
+            self.say(speaker, Block::Text(markup::escape(text).into_owned()));
         }
     }
 
@@ -204,16 +236,20 @@ impl<'a> Conversation<'a> {
     fn go_on(&mut self, step: &Step, ids: &mut CallIds) {
         let offers = !self.tools.is_empty();
         let ids = ids.of(step);
-        self.tell(Speaker::Assistant, step.text.clone());
+        self.tell(Speaker::Assistant, &step.text);
         for (id, done) in ids.iter().zip(&step.done) {
-            let call = &done.call;
-            let own = if offers { Block::Call(id.clone(), call.clone()) } else { Block::Text(called(call)) };
+            let call = ToolCall { input: markup::escape_json(&done.call.input), ..done.call.clone() };
+            let own = if offers { Block::Call(id.clone(), call) } else { Block::Text(called(&call)) };
             self.say(Speaker::Assistant, own);
         }
         for (id, done) in ids.into_iter().zip(&step.done) {
             let sent = done.sent();
             let sent = if sent.trim().is_empty() { "[nothing]".into() } else { sent };
-            let own = if offers { Block::Result(id, sent) } else { Block::Text(came_of_it(&sent)) };
+            let own = if offers {
+                Block::Result(id, markup::escape(&sent).into_owned())
+            } else {
+                Block::Text(markup::tool_result(&sent))
+            };
             self.say(Speaker::User, own);
         }
     }
@@ -235,6 +271,12 @@ impl<'a> Conversation<'a> {
         let last = self.last_place().filter(|_| self.has_called);
         self.stable.into_iter().chain(last).collect()
     }
+}
+
+/// The tools with what their servers say of them escaped.
+fn escaped_tools(tools: &[Tool]) -> Cow<'_, [Tool]> {
+    let escaped: Vec<Tool> = tools.iter().map(Tool::escaped).collect();
+    if escaped == tools { Cow::Borrowed(tools) } else { Cow::Owned(escaped) }
 }
 
 #[cfg(test)]
@@ -355,8 +397,8 @@ mod tests {
             outline(&told),
             [
                 "u: where?",
-                "a: thought|Let me see.|[called find with {}]|[called find with {}]|[called find with {}]",
-                "u: [result: found]|[result: [nothing]]|[result: {\"n\":1}]"
+                "a: thought|Let me see.|<tool_call name=\"find\">{}</tool_call>|<tool_call name=\"find\">{}</tool_call>|<tool_call name=\"find\">{}</tool_call>",
+                "u: <tool_result>found</tool_result>|<tool_result>[nothing]</tool_result>|<tool_result>{\"n\":1}</tool_result>"
             ]
         );
     }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::answer::{Answer, Reasoning};
+use crate::markup::{self, Sender};
 use crate::media::IMAGE_TOKENS;
 use crate::message::UiMessage;
 use crate::tokens;
@@ -24,8 +25,8 @@ pub struct Question<'a> {
     pub notes: Option<&'a str>,
     /// What of the messages can be shown and not only named.
     pub images: &'a [ImageAt],
-    /// Whether several people speak, so that the model must be told who.
-    pub group: bool,
+    /// Who each of the messages is from, where several people speak, so that the model must be told; else empty.
+    pub senders: &'a [Option<Sender>],
     /// What the model may call, in the same order in each turn; where there is nothing, no tools are mentioned.
     pub tools: &'a [Tool],
     /// Whether it is to answer now, whatever it would like to call.
@@ -140,15 +141,29 @@ impl Prompt {
 impl Question<'_> {
     /// The token estimate of all that is sent, tools and steps among it.
     pub fn tokens(&self) -> u32 {
-        let notes = self.notes.map(tokens::of_text);
+        let notes = self.notes.map(|notes| tokens::of_text(&markup::notes(notes)));
+        let guide = self.has_senders().then(|| tokens::of_text(markup::GUIDE));
+        let senders = self.senders.iter().flatten().map(Sender::tokens);
         let images = u32::try_from(self.images.len()).unwrap_or(u32::MAX).saturating_mul(IMAGE_TOKENS);
         let tools = self.tools.iter().map(Tool::tokens);
         let steps = self.steps.iter().map(Step::tokens);
         tools
             .chain(steps)
             .chain(notes)
+            .chain(guide)
+            .chain(senders)
             .chain([images])
             .fold(tokens::of_request(self.system, self.messages), u32::saturating_add)
+    }
+
+    /// Returns whether the model is told who speaks.
+    pub(super) fn has_senders(&self) -> bool {
+        self.senders.iter().any(Option::is_some)
+    }
+
+    /// Returns who the message at `at` is from, where the model is told.
+    pub(super) fn sender(&self, at: usize) -> Option<&Sender> {
+        self.senders.get(at)?.as_ref()
     }
 
     /// Where the unanswered start.
@@ -158,6 +173,15 @@ impl Question<'_> {
 }
 
 impl Tool {
+    /// Returns the tool with what its server says of it escaped; see [`crate::markup`].
+    pub(super) fn escaped(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            description: markup::escape(&self.description).into_owned(),
+            input_schema: markup::escape_json(&self.input_schema),
+        }
+    }
+
     /// The token estimate of the tool as a model is told of it.
     pub fn tokens(&self) -> u32 {
         [&self.name, &self.description]

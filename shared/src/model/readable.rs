@@ -1,36 +1,25 @@
 //! A message as a model is sent it: one text, also where it was said in pictures, files or tools.
 
-use super::SUMMARY_HEADING;
 use crate::media;
 use crate::message::{Part, PartView, Role, UiMessage};
 use crate::record::Kind;
 
-/// What is said, and what stands beside it by name; in a `group` with who says it.
-pub(super) fn text(message: &UiMessage, group: bool) -> String {
-    let metadata = |key: &str| message.metadata.get(key).and_then(serde_json::Value::as_str);
+/// Returns what is said, and what stands beside it by name; nothing is escaped yet.
+pub(super) fn text(message: &UiMessage) -> String {
     // What the user was told beside the model's words, the model would take for its own.
     let is_said = |part: &&Part| message.role != Role::Assistant || !media::is_note(part);
-    let mut text = message.parts.iter().filter(is_said).filter_map(line).collect::<Vec<_>>().join("\n");
+    let text = message.parts.iter().filter(is_said).filter_map(line).collect::<Vec<_>>().join("\n");
     if text.trim().is_empty() && message.role == Role::User {
         // Providers refuse a message that says nothing.
-        "[a message without text]".clone_into(&mut text);
+        return "[a message without text]".to_owned();
     }
-    match (message.role, metadata("senderName")) {
-        _ if is_summary(message) => format!("{SUMMARY_HEADING}\n<summary>\n{text}\n</summary>\n"),
-        (Role::User, Some(name)) if group => format!("{name}: {text}"),
-        _ => text,
-    }
+    text
 }
 
 /// Whether it stands for what was said, and was said by nobody.
 pub(super) fn is_summary(message: &UiMessage) -> bool {
     let kind = message.metadata.get("kind").and_then(serde_json::Value::as_str);
     message.role == Role::Assistant && kind == Some(Kind::Summary.as_str())
-}
-
-/// What memory says, marked off from what the user says behind it.
-pub(super) fn notes(notes: &str) -> String {
-    format!("<notes>\n{notes}\n</notes>\n")
 }
 
 /// One part in words; `None` where it says nothing.

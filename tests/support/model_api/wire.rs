@@ -335,9 +335,13 @@ pub(super) fn said_last(body: &Value) -> String {
     said.map(|message| as_said(&content_text(&message["content"]))).collect::<Vec<_>>().join("\n")
 }
 
-/// A user's text without the summary and the notes that stand before what was said.
+/// A user's text without the guide, the summary and the notes that stand before what was said; each message of a group as
+/// `<name>: <text>`.
 pub(super) fn as_said(text: &str) -> String {
-    let mut text = text.to_owned();
+    let mut text = text.strip_prefix(annals_shared::markup::GUIDE).unwrap_or(text).to_owned();
+    if let Some(after) = text.strip_prefix('\n') {
+        text = after.to_owned();
+    }
     for (starts, ends) in [
         ("Summary of the conversation so far:\n<summary>\n", "\n</summary>\n"),
         ("<notes>\n", "\n</notes>\n"),
@@ -348,7 +352,24 @@ pub(super) fn as_said(text: &str) -> String {
             text = format!("{before}{}", after.strip_prefix('\n').unwrap_or(after));
         }
     }
-    text
+    without_senders(&text)
+}
+
+fn without_senders(text: &str) -> String {
+    let (mut said, mut rest) = (String::new(), text);
+    while let Some((before, (tag, after))) = ["<message ", "<event "]
+        .iter()
+        .filter_map(|opening| rest.split_once(opening))
+        .min_by_key(|(before, _)| before.len())
+        .and_then(|(before, after)| Some((before, after.split_once('>')?)))
+    {
+        let attribute = |name: &str| Some(tag.split_once(&format!("{name}=\""))?.1.split_once('"')?.0);
+        let name = attribute("from").or_else(|| attribute("id")).unwrap_or_default();
+        said.push_str(&format!("{before}{name}: "));
+        rest = after;
+    }
+    said.push_str(rest);
+    said.replace("</message>", "").replace("</event>", "")
 }
 
 pub(super) fn content_text(content: &Value) -> String {

@@ -14,6 +14,7 @@ fn seen(answered: usize, waiting: usize) -> Context {
     let at = Timestamp::from_secs(0);
     Context {
         messages: (0..answered + waiting).map(message).collect(),
+        senders: Vec::new(),
         unanswered: (0..waiting).map(|n| SortKey::message(at, &MessageId::number(n as u64))).collect(),
         to_compact: Vec::new(),
         to_resume: Vec::new(),

@@ -39,7 +39,11 @@ pub(crate) async fn search(place: &Place<'_>, input: &Value) -> Output {
                 .hits
                 .iter()
                 .map(|hit| {
-                    json!({"at": hit.ts.rfc3339(), "id": hit.message_id, "who": hit.who, "text": hit.excerpt})
+                    let person = hit.sender.as_ref().map(|sender| &sender.id);
+                    json!({
+                        "at": hit.ts.rfc3339(), "id": hit.message_id, "who": hit.who, "personId": person,
+                        "text": hit.excerpt,
+                    })
                 })
                 .collect();
             Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_cut_off}))

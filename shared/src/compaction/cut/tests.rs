@@ -157,7 +157,7 @@ fn nothing_is_cut_at_or_behind_a_pending_approval_until_nobody_waits_for_it() {
 #[test]
 fn a_source_too_long_for_one_request_is_summed_up_in_several() {
     // Each takes a date and a name there, too.
-    let short = Rules { source_tokens: 2 * (10 + LINE_TOKENS), ..RULES };
+    let short = Rules { source_tokens: 2 * 10 + SENDER_TOKENS + REPLY_TOKENS, ..RULES };
     assert_eq!(told(&talk(4), Why::Asked, &short, 9), "u1 a1 | u2 a2 u3 a3 u4 a4 more");
     // One message is taken whatever its length.
     let shorter = Rules { source_tokens: 1, ..RULES };
