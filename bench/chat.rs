@@ -82,7 +82,7 @@ impl Chat {
             surroundings: None,
             servers: None,
             view,
-            groups_remember: false,
+            memory: annals_shared::config::MemoryConfig::default(),
             system_prompt: None,
             agent_id: "annals".into(),
             metrics: Metrics::default(),
@@ -96,7 +96,7 @@ impl Chat {
             history: history.clone(),
             model: Model::Echo,
             view,
-            groups_remember: false,
+            memory: annals_shared::config::MemoryConfig::default(),
             agent_id: "annals".into(),
             metrics: Metrics::default(),
         };
@@ -324,6 +324,7 @@ impl Chat {
                     number * 8 + place,
                     place * 37
                 ),
+                outside: Vec::new(),
             };
             memory.capture(&owner, &source, &(0..8).map(finding).collect::<Vec<_>>()).await.unwrap();
         }

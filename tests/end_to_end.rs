@@ -136,6 +136,8 @@ mod outside_tools;
 mod paced;
 #[path = "end_to_end/paging.rs"]
 mod paging;
+#[path = "end_to_end/poisoned.rs"]
+mod poisoned;
 #[path = "end_to_end/progress.rs"]
 mod progress;
 #[path = "end_to_end/random_histories.rs"]

@@ -61,6 +61,8 @@ export interface Memory {
   type: string;
   scope: string;
   text: string;
+  outside?: string[];
+  earlier?: { text: string; markdown: string; undoUntil: number };
   source?: { chatKey: string; fromId: string; toId: string };
   createdAt: number;
   updatedAt?: number;

@@ -17,6 +17,16 @@ export function ContextPanel({ context, listed, messages }: Props) {
   const summary = context.messages.find(message => message.metadata?.kind === 'summary');
   const range = summary?.metadata?.sourceRange;
   const said = context.messages.filter(message => message !== summary);
+  // A name is anybody's; where two people in view have one, their ids tell them apart, as they do for the model.
+  const idsOf = new Map<string, Set<unknown>>();
+  for (const { role, metadata } of said) {
+    if (role === 'user') idsOf.set(metadata?.senderName ?? '', (idsOf.get(metadata?.senderName ?? '') ?? new Set()).add(metadata?.userId));
+  }
+  const whoSaid = ({ role, metadata }: Message) => {
+    if (role !== 'user') return role;
+    const { senderName: name, userId = 'user' } = metadata ?? {};
+    return name === undefined ? userId : (idsOf.get(name)?.size ?? 0) > 1 ? `${name} (${userId})` : name;
+  };
   const within = (ms: number) => when(ms).replace(/^(Today|Yesterday)/, day => day.toLowerCase());
   const why = whyStarted(context, messages);
   return (
@@ -64,7 +74,7 @@ export function ContextPanel({ context, listed, messages }: Props) {
       <ol className="turns">
         {said.map((message, at) => (
           <li key={message.id} className={message.role}>
-            <b>{message.role === 'user' ? (message.metadata?.senderName ?? message.metadata?.userId ?? 'user') : message.role}</b>{' '}
+            <b>{whoSaid(message)}</b>{' '}
             {at >= said.length - unanswered && <span className="note">waits</span>}
             <p className="clamp">{excerpt(message)}</p>
           </li>

@@ -13,15 +13,17 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
   const [whose, setWhose] = useState<Owner | null>(owner);
   const [typed, setTyped] = useState(owner && 'userId' in owner ? owner.userId : '');
   const [memories, setMemories] = useState<Memory[] | null>(null);
+  const [forgotten, setForgotten] = useState<Memory[]>([]);
   const [problem, setProblem] = useState<Problem | null>(null);
 
   useEffect(() => {
     setMemories(null);
+    setForgotten([]);
     if (whose === null) return;
     const ended = new AbortController();
     const query = new URLSearchParams(whose as unknown as Record<string, string>);
-    api.get<{ memories: Memory[] }>(`/v1/memory?${query}`, ended.signal).then(
-      ({ memories }) => (setMemories(memories.toReversed()), setProblem(null)),
+    api.get<{ memories: Memory[]; forgotten?: Memory[] }>(`/v1/memory?${query}`, ended.signal).then(
+      ({ memories, forgotten }) => (setMemories(memories.toReversed()), setForgotten(forgotten ?? []), setProblem(null)),
       error => ended.signal.aborted || setProblem(Problem.from(error)),
     );
     return () => ended.abort();
@@ -34,10 +36,22 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
     replace(memory.id, await response.json());
     tell('Corrected');
   };
+  const bringBack = async (memory: Memory) => {
+    try {
+      const response = await api.send('PUT', `/v1/memory/${encodeURIComponent(memory.id)}`, { markdown: memory.earlier?.markdown });
+      const by: Memory = await response.json();
+      setForgotten(now => now.filter(({ id }) => id !== memory.id));
+      setMemories(now => [by, ...(now ?? []).filter(({ id }) => id !== memory.id)].sort((a, b) => b.number - a.number));
+      tell('Brought back');
+    } catch (error) {
+      setProblem(Problem.from(error));
+    }
+  };
   const forget = async (memory: Memory) => {
     try {
       await api.send('DELETE', `/v1/memory/${encodeURIComponent(memory.id)}`);
       replace(memory.id, null);
+      setForgotten(now => now.filter(({ id }) => id !== memory.id));
       tell('Forgotten');
     } catch (error) {
       setProblem(Problem.from(error));
@@ -69,7 +83,24 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
       <ul className="cards">
         {memories?.map(memory => (
           <li key={memory.id}>
-            <Remembered memory={memory} isHere={memory.source?.chatKey === chat} onCorrect={correct} onForget={forget} />
+            <Remembered memory={memory} isHere={memory.source?.chatKey === chat} onCorrect={correct} onForget={forget} onBringBack={bringBack} />
+          </li>
+        ))}
+      </ul>
+      {forgotten.length > 0 && <h2>Forgotten by the agent</h2>}
+      <ul className="cards">
+        {forgotten.map(memory => (
+          <li key={memory.id}>
+            <article className="card" aria-label={`Forgotten entry ${memory.number}`}>
+              <p className="plain">{memory.text}</p>
+              <p className="small">Until {when(memory.earlier?.undoUntil ?? 0)} it can be brought back.</p>
+              <div className="row">
+                <Button onPress={() => void bringBack(memory)}>Bring back</Button>
+                <Sure look="bad" label="Delete…" title="Delete this entry for good?" does="Delete" onSure={() => void forget(memory)}>
+                  <p className="plain">{memory.text}</p>
+                </Sure>
+              </div>
+            </article>
           </li>
         ))}
       </ul>
@@ -83,9 +114,10 @@ interface Props {
   isHere: boolean;
   onCorrect: (memory: Memory, text: string) => Promise<void>;
   onForget: (memory: Memory) => Promise<void>;
+  onBringBack: (memory: Memory) => Promise<void>;
 }
 
-function Remembered({ memory, isHere, onCorrect, onForget }: Props) {
+function Remembered({ memory, isHere, onCorrect, onForget, onBringBack }: Props) {
   const [draft, setDraft] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const save = async (text: string) => {
@@ -112,9 +144,16 @@ function Remembered({ memory, isHere, onCorrect, onForget }: Props) {
         {memory.type} {memory.number} · {memory.updatedAt ? `corrected ${when(memory.updatedAt)}` : when(memory.createdAt)}
         {source && ` · from #${shortId(source.fromId)} to #${shortId(source.toId)} of ${isHere ? 'this chat' : source.chatKey}`}
       </p>
+      {memory.outside && <p className="small">Saved after reading {memory.outside.join(', ')}: it may be what that said, and not what somebody wants.</p>}
+      {memory.earlier && (
+        <p className="small">
+          Changed by the agent. It said: <span className="plain">{memory.earlier.text}</span>
+        </p>
+      )}
       <div className="row">
         {draft === null ? (
           <>
+            {memory.earlier && <Button onPress={() => void onBringBack(memory)}>Bring back</Button>}
             <Button onPress={() => setDraft(memory.text)}>Edit</Button>
             <Sure look="bad" label="Delete…" title="Forget this entry?" does="Delete" onSure={() => void onForget(memory)}>
               <p className="plain">{memory.text}</p>

@@ -2,19 +2,29 @@
 
 use std::io::Write;
 
-use annals_shared::memory::{Correction, Deleted, EntryId, Kept, Memory, Owner};
+use annals_shared::memory::{Correction, Deleted, EntryId, Kept, Memory, Overview, Owner};
 use anyhow::{anyhow, bail};
 
 use crate::show::{indented, time};
 
 /// Prints what `owner` has, in order of creation.
 pub async fn list(memory: &Memory, owner: &Owner, out: &mut impl Write) -> anyhow::Result<()> {
-    let entries = memory.list(owner).await?;
-    if entries.is_empty() {
+    let Overview { kept, undoable } = memory.overview(owner).await?;
+    if kept.is_empty() {
         writeln!(out, "Nothing is remembered of {}.", plain(owner))?;
     }
-    for kept in &entries {
+    for kept in &kept {
         print(kept, out)?;
+    }
+    for undoable in undoable {
+        let did = if undoable.is_forgotten { "forgotten" } else { "changed" };
+        let until = time(undoable.until);
+        writeln!(
+            out,
+            "{}. {did} by the agent, /memory undo until {until}; it was:",
+            undoable.earlier.number
+        )?;
+        writeln!(out, "{}", indented(&undoable.earlier.entry.text))?;
     }
     Ok(())
 }
@@ -50,6 +60,10 @@ fn print(kept: &Kept, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(source) = &entry.source {
         let from = format!("from {}, messages {} to {}", source.chat, source.from_id, source.to_id);
         writeln!(out, "{}", indented(&from))?;
+    }
+    if !entry.outside.is_empty() {
+        let read = format!("saved after reading {}", entry.outside.join(", "));
+        writeln!(out, "{}", indented(&read))?;
     }
     if let Some(updated) = entry.updated {
         writeln!(out, "    corrected {}", time(updated))?;

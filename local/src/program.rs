@@ -134,7 +134,8 @@ impl Program {
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
             .with_approvers(approvers)
-            .with_access(config.access);
+            .with_access(config.access)
+            .with_memory(config.agent.memory.is_on);
         let model = model(&config.agent.model, &clock).await?;
         let compactor =
             Compactor::new(history.clone(), Upkeep::new(history.clone(), model.clone(), &config.agent));
@@ -144,7 +145,7 @@ impl Program {
             deliverer,
             surroundings: of_lark.surroundings,
             servers: servers(config.tools, clock.clone())?,
-            groups_remember: config.agent.memory.groups,
+            memory: config.agent.memory,
             view: config.agent.view,
             system_prompt: config.agent.system_prompt.clone(),
             agent_id: config.agent.agent_id.clone(),
@@ -181,7 +182,7 @@ impl Program {
             ingress,
             keys: api_keys,
             view: config.agent.view,
-            groups_remember: config.agent.memory.groups,
+            memory: config.agent.memory,
             system_prompt: config.agent.system_prompt,
             cors_origins: config.cors_origins,
             console: config.console,

@@ -387,7 +387,7 @@ mod tests {
             deliverer: Deliverer::default(),
             surroundings: None,
             servers: None,
-            groups_remember: false,
+            memory: annals_shared::config::MemoryConfig::default(),
             view: ViewConfig::from_env(env).unwrap(),
             system_prompt: None,
             agent_id: "annals".into(),

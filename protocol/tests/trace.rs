@@ -156,7 +156,7 @@ impl<'a> Bench<'a> {
             deliverer: Deliverer::new(None, None, Some(Arc::new(log.clone()))),
             surroundings: None,
             view: config.view,
-            groups_remember: false,
+            memory: annals_shared::config::MemoryConfig::default(),
             servers: None,
             system_prompt: None,
             agent_id: "annals".into(),

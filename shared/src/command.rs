@@ -26,6 +26,11 @@ pub enum Command {
         /// Up to which entry, where older ones are asked for.
         up_to: Option<u32>,
     },
+    /// `/memory undo <number>`: brings back what an entry was before the agent replaced or forgot it.
+    UndoMemory {
+        /// Its number in the list of `/memory`; `None` where no number, or more than one thing, was typed.
+        number: Option<u32>,
+    },
     /// `/forget <number>`: forgets one entry for good.
     Forget {
         /// Its number in the list of `/memory`; `None` where no number, or more than one thing, was typed.
@@ -83,7 +88,10 @@ pub const LIST: &[(&str, &str)] = &[
     ("/reset", "start over with nothing of this conversation in view"),
     ("/stop", "stop answering"),
     ("/compact [what to keep in mind]", "sum up what was said so far"),
-    ("/memory", "list what I remember from earlier conversations"),
+    (
+        "/memory",
+        "list what I remember from earlier conversations; /memory undo <number> brings back what I changed",
+    ),
     ("/forget <number>", "forget one entry of that list"),
     ("/approve [number]", "allow what I asked to do"),
     ("/deny [number] [reason]", "do not allow it"),
@@ -119,7 +127,10 @@ impl Command {
             "stop" => Some(Self::Stop),
             "start" => Some(Self::Start),
             "help" => Some(Self::Help),
-            "memory" => Some(Self::Memory { up_to: number(head.rest) }),
+            "memory" => Some(match undo(head.rest) {
+                Some(which) => Self::UndoMemory { number: number(which) },
+                None => Self::Memory { up_to: number(head.rest) },
+            }),
             "forget" => Some(Self::Forget { number: number(head.rest) }),
             "approve" => Some(Self::Approve { which: Which::parse(head.rest).0 }),
             "deny" => {
@@ -143,6 +154,7 @@ impl Command {
             | Self::Compact
             | Self::Stop
             | Self::Memory { .. }
+            | Self::UndoMemory { .. }
             | Self::Forget { .. }
             | Self::Approve { .. }
             | Self::Deny { .. } => None,
@@ -187,6 +199,12 @@ fn number(rest: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// What follows the word `undo`, if that comes first.
+fn undo(rest: &str) -> Option<&str> {
+    let (word, which) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+    word.eq_ignore_ascii_case("undo").then_some(which)
+}
+
 fn list() -> String {
     let lines: Vec<String> = LIST.iter().map(|(usage, meaning)| format!("{usage}: {meaning}")).collect();
     format!("Commands:\n{}", lines.join("\n"))
@@ -220,6 +238,9 @@ mod tests {
         check("/help@ANNALSBOT", Some(Command::Help));
         check("/memory", Some(Command::Memory { up_to: None }));
         check("/Memory@annalsbot 30", Some(Command::Memory { up_to: Some(30) }));
+        check("/memory UNDO 3", Some(Command::UndoMemory { number: Some(3) }));
+        check("/memory undo", Some(Command::UndoMemory { number: None }));
+        check("/memory undone", Some(Command::Memory { up_to: None }));
         for (typed, number) in [
             ("/forget 2", Some(2)),
             ("/FORGET@annalsbot  #2 ", Some(2)),

@@ -180,7 +180,7 @@ pub struct AgentConfig {
     pub system_prompt: Option<String>,
     /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`, `KEEP_RECENT`
     pub view: ViewConfig,
-    /// `CAPTURE_GROUP_MEMORY`
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
     pub memory: MemoryConfig,
 }
 
@@ -202,8 +202,10 @@ impl AgentConfig {
 }
 
 /// What is kept in memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryConfig {
+    /// `MEMORY`: whether anything is captured, recalled, and offered as a tool. What was kept before stays either way.
+    pub is_on: bool,
     /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
     pub groups: bool,
 }
@@ -212,8 +214,19 @@ impl MemoryConfig {
     /// From the environment.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let groups = env.choice("CAPTURE_GROUP_MEMORY", &[("true", true), ("false", false)], &false)?;
-        Ok(Self { groups })
+        Ok(Self { is_on: memory_is_on(env)?, groups })
     }
+}
+
+impl Default for MemoryConfig {
+    fn default() -> Self {
+        Self { is_on: true, groups: false }
+    }
+}
+
+/// `MEMORY`: for functions that only say whether it is on.
+pub fn memory_is_on(env: Env<'_>) -> Result<bool, ConfigError> {
+    env.choice("MEMORY", &[("on", true), ("off", false)], &true)
 }
 
 /// What decides a context.
@@ -460,6 +473,12 @@ mod tests {
         let groups = |value| with(&[("CAPTURE_GROUP_MEMORY", value)], MemoryConfig::from_env);
         assert!(groups("true").unwrap().groups);
         assert_eq!(groups("yes").unwrap_err(), "CAPTURE_GROUP_MEMORY must be one of: true, false");
+        let memory = |value| with(&[("MEMORY", value)], MemoryConfig::from_env);
+        assert_eq!(
+            (memory("off").map(|memory| memory.is_on), memory("on")),
+            (Ok(false), Ok(MemoryConfig::default()))
+        );
+        assert_eq!(memory("no").unwrap_err(), "MEMORY must be one of: on, off");
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub const PROMPT: Duration = Duration::from_secs(10);
 pub struct Ingress {
     history: History,
     memory: Memory,
+    memory_is_on: bool,
     queue: Arc<dyn TurnQueue>,
     agent_id: String,
     approvers: Approvers,
@@ -85,7 +86,15 @@ impl Ingress {
         let approvers = Approvers::default();
         let metrics = Metrics::default();
         let access = Access::default();
-        Self { memory: Memory::beside(&history), history, queue, agent_id, approvers, access, metrics }
+        let memory = Memory::beside(&history);
+        Self { memory, memory_is_on: true, history, queue, agent_id, approvers, access, metrics }
+    }
+
+    /// The same ingress, which by `MEMORY` says whether memory is on.
+    #[must_use]
+    pub fn with_memory(mut self, is_on: bool) -> Self {
+        self.memory_is_on = is_on;
+        self
     }
 
     /// The same ingress, which counts in `metrics`.
@@ -297,6 +306,7 @@ impl Ingress {
         match command {
             Command::Stop => Ok(Some(self.stop(draft, appended).await?)),
             Command::Memory { up_to } => Ok(Some(self.recollect(draft, *up_to).await?)),
+            Command::UndoMemory { number } => Ok(Some(self.undo(draft, *number).await?)),
             Command::Forget { number } => Ok(Some(self.forget(draft, *number).await?)),
             Command::Approve { which } => Ok(Some(self.approve(draft, which, true, None).await?)),
             Command::Deny { which, reason } => {

@@ -26,4 +26,4 @@ pub use capture::Finding;
 pub use entry::{Correction, CorrectionError, Entry, EntryKind, Source};
 pub use id::{EntryId, EntryIdError};
 pub use owner::Owner;
-pub use store::{Captured, Deleted, Kept, Memory, MemoryError, Saved};
+pub use store::{Captured, Deleted, Kept, Memory, MemoryError, Overview, Saved, Undoable};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::chat_key::ChatKey;
 use crate::compaction::cut::Why;
 use crate::compaction::run::{Compaction, CompactionError};
-use crate::config::{AgentConfig, ViewConfig};
+use crate::config::{AgentConfig, MemoryConfig, ViewConfig};
 use crate::context::view::View;
 use crate::history::turn::{Claim, Head, Lease, Superseded};
 use crate::history::{Archived, History, HistoryError, Remaining, Seen, ToArchive};
@@ -37,8 +37,8 @@ pub struct Upkeep {
     pub model: Model,
     /// What decides a context.
     pub view: ViewConfig,
-    /// `CAPTURE_GROUP_MEMORY`
-    pub groups_remember: bool,
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
     /// `AGENT_ID`: who speaks in summaries.
     pub agent_id: String,
     /// Where compactions are counted.
@@ -94,7 +94,7 @@ impl Upkeep {
             history,
             model,
             view: config.view,
-            groups_remember: config.memory.groups,
+            memory: config.memory,
             agent_id: config.agent_id.clone(),
             metrics: Metrics::default(),
         }
@@ -149,7 +149,7 @@ impl Upkeep {
             history: self.history.clone(),
             model: self.model.clone(),
             view: self.view,
-            groups: self.groups_remember,
+            memory: self.memory,
         };
         let now = self.history.clock().now();
         let looked = remembering.capture_ended(&lease.chat, &records, captured_to, now).await;

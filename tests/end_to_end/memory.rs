@@ -16,7 +16,10 @@ use crate::updates::{Update, group, private};
 const OTHER_KEY: &str = "other-secret";
 
 pub(crate) fn findings(texts: &[&str]) -> Vec<Finding> {
-    texts.iter().map(|text| Finding { kind: EntryKind::Fact, text: (*text).into() }).collect()
+    texts
+        .iter()
+        .map(|text| Finding { kind: EntryKind::Fact, text: (*text).into(), outside: Vec::new() })
+        .collect()
 }
 
 /// The stretch of `chat` that ends with message `to`.

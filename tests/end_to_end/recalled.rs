@@ -25,7 +25,11 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
         for session in 1..=10 {
             let text =
                 |place: u32| format!("Number {place} of {session} of the sheds: {}", "oak, elm ".repeat(50));
-            let finding = |place| Finding { kind: EntryKind::Fact, text: text(place).trim_end().to_owned() };
+            let finding = |place| Finding {
+                kind: EntryKind::Fact,
+                text: text(place).trim_end().to_owned(),
+                outside: Vec::new(),
+            };
             let findings: Vec<Finding> = (0..8).map(finding).collect();
             memory
                 .capture(&user("telegram-42"), &source("telegram:chat:42", session), &findings)

@@ -7,7 +7,7 @@ use std::path::Path;
 use annals_shared::config::{
     AgentConfig, ConfigError, DeliveryConfig, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig,
     TelegramConfig, ToolsSetting, ViewConfig, access, admins, agent_id, channel_settings, console,
-    deployed_api_keys, http_cors_origins, http_rate_limit, reply_quiet,
+    deployed_api_keys, http_cors_origins, http_rate_limit, memory_is_on, reply_quiet,
 };
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// What a `main.rs` reads settings with.
-const READERS: [(&str, Reader); 19] = [
+const READERS: [(&str, Reader); 20] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -48,6 +48,7 @@ const READERS: [(&str, Reader); 19] = [
     ("LarkConfig::from_env(env)", |env| LarkConfig::from_env(env).map(drop)),
     ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),
     ("MemoryConfig::from_env(env)", |env| MemoryConfig::from_env(env).map(drop)),
+    ("memory_is_on(env)", |env| memory_is_on(env).map(drop)),
     ("ViewConfig::from_env(env)", |env| ViewConfig::from_env(env).map(drop)),
     ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
     ("admins(env)", |env| admins(env).map(drop)),

@@ -121,7 +121,7 @@ impl Life {
             web: annals_http::chat::Web::buffered(ingress.clone()),
             keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
             view,
-            groups_remember: false,
+            memory: annals_shared::config::MemoryConfig::default(),
             system_prompt: None,
             cors_origins: CorsOrigins::None,
             console: false,

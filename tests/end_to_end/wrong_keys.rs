@@ -8,7 +8,7 @@ use annals_http::chat::Web;
 use annals_http::limit::Limits;
 use annals_http::{Http, random_id};
 use annals_local::server::{HEADER_TIMEOUT, serve};
-use annals_shared::config::{CorsOrigins, Env, ViewConfig, api_keys};
+use annals_shared::config::{CorsOrigins, Env, MemoryConfig, ViewConfig, api_keys};
 use annals_shared::ingress::Ingress;
 use annals_shared::live::Live;
 use annals_shared::queue::{QueueError, Turn, TurnQueue};
@@ -87,7 +87,7 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
         ingress,
         keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
         view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
-        groups_remember: false,
+        memory: MemoryConfig { is_on: true, groups: false },
         system_prompt: None,
         cors_origins: CorsOrigins::None,
         console: true,

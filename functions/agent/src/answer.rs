@@ -189,7 +189,7 @@ impl Agent {
         loop {
             let mut seen = work.seen(work.as_of(self.clock.now()), &policy);
             let shown = self.look_at(&seen, &mut sight).await;
-            let toolbox = Toolbox::new(self, work, newest.line(), &offered);
+            let toolbox = Toolbox::new(self, work, (newest.line(), &seen.messages), &offered);
             let shortened = seen.shorten_unanswered(room.saturating_sub(shown.waiting_tokens));
             shown.name_the_unseen(&mut seen.messages);
             let question = Question {

@@ -76,7 +76,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
             .with_paces(delivery.is_paced),
         surroundings,
         servers,
-        groups_remember: config.memory.groups,
+        memory: config.memory,
         view: config.view,
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,

@@ -20,7 +20,7 @@ impl Agent {
             history: self.history.clone(),
             model: self.model.clone(),
             view: self.view,
-            groups: self.groups_remember,
+            memory: self.memory,
         };
         let captured_to = lease.head.captured_to.as_ref();
         let looked = tokio::select! {
@@ -43,7 +43,7 @@ impl Agent {
 
     /// What memory tells this turn. A failure is logged: an answer without it is better than none.
     pub(crate) async fn recall(&self, chat: &ChatKey, records: &[Record]) -> Option<Recalled> {
-        match recalled(&self.history, chat, records, &self.view, self.groups_remember).await {
+        match recalled(&self.history, chat, records, &self.view, self.memory).await {
             Ok(recalled) => recalled,
             Err(error) => {
                 tracing::warn!(%error, "a turn goes without memory");

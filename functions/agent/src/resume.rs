@@ -132,12 +132,12 @@ impl Agent {
     async fn carry_out(&self, work: &Work, calls: &[ToolCall], until: Timestamp) -> Vec<Output> {
         let until = until.min(self.clock.now().plus(BOUNDS.time));
         let Ok(newest) = work.newest_covered() else { return Vec::new() };
-        let toolbox = Toolbox::new(self, work, newest.line(), &work.tools);
+        let toolbox = Toolbox::new(self, work, (newest.line(), &[]), &work.tools);
         let mut outcomes = Vec::new();
         for (nth, call) in calls.iter().enumerate() {
             let left = until.since(self.clock.now());
             let limit = BOUNDS.result_tokens;
-            outcomes.push(match toolbox.call_allowed(call, nth, left).await {
+            outcomes.push(match toolbox.call_allowed(call, nth, &[], left).await {
                 Ok(output) => Ok(cut_to(&output, limit)),
                 Err(error) => Err(cut_to(&error.into(), limit).as_str().unwrap_or_default().to_owned()),
             });

@@ -232,6 +232,8 @@ impl Agent {
         // The model has taken its time meanwhile.
         let left = rounds.calls_until.since(self.clock.now());
         let so_far = &*rounds;
+        let names = so_far.steps.iter().flat_map(|step| &step.done).map(|done| &done.call).chain(&calls);
+        let names: Vec<&str> = names.map(|call| call.name.as_str()).collect();
         let outputs = calls.iter().enumerate().map(async |(number, call)| {
             if number >= BOUNDS.calls {
                 return Some(Err(format!("only {} calls are carried out at once", BOUNDS.calls)));
@@ -241,7 +243,7 @@ impl Agent {
                 return shown_input(&call.input).err().map(|too_long| Err(too_long.to_string()));
             }
             let beside = calls[..number].iter().filter(|earlier| earlier.name == call.name).count();
-            Some(toolbox.call(call, so_far.calls_of(&call.name) + beside, left).await)
+            Some(toolbox.call(call, so_far.calls_of(&call.name) + beside, &names, left).await)
         });
         let outputs = join_all(outputs).await;
         let waits = outputs.iter().any(Option::is_none);

@@ -21,8 +21,10 @@ use annals_shared::clock::Clock;
 use annals_shared::config::tools::CallApproval;
 use annals_shared::history::History;
 use annals_shared::history::turn::Head;
+use annals_shared::markup::clean_name;
 use annals_shared::memory::sessions::Recalled;
 use annals_shared::memory::{Memory, Source};
+use annals_shared::message::{Part, PartView, UiMessage};
 use annals_shared::model::{Tool, ToolCall};
 use annals_shared::sort_key::SortKey;
 use annals_shared::tokens;
@@ -38,6 +40,9 @@ const TOOLS_SHARE: u32 = 4;
 
 /// The most that a turn offers, near enough: what providers take.
 const MAX_TOOLS: usize = 120;
+
+/// How many outside tools an entry of memory names at most.
+const MAX_LABELS: usize = 8;
 
 /// The names of the agent's own tools.
 pub(crate) const OWN: [&str; 4] = [history::SEARCH, memory::SEARCH, memory::SAVE, memory::FORGET];
@@ -59,6 +64,8 @@ pub(crate) struct Toolbox<'a> {
     outside: &'a [External],
     session: Option<Session<'a>>,
     offered: Vec<Tool>,
+    /// The tools whose results the messages in view hold.
+    in_view: Vec<String>,
 }
 
 /// Tools that are offered together or not at all.
@@ -102,14 +109,21 @@ pub(crate) fn beside(notes: Option<&str>, offered: &[Kit]) -> u32 {
 
 impl<'a> Toolbox<'a> {
     /// The tools of the turn that `work` is, of which `kits` are offered.
-    pub(crate) fn new(agent: &'a Agent, work: &'a Work, line: Option<&'a str>, kits: &[Kit]) -> Self {
+    pub(crate) fn new(
+        agent: &'a Agent,
+        work: &'a Work,
+        (line, in_view): (Option<&'a str>, &[UiMessage]),
+        kits: &[Kit],
+    ) -> Self {
         let place = Place { history: &agent.history, chat: &work.lease.chat, line };
         let notes = work.memory.as_ref().zip(source_of(work)).map(|(recalled, source)| {
             Notes::new(Memory::beside(&agent.history), recalled.owner.clone(), source)
         });
         let offered = kits.iter().flat_map(|kit| kit.tools.clone()).collect();
         let session = agent.servers.as_deref().map(Session::new);
-        Self { place, clock: &agent.clock, notes, outside: &work.outside.tools, session, offered }
+        let in_view = in_view.iter().flat_map(|message| &message.parts).filter_map(called);
+        let in_view = in_view.map(str::to_owned).collect();
+        Self { place, clock: &agent.clock, notes, outside: &work.outside.tools, session, offered, in_view }
     }
 
     /// What the model is offered.
@@ -128,22 +142,28 @@ impl<'a> Toolbox<'a> {
         self.outside(&call.name).is_some_and(|external| external.approval == CallApproval::ByAdmins)
     }
 
-    /// Carries out a call, within `left`. It is the `nth` of its tool in the reply, from 0.
-    pub(crate) async fn call(&self, call: &ToolCall, nth: usize, left: Duration) -> Output {
+    /// Carries out a call, within `left`. It is the `nth` of its tool in the reply, from 0, which has called the tools `so_far`.
+    pub(crate) async fn call(&self, call: &ToolCall, nth: usize, so_far: &[&str], left: Duration) -> Output {
         if self.asks(call) {
             return Err("this call must be allowed by somebody first".into());
         }
-        self.call_allowed(call, nth, left).await
+        self.call_allowed(call, nth, so_far, left).await
     }
 
     /// Carries out a call that needs nobody's word, or has it; else as [`Toolbox::call`].
-    pub(crate) async fn call_allowed(&self, call: &ToolCall, nth: usize, left: Duration) -> Output {
+    pub(crate) async fn call_allowed(
+        &self,
+        call: &ToolCall,
+        nth: usize,
+        so_far: &[&str],
+        left: Duration,
+    ) -> Output {
         self.check(call)?;
         if left.is_zero() {
             return Err("not carried out: this turn has no time left for calls".into());
         }
         tokio::select! {
-            output = self.carry_out(call, nth) => output,
+            output = self.carry_out(call, nth, so_far) => output,
             () = self.clock.sleep(left) => {
                 Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
             }
@@ -158,12 +178,12 @@ impl<'a> Toolbox<'a> {
         schema::problem(&tool.input_schema, &call.input).map_or(Ok(()), Err)
     }
 
-    async fn carry_out(&self, call: &ToolCall, nth: usize) -> Output {
+    async fn carry_out(&self, call: &ToolCall, nth: usize, so_far: &[&str]) -> Output {
         if call.name == history::SEARCH {
             return history::search(&self.place, &call.input).await;
         }
         if let Some(notes) = &self.notes
-            && let Some(output) = notes.call(&call.name, nth, &call.input).await
+            && let Some(output) = notes.call(&call.name, nth, &call.input, &self.read(so_far)).await
         {
             return output;
         }
@@ -173,8 +193,34 @@ impl<'a> Toolbox<'a> {
         }
     }
 
+    /// Returns the outside tools whose results the model has read: those in view, and those that the reply has called, also beside
+    /// this call. A tool that is not offered any more is told by its name.
+    fn read(&self, so_far: &[&str]) -> Vec<String> {
+        let names = self.in_view.iter().map(String::as_str).chain(so_far.iter().copied());
+        let outside = names.filter(|name| !OWN.contains(name));
+        let labels = outside.map(|name| match self.outside(name) {
+            Some(external) => external.label.clone(),
+            None => clean_name(name),
+        });
+        let mut read: Vec<String> = Vec::new();
+        for label in labels {
+            if read.len() < MAX_LABELS && !read.contains(&label) {
+                read.push(label);
+            }
+        }
+        read
+    }
+
     fn outside(&self, name: &str) -> Option<&External> {
         self.outside.iter().find(|external| external.tool.name == name)
+    }
+}
+
+/// The tool that `part` is a call of, if it has given something.
+fn called(part: &Part) -> Option<&str> {
+    match part.view() {
+        PartView::Tool { name, state: "output-available" | "output-error", .. } => Some(name),
+        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
 use annals_shared::compaction::run::{Compaction, CompactionError};
-use annals_shared::config::ViewConfig;
+use annals_shared::config::{MemoryConfig, ViewConfig};
 use annals_shared::context::{Policy, context};
 use annals_shared::delivery::{Deliverer, DeliveryError};
 use annals_shared::history::turn::{Claim, Ending, Head, Lease, OpenTurn, Superseded};
@@ -55,8 +55,8 @@ pub struct Agent {
     pub surroundings: Option<Surroundings>,
     /// What decides a context.
     pub view: ViewConfig,
-    /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
-    pub groups_remember: bool,
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
     /// The servers of `TOOLS`.
     pub servers: Option<Arc<Servers>>,
     /// `SYSTEM_PROMPT`

@@ -147,7 +147,7 @@ pub(crate) async fn context(
     let history = http.ingress.history();
     let (chat, head) = history.current(&chat).await.map_err(read_failure)?;
     let seen = history.context(&chat, &head, None, &http.view.policy(0)).await.map_err(read_failure)?;
-    let memory = recalled(history, &chat, &seen.records, &http.view, http.groups_remember);
+    let memory = recalled(history, &chat, &seen.records, &http.view, http.memory);
     let memory = memory.await.map_err(|error| unavailable(&error))?;
     let memory_of = memory.as_ref().and_then(|memory| match &memory.owner {
         Owner::User(person) => caller.own_user_id(person).map(|id| MemoryOf::UserId(id.to_owned())),

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::clock::Clock;
-use annals_shared::config::{ApiKey, CorsOrigins, ViewConfig};
+use annals_shared::config::{ApiKey, CorsOrigins, MemoryConfig, ViewConfig};
 use annals_shared::history::HistoryError;
 use annals_shared::ingress::{Ingress, IngressError};
 use annals_shared::memory::MemoryError;
@@ -68,8 +68,8 @@ pub struct Http {
     pub web: chat::Web,
     /// What decides a context.
     pub view: ViewConfig,
-    /// `CAPTURE_GROUP_MEMORY`: whether groups have a memory, and not only people.
-    pub groups_remember: bool,
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// `HTTP_CORS_ORIGINS`: from which origins' pages a browser may call.

@@ -40,14 +40,17 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let history = aws::history(&aws, store, clock.clone());
     let queue = Arc::new(aws::queue(&aws, queue_url));
     let approvers = Approvers { admins: admins(env)?.into(), platforms: None };
-    let ingress =
-        Ingress::new(history, queue, agent_id(env)?).with_metrics(metrics).with_approvers(approvers);
+    let memory = MemoryConfig::from_env(env)?;
+    let ingress = Ingress::new(history, queue, agent_id(env)?)
+        .with_metrics(metrics)
+        .with_approvers(approvers)
+        .with_memory(memory.is_on);
     let router = reporter.of_router(router(Http {
         web: Web::buffered(ingress.clone()),
         ingress,
         keys,
         view: ViewConfig::from_env(env)?,
-        groups_remember: MemoryConfig::from_env(env)?.groups,
+        memory,
         system_prompt: env.optional("SYSTEM_PROMPT"),
         cors_origins: http_cors_origins(env)?,
         console: console(env, false)?,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use annals_shared::chat_key::ChatKey;
 use annals_shared::memory::{
-    Correction, CorrectionError, Deleted, EntryId, EntryKind, Kept, MemoryError, Owner,
+    Correction, CorrectionError, Deleted, EntryId, EntryKind, Kept, MemoryError, Overview, Owner, Undoable,
 };
 use annals_shared::problem::Problem;
 use annals_shared::sort_key::{MessageId, Timestamp};
@@ -48,13 +48,18 @@ pub(crate) struct Body {
     markdown: Option<Value>,
 }
 
-/// `{memories}`
+/// `{memories, forgotten?}`
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Memories {
     memories: Vec<Remembered>,
+    /// What the agent's tool has forgotten of late, as it was: `PUT` of its `earlier.markdown` brings it back, `DELETE`
+    /// deletes it for good.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    forgotten: Vec<Remembered>,
 }
 
-/// `{id, number, type, scope, userId or chatKey, text, markdown, source?, sessionId?, createdAt, updatedAt?}`
+/// `{id, number, type, scope, userId or chatKey, text, markdown, outside?, earlier?, source?, sessionId?, createdAt, updatedAt?}`
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Memory)]
@@ -73,6 +78,14 @@ pub(crate) struct Remembered {
     chat_key: Option<ChatKey>,
     text: String,
     markdown: String,
+    /// The outside tools, as `<server>/<tool>`, whose results the model had read when it saved or changed the entry.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    outside: Vec<String>,
+    /// What the entry was before the agent's tool replaced or forgot it; `PUT` of its `markdown` brings it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    earlier: Option<Earlier>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     source: Option<SourceView>,
@@ -83,6 +96,16 @@ pub(crate) struct Remembered {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     updated_at: Option<Timestamp>,
+}
+
+/// `{text, markdown, undoUntil}`
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EarlierMemory)]
+struct Earlier {
+    text: String,
+    markdown: String,
+    undo_until: Timestamp,
 }
 
 /// `{chatKey, fromId, toId}`
@@ -121,8 +144,19 @@ pub(crate) async fn list(
         (None, Some(chat)) => Owner::Chat(http.ingress.history().first_name(&caller.chat(&chat)?).await?),
         _ => return Err(whose().into()),
     };
-    let memories = http.ingress.memory().list(&owner).await?;
-    Ok(Json(Memories { memories: memories.iter().map(|kept| remembered(kept, &caller)).collect() }))
+    let Overview { kept, undoable } = http.ingress.memory().overview(&owner).await?;
+    let shown = |kept: &Kept| {
+        let of_it = undoable.iter().find(|undoable| undoable.earlier.number == kept.number);
+        Remembered { earlier: of_it.map(earlier), ..remembered(kept, &caller) }
+    };
+    let forgotten = undoable.iter().filter(|undoable| undoable.is_forgotten);
+    let forgotten = forgotten.map(|undoable| shown(&undoable.earlier)).collect();
+    Ok(Json(Memories { memories: kept.iter().map(shown).collect(), forgotten }))
+}
+
+fn earlier(undoable: &Undoable) -> Earlier {
+    let entry = &undoable.earlier.entry;
+    Earlier { text: entry.text.clone(), markdown: entry.render(), undo_until: undoable.until }
 }
 
 /// `PUT /v1/memory/{id}`
@@ -174,6 +208,8 @@ fn remembered(kept: &Kept, caller: &Caller) -> Remembered {
         chat_key,
         text: entry.text.clone(),
         markdown: entry.render(),
+        outside: entry.outside.clone(),
+        earlier: None,
         source: source.map(|source| SourceView {
             chat_key: source.chat.clone(),
             from_id: source.from_id.clone(),

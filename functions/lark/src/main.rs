@@ -7,7 +7,9 @@ use annals_lark::{Identity, Lark, WEBHOOK_PATIENCE, router};
 use annals_shared::aws;
 use annals_shared::channel::lark::client::{CHAT_PACE, Client};
 use annals_shared::clock::Clock;
-use annals_shared::config::{ConfigError, LarkConfig, StoreConfig, access, admins, channel_settings};
+use annals_shared::config::{
+    ConfigError, LarkConfig, StoreConfig, access, admins, channel_settings, memory_is_on,
+};
 use annals_shared::delivery::Deliverer;
 use annals_shared::ingress::{Approvers, Ingress};
 use annals_shared::metrics::{Metrics, Reporter};
@@ -44,7 +46,8 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let ingress = Ingress::new(history, queue, settings.agent_id.clone())
         .with_metrics(metrics)
         .with_approvers(approvers)
-        .with_access(access(env)?);
+        .with_access(access(env)?)
+        .with_memory(memory_is_on(env)?);
     let router = router(Lark {
         ingress,
         deliverer,

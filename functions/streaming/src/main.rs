@@ -59,6 +59,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         Ingress::new(history.clone(), queue, config.agent_id.clone())
             .with_metrics(metrics.clone())
             .with_approvers(approvers.clone())
+            .with_memory(config.memory.is_on)
     };
     let live = Live::on();
     let agent = Arc::new(Agent {
@@ -68,7 +69,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         deliverer: Deliverer::default(),
         surroundings: None,
         servers,
-        groups_remember: config.memory.groups,
+        memory: config.memory,
         view: config.view,
         system_prompt: config.system_prompt.clone(),
         agent_id: config.agent_id.clone(),
@@ -98,7 +99,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         web,
         keys,
         view: config.view,
-        groups_remember: config.memory.groups,
+        memory: config.memory,
         system_prompt: config.system_prompt,
         cors_origins: http_cors_origins(env)?,
         console: console(env, false)?,

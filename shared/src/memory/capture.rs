@@ -41,6 +41,9 @@ pub struct Finding {
     pub kind: EntryKind,
     /// The thing: 1 to [`MAX_FINDING_CHARS`] characters.
     pub text: String,
+    /// See [`Entry::outside`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<String>,
 }
 
 /// How long a model's notes on one Session may be, in tokens: eight lines.
@@ -141,7 +144,7 @@ fn new_ones<'a>(found: Vec<(EntryKind, String)>, known: impl IntoIterator<Item =
     let mut seen: HashSet<String> = known.into_iter().map(|entry| normalized(&entry.text)).collect();
     found
         .into_iter()
-        .map(|(kind, text)| Finding { kind, text: cut(&text, MAX_FINDING_CHARS) })
+        .map(|(kind, text)| Finding { kind, text: cut(&text, MAX_FINDING_CHARS), outside: Vec::new() })
         .filter(|finding| !is_nothing(&finding.text) && seen.insert(normalized(&finding.text)))
         .take(MAX_FINDINGS)
         .collect()

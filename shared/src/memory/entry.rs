@@ -9,13 +9,14 @@
 //! source: {"chat":"telegram:chat:42","fromId":"7","toId":"12","from":"1763765920000#…07","to":"1763766220000#…12"}
 //! created: 2025-11-21T22:58:40.000Z
 //! updated: 2025-11-23T08:00:00.000Z
+//! outside: ["shop/lookup"]
 //! ---
 //!
 //! Wants temperatures in Celsius.
 //! ```
 //!
-//! Of a group: `scope: chat` and `chat: "<ChatKey>"` in place of `person`. `updated` only where it was corrected. Keys
-//! that are not known are passed over.
+//! Of a group: `scope: chat` and `chat: "<ChatKey>"` in place of `person`. `updated` only where it was corrected,
+//! `outside` only where it was saved with results of outside tools in view. Keys that are not known are passed over.
 //!
 //! The front matter is YAML that any reader of such documents takes: a fixed set of lines whose values are plain words
 //! or JSON, which YAML includes. So no YAML library is needed to write it, and none that reads all of YAML to read it.
@@ -44,8 +45,11 @@ pub struct Entry {
     pub source: Option<Source>,
     /// When it was first stored.
     pub created: Timestamp,
-    /// When a person last corrected it.
+    /// When it was last corrected.
     pub updated: Option<Timestamp>,
+    /// The outside tools, as `<server>/<tool>`, whose results the model had read when it saved or changed the entry: those
+    /// may have told it to. A person's correction clears them.
+    pub outside: Vec<String>,
     /// The thing itself, as [`clean`] leaves it; Markdown.
     pub text: String,
 }
@@ -150,6 +154,9 @@ impl Entry {
         }
         lines.push(format!("created: {}", self.created.rfc3339()));
         lines.extend(self.updated.map(|updated| format!("updated: {}", updated.rfc3339())));
+        if !self.outside.is_empty() {
+            lines.push(format!("outside: {}", Value::from(self.outside.clone())));
+        }
         format!("---\n{}\n---\n\n{}\n", lines.join("\n"), self.text)
     }
 
@@ -171,12 +178,13 @@ impl Entry {
             source: source.map(|source| Source { session, ..source }),
             created: time("created").ok_or(EntryError::Field("created"))?,
             updated: time("updated"),
+            outside: value("outside").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default(),
             text,
         })
     }
 }
 
-/// What a person puts in the place of an entry's text.
+/// What is put in the place of an entry's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Correction {
     /// The text, clean, of 1 to [`MAX_TEXT_CHARS`] characters.
@@ -229,8 +237,17 @@ impl Correction {
             kind: self.kind.unwrap_or(entry.kind),
             text: self.text.clone(),
             updated: Some(now),
+            outside: Vec::new(),
             ..entry.clone()
         }
+    }
+
+    /// `entry`, changed by the agent at `now`, with the results of the tools `outside` in view. It keeps the tools that it has:
+    /// the new text may go back to the old one.
+    pub(super) fn apply_of_agent(&self, entry: &Entry, outside: &[String], now: Timestamp) -> Entry {
+        let mut known = entry.outside.clone();
+        known.extend(outside.iter().filter(|tool| !entry.outside.contains(tool)).cloned());
+        Entry { outside: known, ..self.apply(entry, now) }
     }
 }
 

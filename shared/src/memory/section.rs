@@ -62,6 +62,7 @@ mod tests {
             source: None,
             created: Timestamp::from_secs(1_763_765_920),
             updated: None,
+            outside: Vec::new(),
             text: text.into(),
         };
         Kept { number, entry }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use crate::chat_key::ChatKey;
-use crate::config::ViewConfig;
+use crate::config::{MemoryConfig, ViewConfig};
 use crate::context::Policy;
 use crate::context::view::View;
 use crate::history::{History, HistoryError};
@@ -34,8 +34,8 @@ pub struct Remembering {
     pub model: Model,
     /// What decides where Sessions end.
     pub view: ViewConfig,
-    /// `CAPTURE_GROUP_MEMORY`
-    pub groups: bool,
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
 }
 
 /// What was captured.
@@ -71,7 +71,8 @@ struct Ended<'a> {
 
 impl Remembering {
     /// Captures the Sessions of `chat` that have ended by `now` and of which nothing is captured up to `captured_to`.
-    /// `records` are in order, and reach back to where the last run's Session starts. `None` where there are none.
+    /// `records` are in order, and reach back to where the last run's Session starts. `None` where there are none. Under
+    /// `MEMORY=off` they only count as looked at: what is said then is not captured later either.
     pub async fn capture_ended(
         &self,
         chat: &ChatKey,
@@ -84,7 +85,7 @@ impl Remembering {
         let policy = Policy { fresh: false, ..self.view.policy(0) };
         let mut looked: Option<Looked> = None;
         for session in ended(&own, captured_to, now, &policy) {
-            let entries = self.capture(chat, &session, &policy).await?;
+            let entries = if self.memory.is_on { self.capture(chat, &session, &policy).await? } else { 0 };
             let before = looked.map_or(0, |looked| looked.entries);
             looked =
                 Some(Looked { captured_to: session.last_interaction.key.base(), entries: before + entries });
@@ -99,7 +100,7 @@ impl Remembering {
         policy: &Policy,
     ) -> Result<usize, RememberError> {
         let view = View::of(session.records, session.last_interaction.ts, policy);
-        let Some(owner) = owner_of(chat, &view, self.groups) else { return Ok(0) };
+        let Some(owner) = owner_of(chat, &view, self.memory.groups) else { return Ok(0) };
         let owner = known_as(&self.history, owner).await?;
         let last = session.last_interaction;
         let first =
@@ -165,18 +166,21 @@ pub struct Recalled {
 }
 
 /// What memory tells the Session of `records` now: what is known of the one person who speaks in it, or of the group, that
-/// fits what waits best. `None` where nobody's memory may be seen or kept. One query; for a group, one read more for each
+/// fits what waits best. `None` where nobody's memory may be seen or kept, and under `MEMORY=off`. One query; for a group, one read more for each
 /// name that its chat has had.
 pub async fn recalled(
     history: &History,
     chat: &ChatKey,
     records: &[Record],
     config: &ViewConfig,
-    groups: bool,
+    memory: MemoryConfig,
 ) -> Result<Option<Recalled>, RememberError> {
+    if !memory.is_on {
+        return Ok(None);
+    }
     let policy = config.policy(0);
     let view = View::of(records, history.clock().now(), &policy);
-    let Some(owner) = owner_of(chat, &view, groups) else { return Ok(None) };
+    let Some(owner) = owner_of(chat, &view, memory.groups) else { return Ok(None) };
     let owner = known_as(history, owner).await?;
     let asked = if view.unanswered.is_empty() { &view.earlier } else { &view.unanswered };
     let asked = asked.iter().rev().filter(|message| message.first.is_interaction());

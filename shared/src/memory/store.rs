@@ -11,6 +11,18 @@
 //! Entries are numbered from 1, without gaps, in order of creation. A deleted one leaves its number, and no text, so a
 //! number never comes to mean another entry. Nothing here expires.
 //!
+//! # Undoing what the agent's tools did
+//!
+//! ```json
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000003", "markdown": "---\n…", "earlier": "---\n…", "undoUntil": 1764404320000, …}
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000004", "deletedAt": 1763799520000, "earlier": "---\n…", "undoUntil": 1764404320000, …}
+//! ```
+//!
+//! Where a tool replaces or forgets an entry, the same write keeps the entry's earlier form beside it for [`UNDO_FOR`]: the one from
+//! before the tool's first change, so that a second change does not destroy it. Only [`Memory::undo`] goes back to it.
+//! It is in the same item, so a person's correction or deletion removes it in the same write. After that time it is not
+//! given out any more, and the next reader of its owner's entries deletes it.
+//!
 //! # Capturing a Session
 //!
 //! 1. The whole of what was found is put, create-only, as one item: `!capture#<SessionId>#<key of the Session's end>`, with
@@ -22,6 +34,8 @@
 //!
 //! A crash between any two of these is completed by the next [`capture`](Memory::capture) or
 //! [`has_captured`](Memory::has_captured).
+
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 
@@ -46,6 +60,9 @@ pub const MAX_RECALLED_FROM: usize = 200;
 /// number meant for this one.
 const MAX_ATTEMPTS: u32 = 100;
 
+/// How long what the agent's tools did to an entry can be undone.
+pub const UNDO_FOR: Duration = Duration::from_hours(7 * 24);
+
 /// The entries of everybody.
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -67,6 +84,26 @@ impl Kept {
     pub fn id(&self) -> EntryId {
         EntryId { owner: self.entry.owner.clone(), number: self.number }
     }
+}
+
+/// All that an owner has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overview {
+    /// The entries, in order of creation.
+    pub kept: Vec<Kept>,
+    /// What can be undone, in the same order.
+    pub undoable: Vec<Undoable>,
+}
+
+/// An entry that the agent's tools replaced or forgot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undoable {
+    /// The entry as it was before.
+    pub earlier: Kept,
+    /// True if it was forgotten, and not replaced.
+    pub is_forgotten: bool,
+    /// Until when it can be undone.
+    pub until: Timestamp,
 }
 
 /// What a capture did.
@@ -152,6 +189,7 @@ impl Memory {
     ) -> Result<Vec<Kept>, MemoryError> {
         let span = Span { newest_first: true, limit: Some(MAX_RECALLED_FROM), ..entries() };
         let items = self.table.query_eventually(&owner.partition(), &span).await?;
+        self.purge(owner, &items).await?;
         let newest_first: Vec<Kept> = items.iter().filter_map(|item| kept(owner, item)).collect();
         if newest_first.is_empty() {
             return Ok(newest_first);
@@ -166,8 +204,36 @@ impl Memory {
 
     /// What `owner` has, in order of creation, without what was deleted.
     pub async fn list(&self, owner: &Owner) -> Result<Vec<Kept>, MemoryError> {
+        Ok(self.overview(owner).await?.kept)
+    }
+
+    /// What `owner` has, and what of it can be undone.
+    pub async fn overview(&self, owner: &Owner) -> Result<Overview, MemoryError> {
         let items = self.table.query(&owner.partition(), &entries()).await?;
-        Ok(items.iter().filter_map(|item| kept(owner, item)).collect())
+        self.purge(owner, &items).await?;
+        let now = self.clock.now();
+        Ok(Overview {
+            kept: items.iter().filter_map(|item| kept(owner, item)).collect(),
+            undoable: items.iter().filter_map(|item| undoable(owner, item, now)).collect(),
+        })
+    }
+
+    /// Deletes the earlier forms among `items` that can no longer be gone back to. One write for each.
+    async fn purge(&self, owner: &Owner, items: &[Item]) -> Result<(), MemoryError> {
+        let now = self.clock.now();
+        for item in items.iter().filter(|item| item.contains_key("earlier")) {
+            let (Some(number_of_it), Some(until)) = (number_of(item), until_of(item)) else { continue };
+            if until > now {
+                continue;
+            }
+            let update = Update {
+                expression: "REMOVE earlier, undoUntil".into(),
+                condition: Some("undoUntil = :until"),
+                values: vec![(":until", number(until))],
+            };
+            self.table.update(&owner.partition(), &entry_key(number_of_it), update).await?;
+        }
+        Ok(())
     }
 
     /// One entry; `None` where there is none, or none any more.
@@ -176,19 +242,30 @@ impl Memory {
         Ok(item.and_then(|item| kept(&id.owner, &item)))
     }
 
-    /// Corrects an entry; answers with it, or with `None` where there is none. One read and one write.
+    /// Corrects an entry for a person, who knows what it says now: nothing of it can be undone after that. Answers with it, or
+    /// with `None` where there is none. One that the agent forgot comes back, as long as that can be undone. One read and one
+    /// write.
     pub async fn correct(&self, id: &EntryId, correction: &Correction) -> Result<Option<Kept>, MemoryError> {
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         for _ in 0..MAX_ATTEMPTS {
             let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(None) };
-            let Some(Kept { number, entry }) = kept(&id.owner, &item) else { return Ok(None) };
-            let entry = correction.apply(&entry, self.clock.now());
+            let now = self.clock.now();
+            let (is, known) = match (kept(&id.owner, &item), undoable(&id.owner, &item, now)) {
+                (Some(kept), _) => ("markdown", kept),
+                (None, Some(undoable)) => ("earlier", undoable.earlier),
+                (None, None) => return Ok(None),
+            };
+            let Kept { number, entry } = known;
+            let entry = correction.apply(&entry, now);
             let update = Update {
-                expression: "SET markdown = :new".into(),
-                condition: Some("markdown = :old"),
+                expression: "SET markdown = :new REMOVE earlier, undoUntil, deletedAt".into(),
+                condition: Some(match is {
+                    "markdown" => "markdown = :old",
+                    _ => "attribute_not_exists(markdown) AND earlier = :old",
+                }),
                 values: vec![
                     (":new", string(entry.render())),
-                    (":old", string(text(&item, "markdown").unwrap_or_default())),
+                    (":old", string(text(&item, is).unwrap_or_default())),
                 ],
             };
             if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
@@ -198,11 +275,97 @@ impl Memory {
         Err(MemoryError::Contended)
     }
 
-    /// Deletes an entry: its text is gone, its number is not given again. Safe to repeat. One write.
+    /// Replaces an entry for the agent, with the results of the tools `outside` in view; its earlier form is kept for
+    /// [`UNDO_FOR`]. Answers with it, or with `None` where there is none. One read and one write; no write where it says the same.
+    pub async fn replace(
+        &self,
+        id: &EntryId,
+        correction: &Correction,
+        outside: &[String],
+    ) -> Result<Option<Kept>, MemoryError> {
+        let now = self.clock.now();
+        let changed = |entry: &Entry| Some(correction.apply_of_agent(entry, outside, now));
+        Ok(match self.change(id, changed).await? {
+            Changed::Now(kept) => Some(kept),
+            Changed::Before | Changed::Unknown => None,
+        })
+    }
+
+    /// Forgets an entry for the agent; it is kept for [`UNDO_FOR`], and then gone. Safe to repeat. One read and one write.
+    pub async fn set_aside(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
+        Ok(match self.change(id, |_| None).await? {
+            Changed::Now(_) => Deleted::Now,
+            Changed::Before => Deleted::Before,
+            Changed::Unknown => Deleted::Unknown,
+        })
+    }
+
+    /// Changes an entry to what `change` makes of it, or if that is `None` deletes it, and keeps its earlier form.
+    async fn change(
+        &self,
+        id: &EntryId,
+        change: impl Fn(&Entry) -> Option<Entry>,
+    ) -> Result<Changed, MemoryError> {
+        let (pk, sk) = (id.owner.partition(), entry_key(id.number));
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(Changed::Unknown) };
+            let Some(Kept { number: nth, entry }) = kept(&id.owner, &item) else {
+                return Ok(Changed::Before);
+            };
+            let new = change(&entry);
+            if new.as_ref().is_some_and(|new| new.text == entry.text) {
+                return Ok(Changed::Now(Kept { number: nth, entry }));
+            }
+            let now = self.clock.now();
+            let old = text(&item, "markdown").unwrap_or_default();
+            let first = undoable(&id.owner, &item, now).and_then(|_| text(&item, "earlier"));
+            let mut values = vec![
+                (":old", string(old)),
+                (":earlier", string(first.unwrap_or(old))),
+                (":until", number(now.plus(UNDO_FOR))),
+            ];
+            let expression = match &new {
+                Some(new) => {
+                    values.push((":new", string(new.render())));
+                    "SET markdown = :new, earlier = :earlier, undoUntil = :until"
+                }
+                None => {
+                    values.push((":now", number(now)));
+                    "SET deletedAt = :now, earlier = :earlier, undoUntil = :until REMOVE markdown"
+                }
+            };
+            let condition = Some("markdown = :old");
+            let update = Update { expression: expression.into(), condition, values };
+            if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
+                return Ok(Changed::Now(Kept { number: nth, entry: new.unwrap_or(entry) }));
+            }
+        }
+        Err(MemoryError::Contended)
+    }
+
+    /// Brings back the form that an entry had before the agent's tools replaced or forgot it; answers with it, or with `None`
+    /// where there is nothing to undo. One read and one write.
+    pub async fn undo(&self, id: &EntryId) -> Result<Option<Kept>, MemoryError> {
+        let (pk, sk) = (id.owner.partition(), entry_key(id.number));
+        let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(None) };
+        let Some(undoable) = undoable(&id.owner, &item, self.clock.now()) else { return Ok(None) };
+        let update = Update {
+            expression: "SET markdown = :earlier REMOVE earlier, undoUntil, deletedAt".into(),
+            condition: Some("earlier = :earlier"),
+            values: vec![(":earlier", string(text(&item, "earlier").unwrap_or_default()))],
+        };
+        Ok(match self.table.update(&pk, &sk, update).await? {
+            Written::Done(_) => Some(undoable.earlier),
+            Written::Refused(_) => None,
+        })
+    }
+
+    /// Deletes an entry for a person: its text is gone, with any earlier form, and its number is not given again. Safe to repeat.
+    /// One write.
     pub async fn delete(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
         let update = Update {
-            expression: "SET deletedAt = :now REMOVE markdown".into(),
-            condition: Some("attribute_exists(markdown)"),
+            expression: "SET deletedAt = :now REMOVE markdown, earlier, undoUntil".into(),
+            condition: Some("attribute_exists(markdown) OR attribute_exists(earlier)"),
             values: vec![(":now", number(self.clock.now()))],
         };
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
@@ -217,10 +380,11 @@ impl Memory {
     /// Answers how many entries. Safe to repeat.
     pub async fn forget_chat(&self, owner: &Owner, chat: &ChatKey) -> Result<usize, MemoryError> {
         let is_group = *owner == Owner::Chat(chat.clone());
-        let mut entries = self.list(owner).await?;
-        entries
-            .retain(|kept| is_group || kept.entry.source.as_ref().is_some_and(|source| source.chat == *chat));
-        for kept in &entries {
+        let Overview { mut kept, undoable } = self.overview(owner).await?;
+        // What the agent has forgotten is counted as well: it is gone only now.
+        kept.extend(undoable.into_iter().filter(|undoable| undoable.is_forgotten).map(|gone| gone.earlier));
+        kept.retain(|kept| is_group || kept.entry.source.as_ref().is_some_and(|source| source.chat == *chat));
+        for kept in &kept {
             self.delete(&kept.id()).await?;
         }
         let pk = owner.partition();
@@ -228,7 +392,7 @@ impl Memory {
         let captures = captures_of(chat);
         keys.retain(|key| is_group || key.starts_with(&captures));
         self.table.delete(&pk, keys).await?;
-        Ok(entries.len())
+        Ok(kept.len())
     }
 
     /// Whether the Session that ends where `source` does was captured; a capture that a crash cut short is completed
@@ -370,6 +534,16 @@ impl Memory {
     }
 }
 
+/// What a change by the agent met.
+enum Changed {
+    /// The entry, as it is now, or if it was forgotten, as it was.
+    Now(Kept),
+    /// The place of one that was deleted before.
+    Before,
+    /// Nothing.
+    Unknown,
+}
+
 /// What was found in one Session, on its way into entries.
 struct Capture {
     key: String,
@@ -402,6 +576,7 @@ impl Capture {
             source: Some(self.source.clone()),
             created: self.created,
             updated: None,
+            outside: finding.outside.clone(),
             text: finding.text.clone(),
         };
         let mut item = Item::new();
@@ -458,9 +633,24 @@ fn is_at(item: &Item, capture: &str, position: usize) -> bool {
     text(item, "capture") == Some(capture) && integer(item, "position") == i64::try_from(position).ok()
 }
 
+fn until_of(item: &Item) -> Option<Timestamp> {
+    integer(item, "undoUntil").and_then(Timestamp::from_millis)
+}
+
+/// What can be undone of `item` at `now`.
+fn undoable(owner: &Owner, item: &Item, now: Timestamp) -> Option<Undoable> {
+    let until = until_of(item).filter(|until| *until > now)?;
+    let is_forgotten = !item.contains_key("markdown");
+    Some(Undoable { earlier: entry_of(owner, item, "earlier")?, is_forgotten, until })
+}
+
 /// The entry of `item`, if it is none that was deleted.
 fn kept(owner: &Owner, item: &Item) -> Option<Kept> {
-    let (number, document) = (number_of(item)?, text(item, "markdown")?);
+    entry_of(owner, item, "markdown")
+}
+
+fn entry_of(owner: &Owner, item: &Item, attribute: &str) -> Option<Kept> {
+    let (number, document) = (number_of(item)?, text(item, attribute)?);
     match Entry::parse(document) {
         // Whose it is, the partition says.
         Ok(entry) => Some(Kept { number, entry: Entry { owner: owner.clone(), ..entry } }),

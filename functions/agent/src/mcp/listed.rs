@@ -1,6 +1,7 @@
 //! A server's tool as a model is offered it.
 
 use annals_shared::config::tools::{Approval, CallApproval, ServerConfig};
+use annals_shared::markup::clean_name;
 use annals_shared::model::Tool;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
@@ -23,6 +24,8 @@ pub(crate) struct External {
     pub(crate) approval: CallApproval,
     /// Whether its server's hints alone say so: `approval: destructive`, and `TOOLS` says nothing of the tool.
     pub(super) is_hinted: bool,
+    /// `<server>/<tool>`, for people.
+    pub(crate) label: String,
     /// Which server, and its own name there.
     pub(super) server: usize,
     pub(super) name: String,
@@ -62,6 +65,7 @@ pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model:
             }
         }),
         is_hinted,
+        label: format!("{}/{}", config.name, clean_name(&tool.name)),
         server,
         name: tool.name.to_string(),
     })

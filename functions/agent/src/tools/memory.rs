@@ -40,12 +40,19 @@ impl Notes {
         Self { memory, owner, source, turn: Mutex::new(()) }
     }
 
-    /// Carries out a call, the `nth` of its tool in the reply; `None` where `name` is none of these.
-    pub(crate) async fn call(&self, name: &str, nth: usize, input: &Value) -> Option<Output> {
+    /// Carries out a call, the `nth` of its tool in the reply, with results of the tools `outside` in view; `None` where `name`
+    /// is none of these.
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        nth: usize,
+        input: &Value,
+        outside: &[String],
+    ) -> Option<Output> {
         let _turn = self.turn.lock().await;
         let done = match name {
             SEARCH => self.search(input).await,
-            SAVE => self.save(nth, input).await,
+            SAVE => self.save(nth, input, outside).await,
             FORGET => self.forget(input).await,
             _ => return None,
         };
@@ -66,7 +73,7 @@ impl Notes {
 
     /// The number is the call's in the whole reply, whatever came of those before: so a repeat of the turn meets each entry
     /// again, and what a reply saves behind an approval is another.
-    async fn save(&self, nth: usize, input: &Value) -> Result<Output, MemoryError> {
+    async fn save(&self, nth: usize, input: &Value, outside: &[String]) -> Result<Output, MemoryError> {
         let number = u32::try_from(nth).unwrap_or(u32::MAX);
         let text = clean(input.get("text").and_then(Value::as_str).unwrap_or_default());
         let length = text.chars().count();
@@ -77,9 +84,10 @@ impl Notes {
         }
         let kind = input.get("type").and_then(Value::as_str).and_then(EntryKind::named);
         if let Some(replaces) = number_of(input, "replaces") {
-            return self.replace(replaces, &text).await;
+            return self.replace(replaces, &text, outside).await;
         }
-        let finding = Finding { kind: kind.unwrap_or(EntryKind::Note), text };
+        let kind = kind.unwrap_or(EntryKind::Note);
+        let finding = Finding { kind, text, outside: outside.to_vec() };
         Ok(match self.memory.save(&self.owner, &self.source, number, &finding).await? {
             Saved::Now(kept) => Ok(json!({"saved": told(&kept)})),
             Saved::Before(kept) => Ok(json!({"alreadyKept": told(&kept)})),
@@ -87,14 +95,15 @@ impl Notes {
         })
     }
 
-    async fn replace(&self, number: u32, text: &str) -> Result<Output, MemoryError> {
+    async fn replace(&self, number: u32, text: &str, outside: &[String]) -> Result<Output, MemoryError> {
         let correction = match Correction::of_text(text) {
             Ok(correction) => correction,
             Err(error) => return Ok(Err(error.to_string())),
         };
         let id = EntryId { owner: self.owner.clone(), number };
-        let corrected = self.memory.correct(&id, &correction).await?;
-        Ok(corrected.map(|kept| json!({"saved": told(&kept)})).ok_or_else(|| no_such(number)))
+        let replaced = self.memory.replace(&id, &correction, outside).await?;
+        let saved = |kept: Kept| json!({"saved": told(&kept), "undo": undo(number)});
+        Ok(replaced.map(saved).ok_or_else(|| no_such(number)))
     }
 
     async fn forget(&self, input: &Value) -> Result<Output, MemoryError> {
@@ -102,8 +111,9 @@ impl Notes {
             return Ok(Err("\"number\" must be the number of a note".into()));
         };
         let id = EntryId { owner: self.owner.clone(), number };
-        Ok(match self.memory.delete(&id).await? {
-            Deleted::Now | Deleted::Before => Ok(json!({"forgotten": number})),
+        Ok(match self.memory.set_aside(&id).await? {
+            Deleted::Now => Ok(json!({"forgotten": number, "undo": undo(number)})),
+            Deleted::Before => Ok(json!({"forgotten": number})),
             Deleted::Unknown => Err(no_such(number)),
         })
     }
@@ -148,7 +158,10 @@ pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
         ),
         tool(
             FORGET,
-            format!("Deletes one note about {whose} for good. Use it only when you are asked to forget it."),
+            format!(
+                "Forgets one note about {whose}. Use it only when you are asked to. People can undo it for a week, or delete \
+                     the note for good at once with /forget."
+            ),
             json!({"number": {"type": "integer", "description": "the note's number, as memory_search says it"}}),
             &["number"],
         ),
@@ -163,7 +176,16 @@ fn no_such(number: u32) -> String {
     format!("there is no note number {number}")
 }
 
+/// How people undo it. The earlier text is not repeated: what a call gives stays in the history.
+fn undo(number: u32) -> String {
+    format!("/memory undo {number}")
+}
+
 fn told(kept: &Kept) -> Value {
     let day = kept.entry.updated.unwrap_or(kept.entry.created).rfc3339();
-    json!({"number": kept.number, "type": kept.entry.kind.as_str(), "since": &day[..10], "text": kept.entry.text})
+    let mut told = json!({"number": kept.number, "type": kept.entry.kind.as_str(), "since": &day[..10], "text": kept.entry.text});
+    if !kept.entry.outside.is_empty() {
+        told["savedAfterReading"] = kept.entry.outside.clone().into();
+    }
+    told
 }

@@ -13,6 +13,7 @@ fn entry(text: &str) -> Entry {
         source: None,
         created: Timestamp::MIN,
         updated: None,
+        outside: Vec::new(),
         text: text.into(),
     }
 }
@@ -81,7 +82,10 @@ fn nothing_and_refusals_are_no_entries() {
 fn what_is_known_is_not_kept_again() {
     let known = [entry("Ada lives in Bergen."), entry("喜欢喝茶")];
     let answer = "- [note] ada lives  in BERGEN\n- [fact] 喜欢喝茶。\n- [fact] new\n- [task] New!";
-    assert_eq!(findings(answer, &known), [Finding { kind: EntryKind::Fact, text: "new".into() }]);
+    assert_eq!(
+        findings(answer, &known),
+        [Finding { kind: EntryKind::Fact, text: "new".into(), outside: Vec::new() }]
+    );
 }
 
 #[test]
@@ -144,7 +148,10 @@ fn with_no_model_what_was_said_is_one_note() {
         message(Role::User, "normal", "  "),
         message(Role::User, "normal", "我喜欢喝茶"),
     ];
-    let note = Finding { kind: EntryKind::Note, text: "Said: I am Ada / 我喜欢喝茶".into() };
+    let note =
+        Finding {
+            kind: EntryKind::Note, text: "Said: I am Ada / 我喜欢喝茶".into(), outside: Vec::new()
+        };
     assert_eq!(extract(&messages, &[]), [note]);
     assert_eq!(extract(&messages, &[entry("said I am Ada 我喜欢喝茶")]), []);
     assert_eq!(extract(&messages[1..3], &[]), []);

@@ -22,6 +22,7 @@ fn entry() -> Entry {
         source: Some(source()),
         created: Timestamp::from_millis(1_763_765_920_000).unwrap(),
         updated: None,
+        outside: Vec::new(),
         text: "Wants temperatures in Celsius.".into(),
     }
 }
@@ -102,6 +103,19 @@ fn a_correction_changes_text_and_type_and_nothing_else() {
     }
 }
 
+#[test]
+fn an_entry_says_which_outside_tools_were_read_until_a_person_corrects_it() {
+    let marked = Entry { outside: vec!["shop/lookup".into(), "web/\"x\"".into()], ..entry() };
+    let document = marked.render();
+    assert!(document.contains("\noutside: [\"shop/lookup\",\"web/\\\"x\\\"\"]\n---\n"), "{document}");
+    assert_eq!(Entry::parse(&document).as_ref(), Ok(&marked));
+    let now = Timestamp::from_millis(1_763_800_000_000).unwrap();
+    let change = Correction::of_markdown(&document).unwrap();
+    assert_eq!(change.apply(&marked, now).outside, [""; 0]);
+    let of_agent = change.apply_of_agent(&marked, &["shop/lookup".into(), "a/b".into()], now);
+    assert_eq!(of_agent.outside, ["shop/lookup", "web/\"x\"", "a/b"]);
+}
+
 fn owners() -> impl Strategy<Value = Owner> {
     prop_oneof![
         ".{1,20}".prop_map(Owner::User),
@@ -118,6 +132,7 @@ proptest! {
         session in ".{0,10}",
         created in 0..=9_999_999_999_999_i64,
         updated in prop::option::of(0..=9_999_999_999_999_i64),
+        outside in prop::collection::vec("\\PC{0,8}", 0..3),
         text in "([^\\p{Cc}]|\n|\t|---\n|type: fact\n){0,60}",
     ) {
         let entry = Entry {
@@ -126,6 +141,7 @@ proptest! {
             source: has_source.then(|| Source { session, ..source() }),
             created: Timestamp::from_millis(created).unwrap(),
             updated: updated.and_then(Timestamp::from_millis),
+            outside,
             text: clean(&text),
         };
         prop_assert_eq!(Entry::parse(&entry.render()), Ok(entry));
