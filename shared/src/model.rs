@@ -248,7 +248,7 @@ impl Question<'_> {
     /// What is unanswered, a line each.
     fn said(&self) -> String {
         let unanswered = &self.messages[self.first_unanswered()..];
-        let said: Vec<String> = unanswered.iter().map(|message| readable::text(message)).collect();
+        let said: Vec<String> = unanswered.iter().map(readable::text).collect();
         said.join("\n")
     }
 }

@@ -100,7 +100,7 @@ pub fn prompt<'a>(
     // The newest is cut rather than left out: there is always something to read.
     let shown = if fitting == 0 {
         let most = usize::try_from(left).unwrap_or(usize::MAX).max(1000);
-        elements(Some(most)).last().unwrap_or_default()
+        elements(Some(most)).next_back().unwrap_or_default()
     } else {
         said[said.len() - fitting..].join("\n")
     };

@@ -286,7 +286,7 @@ impl Memory {
         let now = self.clock.now();
         let changed = |entry: &Entry| Some(correction.apply_of_agent(entry, outside, now));
         Ok(match self.change(id, changed).await? {
-            Changed::Now(kept) => Some(kept),
+            Changed::Now(kept) => Some(*kept),
             Changed::Before | Changed::Unknown => None,
         })
     }
@@ -314,7 +314,7 @@ impl Memory {
             };
             let new = change(&entry);
             if new.as_ref().is_some_and(|new| new.text == entry.text) {
-                return Ok(Changed::Now(Kept { number: nth, entry }));
+                return Ok(Changed::Now(Box::new(Kept { number: nth, entry })));
             }
             let now = self.clock.now();
             let old = text(&item, "markdown").unwrap_or_default();
@@ -324,20 +324,17 @@ impl Memory {
                 (":earlier", string(first.unwrap_or(old))),
                 (":until", number(now.plus(UNDO_FOR))),
             ];
-            let expression = match &new {
-                Some(new) => {
-                    values.push((":new", string(new.render())));
-                    "SET markdown = :new, earlier = :earlier, undoUntil = :until"
-                }
-                None => {
-                    values.push((":now", number(now)));
-                    "SET deletedAt = :now, earlier = :earlier, undoUntil = :until REMOVE markdown"
-                }
+            let expression = if let Some(new) = &new {
+                values.push((":new", string(new.render())));
+                "SET markdown = :new, earlier = :earlier, undoUntil = :until"
+            } else {
+                values.push((":now", number(now)));
+                "SET deletedAt = :now, earlier = :earlier, undoUntil = :until REMOVE markdown"
             };
             let condition = Some("markdown = :old");
             let update = Update { expression: expression.into(), condition, values };
             if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
-                return Ok(Changed::Now(Kept { number: nth, entry: new.unwrap_or(entry) }));
+                return Ok(Changed::Now(Box::new(Kept { number: nth, entry: new.unwrap_or(entry) })));
             }
         }
         Err(MemoryError::Contended)
@@ -537,7 +534,7 @@ impl Memory {
 /// What a change by the agent met.
 enum Changed {
     /// The entry, as it is now, or if it was forgotten, as it was.
-    Now(Kept),
+    Now(Box<Kept>),
     /// The place of one that was deleted before.
     Before,
     /// Nothing.

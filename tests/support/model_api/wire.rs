@@ -365,7 +365,7 @@ fn without_senders(text: &str) -> String {
     {
         let attribute = |name: &str| Some(tag.split_once(&format!("{name}=\""))?.1.split_once('"')?.0);
         let name = attribute("from").or_else(|| attribute("id")).unwrap_or_default();
-        said.push_str(&format!("{before}{name}: "));
+        said.extend([before, name, ": "]);
         rest = after;
     }
     said.push_str(rest);
