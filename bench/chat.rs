@@ -93,6 +93,7 @@ impl Chat {
             clock: clock.clone(),
         };
         let upkeep = Upkeep {
+            access: annals_shared::access::Access::default(),
             history: history.clone(),
             model: Model::Echo,
             view,

@@ -8,10 +8,14 @@
 
 #[path = "end_to_end/access.rs"]
 mod access;
+#[path = "end_to_end/access_attacks.rs"]
+mod access_attacks;
 #[path = "end_to_end/albums.rs"]
 mod albums;
 #[path = "end_to_end/app.rs"]
 mod app;
+#[path = "end_to_end/approval_attacks.rs"]
+mod approval_attacks;
 #[path = "end_to_end/approvals.rs"]
 mod approvals;
 #[path = "end_to_end/approvers.rs"]
@@ -197,6 +201,8 @@ mod turns;
 mod updates;
 #[path = "end_to_end/upkeep.rs"]
 mod upkeep;
+#[path = "end_to_end/waiting_attacks.rs"]
+mod waiting_attacks;
 #[path = "end_to_end/windows.rs"]
 mod windows;
 #[path = "end_to_end/wrong_keys.rs"]

@@ -134,11 +134,12 @@ impl Program {
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
             .with_approvers(approvers)
-            .with_access(config.access)
+            .with_access(config.access.clone())
             .with_memory(config.agent.memory.is_on);
         let model = model(&config.agent.model, &clock).await?;
-        let compactor =
-            Compactor::new(history.clone(), Upkeep::new(history.clone(), model.clone(), &config.agent));
+        let upkeep =
+            Upkeep { access: config.access, ..Upkeep::new(history.clone(), model.clone(), &config.agent) };
+        let compactor = Compactor::new(history.clone(), upkeep);
         let agent = Agent {
             history,
             model,

@@ -7,7 +7,8 @@
 //! | `ALLOW_CHATS` | if it is listed | if it is listed, and anybody in it may ask |
 //! | both | with a person of the list, or if it is listed | if it is listed, and the persons of the list may ask |
 //!
-//! A group's entry holds for its topics and threads. Callers of the HTTP API have keys, so nothing here is about them.
+//! While a list is set, messages of Telegram's business connections and of guests are refused: nobody wrote them to the bot, and
+//! who reads the answer is not known. A group's entry holds for its topics and threads. Callers of the HTTP API have keys, so nothing here is about them.
 
 use serde_json::Value;
 
@@ -49,6 +50,16 @@ impl Access {
         if !matches!(draft.channel, Channel::Telegram | Channel::Lark | Channel::Discord) {
             return Admission::Full;
         }
+        if self.is_open() {
+            return Admission::Full;
+        }
+        // A business's message is not written to the bot, and whose connection it came by is not said; a guest's window is not
+        // the bot's.
+        let telegram = draft.metadata.get("telegram");
+        let is_foreign = |key: &str| telegram.is_some_and(|telegram| telegram.get(key).is_some());
+        if is_foreign("businessConnectionId") || is_foreign("guestQueryId") {
+            return Admission::Refused;
+        }
         let is_private = draft.metadata.get("chatType").and_then(Value::as_str) == Some("private");
         let sender = draft.sender();
         if is_private {
@@ -60,6 +71,14 @@ impl Access {
         match &self.persons {
             Some(persons) if !persons.contains(&sender) => Admission::Context,
             _ => Admission::Full,
+        }
+    }
+
+    /// Returns whether the sender of `draft` may answer a request there: a press does not say what kind of chat it is in.
+    pub fn admits_press(&self, draft: &Draft) -> bool {
+        match &self.persons {
+            Some(persons) => persons.contains(&draft.sender()),
+            None => self.chats.is_none() || self.lists(&draft.chat),
         }
     }
 

@@ -90,6 +90,9 @@ pub struct Parcel<'a> {
     pub key: &'a SortKey,
     /// The text, in Markdown.
     pub text: &'a str,
+    /// What people are asked to allow, in Markdown, or nothing. It is rendered by itself and sent after the text, so that nothing
+    /// in the text changes how the arguments look.
+    pub question: &'a str,
     /// When.
     pub ts: Timestamp,
     /// The window's id now, where it is no longer the one that `to` came from.
@@ -219,7 +222,7 @@ impl Deliverer {
                 let entry = OutboxEntry {
                     channel,
                     chat_id: parcel.to.chat_id.clone(),
-                    text: parcel.text.to_owned(),
+                    text: parcel.texts().collect::<Vec<_>>().join("\n\n"),
                     ts: parcel.ts,
                 };
                 outbox.post(&parcel.id(), entry).await
@@ -247,6 +250,11 @@ impl Deliverer {
 }
 
 impl Parcel<'_> {
+    /// Returns what there is to send, each to be rendered by itself.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        [self.text, self.question].into_iter().filter(|text| !text.is_empty())
+    }
+
     /// Names the reply, the same in every try.
     fn id(&self) -> String {
         format!("{} {}", self.to.chat, self.key)
@@ -264,7 +272,7 @@ async fn to_telegram(
         // Message and topic ids are the old chat's.
         address = Address { chat_id, reply_to: None, thread_id: None, ..address };
     }
-    let chunks = telegram::chunks(parcel.text);
+    let chunks: Vec<_> = parcel.texts().flat_map(telegram::chunks).collect();
     for (index, chunk) in chunks.iter().enumerate().skip(sent) {
         let reply_to = address.reply_to.filter(|_| index == 0);
         let keyboard = (index + 1 == chunks.len()).then(|| telegram::keyboard(parcel.buttons)).flatten();
@@ -285,7 +293,7 @@ async fn to_lark(
     progress: &Progress<'_>,
 ) -> Result<(), DeliveryError> {
     let address = lark::address::Address::of(parcel.to).ok_or_else(|| nowhere("Lark"))?;
-    let chunks = lark::render::chunks(parcel.text);
+    let chunks: Vec<_> = parcel.texts().flat_map(lark::render::chunks).collect();
     for (index, chunk) in chunks.iter().enumerate().skip(sent) {
         let is_last = index + 1 == chunks.len() && parcel.buttons.is_empty();
         progress(Step::Next { piece: index, is_last }).await?;
@@ -330,6 +338,50 @@ impl From<lark::client::SendError> for DeliveryError {
             lark::client::SendError::Blocked { .. } => Self::Blocked { reason },
             other if other.is_permanent() => Self::Refused { reason },
             _ => Self::Unavailable { reason },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::approval::{question, request_part};
+    use crate::message::{Role, UiMessage};
+    use crate::model::ToolCall;
+    use crate::told::user;
+
+    /// An HTML block or a fence that the model leaves open would swallow the question's fence if both were one document; an
+    /// argument that closes it would turn the arguments after it into Markdown, which hides characters.
+    #[test]
+    fn what_the_model_says_does_not_change_how_the_arguments_look() {
+        let to = user(0, 1);
+        for before in
+            ["<!--", "<script>", "<pre>", "<![CDATA[", "<?", "<div>", "```", "~~~", "> ```", "- x\n\n  ```"]
+        {
+            for close in ["-->", "</script>", "</pre>", "]]>", "?>", "```", "~~~"] {
+                let input = json!({"aNote": close, "command": "rm -rf *old* [~/tmp](https://mallory.example) __all__"});
+                let call = ToolCall { id: "c".into(), name: "shell".into(), input: input.clone() };
+                let parts = vec![request_part(&call, "0123456789abcdef", false)];
+                let question = question(&UiMessage::new("", Role::Assistant, parts)).unwrap();
+                let parcel = Parcel {
+                    to: &to,
+                    key: &to.key,
+                    text: before,
+                    question: &question,
+                    ts: to.ts,
+                    moved_to: None,
+                    buttons: &[],
+                };
+                let json = serde_json::to_string_pretty(&input).unwrap();
+                let command = json.lines().find(|line| line.contains("command")).unwrap().trim();
+                let shown: Vec<_> = parcel.texts().flat_map(telegram::chunks).collect();
+                assert!(
+                    shown.iter().any(|chunk| chunk.text.contains(command)),
+                    "{before} {close}: {shown:?}"
+                );
+            }
         }
     }
 }

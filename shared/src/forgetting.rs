@@ -150,6 +150,9 @@ async fn erase(history: &History, leases: &[Lease], deadline: Timestamp) -> Resu
             }
         }
     }
+    for lease in leases.iter() {
+        history.forget_stranger(&lease.chat).await?;
+    }
     // The newest last, since every name leads to it.
     for lease in leases.iter().rev() {
         history.empty_head(lease).await??;

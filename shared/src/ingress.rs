@@ -270,6 +270,7 @@ impl Ingress {
             to: &confirmation.to,
             key: &confirmation.key,
             text: &confirmation.text,
+            question: "",
             ts: now,
             moved_to: None,
             buttons: &[],

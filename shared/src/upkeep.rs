@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::access::Access;
 use crate::chat_key::ChatKey;
 use crate::compaction::cut::Why;
 use crate::compaction::run::{Compaction, CompactionError};
@@ -41,6 +42,8 @@ pub struct Upkeep {
     pub memory: MemoryConfig,
     /// `AGENT_ID`: who speaks in summaries.
     pub agent_id: String,
+    /// `ALLOW_FROM`, `ALLOW_CHATS`
+    pub access: Access,
     /// Where compactions are counted.
     pub metrics: Metrics,
 }
@@ -96,6 +99,7 @@ impl Upkeep {
             view: config.view,
             memory: config.memory,
             agent_id: config.agent_id.clone(),
+            access: Access::default(),
             metrics: Metrics::default(),
         }
     }
@@ -152,13 +156,21 @@ impl Upkeep {
             memory: self.memory,
         };
         let now = self.history.clock().now();
-        let looked = remembering.capture_ended(&lease.chat, &records, captured_to, now).await;
+        // What strangers say among themselves costs no request to a model.
+        let is_used = self.access.persons.as_ref().is_none_or(|persons| {
+            records.iter().any(|record| record.asks || persons.contains(&record.sender()))
+        });
+        let looked = if is_used {
+            remembering.capture_ended(&lease.chat, &records, captured_to, now).await
+        } else {
+            Ok(None)
+        };
         // What else there is to do is done all the same.
         if let Ok(Some(looked)) = &looked {
             visited.captured = u32::try_from(looked.entries).unwrap_or(u32::MAX);
         }
         let mut next: Vec<Timestamp> = Vec::new();
-        for line in lines(&records) {
+        for line in lines(&records).into_iter().filter(|_| is_used) {
             let of_line: Vec<Record> = records.iter().filter(|record| is_of(record, line)).cloned().collect();
             let (summaries, date) = self.keep_alive(lease, of_line).await?;
             visited.summaries += summaries;

@@ -13,7 +13,7 @@ use crate::support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, p
 use crate::support::mcp_server::{self, McpServer};
 use crate::support::model_api::{images_of, lines_said, texts_of};
 
-const TOKEN: &str = "lark-verification-token";
+pub(crate) const TOKEN: &str = "lark-verification-token";
 const KEY: &str = "lark-encrypt-key";
 pub(crate) const P2P: &str = "oc_ada";
 pub(crate) const GROUP: &str = "oc_garden";
@@ -65,7 +65,7 @@ impl LarkApp {
 }
 
 /// `im.message.receive_v1` with a message that is `seconds` behind [`NOW`].
-fn message(id: &str, chat: &str, kind: &str, content: &Value, seconds: i64) -> Value {
+pub(crate) fn message(id: &str, chat: &str, kind: &str, content: &Value, seconds: i64) -> Value {
     let created = ((NOW + seconds) * 1000).to_string();
     json!({
         "schema": "2.0",
@@ -84,7 +84,7 @@ pub(crate) fn text(id: &str, chat: &str, text: &str, seconds: i64) -> Value {
 }
 
 /// The same, with the bot mentioned as `@_user_1`.
-fn mentioning(mut event: Value) -> Value {
+pub(crate) fn mentioning(mut event: Value) -> Value {
     event["event"]["message"]["mentions"] =
         json!([{"key": "@_user_1", "id": {"open_id": BOT_OPEN_ID}, "name": "Annals"}]);
     event
@@ -510,7 +510,7 @@ async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetc
 }
 
 /// Somebody presses a button that carries `value`.
-fn pressed(value: &Value, chat: &str, user: &str) -> Value {
+pub(crate) fn pressed(value: &Value, chat: &str, user: &str) -> Value {
     json!({
         "schema": "2.0",
         "header": {"event_id": "ev_press", "event_type": "card.action.trigger", "token": TOKEN, "app_id": APP_ID,

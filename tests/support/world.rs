@@ -148,7 +148,7 @@ pub(crate) fn message(chat: &ChatKey, id: u64, ts: i64, text: &str) -> Draft {
 
 /// An agent of `history` that answers with what was said, and delivers nowhere. With nothing set, as the upkeep beside it.
 pub(crate) fn echo_agent(history: &History) -> Agent {
-    let Upkeep { history, model, view, memory, agent_id, metrics } = echo_upkeep(history);
+    let Upkeep { history, model, view, memory, agent_id, metrics, access: _ } = echo_upkeep(history);
     let clock = history.clock().clone();
     let (deliverer, surroundings) = (Deliverer::default(), None);
     let (system_prompt, lease, quiet) = (None, LEASE, Duration::ZERO);

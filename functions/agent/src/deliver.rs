@@ -44,12 +44,20 @@ impl Agent {
         }
         let shown = work.resumption.as_ref().map_or(0, |resumption| resumption.shown_parts);
         let (text, buttons) = (text_behind(&reply.message, shown), buttons(reply));
+        let question = approval::question(&reply.message).unwrap_or_default();
         if text.is_empty() && buttons.is_empty() {
             // A reply that a `/stop` has ended while it waited.
             return Ok((Reached::Unknown, None));
         }
-        let mut parcel =
-            Parcel { to, key: &reply.key, text: &text, ts: reply.sent_at, moved_to: None, buttons: &buttons };
+        let mut parcel = Parcel {
+            to,
+            key: &reply.key,
+            text: &text,
+            question: &question,
+            ts: reply.sent_at,
+            moved_to: None,
+            buttons: &buttons,
+        };
         let mut sent = work.turn.sent;
         let way = &Way::new(self, work, to, until, signs);
         let progress: &Progress<'_> = &|step| Box::pin(way.step(step));
@@ -181,12 +189,10 @@ impl<'a> Way<'a> {
     }
 }
 
-/// What people are to read of a reply behind its first `shown` parts, and what they are asked.
+/// Returns what a reply says after its first `shown` parts.
 fn text_behind(message: &UiMessage, shown: usize) -> String {
     let new = message.parts.iter().skip(shown).cloned().collect();
-    let said = UiMessage::new("", Role::Assistant, new).plain_text();
-    let said = Some(said).filter(|said| !said.is_empty());
-    said.into_iter().chain(approval::question(message)).collect::<Vec<_>>().join("\n\n")
+    UiMessage::new("", Role::Assistant, new).plain_text()
 }
 
 /// What people are asked to allow.

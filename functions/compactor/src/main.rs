@@ -8,7 +8,7 @@ use std::time::Duration;
 use annals_compactor::{Compactor, PATIENCE, metrics as report_metrics};
 use annals_shared::aws;
 use annals_shared::clock::Clock;
-use annals_shared::config::{AgentConfig, StoreConfig};
+use annals_shared::config::{AgentConfig, StoreConfig, access};
 use annals_shared::metrics::{Metrics, Reporter};
 use annals_shared::model::Model;
 use annals_shared::sort_key::Timestamp;
@@ -40,7 +40,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let reporter = Reporter::to_stdout(metrics.clone(), table.clone(), clock.clone(), traces);
     let history = aws::history(&aws, store, clock.clone());
     let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
-    let upkeep = Upkeep { metrics, ..Upkeep::new(history.clone(), model, &config) };
+    let upkeep = Upkeep { metrics, access: access(env)?, ..Upkeep::new(history.clone(), model, &config) };
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
         let shared = Arc::clone(&shared);

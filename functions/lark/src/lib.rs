@@ -190,6 +190,9 @@ impl Lark {
                 Incoming::Message(draft) => self.message(*draft, has_own_time).await?,
                 Incoming::MergeForward(draft) => {
                     telemetry::about(&draft.chat);
+                    if self.ingress.admit(&draft).await == Admission::Refused {
+                        continue;
+                    }
                     let draft = self.with_forwarded(*draft).await?;
                     self.message(draft, has_own_time).await?;
                 }
@@ -214,6 +217,9 @@ impl Lark {
                 }
                 Incoming::Membership { chat, can_write, at } => {
                     telemetry::about(&chat);
+                    if !self.ingress.access().may_hold(&chat) {
+                        continue;
+                    }
                     let left =
                         DeliveryFailure { reason: "the bot was removed, or the group is gone".into(), at };
                     self.ingress.history().set_blocked(&chat, Some(&left).filter(|_| !can_write)).await?;
@@ -226,9 +232,10 @@ impl Lark {
                 }
                 Incoming::Press(press) => {
                     telemetry::about(&press.by.chat);
-                    let told = match self.ingress.admit(&press.by).await {
-                        Admission::Full => self.ingress.pressed(&press.button, &press.by).await?,
-                        Admission::Context | Admission::Refused => Told::refused(),
+                    let told = if self.ingress.admits_press(&press.by) {
+                        self.ingress.pressed(&press.button, &press.by).await?
+                    } else {
+                        Told::refused()
                     };
                     let kind = if told.effect == Effect::Refused { "warning" } else { "success" };
                     answer = json!({"toast": {"type": kind, "content": told.text}});

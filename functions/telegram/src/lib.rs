@@ -158,9 +158,10 @@ impl Telegram {
     /// counts all the same.
     async fn press(&self, press: &Press) -> Result<(), WebhookError> {
         telemetry::about(&press.by.chat);
-        let told = match self.ingress.admit(&press.by).await {
-            Admission::Full => self.ingress.pressed(&press.button, &press.by).await?,
-            Admission::Context | Admission::Refused => Told::refused(),
+        let told = if self.ingress.admits_press(&press.by) {
+            self.ingress.pressed(&press.button, &press.by).await?
+        } else {
+            Told::refused()
         };
         let Some(client) = &self.identity.client else { return Ok(()) };
         if let Err(error) =

@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use super::item::{integer, text};
 use super::table::{Item, Span, number, string};
 use super::{History, HistoryError};
+use crate::chat_key::ChatKey;
 use crate::record::Draft;
 use crate::sort_key::Timestamp;
 use crate::visible::escaped;
@@ -25,8 +26,10 @@ const PARTITION: &str = "!strangers";
 const LISTED_FOR: Duration = Duration::from_hours(30 * 24);
 /// The longest name that is kept, in characters.
 const MAX_NAME_CHARS: usize = 64;
-/// The most strangers that are read.
+/// The most strangers that are returned.
 const MAX_STRANGERS: usize = 200;
+/// The most strangers that are read: they lie in the order of their chats' digests, and not by time.
+const MAX_READ: usize = 5_000;
 
 /// A person whose message was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -62,10 +65,10 @@ impl History {
         Ok(())
     }
 
-    /// Returns the strangers of the last 30 days, the newest first, at most 200. One query.
+    /// Returns the strangers of the last 30 days, the newest first, at most 200. One query, of at most 1 MB for the most that are read.
     pub async fn strangers(&self) -> Result<Vec<Stranger>, HistoryError> {
         // Above every printable ASCII character.
-        let span = Span { from: "!".into(), to: "~".into(), newest_first: false, limit: Some(MAX_STRANGERS) };
+        let span = Span { from: "!".into(), to: "~".into(), newest_first: false, limit: Some(MAX_READ) };
         let items = self.table.query_eventually(PARTITION, &span).await?;
         let now = self.clock.now().as_millis() / 1000;
         let stranger = |item: &Item| {
@@ -79,6 +82,13 @@ impl History {
         let is_listed = |item: &&Item| integer(item, "expiresAt").is_some_and(|at| at > now);
         let mut strangers: Vec<Stranger> = items.iter().filter(is_listed).filter_map(stranger).collect();
         strangers.sort_by(|a, b| b.at.cmp(&a.at));
+        strangers.truncate(MAX_STRANGERS);
         Ok(strangers)
+    }
+
+    /// Deletes what is kept of a stranger in `chat`. One write.
+    pub async fn forget_stranger(&self, chat: &ChatKey) -> Result<(), HistoryError> {
+        self.table.delete(PARTITION, vec![chat.session_id().to_string()]).await?;
+        Ok(())
     }
 }

@@ -17,6 +17,11 @@ impl Ingress {
         &self.access
     }
 
+    /// Returns whether the sender of a press may answer a request at all.
+    pub fn admits_press(&self, press: &Draft) -> bool {
+        self.access.admits_press(press)
+    }
+
     /// Returns what a message may do that came as `draft`, before anything of it is stored. The sender of a refused one is
     /// logged and listed, so that the owner can add them.
     pub async fn admit(&self, draft: &Draft) -> Admission {

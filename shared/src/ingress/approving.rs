@@ -27,6 +27,9 @@ use crate::sort_key::SortKey;
 /// only administrators approve.
 const MAX_ASKED: usize = 100;
 
+/// How many pages of a chat's newest records are read for replies that wait: so many that nobody hides one by writing.
+const MAX_PAGES: usize = 5;
+
 const NOTHING: &str = "Nothing waits for an approval here.";
 const GONE: &str = "This request is no longer open.";
 const NOT_YOURS: &str = "Only the person who asked, or an administrator, can answer this.";
@@ -177,7 +180,7 @@ impl Ingress {
             .map(|(asking, verdict, _)| (asking, verdict))
             .collect();
         let chosen: Vec<(&Asking, String)> = if own.is_empty() {
-            match chosen(&asking, which) {
+            match chosen(&asking, &self.meant(&asking, by).await?, which) {
                 Ok(chosen) => chosen,
                 Err(problem) => return Ok(problem),
             }
@@ -300,9 +303,32 @@ impl Ingress {
         Ok(self.queue.enqueue(&turn).await?)
     }
 
+    /// Returns those of `asking` that wait and that a word of `by` may be for: those that answer messages of this person, if
+    /// there are any, else all.
+    async fn meant<'a>(&self, asking: &'a [Asking], by: &Draft) -> Result<Vec<&'a Asking>, IngressError> {
+        let waiting: Vec<&Asking> = asking.iter().filter(|asking| asking.open().next().is_some()).collect();
+        if waiting.len() < 2 {
+            return Ok(waiting);
+        }
+        let sender = Some(by.sender());
+        let mut own = Vec::new();
+        for asking in &waiting {
+            if self.askers(asking, by.channel).await?.persons.contains(&sender) {
+                own.push(*asking);
+            }
+        }
+        Ok(if own.is_empty() { waiting } else { own })
+    }
+
     /// The replies of this chat that ask or asked for something, the newest first, among its last records.
     async fn asking(&self, by: &Draft) -> Result<Vec<Asking>, IngressError> {
-        let records = self.history.page(&by.chat, &Position::Newest, MAX_PAGE).await?.records;
+        let mut page = self.history.page(&by.chat, &Position::Newest, MAX_PAGE).await?;
+        let mut records = page.records;
+        for _ in 1..MAX_PAGES {
+            let Some(before) = page.before else { break };
+            page = self.history.page(&by.chat, &Position::Before(before), MAX_PAGE).await?;
+            records.splice(0..0, std::mem::take(&mut page.records));
+        }
         let replies = records.iter().rev().filter(|record| record.key.is_reply());
         Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key)).collect())
     }
@@ -366,14 +392,20 @@ impl Ingress {
             return true;
         }
         match &self.approvers.platforms {
-            Some(platforms) => platforms.is_administrator(by.channel, &by.chat_id, &by.user_id).await,
+            // Of the chat that was asked: a card may be pressed in another one.
+            Some(platforms) => platforms.is_administrator(by.channel, by.chat.chat_id(), &by.user_id).await,
             None => false,
         }
     }
 }
 
-/// Which requests are meant: of the newest reply that asks, unless a part of an id says otherwise.
-fn chosen<'a>(asking: &'a [Asking], which: &Which) -> Result<Vec<(&'a Asking, String)>, String> {
+/// Returns the requests that `which` names: of the one reply among `meant`, unless a part of an id says otherwise. Of several
+/// replies none is chosen, since the sender may have read another one than the newest.
+fn chosen<'a>(
+    asking: &'a [Asking],
+    meant: &[&'a Asking],
+    which: &Which,
+) -> Result<Vec<(&'a Asking, String)>, String> {
     if let Which::Code(code) = which {
         let all =
             asking.iter().flat_map(|asking| asking.requests.iter().map(move |request| (asking, request)));
@@ -383,8 +415,16 @@ fn chosen<'a>(asking: &'a [Asking], which: &Which) -> Result<Vec<(&'a Asking, St
             _ => Err(NOTHING.into()),
         };
     }
-    let waiting = asking.iter().find(|asking| asking.open().next().is_some());
-    let Some(asking) = waiting else { return Err(NOTHING.into()) };
+    let asking = match meant {
+        [] => return Err(NOTHING.into()),
+        [asking] => *asking,
+        several => {
+            let open = several.iter().flat_map(|asking| asking.open());
+            let list: Vec<String> =
+                open.map(|request| format!("{} {}", &request.id[..8], request.tool)).collect();
+            return Err(format!("Which one? Say /approve or /deny and its code:\n{}", list.join("\n")));
+        }
+    };
     let open: Vec<&Request> = asking.open().collect();
     let chosen: Vec<&Request> = match which {
         Which::All => open,

@@ -230,15 +230,17 @@ impl Http {
     ) -> Result<SortKey, Failure> {
         let is_it = |record: &&Record| record.key.is_reply() && names(record, &last.id);
         let reply = records.iter().rfind(is_it).ok_or_else(unknown)?.key.clone();
+        // All of them, whatever came of one.
+        let mut problem = None;
         for verdict in last.parts.iter().filter_map(verdict) {
             let told = self.web.ingress.answer_request(&reply, verdict, by).await?;
-            match told.effect {
-                Effect::Settled => {}
-                Effect::Recorded => return Err(Problem::more_approvals_needed(told.text).into()),
-                Effect::Refused => return Err(Problem::forbidden(told.text).into()),
-            }
+            problem = match told.effect {
+                Effect::Settled => problem,
+                Effect::Recorded => problem.or_else(|| Some(Problem::more_approvals_needed(told.text))),
+                Effect::Refused => Some(Problem::forbidden(told.text)),
+            };
         }
-        Ok(reply)
+        problem.map_or(Ok(reply), |problem| Err(problem.into()))
     }
 
     async fn say_again(&self, draft: Draft, known: &Known) -> Result<Asking, Failure> {
