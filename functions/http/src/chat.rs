@@ -97,8 +97,7 @@ pub(crate) async fn say(
     body: RequestBody,
 ) -> Result<Response, Failure> {
     let body = http.limits.bodies.read(body, MAX_BODY_BYTES, &http.clock).await;
-    let body = body.map_err(|error| error.problem(TOO_LARGE))?;
-    let body = Body::parse(&body)?;
+    let body = Body::parse(&body.map_err(|error| error.problem(TOO_LARGE))?)?;
     let chat = room(&caller, &body.id)?;
     telemetry::about(&chat);
     let user = body.user_id.clone().unwrap_or_else(|| caller.name.clone());
