@@ -209,13 +209,17 @@ async fn with_a_real_bot_no_development_secret_opens_anything() {
 }
 
 #[tokio::test]
-async fn the_outbox_is_for_admins_as_soon_as_there_are_keys() {
-    let dir = tempfile::tempdir().unwrap();
-    let process =
-        Process::start(dir.path(), &settings(&[("HTTP_API_KEYS", "app:app-secret,ops:ops-secret:admin")]));
-    let (client, outbox) = (Client::new(), format!("{}/local/outbox", process.base));
-    for (key, wanted) in [("dev", 401), ("app-secret", 401), ("ops-secret", 200)] {
-        assert_eq!(status(&client, &outbox, key, &[]).await, wanted, "{key}");
+async fn the_outbox_is_for_admins_as_soon_as_a_bot_is_set_up() {
+    const KEYS: (&str, &str) = ("HTTP_API_KEYS", "app:app-secret,ops:ops-secret:admin");
+    for (set, wanted) in
+        [(&[KEYS][..], [200, 200, 200]), (&[&[KEYS], &TELEGRAM[..]].concat(), [401, 401, 200])]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let process = Process::start(dir.path(), &settings(set));
+        let (client, outbox) = (Client::new(), format!("{}/local/outbox", process.base));
+        for (key, wanted) in ["dev", "app-secret", "ops-secret"].into_iter().zip(wanted) {
+            assert_eq!(status(&client, &outbox, key, &[]).await, wanted, "{key}");
+        }
     }
 }
 
