@@ -172,8 +172,7 @@ impl Problem {
     /// 409: a message of another user has this id.
     pub fn not_the_author() -> Self {
         Self::message_id_taken(
-            "this id is a message of another userId, and only its author can change it or have it answered again: \
-             give another id, or none",
+            "this id is a message of another userId, and only its author can change it: give another id, or none",
         )
     }
 

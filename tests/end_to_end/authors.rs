@@ -98,24 +98,24 @@ async fn a_command_belongs_to_its_author_too() {
 }
 
 #[tokio::test]
-async fn on_the_web_nobody_edits_or_regenerates_another_s_message() {
+async fn on_the_web_nobody_says_another_s_message_again_and_another_try_leaves_it_its_author_s() {
     const ROOM: &str = "web:room:app:r1";
     let app = TestApp::builder().model().start().await;
     let ask = |user: &str, trigger: &str, text: &str| json!({"id": "r1", "userId": user, "trigger": trigger, "messages": [user_message("u1", text)]});
     stream(&app, &ask("ada", "submit-message", "mine")).await.rest().await;
     let before = app.history(ROOM).await;
-    let mut again = ask("bob", "regenerate-message", "mine");
-    again["messageId"] = "u1/reply".into();
-    for body in [
-        ask("bob", "submit-message", "his"),
-        ask("bob", "submit-message", "mine"),
-        ask("app", "submit-message", "the key's own"),
-        ask("bob", "regenerate-message", "mine"),
-        again,
-    ] {
-        assert_taken(&app.post("/api/chat", APP_KEY, &body).await);
+    for (user, text) in [("bob", "his"), ("bob", "mine"), ("app", "the key's own")] {
+        assert_taken(&app.post("/api/chat", APP_KEY, &ask(user, "submit-message", text)).await);
     }
     assert_eq!(app.history(ROOM).await, before);
+    stream(&app, &ask("bob", "regenerate-message", "his")).await.rest().await;
+    app.idle().await;
+    let history = app.history(ROOM).await;
+    assert_eq!(
+        lines(&history)[2..],
+        ["u1@1 user revision: mine", "u1/reply@1 assistant revision: You said: mine"]
+    );
+    assert_eq!(history[2]["metadata"]["userId"], "ada");
     app.finish().await;
 }
 

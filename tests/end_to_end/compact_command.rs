@@ -34,7 +34,7 @@ async fn the_focus_is_in_the_request_and_the_confirmation_comes_once() {
     app.idle().await;
     let [request] = &app.model().requests_for_notes()[..] else { panic!("one request for a summary") };
     let asked = texts_of(request, "user").concat();
-    let focus = "<focus>\nthe numbers,\nand <\u{200B}/focus> who said them\n</focus>\n<conversation>\n";
+    let focus = "<focus>\nthe numbers,\nand &lt;/focus> who said them\n</focus>\n<conversation>\n";
     assert!(asked.starts_with(focus), "{asked}");
     assert!(texts_of(request, "system").concat().ends_with("Keep above all what the focus names."));
     let done = "Done: 8 messages are in the summary now. The last 4 stay as they were said.";

@@ -239,7 +239,7 @@ async fn a_repeated_reset_or_compact_does_it_once() {
     app.idle_as_time_passes().await;
     assert_eq!(lines(&app.history("http:chat:app:c1").await), history);
     // What became a message is one.
-    let body = json!({"userId": "ada", "text": "a question", "messageId": "r1"});
+    let body = json!({"userId": "app", "text": "a question", "messageId": "r1"});
     app.as_time_passes(app.post(&format!("{PATH}?wait=20"), APP_KEY, &body)).await;
     assert_eq!(app.post("/v1/chats/c1/reset", APP_KEY, &json!({"messageId": "r1"})).await.status, 409);
     assert_eq!(app.history("http:chat:app:c1").await.len(), history.len() + 2);

@@ -547,6 +547,11 @@ async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
             assert_eq!(answer.body["toast"]["type"], kind, "{user}: {:?}", answer.body);
         }
         assert_eq!(shop.carried_out().len() - before, usize::from(is_let), "{user}");
+        if !is_let {
+            // Of two that wait, a word says which.
+            it.send(&pressed(&values[1], GROUP, "ou_ada")).await;
+            it.app.idle().await;
+        }
     }
     // By its other button, and by words.
     for (n, is_press) in [(4, true), (5, false)] {

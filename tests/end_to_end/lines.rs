@@ -62,7 +62,7 @@ async fn lines_of_one_chat_never_see_each_other() {
             vec!["candle one"],
             vec!["secret one", "secret two"],
             vec!["candle one", "candle two"],
-            vec!["honey one", "honey offer", "honey two"],
+            vec!["Ada: honey one", "Olle: honey offer", "Ada: honey two"],
         ]
     );
     for request in &requests {

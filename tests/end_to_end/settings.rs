@@ -221,7 +221,7 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
             });
             let is_setting = |text: &&str| {
                 let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE")
+                matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY")
                     || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             named.extend(line.split('"').skip(1).step_by(2).filter(is_setting).map(str::to_owned));

@@ -28,7 +28,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::app::chat_path;
-use crate::support::model_api::{API_KEY, ModelApi, notes_of, texts_of};
+use crate::support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
 use crate::support::world::{echo_agent, echo_upkeep, expire, records_of};
 
 const START: i64 = 1_763_765_920;
@@ -366,7 +366,8 @@ fn facts_in(text: &str) -> Vec<&str> {
 
 /// A model that keeps each fact in its notes, and nothing else.
 pub(crate) fn say_what_is_noted(body: &Value) -> String {
-    let (system, text) = (texts_of(body, "system").join("\n"), texts_of(body, "user").join("\n"));
+    let system = texts_of(body, "system").join("\n");
+    let text = format!("{}\n{}", summary_of(body), texts_of(body, "user").join("\n"));
     if system.starts_with("You keep the memory of a chat") {
         return format!("Facts:\n{}", facts_in(&text).join("\n"));
     }

@@ -60,14 +60,13 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     compact(&app, 6).await;
     let [request] = &app.model().requests_for_notes()[noted..] else { panic!("one summary") };
     let asked = texts_of(request, "user").concat();
-    // Further lines of a message are indented.
-    let messages: Vec<&str> = asked.split("\n[").collect();
+    let messages: Vec<&str> = asked.split("<reply>").collect();
     let quoted: Vec<&&str> = messages.iter().filter(|message| message.contains(TOOL)).collect();
     let [message] = quoted[..] else { panic!("{asked}") };
-    let call = format!(" assistant] [tool {TOOL} {{\"query\":\"gate code\"}} -> {{\"messages\":[");
-    assert!(message.contains(&call) && message.contains("80-41-XQ"), "{message}");
+    let call = format!("[tool {TOOL} {{\"query\":\"gate code\"}} -> {{\"messages\":[");
+    assert!(message.starts_with(&call) && message.contains("80-41-XQ"), "{message}");
     assert!(
-        message.contains("\n    You said: What was the gate code?"),
+        message.contains("\nYou said: What was the gate code?</reply>"),
         "and what was said of it: {message}"
     );
 

@@ -369,7 +369,7 @@ fn without_senders(text: &str) -> String {
         rest = after;
     }
     said.push_str(rest);
-    said.replace("</message>", "").replace("</event>", "")
+    said.replace("<message>", "").replace("</message>", "").replace("</event>", "")
 }
 
 pub(super) fn content_text(content: &Value) -> String {

@@ -85,7 +85,7 @@ impl Http {
         }
         let at = self.behind(&seen);
         let Asking { appended, id, may_be_there } = if body.regenerates {
-            self.try_again(caller, chat, user, &body, &seen, at).await?
+            self.try_again(caller, chat, &body, &seen, at).await?
         } else if body.last.role == Role::User {
             self.submit(caller, chat, user, &body.last, &seen, at).await?
         } else {
@@ -170,7 +170,6 @@ impl Http {
         &self,
         caller: &Caller,
         chat: &ChatKey,
-        user: &str,
         body: &Body,
         seen: &Seen,
         at: Timestamp,
@@ -184,9 +183,13 @@ impl Http {
         for id in ids {
             let Some(known) = self.known(chat, &id, seen).await? else { continue };
             if let Some(newest) = known.newest(&id) {
-                check_author(newest, user)?;
                 let parts = newest.message.parts.clone();
-                let draft = Draft { ts: at, ..self.draft(caller, chat, user, id, parts) };
+                // Whoever tries again, it stays its author's message.
+                let draft = Draft {
+                    ts: at,
+                    person: newest.person.clone(),
+                    ..self.draft(caller, chat, &newest.user_id, id, parts)
+                };
                 return self.say_again(draft, &known).await;
             }
             if known.is_answered_command() {
@@ -315,7 +318,7 @@ fn is_last(messages: &[UiMessage], id: &MessageId) -> bool {
     messages.iter().rfind(|message| message.role == Role::User).is_some_and(|last| last.id == id.as_str())
 }
 
-/// Nobody says another user's message again, or has it answered again.
+/// Refuses to say another user's message again.
 fn check_author(newest: &Record, user: &str) -> Result<(), Problem> {
     if newest.user_id == user { Ok(()) } else { Err(Problem::not_the_author()) }
 }
