@@ -150,7 +150,7 @@ async fn erase(history: &History, leases: &[Lease], deadline: Timestamp) -> Resu
             }
         }
     }
-    for lease in leases.iter() {
+    for lease in leases {
         history.forget_stranger(&lease.chat).await?;
     }
     // The newest last, since every name leads to it.

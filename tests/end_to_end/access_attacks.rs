@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{NOW, OPS_KEY, TestApp};
+use crate::app::{NOW, OPS_KEY, TestApp, a_while};
 use crate::lark::{GROUP, LarkApp, P2P, TOKEN, message, pressed, text};
 use crate::support::lark_api::APP_ID;
 use crate::support::mcp_server::{self, McpServer};
@@ -79,7 +79,7 @@ async fn a_group_of_strangers_alone_costs_no_model() {
     app.idle_as_hours_pass().await;
     for _ in 0..40 {
         app.clock().advance(Duration::from_hours(6));
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        a_while().await;
         app.idle().await;
     }
     assert_eq!(app.model().raw_requests().len(), 0, "nobody of ALLOW_FROM is in this group");

@@ -106,7 +106,7 @@ pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
     for person in persons.iter().flatten() {
         let id =
             person.split_once('-').filter(|(channel, _)| matches!(*channel, "telegram" | "lark" | "discord"));
-        if !id.is_some_and(|(_, id)| !id.is_empty()) {
+        if id.is_none_or(|(_, id)| id.is_empty()) {
             let problem = format!(
                 "has {person:?}, which is not a Person of a platform: give telegram-<id>, lark-<open_id> or \
                  discord-<id>, with commas between"

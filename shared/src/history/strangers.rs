@@ -7,6 +7,7 @@
 //!
 //! One item for each chat, made by its first message, which goes 30 days later. No ChatKey is `!strangers`.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -81,7 +82,7 @@ impl History {
         };
         let is_listed = |item: &&Item| integer(item, "expiresAt").is_some_and(|at| at > now);
         let mut strangers: Vec<Stranger> = items.iter().filter(is_listed).filter_map(stranger).collect();
-        strangers.sort_by(|a, b| b.at.cmp(&a.at));
+        strangers.sort_by_key(|stranger| Reverse(stranger.at));
         strangers.truncate(MAX_STRANGERS);
         Ok(strangers)
     }
