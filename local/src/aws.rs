@@ -16,14 +16,16 @@ mod secrets;
 mod signature;
 mod sqs;
 
+use std::future::pending;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use annals_shared::clock::Clock;
+use annals_shared::request_body::BodyReader;
 use anyhow::Context;
 use axum::Router;
-use axum::body::to_bytes;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -39,8 +41,9 @@ pub use self::signature::{ACCESS_KEY, Key};
 use self::sqs::{ACCOUNT, QUEUE, Sqs};
 use crate::config::LocalConfig;
 use crate::queue::LocalQueue;
+use crate::server::{self, HEADER_TIMEOUT};
 use crate::stores::engine::{Engine, MAX_BODY_BYTES, TARGET};
-use crate::stores::folder::{Door, at_once};
+use crate::stores::folder::Door;
 use crate::stores::{BUCKET, REGION, Stores, TABLE};
 
 /// The port where nothing else is said: the one that emulators of AWS have.
@@ -79,6 +82,7 @@ struct Services {
     sqs: Sqs,
     secrets: Secrets,
     key: Key,
+    bodies: BodyReader,
     clock: Clock,
 }
 
@@ -103,6 +107,7 @@ impl Gateway {
             sqs: Sqs::new(queue, clock.clone()),
             secrets,
             key,
+            bodies: BodyReader::default(),
             clock,
         };
         let gateway = Self { listener, services };
@@ -152,17 +157,29 @@ impl Gateway {
     /// Serves until the process ends.
     pub(crate) async fn serve(self) {
         let router = Router::new().fallback(answer).with_state(Arc::new(self.services));
-        if let Err(error) = axum::serve(at_once(self.listener), router).await {
-            tracing::error!(%error, "AWS's services have stopped");
-        }
+        server::serve(self.listener, router, HEADER_TIMEOUT, pending()).await;
     }
 }
+
+const NOT_SIGNED: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>AccessDenied</Code><Message>the request is not signed, or is a \
+                          form</Message></Error>";
 
 async fn answer(State(services): State<Arc<Services>>, request: Request) -> Response {
     let is_json = request.headers().contains_key(TARGET);
     let is_form = |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-www-form-urlencoded");
     if !is_json && request.headers().get(header::CONTENT_TYPE).is_some_and(is_form) {
         return (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "text/xml")], NO_QUERIES).into_response();
+    }
+    let is_signed = request.headers().contains_key(header::AUTHORIZATION)
+        || request.uri().query().is_some_and(|query| query.contains("X-Amz-Signature="));
+    let is_multipart = |value: &HeaderValue| value.as_bytes().starts_with(b"multipart/");
+    if !is_signed || request.headers().get(header::CONTENT_TYPE).is_some_and(is_multipart) {
+        // Before anything of a body is read: a page may send a form without asking, and no SDK does.
+        return match services.key.check(request.headers(), b"", &services.clock) {
+            Err(fault) if is_json => fault.into_response(),
+            _ => (StatusCode::FORBIDDEN, [(header::CONTENT_TYPE, "application/xml")], NOT_SIGNED)
+                .into_response(),
+        };
     }
     if !is_json {
         return services.s3.answer(request).await;
@@ -176,9 +193,10 @@ impl Services {
         if parts.method != Method::POST || parts.uri.path() != "/" || parts.uri.query().is_some() {
             return Err(Fault::new("UnknownOperationException", "a call is a POST to /"));
         }
-        let body = to_bytes(body, MAX_BODY_BYTES).await.map_err(|_| {
-            Fault::new("RequestEntityTooLarge", "the request is longer than 16 MiB, or broke off")
+        let body = self.bodies.read(body, MAX_BODY_BYTES, &self.clock).await.map_err(|_| {
+            Fault::new("RequestEntityTooLarge", "the request is longer than 16 MiB, too slow, or broke off")
         })?;
+        let body = Bytes::copy_from_slice(&body);
         self.key.check(&parts.headers, &body, &self.clock)?;
         let target = parts.headers.get(TARGET).and_then(|target| target.to_str().ok()).unwrap_or_default();
         match target.split_once('.') {

@@ -139,6 +139,8 @@ fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::R
         (Role::User, Some(name)) => format!("{name} ({})", meta("userId").unwrap_or_default()),
         (_, _) => meta("userId").unwrap_or(message.role.as_str()).to_owned(),
     };
+    // One line, whatever somebody calls themselves.
+    let who = shown(&who).replace('\n', " ");
     writeln!(out, "{time}  {who}  #{}{kind}", message.id)?;
     for part in &message.parts {
         let line = match part.view() {

@@ -105,7 +105,13 @@ pub fn try_lock(data_dir: &Path) -> anyhow::Result<Option<DataLock>> {
     make(data_dir)?;
     check_writable(data_dir)?;
     let path = data_dir.join("lock");
-    let file = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    // Nothing of a file that somebody else put there is lost.
+    let file = File::options()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .open(&path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(DataLock(file))),
         Err(std::fs::TryLockError::WouldBlock) => Ok(None),

@@ -76,9 +76,19 @@ impl Access {
 
     /// Returns whether the sender of `draft` may answer a request there: a press does not say what kind of chat it is in.
     pub fn admits_press(&self, draft: &Draft) -> bool {
+        let is_listed = self.lists(&draft.chat);
+        let is_group = match draft.chat.place() {
+            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
+                Some(chat_id.starts_with('-'))
+            }
+            _ => None,
+        };
         match &self.persons {
-            Some(persons) => persons.contains(&draft.sender()),
-            None => self.chats.is_none() || self.lists(&draft.chat),
+            Some(persons) if persons.contains(&draft.sender()) => {
+                self.chats.is_none() || is_listed || is_group != Some(true)
+            }
+            Some(_) => is_listed && is_group == Some(false),
+            None => self.chats.is_none() || is_listed,
         }
     }
 

@@ -168,11 +168,9 @@ pub fn question(message: &UiMessage) -> Option<String> {
     let asked = open.iter().map(|request| {
         let number = if numbered { format!("{}. ", request.number) } else { String::new() };
         let shown = shown_input(&request.input).unwrap_or_else(|too_long| too_long.to_string());
-        // A fence that the input cannot close.
-        let fence = if shown.contains("```") { "~~~~~~" } else { "```" };
         let who =
             if request.admins_only { "\n\nOnly an administrator of this bot can approve it." } else { "" };
-        format!("{number}May I call `{}` with this?\n\n{fence}json\n{shown}\n{fence}{who}", request.tool)
+        format!("{number}May I call `{}` with this?\n\n```json\n{shown}\n```{who}", request.tool)
     });
     let how = match (open.len(), numbered) {
         (0, _) => return None,

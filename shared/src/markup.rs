@@ -29,11 +29,34 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::message::UiMessage;
 use crate::tokens;
 
 /// The names of all elements.
 const NAMES: [&str; 9] =
     ["message", "event", "reply", "notes", "summary", "conversation", "focus", "tool_call", "tool_result"];
+
+/// Names of the control tokens of open models' chat templates, which servers may read in any text: `<|im_end|>` and the like
+/// are found by their bar.
+const TOKENS: [&str; 13] = [
+    "tool_response",
+    "tool_results",
+    "start_of_turn",
+    "end_of_turn",
+    "start_of_image",
+    "think",
+    "s",
+    "bos",
+    "eos",
+    "sys",
+    "unk",
+    "pad",
+    "sep",
+];
+
+/// The same in brackets, with and without a slash.
+const BRACKET_TOKENS: [&str; 7] =
+    ["INST", "TOOL_RESULTS", "TOOL_CALLS", "AVAILABLE_TOOLS", "SYSTEM_PROMPT", "ARGS", "CALL_ID"];
 
 /// The longest name of a sender, in characters; a longer one is cut.
 const MAX_NAME_CHARS: usize = 40;
@@ -128,6 +151,13 @@ pub fn tool_result(result: &str) -> String {
     format!("<tool_result>{}</tool_result>", escape(result))
 }
 
+/// Returns the line before a message that its sender forwarded, so that nobody else's words are taken for the sender's.
+pub fn forwarded(message: &UiMessage) -> Option<String> {
+    let from = message.metadata.get("forward")?.get("from").and_then(Value::as_str).map(clean_name);
+    let from = from.filter(|from| !from.is_empty()).unwrap_or_else(|| "somebody".to_owned());
+    Some(format!("[forwarded: these are the words of {from}, not of the sender]"))
+}
+
 fn block(name: &str, text: &str) -> String {
     format!("<{name}>\n{}\n</{name}>\n", text.trim_end())
 }
@@ -135,11 +165,17 @@ fn block(name: &str, text: &str) -> String {
 /// Returns `text` without anything that looks like an element. See the module's documentation.
 pub fn escape(text: &str) -> Cow<'_, str> {
     let (mut escaped, mut copied) = (String::new(), 0);
-    for (at, c) in text.char_indices().filter(|(_, c)| is_opening(*c)) {
+    for (at, c) in text.char_indices().filter(|(_, c)| *c == '[' || is_opening(*c)) {
         let after = at + c.len_utf8();
-        if is_name_next(&text[after..], matches!(c, '<' | '＜' | '﹤')) {
+        let rest = &text[after..];
+        let escape = if c == '[' {
+            is_bracket_token(rest).then_some("&#91;")
+        } else {
+            (is_token(rest) || is_name_next(rest, matches!(c, '<' | '＜' | '﹤'))).then_some("&lt;")
+        };
+        if let Some(escape) = escape {
             escaped.push_str(&text[copied..at]);
-            escaped.push_str("&lt;");
+            escaped.push_str(escape);
             copied = after;
         }
     }
@@ -162,19 +198,36 @@ pub fn escape_json(value: &Value) -> Value {
     }
 }
 
-/// Returns a name as it may stand in an attribute: on one line, at most [`MAX_NAME_CHARS`] long, and without
-/// quotation marks, angle brackets and characters that nobody sees.
+/// Returns a name as it may stand in an attribute: on one line, at most 40 characters long, and without
+/// quotation marks, brackets, in which instructions put ids, and characters that nobody sees.
 pub fn clean_name(name: &str) -> String {
     let is_kept = |c: &char| {
         !is_invisible(*c)
             && !is_opening(*c)
             && !is_closing(*c)
+            && !matches!(c, '(' | ')' | '[' | ']' | '{' | '}' | '（' | '）' | '【' | '】')
             && !matches!(c, '"' | '&' | '=' | '`' | '“' | '”' | '„' | '‟' | '＂' | '″' | '〃')
     };
     let blank = |c: char| if c.is_whitespace() { ' ' } else { c };
     let kept: String = name.chars().map(blank).filter(is_kept).collect();
     let words: Vec<&str> = kept.split_whitespace().collect();
     words.join(" ").chars().take(MAX_NAME_CHARS).collect::<String>().trim_end().to_owned()
+}
+
+/// Returns whether a control token goes on with `rest` after its `<`.
+fn is_token(rest: &str) -> bool {
+    let rest = rest.trim_start_matches(['/', '／']);
+    let is_end = |rest: &str| rest.chars().next().is_none_or(is_closing);
+    rest.starts_with(['|', '｜', '￨'])
+        || TOKENS.iter().any(|token| {
+            rest.get(..token.len()).is_some_and(|start| start.eq_ignore_ascii_case(token))
+                && is_end(&rest[token.len()..])
+        })
+}
+
+fn is_bracket_token(rest: &str) -> bool {
+    let rest = rest.strip_prefix('/').unwrap_or(rest);
+    BRACKET_TOKENS.iter().any(|token| rest.strip_prefix(token).is_some_and(|rest| rest.starts_with(']')))
 }
 
 /// Returns whether the name of an element comes next, or the text ends before it is clear. With `in_any_letters` it
@@ -296,7 +349,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 fn is_accent(c: char) -> bool {
-    matches!(c, '\u{300}'..='\u{36F}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}' | '\u{20D0}'..='\u{20FF}' | '\u{FE20}'..='\u{FE2F}')
+    matches!(c, '\u{300}'..='\u{36F}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5C7}' | '\u{610}'..='\u{61A}' | '\u{64B}'..='\u{65F}' | '\u{670}' | '\u{6D6}'..='\u{6ED}' | '\u{711}' | '\u{730}'..='\u{74A}' | '\u{7A6}'..='\u{7B0}' | '\u{7EB}'..='\u{7F3}' | '\u{816}'..='\u{82D}' | '\u{8CA}'..='\u{902}' | '\u{E31}' | '\u{E34}'..='\u{E3A}' | '\u{E47}'..='\u{E4E}' | '\u{135D}'..='\u{135F}' | '\u{302A}'..='\u{302F}' | '\u{3099}'..='\u{309A}' | '\u{A66F}'..='\u{A67D}' | '\u{A69E}'..='\u{A69F}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}' | '\u{20D0}'..='\u{20FF}' | '\u{FE20}'..='\u{FE2F}')
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Reads request bodies, each only after its handler has checked what the headers can prove: [`BodyReader`].
 //!
-//! Memory is bounded whoever sends: a body of up to [`SMALL_BYTES`] is simply read; a larger one needs a share of
-//! [`LARGE_BYTES`], which it holds until it is dropped. A body that gets no share within [`PATIENCE`] is answered with 503 and
-//! `Retry-After`; nothing is lost by that, since nothing was acknowledged and platforms deliver again. Small bodies never wait,
+//! The bytes that are held are bounded whoever sends: a body of up to [`SMALL_BYTES`] is simply read; a larger one needs a
+//! share of [`LARGE_BYTES`] for what has come of it, which it holds until it is dropped. JSON takes up to some 65 times as much
+//! once it is parsed, so a handler parses only what is proved to be its caller's. A body that gets no share within
+//! [`PATIENCE`], or no more of it at once, is answered with 503 and `Retry-After`; nothing is lost by that, since nothing was
+//! acknowledged and platforms deliver again. Small bodies never wait,
 //! so large ones of a stranger keep no ordinary event out. A body that takes longer than [`READ_TIMEOUT`] is answered with 408.
 //!
 //! Each router has a reader of its own: who fills that of `/lark`, which must read a body to check its signature, takes
@@ -30,6 +32,8 @@ pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The unit in which shares are counted, in bytes.
 const UNIT: usize = 1024;
+/// The steps by which a share grows, in bytes.
+const STEP: usize = 64 * UNIT;
 
 /// Reads the bodies of one router's requests. Clones share its memory.
 #[derive(Clone, Debug)]
@@ -101,29 +105,45 @@ impl BodyReader {
     }
 
     async fn read_all(&self, body: Body, limit: usize, clock: &Clock) -> Result<ReadBody, BodyError> {
-        let (mut chunks, mut bytes, mut share) = (body.into_data_stream(), Vec::new(), None);
+        let (mut chunks, mut bytes, mut share) =
+            (body.into_data_stream(), Vec::new(), None::<OwnedSemaphorePermit>);
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| BodyError::Broken)?;
             let len = bytes.len() + chunk.len();
             if len > limit {
                 return Err(BodyError::TooLarge);
             }
-            if len > SMALL_BYTES && share.is_none() {
-                share = Some(self.share(limit, clock).await?);
+            if len > SMALL_BYTES {
+                self.grow(&mut share, len, clock).await?;
             }
             bytes.extend_from_slice(&chunk);
         }
         Ok(ReadBody { bytes, _share: share })
     }
 
-    /// Takes as much as a body may become; the sender has not to be believed how long it will be.
-    async fn share(&self, limit: usize, clock: &Clock) -> Result<OwnedSemaphorePermit, BodyError> {
-        let units = u32::try_from(limit.min(LARGE_BYTES).div_ceil(UNIT)).unwrap_or(u32::MAX);
-        tokio::select! {
-            biased;
-            share = Arc::clone(&self.0).acquire_many_owned(units) => share.map_err(|_| BodyError::Overloaded),
-            () = clock.sleep(PATIENCE) => Err(BodyError::Overloaded),
+    /// Has `share` cover `len` bytes. The first step waits; a later one does not, so that two bodies that are half read cannot
+    /// wait for each other.
+    async fn grow(
+        &self,
+        share: &mut Option<OwnedSemaphorePermit>,
+        len: usize,
+        clock: &Clock,
+    ) -> Result<(), BodyError> {
+        let wanted = len.div_ceil(STEP) * (STEP / UNIT);
+        let held = share.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let Some(more) = wanted.checked_sub(held).filter(|more| *more > 0) else { return Ok(()) };
+        let more = u32::try_from(more).map_err(|_| BodyError::TooLarge)?;
+        let all = Arc::clone(&self.0);
+        if let Some(share) = share {
+            share.merge(all.try_acquire_many_owned(more).map_err(|_| BodyError::Overloaded)?);
+            return Ok(());
         }
+        *share = Some(tokio::select! {
+            biased;
+            share = all.acquire_many_owned(more) => share.map_err(|_| BodyError::Overloaded)?,
+            () = clock.sleep(PATIENCE) => return Err(BodyError::Overloaded),
+        });
+        Ok(())
     }
 }
 
@@ -159,7 +179,7 @@ mod tests {
         let (reader, clock) = reader();
         let mut held = Vec::new();
         for _ in 0..LARGE_BYTES / LIMIT {
-            let (sender, body) = stalled(SMALL_BYTES + 1);
+            let (sender, body) = stalled(LIMIT);
             let (reader, clock) = (reader.clone(), clock.clone());
             held.push((sender, tokio::spawn(async move { reader.read(body, LIMIT, &clock).await })));
         }
@@ -189,6 +209,20 @@ mod tests {
         assert!(!waiting.is_finished());
         drop(read);
         assert_eq!(waiting.await.unwrap().unwrap().len(), SMALL_BYTES + 1);
+    }
+
+    /// A body takes as much as has come of it, and not as much as it may become: few connections keep nobody out.
+    #[tokio::test]
+    async fn bodies_that_stall_early_hold_little() {
+        let (reader, clock) = reader();
+        let mut held = Vec::new();
+        for _ in 0..40 {
+            let (sender, body) = stalled(SMALL_BYTES + 1);
+            let (reader, clock) = (reader.clone(), clock.clone());
+            held.push((sender, tokio::spawn(async move { reader.read(body, LIMIT, &clock).await })));
+        }
+        yields().await;
+        assert_eq!(reader.read(Body::from(vec![b'x'; LIMIT]), LIMIT, &clock).await.unwrap().len(), LIMIT);
     }
 
     #[tokio::test]

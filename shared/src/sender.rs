@@ -1,6 +1,6 @@
 //! Who a record is from, as a model is told: [`of`], [`are_several`].
 //!
-//! A name is free text, and two people may have the same. The id is made of the [Person](person) alone: so it is the
+//! A name is free text, and two people may have the same. The id is made of the Person alone: so it is the
 //! same after a change of the name, in every chat, in summaries, in memory and in what a search finds.
 
 use std::collections::BTreeSet;

@@ -52,7 +52,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 /// characters between, and hidden characters as escapes.
 pub fn shown_input(input: &Value) -> Result<String, TooLongToShow> {
     let json = serde_json::to_string_pretty(&shortened(input)).unwrap_or_default();
-    let shown = escaped(&json).into_owned();
+    // Nothing in it ends the fence that it stands in.
+    let shown = escaped(&json).replace("```", "\\u0060\\u0060\\u0060");
     let chars = shown.chars().count();
     if chars > MAX_INPUT_CHARS { Err(TooLongToShow { chars }) } else { Ok(shown) }
 }

@@ -1,9 +1,10 @@
 //! What a model may do with memory in a turn: of whom, and once.
 
 use annals_shared::memory::{EntryId, Owner, Saved};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::TestApp;
+use crate::app::{APP_KEY, Answer, TestApp, chat_path};
 use crate::memory::{findings, memory_of, remember, source, user};
 use crate::outside_tools::with_shop;
 use crate::support::mcp_server::McpServer;
@@ -181,5 +182,27 @@ async fn a_repeated_turn_meets_what_it_has_saved() {
     let later =
         memory.save(&ada, &source("telegram:chat:43", 9), 0, &findings(&["Likes tea."])[0]).await.unwrap();
     assert!(matches!(later, Saved::Now(kept) if kept.number == 3));
+    app.finish().await;
+}
+
+/// What replaces an entry of another chat goes with the chat that it was said in.
+#[tokio::test]
+async fn what_is_said_in_one_chat_is_forgotten_with_it_also_where_it_replaced_what_another_said() {
+    let app = TestApp::start().await;
+    let say = async |chat: &str, call: Value| {
+        app.model().answer_tools(&[(SAVE, call)]);
+        let path = format!("{}?wait=20", chat_path(chat, "messages"));
+        let body = json!({"userId": "ada", "text": "Remember that."});
+        app.as_time_passes(app.post(&path, APP_KEY, &body)).await;
+    };
+    say("c1", json!({"text": "Ada likes tea."})).await;
+    say("c2", json!({"text": "Ada's secret is 4711.", "replaces": 1})).await;
+    let ada = user("app/ada");
+    assert_eq!(texts(&app, &ada).await, [(2, "Ada's secret is 4711.".to_owned())]);
+    let path = chat_path("c2", "messages").replace("/messages", "");
+    let deleted =
+        app.as_time_passes(Answer::of(app.request(Method::DELETE, &path).bearer_auth(APP_KEY))).await;
+    assert_eq!((deleted.status.as_u16(), &deleted.body["removed"]["memories"]), (200, &json!(1)));
+    assert_eq!(texts(&app, &ada).await, []);
     app.finish().await;
 }

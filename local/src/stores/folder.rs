@@ -113,8 +113,3 @@ impl Door {
         }
     }
 }
-
-/// An answer's body follows its head in a write of its own, which would wait for the client's delayed ACK.
-pub(crate) fn at_once(listener: TcpListener) -> impl serve::Listener<Addr = std::net::SocketAddr> {
-    listener.tap_io(|stream| drop(stream.set_nodelay(true)))
-}

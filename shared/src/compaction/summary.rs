@@ -139,7 +139,7 @@ fn readable(message: &UiMessage, quoted: usize) -> String {
         }
         _ => None,
     });
-    parts.collect::<Vec<_>>().join("\n")
+    markup::forwarded(message).into_iter().chain(parts).collect::<Vec<_>>().join("\n")
 }
 
 /// `text` with its middle left out where it is longer than `max` characters.

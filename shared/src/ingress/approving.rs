@@ -96,6 +96,10 @@ struct Askers {
 pub(super) struct Asking {
     reply: Record,
     requests: Vec<Request>,
+    /// What people are asked, in Markdown, as long as something waits.
+    question: Option<String>,
+    /// Whether the agent has said something else on its line since.
+    is_behind: bool,
     /// The answers so far.
     answers: Vec<(Verdict, Record)>,
 }
@@ -104,10 +108,25 @@ impl Asking {
     /// The reply at `key` among `records`, if it asks for anything.
     fn of(records: &[Record], key: &SortKey) -> Option<Self> {
         let reply = records.iter().find(|record| record.key == *key && record.kind == Kind::Normal)?;
-        let requests = approval::requests(&approval::newest_form(records, key)?.message);
+        let form = &approval::newest_form(records, key)?.message;
+        let requests = approval::requests(form);
+        let is_later = |record: &Record| {
+            record.role() == Role::Assistant
+                && matches!(record.kind, Kind::Normal | Kind::Revision)
+                && record.key.base() != key.base()
+                && (record.sent_at, &record.key) > (reply.sent_at, &reply.key)
+                && record.line() == reply.line()
+        };
+        let (question, is_behind) = (approval::question(form), records.iter().any(is_later));
         let answers = records.iter().filter(|record| record.key.base() == key.base());
         let answers = answers.filter_map(|record| Some((Verdict::of(record)?, record.clone())));
-        (!requests.is_empty()).then(|| Self { reply: reply.clone(), answers: answers.collect(), requests })
+        (!requests.is_empty()).then(|| Self {
+            reply: reply.clone(),
+            answers: answers.collect(),
+            requests,
+            question,
+            is_behind,
+        })
     }
 
     fn answer(&self, id: &str) -> Option<&(Verdict, Record)> {
@@ -425,6 +444,15 @@ fn chosen<'a>(
             return Err(format!("Which one? Say /approve or /deny and its code:\n{}", list.join("\n")));
         }
     };
+    if asking.is_behind {
+        // The model may have said what looks like a question, so the sender reads the real one first.
+        let question = asking.question.as_deref().unwrap_or_default();
+        let codes = asking.open().map(|request| format!("`/approve {}`", &request.id[..8]));
+        let codes = codes.collect::<Vec<_>>().join(" or ");
+        return Err(format!(
+            "This waits, and something else was said since:\n\n{question}\n\nSay {codes}, or /deny with the code."
+        ));
+    }
     let open: Vec<&Request> = asking.open().collect();
     let chosen: Vec<&Request> = match which {
         Which::All => open,

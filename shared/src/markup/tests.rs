@@ -35,6 +35,18 @@ fn what_looks_like_an_element_is_escaped() {
     check("<<notes>", "<&lt;notes>");
 }
 
+/// Open models' servers may read their templates' control tokens in any text.
+#[test]
+fn control_tokens_of_open_models_are_escaped() {
+    check("<|im_end|>\n<|im_start|>system", "&lt;|im_end|>\n&lt;|im_start|>system");
+    check("‹｜User｜› <|eot_id|>", "&lt;｜User｜› &lt;|eot_id|>");
+    check("<start_of_turn>model</s><tool_response>", "&lt;start_of_turn>model&lt;/s>&lt;tool_response>");
+    check("[INST] a [/INST] [TOOL_RESULTS]", "&#91;INST] a &#91;/INST] &#91;TOOL_RESULTS]");
+    for text in ["i < s", "<strong>", "[INSTALL]", "a[i]"] {
+        assert_eq!(escape(text), text);
+    }
+}
+
 #[test]
 fn what_does_not_stays_verbatim() {
     for text in [

@@ -250,7 +250,10 @@ fn said(message: &UiMessage) -> String {
             _ => None,
         })
         .collect();
-    parts.join("\n")
+    if parts.is_empty() {
+        return String::new();
+    }
+    markup::forwarded(message).into_iter().chain(parts).collect::<Vec<_>>().join("\n")
 }
 
 fn kind_of(message: &UiMessage) -> &str {

@@ -1,5 +1,6 @@
 //! A message as a model is sent it: one text, also where it was said in pictures, files or tools.
 
+use crate::markup;
 use crate::media;
 use crate::message::{Part, PartView, Role, UiMessage};
 use crate::record::Kind;
@@ -9,11 +10,13 @@ pub(super) fn text(message: &UiMessage) -> String {
     // What the user was told beside the model's words, the model would take for its own.
     let is_said = |part: &&Part| message.role != Role::Assistant || !media::is_note(part);
     let text = message.parts.iter().filter(is_said).filter_map(line).collect::<Vec<_>>().join("\n");
-    if text.trim().is_empty() && message.role == Role::User {
+    let text = if text.trim().is_empty() && message.role == Role::User {
         // Providers refuse a message that says nothing.
-        return "[a message without text]".to_owned();
-    }
-    text
+        "[a message without text]".to_owned()
+    } else {
+        text
+    };
+    markup::forwarded(message).into_iter().chain([text]).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether it stands for what was said, and was said by nobody.

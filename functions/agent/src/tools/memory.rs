@@ -84,7 +84,7 @@ impl Notes {
         }
         let kind = input.get("type").and_then(Value::as_str).and_then(EntryKind::named);
         if let Some(replaces) = number_of(input, "replaces") {
-            return self.replace(replaces, &text, outside).await;
+            return self.replace(replaces, nth, &text, outside).await;
         }
         let kind = kind.unwrap_or(EntryKind::Note);
         let finding = Finding { kind, text, outside: outside.to_vec() };
@@ -95,7 +95,34 @@ impl Notes {
         })
     }
 
-    async fn replace(&self, number: u32, text: &str, outside: &[String]) -> Result<Output, MemoryError> {
+    /// An entry that was found in another chat is set aside and saved anew, so that what is said here goes when this chat is
+    /// forgotten.
+    async fn replace(
+        &self,
+        number: u32,
+        nth: usize,
+        text: &str,
+        outside: &[String],
+    ) -> Result<Output, MemoryError> {
+        let replaced = EntryId { owner: self.owner.clone(), number };
+        let known = self.memory.get(&replaced).await?;
+        if let Some(Kept { entry, .. }) = &known
+            && entry.source.as_ref().is_none_or(|source| source.chat != self.source.chat)
+        {
+            let mut outside = outside.to_vec();
+            outside.extend(
+                entry.outside.iter().filter(|tool| !outside.contains(tool)).cloned().collect::<Vec<_>>(),
+            );
+            let finding = Finding { kind: entry.kind, text: text.to_owned(), outside };
+            let nth = u32::try_from(nth).unwrap_or(u32::MAX);
+            return Ok(match self.memory.save(&self.owner, &self.source, nth, &finding).await? {
+                Saved::Now(kept) | Saved::Before(kept) => {
+                    self.memory.set_aside(&replaced).await?;
+                    Ok(json!({"saved": told(&kept), "undo": undo(number)}))
+                }
+                Saved::Deleted => Err("this was saved, and has been deleted since".into()),
+            });
+        }
         let correction = match Correction::of_text(text) {
             Ok(correction) => correction,
             Err(error) => return Ok(Err(error.to_string())),

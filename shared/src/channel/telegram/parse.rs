@@ -327,6 +327,10 @@ impl Parser<'_> {
     /// The command that a text is; a caption is none, since its medium would be lost with it.
     fn command(&self, message: View<'_>, chat: View<'_>, flavour: Flavour, draft: &Draft) -> Option<Command> {
         let text = message.text("text").filter(|_| draft.kind == Kind::Normal)?;
+        // Somebody else wrote what is forwarded, or what an inline bot sends in the name of who taps it.
+        if ["forward_origin", "forward_date", "via_bot"].iter().any(|field| message.has(field)) {
+            return None;
+        }
         if !gate::starts_with_command(message) || !gate::may_ask(message, chat, flavour, self.bot) {
             return None;
         }
