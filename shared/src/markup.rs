@@ -56,7 +56,7 @@ const TOKENS: [&str; 13] = [
 
 /// The same in brackets, with and without a slash.
 const BRACKET_TOKENS: [&str; 7] =
-    ["INST", "TOOL_RESULTS", "TOOL_CALLS", "AVAILABLE_TOOLS", "SYSTEM_PROMPT", "ARGS", "CALL_ID"];
+    ["INST]", "TOOL_RESULTS]", "TOOL_CALLS]", "AVAILABLE_TOOLS]", "SYSTEM_PROMPT]", "ARGS]", "CALL_ID]"];
 
 /// The longest name of a sender, in characters; a longer one is cut.
 const MAX_NAME_CHARS: usize = 40;
@@ -227,7 +227,7 @@ fn is_token(rest: &str) -> bool {
 
 fn is_bracket_token(rest: &str) -> bool {
     let rest = rest.strip_prefix('/').unwrap_or(rest);
-    BRACKET_TOKENS.iter().any(|token| rest.strip_prefix(token).is_some_and(|rest| rest.starts_with(']')))
+    BRACKET_TOKENS.iter().any(|token| rest.starts_with(token))
 }
 
 /// Returns whether the name of an element comes next, or the text ends before it is clear. With `in_any_letters` it

@@ -16,6 +16,10 @@ impl Agent {
     /// Captures what is worth keeping of Sessions that have ended; answers with what there is to note of it in the head. A
     /// failure is logged: the answer does not wait for it, and upkeep tries again.
     pub(crate) async fn remember(&self, lease: &Lease, records: &[Record]) -> Ending {
+        if !records.iter().any(|record| record.asks) {
+            // Of a chat that nobody asks in; upkeep knows who may use the bot.
+            return uncaptured(records);
+        }
         let remembering = Remembering {
             history: self.history.clone(),
             model: self.model.clone(),
