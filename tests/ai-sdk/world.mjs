@@ -20,7 +20,7 @@ export class Model {
   asked = [];
   /** Called between two words of an answer: what it returns is waited for. */
   pause = async () => {};
-  /** What it says to a request, by what a person said last; nothing is an answer that it makes itself. */
+  /** What it says to a request, by what a person said last and the system part; nothing is an answer that it makes itself. */
   says = () => undefined;
   #answers = 0;
 
@@ -37,7 +37,9 @@ export class Model {
       response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] })}\n\n`);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const last = messages.at(-1);
-    const said = text(messages.findLast(message => message.role === 'user'));
+    const system = messages.filter(message => message.role === 'system').map(text).join('\n');
+    // Where several people speak, each message is an element.
+    const said = text(messages.findLast(message => message.role === 'user')).replaceAll(/<\/?(?:message|event)[^>]*>/g, '');
     const wanted = /^(look|refund)/.exec(said)?.[0];
     const tool = tools?.find(tool => tool.function.name === { look: 'shop_lookup', refund: 'shop_refund' }[wanted]);
     if (last.role === 'user' && /think/.test(said)) chunk({ reasoning_content: 'Beans, ' }), chunk({ reasoning_content: 'I think.' });
@@ -48,7 +50,7 @@ export class Model {
       chunk({}, 'tool_calls');
     } else {
       const own = () => (last.role === 'tool' ? `It said: ${text(last)}` : `Answer ${++this.#answers} to: ${said}`);
-      const answer = this.says(said) ?? own();
+      const answer = this.says(said, system) ?? own();
       for (const word of answer.split(/(?<= )/)) {
         chunk({ content: word });
         await this.pause();

@@ -7,7 +7,7 @@ const images = process.env.ANNALS_IMAGES;
 mkdirSync(images, { recursive: true });
 
 const ANSWERS = [
-  [/# Your notes/, '- [fact] Ada grows tomatoes and beans on a balcony that faces south.\n- [preference] Ada wants temperatures in Celsius.\n- [task] Repot the basil before 12 May.'],
+  [/^You keep the memory/, '- [fact] Ada grows tomatoes and beans on a balcony that faces south.\n- [preference] Ada wants temperatures in Celsius.\n- [task] Repot the basil before 12 May.'],
   [/<conversation>/, 'Ada plans her **balcony garden**, which faces south: tomatoes *Sungold* at the back, bush beans in front. Sown on 3 March, pricked out on the 24th; nights under 10 °C are too cold for both. She waters in the morning and has 60 litres of peat-free soil left.'],
   [/fertili/i, 'Little and often. From the first flowers on:\n\n| week | tomatoes | beans |\n| --- | --- | --- |\n| 1 | half dose | none |\n| 2 | full dose | none |\n| 3 | full dose | half dose |\n\nBeans make their own nitrogen, so they want **potash**, if anything.'],
   [/outside/, 'Not yet. The nights are forecast at **6 to 8 °C** until Friday; Sungold wants 10 °C or more.\n\n1. From Saturday on, put them out for *two hours* at noon.\n2. Add an hour each day.\n3. After a week they may stay out.'],
@@ -18,7 +18,7 @@ const ANSWERS = [
 ];
 
 const { app, model } = await withModel({ CONTEXT_WINDOW: '4000', KEEP_RECENT: '2', SYSTEM_PROMPT: 'You are a patient gardener. Answer briefly, and in the language you are asked in.' });
-model.says = said => ANSWERS.find(([question]) => question.test(said))[1];
+model.says = (said, system) => ANSWERS.find(([question]) => question.test(system) || question.test(said))[1];
 const settled = chat => until('it is answered', async () => (await app.call('GET', `/v1/chats/${encodeURIComponent(chat)}`)).body.pendingTurn === null);
 
 const garden = 'web:room:dev:balcony';

@@ -10,8 +10,8 @@ let browser, app, model, refunds;
 before(async () => {
   // So small a window is soon full.
   ({ app, model, refunds } = await withModel({ CONTEXT_WINDOW: '4000', KEEP_RECENT: '2' }));
-  model.says = said =>
-    said.includes('# Your notes') ? '- [preference] Ada likes her beans green.' : said.includes('<conversation>') ? 'They spoke of beans.' : undefined;
+  model.says = (said, system) =>
+    system.startsWith('You keep the memory') ? '- [preference] Ada likes her beans green.' : said.includes('<conversation>') ? 'They spoke of beans.' : undefined;
   browser = await launch();
 });
 after(async () => {
