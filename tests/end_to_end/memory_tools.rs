@@ -204,5 +204,9 @@ async fn what_is_said_in_one_chat_is_forgotten_with_it_also_where_it_replaced_wh
         app.as_time_passes(Answer::of(app.request(Method::DELETE, &path).bearer_auth(APP_KEY))).await;
     assert_eq!((deleted.status.as_u16(), &deleted.body["removed"]["memories"]), (200, &json!(1)));
     assert_eq!(texts(&app, &ada).await, []);
+    // What differs in case or punctuation alone is a correction, too, and loses nothing.
+    say("c1", json!({"text": "Ada writes C."})).await;
+    say("c3", json!({"text": "Ada writes C++.", "replaces": 3})).await;
+    assert_eq!(texts(&app, &ada).await, [(3, "Ada writes C++.".to_owned())]);
     app.finish().await;
 }

@@ -418,6 +418,12 @@ impl Ingress {
     }
 }
 
+/// Returns the beginning of a request's id by which it is named: eight digits, or more until one of them is no letter.
+fn code_of(request: &Request) -> &str {
+    let first_digit = request.id.find(|c: char| c.is_ascii_digit()).unwrap_or(request.id.len() - 1);
+    &request.id[..(first_digit + 1).max(8)]
+}
+
 /// Returns the requests that `which` names: of the one reply among `meant`, unless a part of an id says otherwise. Of several
 /// replies none is chosen, since the sender may have read another one than the newest.
 fn chosen<'a>(
@@ -440,14 +446,14 @@ fn chosen<'a>(
         several => {
             let open = several.iter().flat_map(|asking| asking.open());
             let list: Vec<String> =
-                open.map(|request| format!("{} {}", &request.id[..8], request.tool)).collect();
+                open.map(|request| format!("{} {}", code_of(request), request.tool)).collect();
             return Err(format!("Which one? Say /approve or /deny and its code:\n{}", list.join("\n")));
         }
     };
     if asking.is_behind {
         // The model may have said what looks like a question, so the sender reads the real one first.
         let question = asking.question.as_deref().unwrap_or_default();
-        let codes = asking.open().map(|request| format!("`/approve {}`", &request.id[..8]));
+        let codes = asking.open().map(|request| format!("`/approve {}`", code_of(request)));
         let codes = codes.collect::<Vec<_>>().join(" or ");
         return Err(format!(
             "This waits, and something else was said since:\n\n{question}\n\nSay {codes}, or /deny with the code."

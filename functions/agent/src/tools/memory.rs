@@ -115,13 +115,15 @@ impl Notes {
             );
             let finding = Finding { kind: entry.kind, text: text.to_owned(), outside };
             let nth = u32::try_from(nth).unwrap_or(u32::MAX);
-            return Ok(match self.memory.save(&self.owner, &self.source, nth, &finding).await? {
+            match self.memory.save(&self.owner, &self.source, nth, &finding).await? {
+                // It differs from the entry in case or punctuation alone, and so was found to be there already.
+                Saved::Before(kept) if kept.number == number => {}
                 Saved::Now(kept) | Saved::Before(kept) => {
                     self.memory.set_aside(&replaced).await?;
-                    Ok(json!({"saved": told(&kept), "undo": undo(number)}))
+                    return Ok(Ok(json!({"saved": told(&kept), "undo": undo(number)})));
                 }
-                Saved::Deleted => Err("this was saved, and has been deleted since".into()),
-            });
+                Saved::Deleted => return Ok(Err("this was saved, and has been deleted since".into())),
+            }
         }
         let correction = match Correction::of_text(text) {
             Ok(correction) => correction,
