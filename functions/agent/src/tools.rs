@@ -41,7 +41,7 @@ const TOOLS_SHARE: u32 = 4;
 /// The most that a turn offers, near enough: what providers take.
 const MAX_TOOLS: usize = 120;
 
-/// How many outside tools an entry of memory names at most.
+/// Maximum number of outside tools that an entry of memory names.
 const MAX_LABELS: usize = 8;
 
 /// The names of the agent's own tools.

@@ -78,7 +78,7 @@ pub struct Http {
     pub console: bool,
     /// Makes ids of messages that come without one: unique, 1 to 256 bytes.
     pub new_id: fn() -> String,
-    /// What else is to be done when a chat was forgotten, before the request is answered.
+    /// Steps of the program after a chat is forgotten, before the request is answered.
     pub after_forgetting: Option<AfterForgetting>,
     /// `HTTP_RATE_LIMIT`: how often one key may call this process.
     pub limits: Limits,

@@ -1,4 +1,4 @@
-//! What callers may ask of one process: how often a key may call (`HTTP_RATE_LIMIT`), and how much may be posted at once.
+//! Limits of one process for its callers: how often a key may call (`HTTP_RATE_LIMIT`), and how much may be posted at once.
 //!
 //! The generic cell rate algorithm, by the program's clock: of each key one time is kept, at which all that it has
 //! called so far would be paid for. Each process counts for itself, since a count that all share would cost a write for
@@ -21,7 +21,7 @@ pub struct Limits {
     limit: Option<RateLimit>,
     /// By a key's name, in microseconds: milliseconds are too coarse for a thousand calls a second.
     paid_at: Mutex<HashMap<String, i64>>,
-    /// Who sends wrong keys.
+    /// Senders of wrong keys.
     pub(crate) wrong_keys: WrongKeys,
     /// Reads what is posted.
     pub(crate) bodies: BodyReader,

@@ -52,7 +52,7 @@ pub(crate) struct Body {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Memories {
     memories: Vec<Remembered>,
-    /// What the agent's tool has forgotten of late, as it was: `PUT` of its `earlier.markdown` brings it back, `DELETE`
+    /// Entries that the agent's tool has forgotten in the last seven days, as they were: `PUT` of its `earlier.markdown` brings it back, `DELETE`
     /// deletes it for good.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]

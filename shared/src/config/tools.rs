@@ -75,7 +75,7 @@ pub enum Approval {
     Destructive,
 }
 
-/// Who must allow a call.
+/// Approval that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallApproval {
     /// Nobody: `false`.
@@ -89,7 +89,7 @@ pub enum CallApproval {
 /// What is said of one tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolConfig {
-    /// Who must allow its calls, if the document says so.
+    /// Approval that its calls need, if the document says so.
     pub approval: Option<CallApproval>,
     /// Whether the model is not offered it.
     pub is_disabled: bool,

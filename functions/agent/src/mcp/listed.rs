@@ -20,9 +20,9 @@ const MAX_SCHEMA_BYTES: usize = 16 * 1024;
 pub(crate) struct External {
     /// As the model knows it.
     pub(crate) tool: Tool,
-    /// Who must allow its calls.
+    /// Approval that its calls need.
     pub(crate) approval: CallApproval,
-    /// Whether its server's hints alone say so: `approval: destructive`, and `TOOLS` says nothing of the tool.
+    /// True if the approval comes from the server's hints alone: `approval: destructive`, and `TOOLS` says nothing of the tool.
     pub(super) is_hinted: bool,
     /// `<server>/<tool>`, for people.
     pub(crate) label: String,

@@ -205,7 +205,7 @@ fn no_such(number: u32) -> String {
     format!("there is no note number {number}")
 }
 
-/// How people undo it. The earlier text is not repeated: what a call gives stays in the history.
+/// Returns the command that undoes it. The earlier text is not repeated: what a call gives stays in the history.
 fn undo(number: u32) -> String {
     format!("/memory undo {number}")
 }
