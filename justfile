@@ -37,7 +37,7 @@ console-build *args:
 console *args:
     tests/console/run {{ args }}
 
-# The README's pictures of the console
+# The pictures of the console in the README and docs/
 screenshots:
     tests/console/screenshots
 

@@ -1,13 +1,13 @@
-// Bundles src/ into a folder: `node bundle.mjs <folder>`. The same sources and lock make the same bytes. See build.
+// Bundles src/ into a folder: `node bundle.mjs <folder>`. The same sources and lock give the same bytes. See build.
 import { build } from 'esbuild';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
 const [out] = process.argv.slice(2);
-/** What is sent to a browser that has nothing of it yet, compressed. */
+/** Maximum size of a first download, compressed. */
 const MOST_BYTES = 250_000;
-/** What may be in it; as deny.toml has it for the program. */
+/** Licences that dependencies may have, like those in deny.toml. */
 const LICENCES = ['MIT', 'ISC', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD', '(MIT OR Apache-2.0)'];
 
 rmSync(out, { recursive: true, force: true });
@@ -20,7 +20,7 @@ const { metafile } = await build({
   minify: true,
   format: 'esm',
   jsx: 'automatic',
-  // The first that have `light-dark()`.
+  // The first versions with `light-dark()`.
   target: ['chrome123', 'firefox120', 'safari17.5'],
   define: { 'process.env.NODE_ENV': '"production"' },
   legalComments: 'none',
@@ -32,7 +32,7 @@ const of = end => made.find(name => name.endsWith(end));
 const page = readFileSync('src/index.html', 'utf8').replace('{style}', of('.css')).replace('{script}', of('.js'));
 writeFileSync(join(out, 'index.html'), page.replaceAll(/<!--.*?-->\n/gs, ''));
 
-// Whose code is in it, and by which licence.
+// The bundled packages and their licences.
 const packages = new Map();
 for (const path of Object.keys(metafile.inputs)) {
   const folder = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0];

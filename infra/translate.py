@@ -1,12 +1,11 @@
-"""Translates the SAM template into CloudFormation for each combination of its optional parts, and looks at the outcome.
+"""Translates the SAM template into CloudFormation for each combination of its optional parts, and checks the result.
 
     translate.py <template> <directory>
 
-Writes `<directory>/<combination>.json`, what CloudFormation is left with for each: conditions decided, resources that are
-not made taken out. Fails where that refers to something that is not there, where the dashboard is no JSON, where a part
-is there that was not asked for, where a rule lets a combination pass that cannot work, or where the SAM CLI asks what
-README.md does not answer. Runs in the SAM CLI's own
-Python, whose translator is the one that CloudFormation uses.
+Writes `<directory>/<combination>.json`, the template for each combination with its conditions resolved and absent
+resources removed. Fails if it refers to something absent, if the dashboard is not valid JSON, if it contains a part that
+was not requested, if a rule accepts a combination that cannot work, or if the SAM CLI asks a question that docs/operations.md does
+not answer. Runs in the SAM CLI's own Python, whose translator is the one that CloudFormation uses.
 """
 
 import json
@@ -34,7 +33,7 @@ EVERYTHING = {
 }
 
 ECHO = {"Model": "echo"}
-# Name: parameters, and the functions that they make beside the agent and the compactor.
+# Name: parameters, and the functions that they create in addition to the agent and the compactor.
 COMBINATIONS = {
     "telegram": ({**ECHO, **TELEGRAM}, {"Telegram"}),
     "lark": ({**ECHO, **LARK}, {"Lark"}),
@@ -46,7 +45,7 @@ COMBINATIONS = {
     "restored": ({**ECHO, **HTTP, "RestoredTable": "annals-restored"}, {"Http", "HttpStreaming"}),
     "own-topic": ({**ECHO, **HTTP, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"}, {"Http", "HttpStreaming"}),
 }
-# What a rule refuses, and which.
+# Parameters that a rule refuses, and the rule.
 REFUSED = {
     "AtLeastOneDoor": ECHO,
     "HostedModelHasKeyOrServer": {**HTTP, "Model": "openai:m"},
@@ -85,7 +84,7 @@ class Stack:
         }
 
     def holds(self, condition) -> bool:
-        """What a condition, or a rule's assertion, comes to."""
+        """Evaluates a condition or a rule's assertion."""
         [(function, of)] = condition.items()
         match function:
             case "Fn::Equals":
@@ -102,7 +101,7 @@ class Stack:
         raise ValueError(f"unknown in a condition: {function}")
 
     def broken_rules(self) -> set[str]:
-        """The rules that the parameters break."""
+        """Returns the rules that the parameters violate."""
         return {
             name
             for name, rule in self.template.get("Rules", {}).items()
@@ -134,7 +133,7 @@ class Stack:
         return re.sub(r"\$\{([^}]+)\}", value, text)
 
     def resolved(self, value):
-        """`value` without intrinsic functions; NOTHING where it is not to be there."""
+        """Resolves the intrinsic functions in `value`; NOTHING if it is absent."""
         if isinstance(value, list):
             return [item for item in map(self.resolved, value) if item is not NOTHING]
         if not isinstance(value, dict):
@@ -163,7 +162,7 @@ class Stack:
         return {name: of for name, of in pairs if of is not NOTHING}
 
     def outcome(self) -> dict:
-        """The resources and outputs that CloudFormation makes."""
+        """Returns the resources and outputs that CloudFormation creates."""
         resources = {}
         for name, resource in self.made.items():
             needed = resource.get("DependsOn", [])
@@ -191,7 +190,7 @@ class NoPolicies:
 def translated(text: str, given: dict[str, str]) -> dict:
     template = yaml_parse(text)
     for resource in template["Resources"].values():
-        # As `sam package` leaves it.
+        # As after `sam package`.
         if resource["Type"] == "AWS::Serverless::Function":
             resource["Properties"]["CodeUri"] = "s3://bucket/key"
     template["Globals"]["Function"].pop("CodeUri")
@@ -212,20 +211,20 @@ def check(name: str, stack: Stack, functions: set[str]) -> dict:
         public = {of["Action"] for of in permissions if of["Principal"] == "*"}
         assert public == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}, public
     if table := stack.parameters["RestoredTable"]:
-        # The stack's own stays, and nothing goes by it.
+        # The stack's own table stays, but nothing uses it.
         others = {name: of for name, of in outcome["Resources"].items() if name != "Table"}
         assert table in json.dumps(outcome["Outputs"]["Settings"]) and "annals-Table" not in json.dumps([others, outcome["Outputs"]])
     return outcome
 
 
 def asked(template: str) -> list[str]:
-    """What `sam deploy --guided` asks of resources that are open to everybody; whoever does not say yes deploys nothing."""
+    """Checks the questions of `sam deploy --guided` on resources without authorization; the answer no cancels the deployment."""
     stacks, _ = SamLocalStackProvider.get_stacks(template, parameter_overrides=EVERYTHING)
     return [f"{name} has no authentication. Is this okay?" for name, is_closed in auth_per_resource(stacks) if not is_closed]
 
 
 def main(template: str, directory: str) -> None:
-    logging.disable()  # of metrics that nobody publishes
+    logging.disable()  # of unused metrics
     text = Path(template).read_text()
     Path(directory).mkdir(parents=True, exist_ok=True)
     for name, (given, functions) in COMBINATIONS.items():
@@ -239,9 +238,9 @@ def main(template: str, directory: str) -> None:
         broken = Stack(translated(text, given), given).broken_rules()
         if broken != {rule}:
             sys.exit(f"{template}: {rule} should refuse {given}, but it is {broken or 'none'} that does")
-    readme = Path(template).parent.parent.joinpath("README.md").read_text()
-    if missing := [question for question in asked(template) if question not in readme]:
-        sys.exit(f"README.md does not say what to answer to: {missing}")
+    page = Path(template).parent.parent.joinpath("docs/operations.md").read_text()
+    if missing := [question for question in asked(template) if question not in page]:
+        sys.exit(f"docs/operations.md does not say what to answer to: {missing}")
 
 
 main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-//! The real program, killed and started again: `SIGKILL`, so that nothing of it gets to run.
+//! The real program, killed with `SIGKILL`, so that it cannot clean up, and started again.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,84 +11,27 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::handle::Handle;
 use crate::world::World;
 
-/// What was killed.
+/// Counts of the kills.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Killed {
     pub(crate) times: u64,
-    /// Requests to the model that were under way then: of as many runs.
+    /// Requests to the model that were running at a kill, each of another run.
     pub(crate) at_the_model: usize,
 }
 
-/// The program and who kills it.
+/// The program, and the task that kills it.
 pub(crate) struct Program {
     handle: Handle,
     spared: Arc<AtomicBool>,
     supervisor: JoinHandle<(Killed, Running)>,
 }
 
-/// How the program is reached, wherever it is now.
-#[derive(Clone)]
-pub(crate) struct Handle {
-    client: reqwest::Client,
-    base: watch::Receiver<Option<String>>,
-    again: Arc<AtomicU64>,
-}
-
-impl Handle {
-    /// Posts once the program runs; whether it was acknowledged.
-    pub(crate) async fn post(&self, path: &str, (name, value): (&str, &str), body: &Value) -> bool {
-        let base = self.base().await;
-        let sent = self.client.post(format!("{base}{path}")).header(name, value).json(body).send().await;
-        let acknowledged = sent.is_ok_and(|response| {
-            let status = response.status();
-            assert!(!status.is_client_error(), "{path} is refused: {status}");
-            status.is_success()
-        });
-        if !acknowledged {
-            self.again.fetch_add(1, Ordering::Relaxed);
-        }
-        acknowledged
-    }
-
-    /// Deletes a chat, however often that takes.
-    pub(crate) async fn delete(&self, chat: &str) {
-        loop {
-            let base = self.base().await;
-            let sent = self.client.delete(format!("{base}/v1/chats/{chat}")).bearer_auth("dev").send().await;
-            if sent.is_ok_and(|response| response.status().is_success()) {
-                return;
-            }
-            self.again.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
-    async fn base(&self) -> String {
-        let mut base = self.base.clone();
-        base.wait_for(Option::is_some).await.unwrap().clone().unwrap()
-    }
-
-    /// Whether nothing waits for an answer.
-    async fn is_at_rest(&self) -> bool {
-        let mut before = String::new();
-        loop {
-            let base = self.base().await;
-            let page =
-                self.client.get(format!("{base}/v1/chats?limit=100{before}")).bearer_auth("dev").send().await;
-            let page: Value = page.unwrap().error_for_status().unwrap().json().await.unwrap();
-            if page["chats"].as_array().unwrap().iter().any(|chat| !chat["pendingTurn"].is_null()) {
-                return false;
-            }
-            let Some(cursor) = page["before"].as_str() else { return true };
-            before = format!("&before={cursor}");
-        }
-    }
-}
-
 impl Program {
-    /// Starts it, and kills it again and again: it lives for `life` on average, up to twice that, as `seed` has it.
+    /// Starts the program, and kills and restarts it repeatedly. Its lifetime is `life` on average and at most twice
+    /// that; `seed` determines it.
     pub(crate) fn start(
         program: PathBuf,
         data: &Path,
@@ -97,7 +40,7 @@ impl Program {
         seed: u64,
     ) -> Self {
         let (told, base) = watch::channel(None);
-        let handle = Handle { client: reqwest::Client::new(), base, again: Arc::default() };
+        let handle = Handle::new(base);
         let spared = Arc::new(AtomicBool::new(false));
         let supervisor = Supervisor {
             program,
@@ -115,12 +58,12 @@ impl Program {
         self.handle.clone()
     }
 
-    /// Kills it no more, waits until every turn is done, and ends it.
+    /// Stops killing, waits until every turn is done, and ends the program.
     pub(crate) async fn come_to_rest(self, world: &World, patience: Duration) -> Report {
         self.spared.store(true, Ordering::Relaxed);
         let (killed, _running) = self.supervisor.await.unwrap();
         let deadline = Instant::now() + patience;
-        // Twice, since a turn that waits in the queue of the program alone shows in neither.
+        // Checks twice, since neither check sees a turn that is only in the program's queue.
         let mut times = 0;
         while times < 2 {
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -132,10 +75,10 @@ impl Program {
     }
 }
 
-/// What came to pass.
+/// Counts of what happened during the soak.
 pub(crate) struct Report {
     pub(crate) killed: Killed,
-    /// Posts that were not acknowledged, and came again.
+    /// Posts that were not acknowledged, and were repeated.
     pub(crate) again: u64,
 }
 

@@ -1,45 +1,46 @@
-//! What is stored in the end, and what the platforms received, read from outside the program that did it.
+//! Checks the stored histories at the end, and the messages that the platforms received, from outside the program.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use annals_core::message::Role;
+use annals_core::record::{Kind, Record};
+use annals_core::settings::Env;
+use annals_core::sort_key::SortKey;
+use annals_io::clock::Clock;
 use annals_local::program::open_history;
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
-use annals_shared::history::{MAX_PAGE, Position};
-use annals_shared::message::Role;
-use annals_shared::record::{Kind, Record};
-use annals_shared::sort_key::SortKey;
+use annals_store::history::{MAX_PAGE, Position};
+use annals_store::settings::retention;
 
 use crate::program::Report;
-use crate::world::{Door, Lived, World, text};
+use crate::world::{Channel, Lived, World, text};
 
-/// Counts of messages, but for `replies` and `sends`.
+/// Counts of messages, except for `replies` and `sends`.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     said: usize,
-    /// Of those, in a chat that was deleted since.
+    /// Messages in a chat that was deleted later.
     forgotten: usize,
-    /// Of the forgotten, still or again there.
+    /// Messages of `forgotten` that are still there, or there again.
     back: usize,
     lost: usize,
     doubled: usize,
-    /// Whose edits are not all there, each once and in order.
+    /// Messages whose edits are not all there, each once and in order.
     misedited: usize,
-    /// Of the others, those that only the archive has.
+    /// Records that are only in the archive at the end.
     archived: usize,
-    /// Answered by no reply.
+    /// Messages without a reply that covers them.
     uncovered: usize,
-    /// Answered by two.
+    /// Messages that two replies cover.
     covered_twice: usize,
-    /// Answered with a notice, since the model failed for good.
+    /// Messages answered with a notice, since the model failed for good.
     given_up: usize,
     replies: usize,
     summaries: usize,
-    /// Of the replies, those that go out by a platform.
+    /// Replies that are sent through a platform.
     deliverable: usize,
     undelivered: usize,
-    /// Further sends of what had arrived.
+    /// Repeated sends of messages that had arrived, by channel.
     sent_again: BTreeMap<&'static str, usize>,
 }
 
@@ -51,8 +52,8 @@ pub(crate) async fn of(data: &Path, world: &World, lived: &[Lived], per_chat: u6
     let received = Received::of(world);
     let mut verdict = Verdict::default();
     for (number, lived) in (1..).zip(lived) {
-        let door = Door::of(number);
-        let chat = door.chat_key(number).parse().unwrap();
+        let channel = Channel::of(number);
+        let chat = channel.chat_key(number).parse().unwrap();
         let mut records = Vec::new();
         let mut position = Some(Position::Oldest);
         while let Some(at) = position {
@@ -63,31 +64,31 @@ pub(crate) async fn of(data: &Path, world: &World, lived: &[Lived], per_chat: u6
         let in_table = history.range(&chat, None).await.unwrap().len();
         verdict.archived += records.len() - in_table;
         verdict.look_at(&records, lived, number, per_chat);
-        if door != Door::Http {
-            verdict.look_at_deliveries(&records, door, number, &received);
+        if channel != Channel::Http {
+            verdict.look_at_deliveries(&records, channel, number, &received);
         }
     }
     verdict
 }
 
-/// How often each text was taken, by chat.
-struct Received(BTreeMap<(Door, u64), BTreeMap<String, usize>>);
+/// Counts how often each text was accepted, by chat.
+struct Received(BTreeMap<(Channel, u64), BTreeMap<String, usize>>);
 
 impl Received {
     fn of(world: &World) -> Self {
-        let mut all: BTreeMap<(Door, u64), BTreeMap<String, usize>> = BTreeMap::new();
+        let mut all: BTreeMap<(Channel, u64), BTreeMap<String, usize>> = BTreeMap::new();
         let telegram = world
             .telegram
             .sent()
             .into_iter()
-            .map(|sent| (Door::Telegram, u64::try_from(sent.chat_id).unwrap(), sent.text));
+            .map(|sent| (Channel::Telegram, u64::try_from(sent.chat_id).unwrap(), sent.text));
         let lark = world.lark.sent().into_iter().map(|sent| {
-            // By its chat, or by the message that it answers: om_<chat>_<message>.
+            // Found by its chat, or by the message that it replies to: om_<chat>_<message>.
             let id = sent.reply_to.as_deref().unwrap_or(&sent.chat_id);
-            (Door::Lark, id.split('_').nth(1).unwrap().parse().unwrap(), sent.text())
+            (Channel::Lark, id.split('_').nth(1).unwrap().parse().unwrap(), sent.text())
         });
-        for (door, number, text) in telegram.chain(lark) {
-            *all.entry((door, number)).or_default().entry(text).or_default() += 1;
+        for (channel, number, text) in telegram.chain(lark) {
+            *all.entry((channel, number)).or_default().entry(text).or_default() += 1;
         }
         Self(all)
     }
@@ -95,13 +96,13 @@ impl Received {
 
 impl Verdict {
     fn look_at(&mut self, records: &[Record], lived: &Lived, number: u64, per_chat: u64) {
-        let door = Door::of(number);
+        let channel = Channel::of(number);
         let mut covers: BTreeMap<&SortKey, usize> = BTreeMap::new();
         for key in records.iter().flat_map(|record| &record.covers) {
             *covers.entry(key).or_default() += 1;
         }
         for message in 1..=per_chat {
-            let (id, text) = (door.message_id(number, message), text(number, message));
+            let (id, text) = (channel.message_id(number, message), text(number, message));
             let stored: Vec<&Record> = (records.iter())
                 .filter(|record| record.role() == Role::User && record.message_id.as_str() == id)
                 .collect();
@@ -136,19 +137,19 @@ impl Verdict {
         self.summaries += records.iter().filter(|record| record.kind == Kind::Summary).count();
     }
 
-    fn look_at_deliveries(&mut self, records: &[Record], door: Door, number: u64, received: &Received) {
+    fn look_at_deliveries(&mut self, records: &[Record], channel: Channel, number: u64, received: &Received) {
         for reply in records.iter().filter(|record| !record.covers.is_empty()) {
             self.deliverable += 1;
             let times =
-                received.0.get(&(door, number)).and_then(|texts| texts.get(&reply.message.plain_text()));
+                received.0.get(&(channel, number)).and_then(|texts| texts.get(&reply.message.plain_text()));
             match times.copied().unwrap_or_default() {
                 0 => self.undelivered += 1,
-                times => *self.sent_again.entry(door.name()).or_default() += times - 1,
+                times => *self.sent_again.entry(channel.name()).or_default() += times - 1,
             }
         }
     }
 
-    /// Whether nothing was lost, doubled, left unanswered or answered twice, and every reply arrived.
+    /// Returns true if no message is lost, duplicated, unanswered or answered twice, and every reply arrived.
     pub(crate) fn is_clean(&self) -> bool {
         let faults = [self.lost, self.doubled, self.misedited, self.back, self.uncovered, self.covered_twice];
         faults == [0; 6] && self.undelivered == 0

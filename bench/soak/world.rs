@@ -1,20 +1,20 @@
-//! What the program talks to, with its faults, and who talks to it.
+//! The services that the program talks to, with their faults, and the people who talk to it.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use annals_test_support::lark_api::LarkApi;
+use annals_test_support::model_api::ModelApi;
+use annals_test_support::telegram_api::TelegramApi;
 use serde_json::{Value, json};
 
-use crate::lark_api::LarkApi;
-use crate::model_api::ModelApi;
-use crate::program::Handle;
-use crate::telegram_api::TelegramApi;
+use crate::handle::Handle;
 use crate::{BURST, BURSTS_PER_DELETION, EACH};
 
 const TELEGRAM_SECRET: &str = "soak-telegram-secret";
 const LARK_TOKEN: &str = "soak-lark-token";
 
-/// The model and the platforms, which outlive the program. Of what each is asked, every twentieth is refused.
+/// Emulators of the model and the platforms, which outlive the program. Each refuses every twentieth request.
 pub(crate) struct World {
     pub(crate) model: ModelApi,
     pub(crate) telegram: TelegramApi,
@@ -40,8 +40,8 @@ impl World {
         world
     }
 
-    /// The program's settings. The window is small, so that chats are compacted, and records live for minutes, so that
-    /// they are archived and expire.
+    /// Returns the program's settings. The window is small, so that chats are compacted, and records live for minutes,
+    /// so that they are archived and expire.
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
         vec![
             ("SESSION_STALE_AFTER", format!("{}s", self.stale)),
@@ -54,24 +54,24 @@ impl World {
             ("TELEGRAM_BOT_TOKEN", TelegramApi::token().into()),
             ("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET.into()),
             ("TELEGRAM_API_BASE", self.telegram.base_url().to_owned()),
-            ("LARK_APP_ID", crate::lark_api::APP_ID.into()),
-            ("LARK_APP_SECRET", crate::lark_api::APP_SECRET.into()),
+            ("LARK_APP_ID", annals_test_support::lark_api::APP_ID.into()),
+            ("LARK_APP_SECRET", annals_test_support::lark_api::APP_SECRET.into()),
             ("LARK_VERIFICATION_TOKEN", LARK_TOKEN.into()),
             ("LARK_API_BASE", self.lark.base_url().to_owned()),
         ]
     }
 }
 
-/// By which door a chat comes in.
+/// The channel of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Door {
+pub(crate) enum Channel {
     Telegram,
     Lark,
     Http,
 }
 
-impl Door {
-    /// Every other chat is Telegram's.
+impl Channel {
+    /// Returns the channel of a chat: every other chat is on Telegram.
     pub(crate) fn of(number: u64) -> Self {
         match number % 4 {
             1 => Self::Lark,
@@ -88,7 +88,7 @@ impl Door {
         }
     }
 
-    /// The chat of this number, as a `ChatKey`.
+    /// Returns the `ChatKey` of chat `number`.
     pub(crate) fn chat_key(self, number: u64) -> String {
         match self {
             Self::Telegram => format!("telegram:chat:{number}"),
@@ -97,7 +97,7 @@ impl Door {
         }
     }
 
-    /// The id that the `message`th message of a chat has.
+    /// Returns the id of the `message`th message of a chat.
     pub(crate) fn message_id(self, number: u64, message: u64) -> String {
         match self {
             Self::Telegram => message.to_string(),
@@ -107,22 +107,22 @@ impl Door {
     }
 }
 
-/// What the `message`th message of a chat says. No other says the same.
+/// Returns the text of the `message`th message of a chat. It is unique.
 pub(crate) fn text(number: u64, message: u64) -> String {
     format!(
         "chat {number} says {message}, and tells a story of some length so that a small window is full before long"
     )
 }
 
-/// Somebody who talks in one chat.
+/// A person who writes in one chat.
 pub(crate) struct Speaker {
-    pub(crate) door: Door,
+    pub(crate) channel: Channel,
     pub(crate) number: u64,
     pub(crate) messages: u64,
     pub(crate) span: Duration,
     pub(crate) rng: fastrand::Rng,
     pub(crate) program: Handle,
-    /// When each message was said, in epoch milliseconds.
+    /// Time of each message, in epoch milliseconds.
     pub(crate) said: HashMap<u64, u128>,
     pub(crate) lived: Lived,
 }
@@ -132,13 +132,13 @@ pub(crate) struct Speaker {
 pub(crate) struct Lived {
     /// Messages up to this one are deleted.
     pub(crate) deleted_to: u64,
-    /// The number of deletions.
+    /// Number of deletions.
     pub(crate) deletions: u64,
-    /// The texts each message was edited to, in order.
+    /// New texts of each edited message, in order.
     pub(crate) edits: HashMap<u64, Vec<String>>,
-    /// The number of edits, those that were deleted since included.
+    /// Number of edits, including those of messages that were deleted later.
     pub(crate) edited: u64,
-    /// The number of repeats of what was acknowledged.
+    /// Number of repeats of acknowledged messages.
     pub(crate) duplicates: u64,
 }
 
@@ -147,8 +147,9 @@ fn now() -> u128 {
 }
 
 impl Speaker {
-    /// Says everything, in bursts; each message again until it is acknowledged, as platforms do, and one in twenty once
-    /// more, at once or after some others. After a burst it may edit or repeat something older, or delete the chat.
+    /// Sends all messages, in bursts. Each is sent again until it is acknowledged, as platforms do, and one in twenty
+    /// once more, at once or after some others. After a burst it may edit or repeat an older message, or delete the
+    /// chat.
     pub(crate) async fn speak(mut self) -> Lived {
         let bursts = self.messages * 2 / (BURST + 1) + 1;
         let pause = self.span * 2 / u32::try_from(bursts).unwrap();
@@ -178,7 +179,7 @@ impl Speaker {
             }
             self.look_back(next).await;
             if self.rng.u64(0..BURSTS_PER_DELETION) == 0 {
-                self.program.delete(&self.door.chat_key(self.number)).await;
+                self.program.delete(&self.channel.chat_key(self.number)).await;
                 self.lived.deletions += 1;
                 self.lived.deleted_to = next - 1;
                 self.lived.edits.clear();
@@ -188,14 +189,14 @@ impl Speaker {
         self.lived
     }
 
-    /// Edits or repeats some message from before `next`, more likely than not one that has left the table.
+    /// Edits or repeats a message from before `next`, usually one that has left the table.
     async fn look_back(&mut self, next: u64) {
         let first = self.lived.deleted_to + 1;
         if first >= next || self.rng.usize(0..4) > 0 {
             return;
         }
         let message = self.rng.u64(first..next);
-        if self.door == Door::Lark || self.rng.bool() {
+        if self.channel == Channel::Lark || self.rng.bool() {
             if !self.lived.edits.contains_key(&message) {
                 self.say(message).await;
                 self.lived.duplicates += 1;
@@ -214,10 +215,10 @@ impl Speaker {
 
     async fn say_as(&mut self, message: u64, text: &str, edit: Option<u64>) {
         let number = self.number;
-        // A repeat has the date of the first.
+        // A repeat has the date of the first message.
         let millis = *self.said.entry(message).or_insert_with(now);
-        let (path, body) = match self.door {
-            Door::Telegram => {
+        let (path, body) = match self.channel {
+            Channel::Telegram => {
                 let mut update = telegram(number, message, millis, text);
                 if let Some(edit) = edit {
                     let mut edited = update["message"].take();
@@ -226,17 +227,17 @@ impl Speaker {
                 }
                 ("/telegram".to_owned(), update)
             }
-            Door::Lark => ("/lark".to_owned(), lark(number, message, millis, text)),
-            Door::Http => {
-                let id = self.door.message_id(number, message);
+            Channel::Lark => ("/lark".to_owned(), lark(number, message, millis, text)),
+            Channel::Http => {
+                let id = self.channel.message_id(number, message);
                 let body = json!({"userId": "ada", "messageId": id, "text": text});
                 (format!("/v1/chats/{number}/messages"), body)
             }
         };
-        let headers = match self.door {
-            Door::Telegram => ("X-Telegram-Bot-Api-Secret-Token", TELEGRAM_SECRET),
-            Door::Lark => ("X-Nothing", "of interest"),
-            Door::Http => ("Authorization", "Bearer dev"),
+        let headers = match self.channel {
+            Channel::Telegram => ("X-Telegram-Bot-Api-Secret-Token", TELEGRAM_SECRET),
+            Channel::Lark => ("X-Nothing", "of interest"),
+            Channel::Http => ("Authorization", "Bearer dev"),
         };
         while !self.program.post(&path, headers, &body).await {
             tokio::time::sleep(Duration::from_millis(self.rng.u64(50..250))).await;
@@ -253,7 +254,7 @@ fn telegram(number: u64, message: u64, millis: u128, text: &str) -> Value {
 }
 
 fn lark(number: u64, message: u64, millis: u128, text: &str) -> Value {
-    let id = Door::Lark.message_id(number, message);
+    let id = Channel::Lark.message_id(number, message);
     json!({"schema": "2.0",
     "header": {"event_id": format!("event-{id}"), "event_type": "im.message.receive_v1", "token": LARK_TOKEN},
     "event": {

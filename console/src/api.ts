@@ -1,9 +1,9 @@
-// The HTTP API as the console uses it; ../../functions/http/openapi.json describes it.
+// Client of the HTTP API, as the console uses it. ../../functions/http/openapi.json describes the API.
 import type { UIMessage } from 'ai';
 
 export type Kind = 'normal' | 'event' | 'revision' | 'summary' | 'boundary' | 'notice';
 
-/** A listed message's `metadata`: what every one has, and what some have. Times are epoch milliseconds. */
+/** `metadata` of a listed message: fields that all messages have, and optional ones. Times are epoch milliseconds. */
 export interface Metadata {
   ts: number;
   chatKey: string;
@@ -70,7 +70,7 @@ export interface Memory {
 export interface Stranger { person: string; name: string | null; chatKey: string; at: number }
 export interface OutboxEntry { channel: string; chatId: string; text: string; ts: number }
 
-/** What went wrong, as a person is told it: the API's problem+json, or that there is no answer at all. */
+/** An error for a person: the API's problem+json, or a missing answer. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -121,13 +121,13 @@ export class Api {
     return (await this.send('GET', path, undefined, signal)).json();
   }
 
-  /** JSON lines. */
+  /** Fetches JSON lines. */
   async lines<T>(path: string, signal?: AbortSignal): Promise<T[]> {
     const text = await (await this.send('GET', path, undefined, signal)).text();
     return text.split('\n').filter(Boolean).map(line => JSON.parse(line));
   }
 }
 
-/** The path of `what` of a chat. */
+/** Returns the path of `what` of a chat. */
 export const ofChat = (chat: string, what = ''): string =>
   `/v1/chats/${encodeURIComponent(chat)}${what && `/${what}`}`;

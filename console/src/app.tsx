@@ -1,4 +1,4 @@
-// The whole page: who is signed in, and which of its parts are shown.
+// The whole page: sign-in and layout.
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import { Api, type Key, Problem } from './api';
 import { Chat } from './chat';
@@ -31,7 +31,7 @@ export function App() {
         found => (found ? enter(found.secret, found.key) : setState({ is: 'out', why: null })),
         error => setState({ is: 'out', why: Problem.from(error) }),
       );
-    // An address with a key may also come into a tab that is open.
+    // A URL with a key may also be opened in this tab.
     const changed = () => location.hash.startsWith('#key=') && void restore();
     addEventListener('hashchange', changed);
     void restore();
@@ -46,7 +46,7 @@ export function App() {
       key: state.key,
       isWellKnown: isWellKnown(state.secret),
       hasOutbox: state.outbox,
-      // The same words twice are told twice.
+      // Clearing first makes screen readers announce the same text again.
       tell: what => (setTold(''), setTimeout(() => setTold(what), 50)),
       signOut: () => signOut(),
     };

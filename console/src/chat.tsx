@@ -1,4 +1,4 @@
-// One chat: its history, the box to say something, and its details beside it.
+// One chat: its history, the composer, and the details beside it.
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { type Context, type ListedChat, Problem, ofChat } from './api';
 import { Composer } from './composer';
@@ -15,9 +15,9 @@ import { isTalk, unseenBy } from './seen';
 
 interface Props {
   route: Route & { at: 'chat' };
-  /** What the list says of it, if it does. */
+  /** Its entry in the list, if it has one. */
   fromList: ListedChat | undefined;
-  /** What is to be said at once, in a room that is just being started. */
+  /** First message of a room that is being started. */
   opening: { text: string; userId: string } | null;
   onOpened: () => void;
   onChanged: () => void;
@@ -36,7 +36,7 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
   const state = usePoll(
     async signal => {
       setOwn(await api.get<ListedChat>(ofChat(chat), signal).catch(error => {
-        // Nothing was said there yet.
+        // There are no messages yet.
         if (error instanceof Problem && error.status === 404) return null;
         throw error;
       }));
@@ -50,7 +50,7 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
     const seen = await api.get<Context>(ofChat(chat, 'context')).catch(() => null);
     if (seen && number === asked.current) setContext(seen);
   };
-  // It changes with what was said, and with the end of a session.
+  // The context changes with new messages, and with the end of a session.
   useEffect(() => void askContext(), [chat, newest, history.messages.length, listed?.stale]);
 
   const refresh = async () => {

@@ -1,13 +1,13 @@
-// The box that something is said by.
+// The box for writing a message.
 import { type KeyboardEvent, useState } from 'react';
 import { Input, Label, TextArea, TextField } from 'react-aria-components';
 import { Button, Icon } from './widgets';
 
 interface Props {
-  /** Who speaks, until somebody else is named. */
+  /** The default user id. */
   speaker: string;
   label: string;
-  /** What whoever writes must know. */
+  /** A note for the person who writes. */
   note?: string | undefined;
   isBusy?: boolean;
   onSend: (text: string, userId: string) => void;
@@ -25,7 +25,7 @@ export function Composer({ speaker, label, note, isBusy, onSend, onStop }: Props
     setText('');
   };
   const pressed = (event: KeyboardEvent) => {
-    // Enter also ends the choice of a Chinese or Japanese word.
+    // Enter also confirms a word of a Chinese or Japanese input method.
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
     event.preventDefault();
     send();

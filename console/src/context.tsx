@@ -1,4 +1,4 @@
-// What the model would see now, and why.
+// The current context of the model, and the reasons for it.
 import { Label, Meter } from 'react-aria-components';
 import type { Context, ListedChat, Message } from './api';
 import { Markdown } from './markdown';
@@ -17,7 +17,7 @@ export function ContextPanel({ context, listed, messages }: Props) {
   const summary = context.messages.find(message => message.metadata?.kind === 'summary');
   const range = summary?.metadata?.sourceRange;
   const said = context.messages.filter(message => message !== summary);
-  // A name is anybody's; where two people in view have one, their ids tell them apart, as they do for the model.
+  // Several people may have one name; if two of them are in view, their ids distinguish them, as for the model.
   const idsOf = new Map<string, Set<unknown>>();
   for (const { role, metadata } of said) {
     if (role === 'user') idsOf.set(metadata?.senderName ?? '', (idsOf.get(metadata?.senderName ?? '') ?? new Set()).add(metadata?.userId));

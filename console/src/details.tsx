@@ -1,4 +1,4 @@
-// Beside a chat: what the model would see now and why, what is archived, and what is remembered.
+// Details of a chat: the current context and its reasons, the archive, and the memory.
 import type { ReactNode } from 'react';
 import { Tab, TabList, TabPanel, Tabs } from 'react-aria-components';
 import type { Context, ListedChat, Message } from './api';

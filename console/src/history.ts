@@ -1,15 +1,15 @@
-// A chat's history, page by page, kept up to date.
+// History of a chat, loaded page by page and kept up to date.
 import { useCallback, useRef, useState } from 'react';
 import { type Api, type Message, type Page, ofChat } from './api';
 import { usePoll } from './poll';
 
 const PAGE = 50;
-/** How many pages back the newest may be from what is shown before that is given up for the newest alone. */
+/** Maximum number of pages to load in order to close the gap to the newest page. With a larger gap only the newest page is shown. */
 const MOST_CAUGHT_UP = 10;
 
 interface Shown {
   messages: Message[];
-  /** The cursor of the page before; null where there is none. */
+  /** Cursor of the page before; null if there is none. */
   before: string | null;
 }
 
@@ -29,7 +29,7 @@ export function useHistory(api: Api, chat: string, pause: number) {
     let page = await read('', signal);
     const known = latest.current?.messages ?? [];
     let pages = 1;
-    // More may have been said than a page holds.
+    // There may be more new messages than a page has.
     while (known.length > 0 && page.before !== null && !meets(known, page.messages) && pages++ < MOST_CAUGHT_UP) {
       const earlier: Page = await read(`&before=${page.before}`, signal);
       page = { ...earlier, messages: [...earlier.messages, ...page.messages] };
@@ -68,17 +68,17 @@ const meets = (known: Message[], page: Message[]): boolean => {
   return page.some(message => ids.has(message.id));
 };
 
-/** `shown` with the newest `page` at its end; itself where that changes nothing. */
+/** Returns `shown` with the newest `page` at its end, or `shown` itself if that changes nothing. */
 function joined(shown: Shown | null, page: Page): Shown {
   if (shown === null || page.before === null) return kept(shown, { messages: page.messages, before: page.before });
   const ids = new Map(page.messages.map((message, at) => [message.id, at]));
   const from = shown.messages.findIndex(message => ids.has(message.id));
   if (from < 0) return { messages: page.messages, before: page.before };
-  // What the page has in front of the first that is known came late, and stands where it belongs.
+  // Messages of the page before the first known one arrived late, and belong there.
   return kept(shown, { messages: [...shown.messages.slice(0, from), ...page.messages], before: shown.before });
 }
 
-/** `next`, with the very objects of `shown` where they say the same, so that they need not be drawn again. */
+/** Returns `next`, reusing the objects of `shown` that are equal, so that they are not rendered again. */
 function kept(shown: Shown | null, next: Shown): Shown {
   if (shown === null) return next;
   const known = new Map(shown.messages.map(message => [message.id, message]));

@@ -1,4 +1,4 @@
-// The chats, those first in which somebody spoke last.
+// The list of chats, the latest first.
 import { useEffect, useRef, useState } from 'react';
 import type { Api, ListedChat } from './api';
 import { brief, moment, nameOf, short, when } from './names';
@@ -7,7 +7,7 @@ import { href } from './route';
 import { Button, Door, Loading, Trouble } from './widgets';
 
 const PAGE = 50;
-/** Each so many times the list is asked for its tokens, too, for which the API reads every context. */
+/** Every so many polls also ask for token counts, for which the API has to read every context. */
 const TOKENS_EVERY = 10;
 
 interface Chats { chats: ListedChat[]; before: string | null }

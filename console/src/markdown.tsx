@@ -1,4 +1,4 @@
-// What a model says, as Markdown. react-markdown makes React elements of it and no HTML, and keeps unsafe addresses out.
+// Markdown of a model. react-markdown creates React elements, not HTML, and removes unsafe URLs.
 import type { Root } from 'mdast';
 import { gfmAutolinkLiteralFromMarkdown } from 'mdast-util-gfm-autolink-literal';
 import { gfmStrikethroughFromMarkdown } from 'mdast-util-gfm-strikethrough';
@@ -10,7 +10,7 @@ import { memo, type ReactNode } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
 import type { Processor } from 'unified';
 
-/** GitHub's tables, bare addresses and crossed-out words. `remark-gfm` has footnotes, and a writer of Markdown, with them. */
+/** GitHub's tables, bare URLs and strikethrough. `remark-gfm` would add footnotes and a Markdown serialiser. */
 function gfm(this: Processor<Root>): undefined {
   const data = this.data() as { micromarkExtensions?: unknown[]; fromMarkdownExtensions?: unknown[] };
   (data.micromarkExtensions ??= []).push(gfmTable(), gfmStrikethrough(), gfmAutolinkLiteral());
@@ -28,10 +28,10 @@ const link = ({ href, children }: { href?: string | undefined; children?: ReactN
   );
 
 const components: Components = {
-  // The page has headings of its own.
+  // Headings belong to the page.
   h1: heading, h2: heading, h3: heading, h4: heading, h5: heading, h6: heading,
   a: link,
-  // A picture from elsewhere would tell its server that it was seen, and by it a model could tell what it knows.
+  // Loading a remote picture would tell its server that the message was read, and could leak data that the model put into the URL.
   img: ({ src, alt }) => link({ href: typeof src === 'string' ? src : undefined, children: `🖼 ${alt || 'picture'}` }),
 };
 

@@ -1,4 +1,4 @@
-// What is remembered of whoever speaks in a chat, to correct and to forget.
+// The memory of the people in a chat, for correcting and deleting entries.
 import { useEffect, useState } from 'react';
 import { Input, Label, TextArea, TextField } from 'react-aria-components';
 import { type Context, type Memory, Problem } from './api';
@@ -110,7 +110,7 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
 
 interface Props {
   memory: Memory;
-  /** Whether it was said in the chat that is shown. */
+  /** True if the source is in the chat that is shown. */
   isHere: boolean;
   onCorrect: (memory: Memory, text: string) => Promise<void>;
   onForget: (memory: Memory) => Promise<void>;

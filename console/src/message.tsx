@@ -1,4 +1,4 @@
-// One entry of a history, as people know chats.
+// One entry of a history.
 import { isToolUIPart, getToolName } from 'ai';
 import { memo } from 'react';
 import { Button as AriaButton, Disclosure, DisclosurePanel, Heading } from 'react-aria-components';
@@ -13,15 +13,15 @@ type Answer = (approvalId: string, approved: boolean) => void;
 
 interface Props {
   message: Message;
-  /** Why the model does not see it now; none where it does, or that is not known. */
+  /** Reason why the model does not see it; undefined if it does, or if that is not known. */
   unseen?: string | undefined;
   isLive?: boolean;
-  /** Whether a later form of it follows. */
+  /** True if a newer form of it follows. */
   isReplaced?: boolean;
-  /** Whether it says what its form before said. */
+  /** True if its text equals that of the form before. */
   isSaidAgain?: boolean;
   onAgain?: (() => void) | undefined;
-  /** Answers what the reply asks, where one may. */
+  /** Answers the reply's approval requests, if this user may. */
   onAnswer?: Answer | undefined;
 }
 

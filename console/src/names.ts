@@ -1,18 +1,18 @@
-// How chats, times and sizes are called.
+// Names of chats, times and sizes.
 import type { ListedChat, Message } from './api';
 
 export interface ChatName {
-  /** The door, for the badge. */
+  /** The channel, for the badge. */
   door: 'telegram' | 'lark' | 'discord' | 'http' | 'web' | 'person';
   doorName: string;
   title: string;
-  /** What tells it from others of the same title. */
+  /** Distinguishes it from others with the same title. */
   hint: string;
 }
 
 const unescaped = (part: string) => part.replaceAll('%3A', ':').replaceAll('%25', '%');
 
-/** What a ChatKey names, as far as it says. */
+/** Returns the name of a chat, as far as its ChatKey and the list tell. */
 export function nameOf(key: string, listed?: ListedChat): ChatName {
   const [channel = '', kind, ...rest] = key.split(':').map(unescaped);
   const who = listed?.chatType === 'private' ? listed.speaker : null;
@@ -42,7 +42,7 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
 }
 
 export const isRoom = (key: string): boolean => key.startsWith('web:room:');
-/** Whether what is said there also stands on a platform, which a message from here does not reach. */
+/** Returns the platform of the chat, to which messages from here are not sent, or null. */
 export const platformOf = (key: string): string | null =>
   key.startsWith('telegram:') ? 'Telegram' : key.startsWith('lark:') ? 'Lark' : /^agent:[^:]*:(channel|thread)/.test(key) ? 'Discord' : null;
 
@@ -64,9 +64,9 @@ export function dayOf(ms: number, now = Date.now()): string {
   return Math.abs(days) < 300 ? day.format(ms) : date.format(ms);
 }
 
-/** As a list has room for: `14:05`, `Yesterday`, `Tue, 3 Mar`. */
+/** Formats a time for a list: `14:05`, `Yesterday`, `Tue, 3 Mar`. */
 export const brief = (ms: number): string => (dayOf(ms) === 'Today' ? time(ms) : dayOf(ms));
-/** `Today 14:05` */
+/** Formats a time as `Today 14:05`. */
 export const when = (ms: number): string => `${dayOf(ms)} ${time(ms)}`;
 
 export function bytes(n: number): string {
@@ -76,10 +76,10 @@ export function bytes(n: number): string {
   return `${at === 0 ? n : n.toFixed(1)} ${units[at]}`;
 }
 
-/** 1240 as `1.2k`. */
+/** Formats 1240 as `1.2k`. */
 export const short = (n: number): string => (n < 1000 ? String(n) : `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k`);
 
-/** A made id by its beginning. */
+/** Shortens a long id to its start. */
 export const shortId = (id: string): string => (id.length > 24 ? `${id.slice(0, 10)}…` : id);
 
 export const textOf = (message: Pick<Message, 'parts'>): string =>

@@ -1,4 +1,4 @@
-// What the local program would have sent to platforms that are not set up.
+// Messages that the local program did not send, since their platform is not set up.
 import { useState } from 'react';
 import type { OutboxEntry } from './api';
 import { nameOf, plural, when } from './names';

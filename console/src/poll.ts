@@ -1,16 +1,16 @@
-// Asking again and again, while somebody looks.
+// Polling while the page is visible.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { Problem } from './api';
 
 const LONGEST_PAUSE = 60_000;
 
-/** A deployed API bills each question, and answers over a wide network. */
+/** True for an API on this machine. A deployed one bills each request and has a higher latency. */
 export const isHere = ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname);
 export const PACE = isHere ? { list: 3_000, chat: 2_000, pending: 700 } : { list: 20_000, chat: 6_000, pending: 2_000 };
 
 /**
- * Calls `ask` at once, then every `pause` milliseconds while the page is visible, ever more rarely while that fails.
- * `again` asks right now, and is done once that is answered.
+ * Calls `ask` at once, then every `pause` milliseconds while the page is visible, and less and less often while it fails.
+ * `again` asks immediately, and resolves when that is answered.
  */
 export function usePoll(ask: (signal: AbortSignal) => Promise<void>, pause: number) {
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -50,7 +50,7 @@ export function usePoll(ask: (signal: AbortSignal) => Promise<void>, pause: numb
     };
     const seen = () => (document.hidden ? clearTimeout(timer) : void start());
     now.current = async () => {
-      // An answer that is under way may be older than what is asked for.
+      // A running request may be older than the wanted state.
       await running;
       await start();
     };
@@ -66,7 +66,7 @@ export function usePoll(ask: (signal: AbortSignal) => Promise<void>, pause: numb
     };
   }, []);
 
-  // A shorter pause holds from now on.
+  // A shorter pause takes effect at once.
   useEffect(() => replan.current(), [pause]);
 
   return { problem, again: useCallback(() => now.current(), []) };

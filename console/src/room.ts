@@ -1,21 +1,21 @@
-// A web room as `useChat` of the AI SDK speaks it, beside its history, which is the truth.
+// A web room through `useChat` of the AI SDK, combined with its history, which has precedence.
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses as isAnswered } from 'ai';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { type Message, Problem, ofChat } from './api';
 import { useSession } from './session';
 
-/** How many of the last messages `useChat` is given: it names and continues those alone, and sends none but the last. */
+/** Number of last messages that `useChat` gets: it only refers to these and continues them, and sends only the last one. */
 const KNOWN = 40;
 
 type Asked = 'submit' | 'regenerate' | 'approval' | 'resume';
 
 export interface Room {
-  /** The history with what is on its way. */
+  /** The history, and messages that are being sent or received. */
   messages: Message[];
-  /** Whether an answer is on its way to this window. */
+  /** True while this window receives an answer. */
   isBusy: boolean;
-  /** The reply that is being told. */
+  /** Id of the reply that is being received. */
   liveId: string | null;
   problem: Problem | null;
   send: (text: string, userId: string) => void;
@@ -24,7 +24,7 @@ export interface Room {
   stop: () => Promise<void>;
 }
 
-/** `isAnswering`: whether a run has the chat, whoever asked for it. */
+/** `isAnswering`: true if a run is working on the chat, no matter who started it. */
 export function useRoom(chat: string, listed: Message[], isAnswering: boolean, refresh: () => Promise<void>): Room {
   const { api, tell } = useSession();
   const userId = useRef('');
@@ -57,7 +57,7 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     setAsked(what);
   };
 
-  // What was told is in the history now.
+  // The received messages are in the history now.
   const isOver = asked !== null && (status === 'ready' || status === 'error');
   const wasUnderWay = useRef(false);
   if (status === 'submitted' || status === 'streaming') wasUnderWay.current = true;
@@ -71,7 +71,7 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     return () => void (isGone = true);
   }, [isOver, status]);
 
-  // An answer that somebody else asked for, or this window before it was loaded anew.
+  // The answer was requested by somebody else, or by this window before it was reloaded.
   const lastSaid = talk.findLastIndex(message => message.role === 'user');
   const canResume = isAnswering && asked === null && status === 'ready' && lastSaid >= 0;
   const resumed = useRef('');
@@ -102,7 +102,7 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     },
     answer(approvalId, approved, by) {
       userId.current = by;
-      // Of several requests, each answer is kept until the last is there.
+      // With several requests, answers are collected until the last one.
       if (asked !== 'approval') start('approval');
       void addToolApprovalResponse({ id: approvalId, approved });
     },
@@ -118,21 +118,21 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
   };
 }
 
-/** `listed` with what this window has said and is being told. */
+/** Returns `listed` with the messages that this window is sending and receiving. */
 function withLive(listed: Message[], asked: Asked, own: Message[], live: Message | null, lastSaid: number): Message[] {
   const ids = new Set(listed.map(message => message.id));
   const said = asked === 'submit' ? own.findLast(message => message.role === 'user') : undefined;
   const extra = said && !ids.has(said.id) ? [said] : [];
   if (live === null) return [...listed, ...extra];
   const at = listed.findLastIndex(message => message.id === live.id);
-  // A reply that goes on behind an approval stands where it stood; one that is made again has the other's id.
+  // A reply that continues after an approval keeps its place; one that is made again has the id of the other.
   const goesOn = at >= 0 && (asked === 'approval' || (asked === 'resume' && at > lastSaid));
   if (goesOn) return listed.map((message, place) => (place === at ? { ...live, metadata: message.metadata! } : message));
   if (at >= 0 && asked === 'submit') return [...listed, ...extra];
   return [...listed, ...extra, live];
 }
 
-/** `fetch`, whose refusals are problems. */
+/** `fetch` that throws refusals as problems. */
 const refusing: typeof fetch = async (input, init) => {
   const response = await fetch(input, init).catch(error => {
     throw init?.signal?.aborted ? error : Problem.from(error);
@@ -141,7 +141,7 @@ const refusing: typeof fetch = async (input, init) => {
   return response;
 };
 
-/** Says something by the API's own route, in chats that are no rooms. */
+/** Sends a message by the API's own route, in chats that are not rooms. */
 export async function say(api: ReturnType<typeof useSession>['api'], chat: string, userId: string, text: string): Promise<void> {
   await api.send('POST', ofChat(chat, 'messages'), { userId, text, messageId: `console-${crypto.randomUUID()}` });
 }

@@ -1,4 +1,4 @@
-// Where in the console one is: the part of the address behind `#`, so that it can be kept as a bookmark.
+// The current view, stored in the part of the URL after `#`, so that it can be bookmarked.
 import { useSyncExternalStore } from 'react';
 
 export type View = 'history' | 'context' | 'segments' | 'memory';

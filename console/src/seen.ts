@@ -1,12 +1,12 @@
-// What of a history the model sees now, and why it does not see the rest.
+// The part of a history that the model sees now, and the reasons for the rest.
 import type { Context, Kind, Message } from './api';
 
 export const isTalk = (kind: Kind | undefined): boolean => kind === 'normal' || kind === 'revision';
 
-/** Of each message that the model does not see: why. Of what nobody would expect it to see, nothing. */
+/** Returns the reason for each message that the model does not see; none for messages that nobody would expect it to see. */
 export function unseenBy(context: Context, messages: Message[]): Map<string, string> {
   const seen = new Set(context.messages.map(message => message.metadata?.messageId));
-  // Of a message with several forms it is the newest that is seen.
+  // Of a message with several forms, the model sees the newest.
   const newest = new Map(messages.map(message => [message.metadata?.messageId, message.id]));
   const summary = context.messages.find(message => message.metadata?.kind === 'summary');
   const summedUpTo = summary?.metadata?.ts;
@@ -25,7 +25,7 @@ export function unseenBy(context: Context, messages: Message[]): Map<string, str
   return why;
 }
 
-/** Why the session starts where it does, as far as the loaded history tells. */
+/** Returns the reason for the start of the session, as far as the loaded history tells. */
 export function whyStarted(context: Context, messages: Message[]): string | null {
   const { sessionStart } = context;
   if (sessionStart === null) return null;

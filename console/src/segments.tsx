@@ -1,4 +1,4 @@
-// What of a chat is archived: segments to open, and to search.
+// The archive of a chat: segments to open, and to search.
 import { useEffect, useState } from 'react';
 import { Input, SearchField } from 'react-aria-components';
 import { type Api, type Message, Problem, type Segment, ofChat } from './api';
@@ -8,7 +8,7 @@ import { href } from './route';
 import { useSession } from './session';
 import { Button, Icon, Loading, Marked, Trouble } from './widgets';
 
-/** A segment never changes. */
+/** Segments never change. */
 const read = new Map<string, Promise<Message[]>>();
 
 function messagesOf(api: Api, chat: string, id: string): Promise<Message[]> {

@@ -1,21 +1,21 @@
-// The key, and who is signed in by it.
+// The API key and its owner.
 import { createContext, useContext } from 'react';
 import { Api, type Key } from './api';
 import { isHere } from './poll';
 
-/** In sessionStorage: gone with the tab, and no other site's. */
+/** In sessionStorage, which ends with the tab and is not shared with other sites. */
 const KEY = 'annals-key';
-/** The local program's key as long as no secret is set. */
+/** Key of the local program if no secret is set. */
 const WELL_KNOWN = 'dev';
 
 export interface Session {
   api: Api;
   key: Key;
-  /** Whether the key is the well-known one, which may be shown. */
+  /** True if the key is the well-known one, which may be shown. */
   isWellKnown: boolean;
-  /** Whether the program has an outbox. */
+  /** True if the program has an outbox. */
   hasOutbox: boolean;
-  /** Says something to whoever cannot see it, too. */
+  /** Announces a text to screen readers. */
   tell: (what: string) => void;
   signOut: () => void;
 }
@@ -33,8 +33,8 @@ export const keep = (secret: string): void => sessionStorage.setItem(KEY, secret
 export const drop = (): void => sessionStorage.removeItem(KEY);
 
 /**
- * Takes the key out of an address that ends in `#key=…`, as the local program prints it, and out of the tab's history. No
- * browser sends what is behind `#`.
+ * Takes the key out of a URL that ends in `#key=…`, as the local program prints it, and out of the tab's history. Browsers do
+ * not send the part after `#`.
  */
 export function keyOfAddress(): string | null {
   const given = /^#key=([\w-]+)$/.exec(location.hash)?.[1];
@@ -43,7 +43,7 @@ export function keyOfAddress(): string | null {
   return given;
 }
 
-/** The owner of the first key that the program takes: the address's, the kept one, and on this machine the well-known one. */
+/** Returns the owner of the first key that the API accepts: that of the URL, the stored one, and on this machine the well-known one. */
 export async function restored(): Promise<{ secret: string; key: Key } | null> {
   const given = keyOfAddress();
   for (const secret of new Set([given, stored(), isHere ? WELL_KNOWN : null])) {
@@ -63,7 +63,7 @@ export async function restored(): Promise<{ secret: string; key: Key } | null> {
 export const keyOf = (secret: string): Promise<Key> => new Api(secret).get('/v1/key');
 export const isWellKnown = (secret: string): boolean => secret === WELL_KNOWN;
 
-/** Whether this is the local program, which shows what it would have sent. */
+/** Returns true for the local program, which shows the messages that it does not send to platforms. */
 export async function hasOutbox(secret: string): Promise<boolean> {
   return isHere && new Api(secret).send('GET', '/local/outbox').then(() => true, () => false);
 }

@@ -1,4 +1,4 @@
-// Asks for a key.
+// Form for the API key.
 import { useState } from 'react';
 import { Input, Label, TextField } from 'react-aria-components';
 import { type Key, Problem } from './api';

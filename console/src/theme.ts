@@ -1,4 +1,4 @@
-// Light, dark, or as the system is.
+// Colour theme: light, dark, or that of the system.
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type Theme = (typeof THEMES)[number];
 

@@ -1,11 +1,11 @@
-// A history from its newest end, earlier pages as one scrolls up to them.
+// A history from its newest message; scrolling up loads earlier pages.
 import { Fragment, useEffect, useLayoutEffect, useRef } from 'react';
 import type { Message } from './api';
 import { Entry } from './message';
 import { dayOf, textOf } from './names';
 import { Loading } from './widgets';
 
-/** So near to the end counts as at it. */
+/** Distance in pixels from the end that counts as being at it. */
 const NEAR = 80;
 
 interface Props {
@@ -36,7 +36,7 @@ export function Timeline(props: Props) {
     const first = messages[0]?.id ?? '';
     const { first: firstBefore, height } = before.current;
     if (wasAtEnd.current) box.scrollTop = box.scrollHeight;
-    // What is being read stays where it is when earlier messages come above it.
+    // Keep the scroll position when earlier messages are added above.
     else if (firstBefore !== '' && first !== firstBefore) box.scrollTop += box.scrollHeight - height;
     before.current = { first, height: box.scrollHeight };
   });
@@ -61,7 +61,7 @@ export function Timeline(props: Props) {
   const lastReply = messages.findLast(message => message.role === 'assistant' && message.metadata?.kind !== 'notice');
   const lastAsked = messages.at(-1);
   const newest = new Map(messages.map(message => [message.metadata?.messageId, message]));
-  // A reply that goes on, behind an approval, is told whole by its last form.
+  // The last form of a reply that continued after an approval contains all of it.
   const goesOn = (message: Message) => {
     const later = newest.get(message.metadata?.messageId);
     return message.role === 'assistant' && later !== undefined && later !== message && textOf(later).startsWith(textOf(message));

@@ -1,9 +1,9 @@
-// Text that people decide by, with nothing in it that they cannot see. ../../shared/src/visible.rs does the same for chats.
+// Text that people decide by, with nothing in it that they cannot see. ../../shared/core/src/visible.rs does the same for chats.
 
 const HIDDEN =
-  /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]/gu;
+  /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffc\u{e0000}-\u{e0fff}]/gu;
 
-/** `text` with hidden characters, and those that turn the direction of a line, as `\uXXXX`. */
+/** Writes hidden characters, and those that change the text direction, as `\uXXXX`. */
 export const escaped = (text: string): string =>
   text.replace(HIDDEN, found =>
     found

@@ -1,4 +1,4 @@
-// What to do first: say something here, or by the API.
+// First steps: start a chat here, or by the API.
 import { useState } from 'react';
 import { Input, Label, TextField } from 'react-aria-components';
 import type { Stranger } from './api';

@@ -1,4 +1,4 @@
-// Small things that all of the console is made of.
+// Small components used throughout the console.
 import { type ReactNode, useState } from 'react';
 import { Button as AriaButton, type ButtonProps, Dialog, DialogTrigger, Heading, Modal, ModalOverlay } from 'react-aria-components';
 import type { Problem } from './api';
@@ -29,7 +29,7 @@ export const Button = ({ look = 'plain', ...props }: ButtonProps & { look?: 'pla
   <AriaButton {...props} className={`button ${look}`} />
 );
 
-/** A problem, and what to do about it. */
+/** A problem and its solution. */
 export const Trouble = ({ problem, children }: { problem: Problem; children?: ReactNode }) => (
   <div className="trouble" role="alert">
     <strong>{problem.title}</strong>
@@ -50,7 +50,7 @@ export const Loading = ({ what }: { what: string }) => (
 
 export const Door = ({ name }: { name: ChatName }) => <span className={`door ${name.door}`}>{name.doorName}</span>;
 
-/** A button that asks once more before it does what cannot be undone. */
+/** A button that asks for confirmation before an irreversible action. */
 export function Sure(props: { label: string; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {
   return (
     <DialogTrigger>
@@ -92,7 +92,7 @@ export function Copy({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** `text` with what matches `words` marked. */
+/** Shows `text` with matches of `words` highlighted. */
 export function Marked({ text, words }: { text: string; words: string }) {
   const at = words ? text.toLowerCase().indexOf(words.toLowerCase()) : -1;
   if (at < 0) return <>{text}</>;

@@ -1,4 +1,4 @@
-//! Compresses the built console, `console/dist`, so that the program holds it as it is sent.
+//! Compresses the built console, `console/dist`, into the program.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,4 +1,4 @@
-"""What `infra/cloud/run` and its tests do to the emulated account; see there. Talks to AWS_ENDPOINT_URL alone."""
+"""Operations of `infra/cloud/run` and its tests on the emulated account. Connects only to AWS_ENDPOINT_URL."""
 
 import json
 import os
@@ -13,7 +13,7 @@ SECRET = "annals"
 
 
 def prepare(secrets_path):
-    """Puts what must be there before a deployment: the secret. And asks whether the emulator looks at policies."""
+    """Creates the secret, which must exist before a deployment, and checks that the emulator enforces policies."""
     with open(secrets_path) as secrets:
         boto3.client("secretsmanager").create_secret(Name=SECRET, SecretString=secrets.read())
     nobody = boto3.client("iam")
@@ -77,14 +77,14 @@ def connect():
 
 
 def decided(value):
-    """A value of the template as if each condition held: what belongs to one that does not, names no resource."""
+    """Resolves a value of the template as if all conditions were true. Parts of false ones name no resource."""
     if isinstance(value, dict):
         return decided(value["Fn::If"][1]) if "Fn::If" in value else {k: decided(v) for k, v in value.items()}
     return value
 
 
 def write_description(path):
-    """Writes what tests need to know of the stack: its outputs, resources by logical id, and functions' variables."""
+    """Writes the data that tests need: outputs, resources by logical id, and the functions' variables."""
     resources, outputs = describe()
     functions = boto3.client("lambda")
     stack = {"outputs": outputs, "resources": resources, "environments": {}, "functionUrls": {}}
@@ -105,7 +105,7 @@ def write_description(path):
 
 
 def batches(size, visibility, receives):
-    """Sets how many messages the agent is given at once, and how often and when the queue gives them again."""
+    """Sets the agent's batch size, and the number and the delay of the queue's attempts."""
     resources, outputs = describe()
     functions, sqs = boto3.client("lambda"), boto3.client("sqs")
     mappings = functions.list_event_source_mappings(FunctionName=resources["Agent"])["EventSourceMappings"]
@@ -120,7 +120,7 @@ def batches(size, visibility, receives):
 
 
 def switch(is_on):
-    """Turns the agent's reading of the queue on or off."""
+    """Turns the agent's poller of the queue on or off."""
     resources, _ = describe()
     functions = boto3.client("lambda")
     mappings = functions.list_event_source_mappings(FunctionName=resources["Agent"])["EventSourceMappings"]
@@ -129,21 +129,21 @@ def switch(is_on):
 
 
 def print_logs():
-    """Prints what each function logged last."""
+    """Prints the last log lines of each function."""
     logs = boto3.client("logs")
     for group in logs.describe_log_groups()["logGroups"]:
         events = []
         for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group["logGroupName"]):
             events += page["events"]
         lines = [(event["timestamp"], event["message"].rstrip()) for event in events]
-        # What the platform says of each call would crowd out what the function says.
+        # The platform's lines for each call would crowd out those of the function.
         lines = [line for line in sorted(lines) if not line[1].startswith(("START ", "END ", "REPORT "))]
         for _, message in lines[-40:]:
             print(f"{group['logGroupName']}: {message}")
 
 
 def describe():
-    """The stack's physical ids by logical id, and its outputs."""
+    """Returns the stack's physical ids by logical id, and its outputs."""
     stacks = boto3.client("cloudformation")
     pages = stacks.get_paginator("list_stack_resources").paginate(StackName=STACK)
     resources = {

@@ -1,15 +1,15 @@
-//! `aws`: the program's stores, queue and secrets as AWS's services at one address, for functions in containers and other
+//! `aws`: serves the program's stores, queue and secrets as AWS services at one address, for functions in containers and other
 //! processes with an unmodified SDK: [`Gateway`].
 //!
 //! ```text
-//! X-Amz-Target: DynamoDB_20120810.…      DynamoDB, all of what the engine has
+//! X-Amz-Target: DynamoDB_20120810.…      DynamoDB, all operations of the engine
 //! X-Amz-Target: AmazonSQS.SendMessage    SQS, onto the in-process queue
 //! X-Amz-Target: secretsmanager.Get…      Secrets Manager, the program's own settings
 //! (none)                                 S3, path-style
 //! ```
 //!
-//! *Invariant:* each request is signed with a key of the data directory, made at random. So also beyond loopback nothing is
-//! guarded by a development secret, and no web page can call.
+//! *Invariant:* each request is signed with a random key of the data directory. So no development secret protects the services
+//! outside loopback, and no web page can call them.
 
 mod fault;
 mod secrets;
@@ -21,42 +21,39 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use annals_shared::clock::Clock;
-use annals_shared::request_body::BodyReader;
+use annals_io::clock::Clock;
+use annals_runtime::request_body::BodyReader;
 use anyhow::Context;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use fault::{Fault, answered};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
-use self::fault::{Fault, answered};
-pub use self::secrets::SECRET;
-use self::secrets::Secrets;
-pub(crate) use self::signature::KEY_FILE;
-pub use self::signature::{ACCESS_KEY, Key};
-use self::sqs::{ACCOUNT, QUEUE, Sqs};
 use crate::config::LocalConfig;
 use crate::queue::LocalQueue;
 use crate::server::{self, HEADER_TIMEOUT};
 use crate::stores::engine::{Engine, MAX_BODY_BYTES, TARGET};
-use crate::stores::folder::Door;
+use crate::stores::files::SAM_ENV;
+use crate::stores::folder::S3;
 use crate::stores::{BUCKET, REGION, Stores, TABLE};
+pub use secrets::SECRET;
+use secrets::Secrets;
+pub use signature::{ACCESS_KEY, Key};
+use sqs::{ACCOUNT, QUEUE, Sqs};
 
-/// The port where nothing else is said: the one that emulators of AWS have.
+/// Default port: that of other emulators of AWS.
 pub const PORT: u16 = 4566;
 
-/// To what speaks AWS's older protocol: STS, and SDKs before the end of 2023 to SQS.
-const NO_QUERIES: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>InvalidAction</Code><Message>DynamoDB, S3, SQS \
+/// Answer to AWS's older protocol: that of STS, and of SDKs before the end of 2023 for SQS.
+const NO_QUERY_PROTOCOL: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>InvalidAction</Code><Message>DynamoDB, S3, SQS \
     and Secrets Manager are here; SQS by its JSON protocol</Message></Error></ErrorResponse>";
 
-/// For `sam local --env-vars`, in the data directory.
-pub const SAM_ENV: &str = "sam-env.json";
-
-/// Where the services are to be, and what Secrets Manager holds.
+/// Address of the services, and content of Secrets Manager.
 pub struct Plan {
     address: SocketAddr,
     data_dir: PathBuf,
@@ -64,7 +61,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The services of the program of `config`, at `address`.
+    /// Plans the services of the program of `config`, at `address`.
     pub fn new(address: SocketAddr, config: &LocalConfig) -> Self {
         Self { address, data_dir: config.data_dir.clone(), secrets: Secrets::of(config) }
     }
@@ -78,7 +75,7 @@ pub struct Gateway {
 
 struct Services {
     dynamodb: Engine,
-    s3: Door,
+    s3: S3,
     sqs: Sqs,
     secrets: Secrets,
     key: Key,
@@ -87,7 +84,7 @@ struct Services {
 }
 
 impl Gateway {
-    /// Binds the address of `plan`. Whoever calls this has the lock of the data directory.
+    /// Binds the address of `plan`. The caller holds the lock of the data directory.
     pub(crate) async fn bind(
         plan: Plan,
         stores: &Stores,
@@ -98,12 +95,12 @@ impl Gateway {
         let key = Key::of(&data_dir)?;
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
-                "cannot listen on {address}: --port takes another port, --host an address of this machine"
+                "failed to listen on {address}: choose another port with --port, or an address of this machine with --host"
             )
         })?;
         let services = Services {
             dynamodb: stores.engine.clone(),
-            s3: stores.folder.door(ACCESS_KEY, key.secret.expose_secret())?,
+            s3: stores.folder.signed(ACCESS_KEY, key.secret.expose_secret())?,
             sqs: Sqs::new(queue, clock.clone()),
             secrets,
             key,
@@ -115,11 +112,11 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// What to set in the environment of a function, or of any process with an SDK.
+    /// Returns the environment variables for a function, or for any process with an SDK.
     pub fn variables(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
         let mut address = self.listener.local_addr().context("the listener has no address")?;
         match address {
-            // Nobody can call an address that stands for all.
+            // An address for all networks cannot be called.
             SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
             SocketAddr::V6(v6) if v6.ip().is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             SocketAddr::V4(_) | SocketAddr::V6(_) => {}
@@ -128,7 +125,7 @@ impl Gateway {
         Ok(vec![
             ("AWS_ENDPOINT_URL", url.clone()),
             ("AWS_REGION", REGION.into()),
-            // What tools in Python read.
+            // For tools in Python.
             ("AWS_DEFAULT_REGION", REGION.into()),
             ("AWS_ACCESS_KEY_ID", ACCESS_KEY.into()),
             ("AWS_SECRET_ACCESS_KEY", self.services.key.secret.expose_secret().into()),
@@ -139,8 +136,8 @@ impl Gateway {
         ])
     }
 
-    /// Writes what functions get in `sam local --env-vars`, which evaluates no conditions and knows no names of resources,
-    /// to [`SAM_ENV`]. No secret is in it: credentials `sam` takes from its own environment.
+    /// Writes [`SAM_ENV`], the variables of functions for `sam local --env-vars`, which evaluates no conditions and does not know
+    /// the names of resources. It contains no secret: `sam` takes credentials from its own environment.
     fn write_sam_env(&self, data_dir: &Path) -> anyhow::Result<()> {
         let is_own = |name: &str| name == "AWS_ENDPOINT_URL" || name.starts_with("ANNALS_");
         let variables: Map<String, Value> = self
@@ -151,7 +148,7 @@ impl Gateway {
             .collect();
         let path = data_dir.join(SAM_ENV);
         std::fs::write(&path, format!("{:#}\n", json!({ "Parameters": variables })))
-            .with_context(|| format!("cannot write {}", path.display()))
+            .with_context(|| format!("failed to write {}", path.display()))
     }
 
     /// Serves until the process ends.
@@ -161,20 +158,21 @@ impl Gateway {
     }
 }
 
-const NOT_SIGNED: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>AccessDenied</Code><Message>the request is not signed, or is a \
-                          form</Message></Error>";
+const NOT_SIGNED: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>AccessDenied</Code><Message>the \
+                          request is not signed, or is a form</Message></Error>";
 
 async fn answer(State(services): State<Arc<Services>>, request: Request) -> Response {
     let is_json = request.headers().contains_key(TARGET);
     let is_form = |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-www-form-urlencoded");
     if !is_json && request.headers().get(header::CONTENT_TYPE).is_some_and(is_form) {
-        return (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "text/xml")], NO_QUERIES).into_response();
+        return (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "text/xml")], NO_QUERY_PROTOCOL)
+            .into_response();
     }
     let is_signed = request.headers().contains_key(header::AUTHORIZATION)
         || request.uri().query().is_some_and(|query| query.contains("X-Amz-Signature="));
     let is_multipart = |value: &HeaderValue| value.as_bytes().starts_with(b"multipart/");
     if !is_signed || request.headers().get(header::CONTENT_TYPE).is_some_and(is_multipart) {
-        // Before anything of a body is read: a page may send a form without asking, and no SDK does.
+        // Before the body is read: a web page may send a form without a preflight request, and no SDK sends one.
         return match services.key.check(request.headers(), b"", &services.clock) {
             Err(fault) if is_json => fault.into_response(),
             _ => (StatusCode::FORBIDDEN, [(header::CONTENT_TYPE, "application/xml")], NOT_SIGNED)
@@ -205,7 +203,7 @@ impl Services {
             }
             Some(("AmazonSQS", name)) => self.sqs.call(name, &body).await.map(|answer| answered(&answer)),
             Some(("secretsmanager", name)) => self.secrets.call(name, &body).map(|answer| answered(&answer)),
-            _ => Err(Fault::new("UnknownOperationException", "a service that is not here")),
+            _ => Err(Fault::new("UnknownOperationException", "this service is not available here")),
         }
     }
 }

@@ -1,40 +1,42 @@
-//! Settings of the local program: those of every function. With no secret set it uses development secrets, which everybody knows.
-//! As soon as a platform is set up, a random key of the data directory ([`LocalConfig::with_key`]) takes the place of each that is
-//! not: somebody who has a real bot mostly has a tunnel, too.
+//! Settings of the local program: those of every function. Without secrets it uses development secrets, which everybody knows.
+//! As soon as a platform is set up, a random key of the data directory ([`LocalConfig::with_key`]) replaces each secret that is
+//! not set, since a real bot usually comes with a tunnel.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use annals_shared::access::Access;
-use annals_shared::channel::settings::Settings;
-use annals_shared::config::{
-    AgentConfig, ApiKey, ConfigError, CorsOrigins, DeliveryConfig, Env, LarkConfig, RateLimit,
-    TelegramConfig, ToolsSetting, access, admins, api_keys, channel_settings, check_secrets, console,
-    http_cors_origins, http_rate_limit, reply_quiet, retention,
+use annals_channel::settings::Settings;
+use annals_channel::settings::{DeliveryConfig, access, channel_settings};
+use annals_channel_lark::settings::LarkConfig;
+use annals_channel_telegram::settings::TelegramConfig;
+use annals_core::access::Access;
+use annals_core::settings::{ConfigError, Env};
+use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
+use annals_http::settings::{
+    ApiKey, CorsOrigins, RateLimit, api_keys, check_secrets, console, http_cors_origins, http_rate_limit,
 };
-use annals_shared::history::Retention;
+use annals_store::history::Retention;
+use annals_store::settings::retention;
 use secrecy::SecretString;
 
+use crate::stores::files;
 use crate::stores::private::secret_of;
 
-/// The data directory's key.
-pub(crate) const KEY_FILE: &str = "api-key";
-
-/// The API key as long as no platform is set up: name `dev`, admin.
+/// API key if no platform is set up: name `dev`, admin.
 pub const DEV_API_KEY: &str = "dev";
-/// The secret header of `/telegram` as long as no platform is set up.
+/// Secret header of `/telegram` if no platform is set up.
 pub const DEV_TELEGRAM_SECRET: &str = "dev-telegram-secret";
 
-/// The token of a function that is run beside the program where Telegram is not set up; Telegram takes it for no bot.
+/// Bot token for a function that runs beside the program, if Telegram is not set up. Telegram refuses it.
 pub const DEV_TELEGRAM_TOKEN: &str = "1:development";
-/// The same for Lark: the app's id and secret.
+/// Id and secret of the Lark app for a function that runs beside the program, if Lark is not set up.
 pub const DEV_LARK_APP: (&str, &str) = ("cli_development", "development");
 
-/// The token of `/lark`'s events as long as no platform is set up.
+/// Token of `/lark`'s events if no platform is set up.
 pub const DEV_LARK_TOKEN: &str = "dev-lark-token";
 
-/// Everything the local program is told.
+/// Settings of the local program.
 #[derive(Clone, Debug)]
 pub struct LocalConfig {
     /// `ANNALS_DATA_DIR`
@@ -43,17 +45,17 @@ pub struct LocalConfig {
     pub host: IpAddr,
     /// `ANNALS_PORT`; 0 picks a free one.
     pub port: u16,
-    /// The agent, with `echo` as the default model.
+    /// Settings of the agent, with `echo` as the default model.
     pub agent: AgentConfig,
     /// `REPLY_QUIET`
     pub reply_quiet: Duration,
-    /// How replies go out.
+    /// Settings of delivery.
     pub delivery: DeliveryConfig,
-    /// How long records stay.
+    /// Lifetime of records.
     pub retention: Retention,
     /// `HTTP_API_KEYS`
     pub api_keys: Option<Vec<ApiKey>>,
-    /// The data directory's key, in the place of each secret that is not set. Set by [`LocalConfig::with_key`].
+    /// The data directory's key, in place of each secret that is not set. Set by [`LocalConfig::with_key`].
     key: Option<SecretString>,
     /// `HTTP_CORS_ORIGINS`
     pub cors_origins: CorsOrigins,
@@ -61,11 +63,11 @@ pub struct LocalConfig {
     pub rate_limit: Option<RateLimit>,
     /// `CONSOLE`
     pub console: bool,
-    /// Telegram, if it is set up.
+    /// Settings of Telegram, if it is set up.
     pub telegram: Option<TelegramConfig>,
-    /// Lark, if it is set up.
+    /// Settings of Lark, if it is set up.
     pub lark: Option<LarkConfig>,
-    /// How every channel's messages are read.
+    /// Settings of all channels.
     pub channel_settings: Settings,
     /// `TOOLS`
     pub tools: Option<ToolsSetting>,
@@ -76,7 +78,7 @@ pub struct LocalConfig {
 }
 
 impl LocalConfig {
-    /// From the environment. With nothing set at all it works.
+    /// Reads the environment. Every setting has a default.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let host = env.optional("ANNALS_HOST").unwrap_or_else(|| "127.0.0.1".into());
         let host = if host == "localhost" { "127.0.0.1" } else { &host };
@@ -146,51 +148,51 @@ impl LocalConfig {
         })
     }
 
-    /// Returns whether everybody who finds the bot can have the tools of `TOOLS` called.
+    /// Returns whether everybody who finds the bot can make it call the tools of `TOOLS`.
     pub fn opens_tools(&self) -> bool {
         self.tools.is_some() && self.access.is_open()
     }
 
-    /// Returns it with the data directory's key, made if there is none, in place of each secret that is not set, if a platform
-    /// is set up. The directory exists. The key stays the same: what was printed once works after a restart.
+    /// Returns the settings with the data directory's key in place of each secret that is not set, if a platform is set up.
+    /// Creates the key if there is none; it stays the same, so printed calls still work after a restart. The directory must exist.
     pub fn with_key(self) -> anyhow::Result<Self> {
         let is_complete = self.api_keys.is_some() && self.telegram.is_some() && self.lark.is_some();
         let key = if self.serves_a_platform() && !is_complete {
-            Some(secret_of(&self.data_dir.join(KEY_FILE))?)
+            Some(secret_of(&self.data_dir.join(files::KEY))?)
         } else {
             None
         };
         Ok(Self { key, ..self })
     }
 
-    /// Returns whether a platform is set up: then a tunnel may lead here, and nothing that everybody knows opens anything.
+    /// Returns whether a platform is set up. Then a tunnel may lead here, so no development secret is valid.
     fn serves_a_platform(&self) -> bool {
         self.telegram.is_some() || self.lark.is_some()
     }
 
-    /// The data directory's key, if it is in use.
+    /// Returns the data directory's key, if it is in use.
     pub fn key(&self) -> Option<&SecretString> {
         self.key.as_ref()
     }
 
-    /// The keys of the HTTP API: `HTTP_API_KEYS`, or one named `dev`, an admin's.
+    /// Returns the keys of the HTTP API: `HTTP_API_KEYS`, or an admin key named `dev`.
     pub fn api_keys(&self) -> Vec<ApiKey> {
         let own = || ApiKey { name: "dev".into(), secret: self.or_key(DEV_API_KEY), admin: true };
         self.api_keys.clone().unwrap_or_else(|| vec![own()])
     }
 
-    /// Returns the keys of which an admin's opens the outbox; none if it is open to this machine, as long as no platform is set
-    /// up.
+    /// Returns the keys for the outbox, which an admin key opens. Returns none if no platform is set up: then every caller on this
+    /// machine may read it.
     pub fn outbox_keys(&self) -> Vec<ApiKey> {
         if self.serves_a_platform() { self.api_keys() } else { Vec::new() }
     }
 
-    /// The token of `/lark`'s events.
+    /// Returns the token of `/lark`'s events.
     pub fn lark_token(&self) -> SecretString {
         self.lark.as_ref().map_or_else(|| self.or_key(DEV_LARK_TOKEN), |lark| lark.verification_token.clone())
     }
 
-    /// The secret header of `/telegram`.
+    /// Returns the secret header of `/telegram`.
     pub fn telegram_secret(&self) -> SecretString {
         self.telegram
             .as_ref()
@@ -202,7 +204,7 @@ impl LocalConfig {
     }
 }
 
-/// `ANNALS_DATA_DIR`, by default `.annals`.
+/// Returns `ANNALS_DATA_DIR`, by default `.annals`.
 pub fn data_dir(env: Env<'_>) -> PathBuf {
     env.optional("ANNALS_DATA_DIR").unwrap_or_else(|| ".annals".into()).into()
 }
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_that_is_set_up_ends_every_development_secret() {
+    fn setting_up_a_platform_replaces_every_development_secret() {
         const TELEGRAM: [(&str, &str); 2] =
             [("TELEGRAM_BOT_TOKEN", "1:x"), ("TELEGRAM_WEBHOOK_SECRET", "own")];
         const LARK: [(&str, &str); 3] =
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn not_every_page_may_use_the_development_key() {
+    fn cors_for_all_origins_needs_a_key_of_its_own() {
         let error = config(&[("HTTP_CORS_ORIGINS", "*")]).unwrap_err();
         assert!(error.starts_with("HTTP_CORS_ORIGINS") && error.contains("HTTP_API_KEYS"), "{error}");
         assert!(config(&[("HTTP_CORS_ORIGINS", "*"), ("HTTP_API_KEYS", "a:b")]).is_ok());
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_administrators_approve_needs_one() {
+    fn tools_for_administrators_need_an_administrator() {
         let tools = r#"{"mcpServers": {"shop": {"url": "http://x/mcp", "tools": {"refund": {"approval": "admins"}}}}}"#;
         let error = config(&[("TOOLS", tools)]).unwrap_err();
         assert!(error.starts_with("ADMINS is not set") && error.contains("shop_refund"), "{error}");

@@ -1,4 +1,4 @@
-//! `doctor`: looks at everything that Annals needs, and says what to do about what is wrong.
+//! `doctor`: checks everything that Annals needs, and prints a remedy for each fault.
 //!
 //! ```text
 //! ok      table annals         pk and sk, and the index of due chats
@@ -6,9 +6,9 @@
 //! -       model                MODEL is not set here: the stack's parameters have it
 //! ```
 //!
-//! Where one of the stack's names is set (`ANNALS_TABLE`, `ANNALS_BUCKET`, `ANNALS_QUEUE_URL`), it looks at AWS, by the
-//! credentials of the environment; else at the data directory of the local program. It changes nothing and prints no secret,
-//! and a fault keeps it from no other check.
+//! If one of the stack's names is set (`ANNALS_TABLE`, `ANNALS_BUCKET`, `ANNALS_QUEUE_URL`), it checks AWS, with the credentials
+//! of the environment; otherwise the data directory of the local program. It changes nothing and prints no secret, and continues
+//! after a fault.
 
 mod channels;
 mod clocks;
@@ -20,21 +20,20 @@ mod stack;
 
 use std::io::Write;
 
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, Settings};
-use annals_shared::{aws, config};
+use annals_core::settings::Env;
+use annals_io::clock::Clock;
+use annals_io::environment::process_env;
+use annals_runtime::aws;
+use annals_runtime::secrets::Settings;
 use anyhow::bail;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::config::ProvideCredentials;
 
 use self::finding::Finding;
-use self::settings::Found;
-use crate::said::chain;
+use self::settings::ValidSettings;
+use crate::errors::chain;
 
-/// The names of the stack's parts.
-const STACK: [&str; 3] = ["ANNALS_TABLE", "ANNALS_BUCKET", "ANNALS_QUEUE_URL"];
-
-/// Checks everything, a line each; an error where something is wrong. `colours` are for a terminal.
+/// Checks everything, and prints a line for each check. Fails if there is a fault. `colours` are for a terminal.
 pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow::Result<()> {
     let mut faults = 0;
     let mut report = |findings: Vec<Finding>| -> std::io::Result<()> {
@@ -44,18 +43,18 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
         }
         out.flush()
     };
-    let own = Env::new(&config::process_env);
-    let is_stack = STACK.iter().any(|name| own.optional(name).is_some());
+    let own = Env::new(&process_env);
+    let is_stack = stack::NAMES.iter().any(|name| own.optional(name).is_some());
     let names_secrets = own.optional("ANNALS_SECRETS").is_some();
     let aws = if is_stack || names_secrets { Some(aws::sdk_config().await) } else { None };
     if let Some(aws) = &aws {
         report(credentials(aws).await)?;
     }
     let settings = match &aws {
-        Some(aws) => Settings::read(config::process_env, aws).await,
-        None => Settings::read(config::process_env, &SdkConfig::builder().build()).await,
+        Some(aws) => Settings::read(process_env, aws).await,
+        None => Settings::read(process_env, &SdkConfig::builder().build()).await,
     };
-    // What cannot be read of the secrets leaves the environment to go by.
+    // If the secrets cannot be read, only the environment is checked.
     let env = match &settings {
         Ok(settings) => settings.env(),
         Err(error) => {
@@ -66,7 +65,7 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
 
     let (findings, found) = settings::check(env, is_stack);
     report(findings)?;
-    let Found { telegram, lark, model, channels } = &found;
+    let ValidSettings { telegram, lark, model, channels } = &found;
     match &aws {
         Some(aws) if is_stack => stack::check(env, aws, &mut report).await?,
         _ => report(local::check(env, &clock).await)?,
@@ -82,7 +81,7 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
     }
 }
 
-/// Why there are no credentials, where there are none. Once, since all that is asked of AWS fails by it.
+/// Reports missing credentials, once: without them, every request to AWS fails.
 async fn credentials(aws: &SdkConfig) -> Vec<Finding> {
     let Some(provider) = aws.credentials_provider() else { return Vec::new() };
     let given = provider.provide_credentials().await;

@@ -1,10 +1,10 @@
-//! Keeps web pages out of the local program: a browser on this machine may be shown any page, and a page may send
-//! requests to any port of this machine, also under a name of its own that points here (DNS rebinding).
+//! Refuses requests of web pages to the local program: [`Guard`]. Any page in a browser on this machine may send requests to any
+//! port of this machine, even under a host name of its own that points here (DNS rebinding).
 
 use std::sync::Arc;
 
-use annals_shared::config::CorsOrigins;
-use annals_shared::problem::Problem;
+use annals_http::settings::CorsOrigins;
+use annals_runtime::problem::Problem;
 use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -13,21 +13,21 @@ use axum::response::{IntoResponse, Response};
 
 use crate::config::LocalConfig;
 
-/// What may be reached from elsewhere, through a tunnel that rewrites `Host`.
+/// Routes that may be reached from other machines, through a tunnel that rewrites `Host`.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// Whether Telegram is set up with a secret of its own.
+    /// True if Telegram is set up with a secret of its own.
     pub telegram: bool,
-    /// Whether Lark is set up with a token of its own.
+    /// True if Lark is set up with a token of its own.
     pub lark: bool,
-    /// Whether the API has keys of its own.
+    /// True if the API has keys of its own.
     pub api: bool,
-    /// `HTTP_CORS_ORIGINS`: whose pages may call the API, too.
+    /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API.
     pub origins: CorsOrigins,
 }
 
-/// Lets through requests to a loopback name, from no page or from a page of this server's own, and from elsewhere
-/// only to what has secrets of its own.
+/// Accepts requests to a loopback name that come from no page or from this server's own page. Requests through a tunnel are
+/// accepted only for routes that have secrets of their own.
 pub async fn only_local(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     match guard.check(request.headers(), request.uri().path()) {
         Ok(()) => next.run(request).await,
@@ -42,7 +42,7 @@ pub async fn only_local(State(guard): State<Arc<Guard>>, request: Request, next:
 }
 
 impl Guard {
-    /// As `config` says.
+    /// Returns the guard of a program with `config`.
     pub fn of(config: &LocalConfig) -> Self {
         Self {
             telegram: config.telegram.is_some(),
@@ -56,7 +56,7 @@ impl Guard {
         let header = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
         let host = header(HOST).ok_or("the request has no Host header")?;
         if !is_loopback(host) {
-            return Err("the Host header is no loopback name: call it as localhost or 127.0.0.1");
+            return Err("the Host header is not a loopback name: call localhost or 127.0.0.1");
         }
         let is_welcome = |origin: &HeaderValue| {
             let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
@@ -65,7 +65,7 @@ impl Guard {
         match (headers.get(ORIGIN), header(SEC_FETCH_SITE)) {
             (Some(origin), _) if is_welcome(origin) => {}
             (None, None | Some("same-origin" | "none")) => {}
-            // Of an image, a form or a link, browsers name no origin.
+            // Browsers send no Origin for an image, a form or a link.
             _ => return Err("the request comes from another origin's page"),
         }
         if headers.keys().any(|name| is_forwarding(name.as_str())) && !self.is_open(path) {
@@ -86,48 +86,26 @@ impl Guard {
     }
 }
 
-/// Whether CORS is a matter of the route: one of the HTTP API's, which wants a key or says nothing of anybody.
+/// Returns whether CORS applies to the route: one of the HTTP API, which needs a key or contains no data.
 fn is_api(path: &str) -> bool {
     matches!(path, "/health" | "/openapi.json") || path.starts_with("/v1/") || path.starts_with("/api/")
 }
 
-/// Where a browser's request comes from: `same-origin`, `same-site`, `cross-site`, or `none` for what a person typed.
+/// Origin of a browser's request: `same-origin`, `same-site`, `cross-site`, or `none` for an address that a person entered.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Beginnings of the headers that tunnels, proxies and load balancers add.
-const FORWARDING: [&str; 22] = [
-    "cdn-",
-    "cf-",
-    "fastly-",
-    "fly-",
-    "ngrok-",
-    "tailscale-",
-    "x-amz-cf-",
-    "x-amzn-",
-    "x-appengine-",
-    "x-arr-",
-    "x-azure-",
-    "x-cloud-",
-    "x-envoy-",
-    "x-goog-",
-    "x-original-",
-    "x-proxy",
-    "x-railway-",
-    "x-real-",
-    "x-remote-",
-    "x-scheme",
-    "x-tunnel-",
-    "x-vercel-",
-];
+/// Prefixes of headers that tunnels, proxies and load balancers add.
+const FORWARDING: &str = "cdn- cf- fastly- fly- ngrok- tailscale- x-amz-cf- x-amzn- x-appengine- x-arr- x-azure- x-cloud- \
+    x-envoy- x-goog- x-original- x-proxy x-railway- x-real- x-remote- x-scheme x-tunnel- x-vercel-";
 
-/// Whether something between the client and this program adds a header of this name, in lower case. A tunnel of bare TCP adds
-/// none: against those, only secrets help.
+/// Returns whether tunnels and proxies add a header of this name, in lower case. A tunnel of plain TCP adds none: only secrets
+/// protect against it.
 fn is_forwarding(name: &str) -> bool {
     // `True-Client-IP`, `X-Cluster-Client-Ip`; `Forwarded`, `X-Forwarded-For`, `WL-Forwarded-Proto`.
     name == "via"
         || name.contains("forwarded")
         || name.ends_with("-ip")
-        || FORWARDING.iter().any(|family| name.starts_with(family))
+        || FORWARDING.split_whitespace().any(|prefix| name.starts_with(prefix))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -161,67 +139,33 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_tunnel_adds_tells_of_it() {
+    fn every_header_of_a_tunnel_reveals_it() {
         let open = |name: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, "localhost:3000".parse().unwrap());
             headers.insert(name, "x".parse().unwrap());
             DEVELOPMENT.check(&headers, "/v1/messages").is_ok()
         };
-        for name in [
-            "cf-connecting-ip",
-            "cf-connecting-ipv6",
-            "cf-ray",
-            "cf-visitor",
-            "cdn-loop",
-            "fly-client-ip",
-            "forwarded",
-            "fastly-client-ip",
-            "ngrok-auth-user-email",
-            "ngrok-skip-browser-warning",
-            "tailscale-user-login",
-            "true-client-ip",
-            "via",
-            "x-amzn-trace-id",
-            "x-arr-log-id",
-            "x-azure-clientip",
-            "x-client-ip",
-            "x-cloud-trace-context",
-            "x-cluster-client-ip",
-            "x-envoy-external-address",
-            "x-forwarded",
-            "x-forwarded-for",
-            "x-forwarded-host",
-            "x-forwarded-port",
-            "x-forwarded-proto",
-            "x-forwarded-server",
-            "x-original-forwarded-for",
-            "x-original-host",
-            "x-proxyuser-ip",
-            "x-real-ip",
-            "x-tunnel-id",
-        ] {
+        for name in "cf-connecting-ip cf-connecting-ipv6 cf-ray cf-visitor cdn-loop fly-client-ip forwarded \
+             fastly-client-ip ngrok-auth-user-email ngrok-skip-browser-warning tailscale-user-login \
+             true-client-ip via x-amzn-trace-id x-arr-log-id x-azure-clientip x-client-ip \
+             x-cloud-trace-context x-cluster-client-ip x-envoy-external-address x-forwarded \
+             x-forwarded-for x-forwarded-host x-forwarded-port x-forwarded-proto x-forwarded-server \
+             x-original-forwarded-for x-original-host x-proxyuser-ip x-real-ip x-tunnel-id"
+            .split_whitespace()
+        {
             assert!(!open(name), "{name}");
         }
-        for name in [
-            "accept",
-            "authorization",
-            "content-type",
-            "cookie",
-            "last-event-id",
-            "traceparent",
-            "user-agent",
-            "x-lark-signature",
-            "x-request-id",
-            "x-requested-with",
-            "x-telegram-bot-api-secret-token",
-        ] {
+        for name in "accept authorization content-type cookie last-event-id traceparent user-agent \
+             x-lark-signature x-request-id x-requested-with x-telegram-bot-api-secret-token"
+            .split_whitespace()
+        {
             assert!(open(name), "{name}");
         }
     }
 
     #[test]
-    fn another_sites_page_is_told_by_the_browser() {
+    fn the_browser_reveals_pages_of_other_sites() {
         let open = |site: &'static str, origin: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, "localhost:3000".parse().unwrap());
@@ -248,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_named_reach_the_api_alone() {
+    fn pages_of_allowed_origins_reach_only_the_api() {
         let origin = HeaderValue::from_static("https://app.example.com");
         let guard = Guard { origins: CorsOrigins::These(vec![origin.clone()]), ..DEVELOPMENT };
         let mut headers = HeaderMap::new();

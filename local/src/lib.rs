@@ -1,27 +1,28 @@
-//! Annals on a laptop: the functions' own handlers in one process, over a DynamoDB engine and an S3 service that the
-//! same AWS SDK code talks to.
+//! Annals on one machine: the handlers of all functions in one process, with an embedded DynamoDB engine and S3 service behind
+//! the same AWS SDK code.
 //!
 //! # Layout
 //!
-//! - [`config`]: settings, and the development secrets where none are set
+//! - [`config`]: settings, with development secrets as defaults
 //! - [`stores`]: DynamoDB and S3 inside the process
-//! - [`queue`]: the in-process form of the FIFO queue
+//! - [`queue`]: the FIFO queue inside the process
 //! - [`outbox`]: replies of channels that are not set up
-//! - [`upkeep`]: the compactor's schedule, and the expiry of records
+//! - [`upkeep`]: runs the compactor, and deletes expired records
 //! - [`program`]: wires them to the handlers and serves
-//! - [`greeting`]: what is printed at the start
-//! - [`guard`]: keeps web pages out; [`server`]: keeps slow clients out
-//! - [`aws`]: stores, queue and secrets as AWS's services, for functions in containers
-//! - [`doctor`]: says what is wrong, and what to do
-//! - [`setup`]: has platforms send to Annals
+//! - [`greeting`]: the text at the start
+//! - [`guard`]: refuses web pages; [`server`]: disconnects slow clients
+//! - [`aws`]: stores, queue and secrets as AWS services, for functions in containers
+//! - [`doctor`]: reports faults and their remedies
+//! - [`setup`]: sets webhooks of platforms
 //! - [`terminal`]: `annals chat`
-//! - [`import`]: other programs' histories
-//! - [`replay`], [`show`], [`memory`]: the other commands; [`said`]: errors for people, [`progress`]: how far long work is,
-//!   [`tty`]: what a terminal takes
+//! - [`import`]: imports histories of other programs
+//! - [`replay`], [`show`], [`memory`]: the other commands
+//! - [`errors`]: errors for people, [`progress`]: progress of long work, [`tty`]: capabilities of a terminal
 
 pub mod aws;
 pub mod config;
 pub mod doctor;
+pub mod errors;
 pub mod greeting;
 pub mod guard;
 pub mod import;
@@ -31,7 +32,6 @@ pub mod program;
 pub mod progress;
 pub mod queue;
 pub mod replay;
-pub mod said;
 pub mod server;
 pub mod setup;
 pub mod show;

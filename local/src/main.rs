@@ -1,35 +1,40 @@
-//! `cargo run`: Annals on this machine.
+//! The command line of Annals on this machine: `cargo run`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use annals_channel::settings::channel_settings;
+use annals_channel_telegram::settings::TelegramConfig;
+use annals_core::chat_key::{ChatKey, KeyError};
+use annals_core::memory::Owner;
+use annals_core::settings::Env;
+use annals_engine::settings::ViewConfig;
+use annals_io::clock::Clock;
+use annals_io::environment::process_env;
 use annals_local::aws;
 use annals_local::config::{LocalConfig, data_dir};
 use annals_local::doctor::doctor;
+use annals_local::errors::plain;
 use annals_local::greeting::Greeting;
 use annals_local::import;
 use annals_local::memory;
 use annals_local::program::{Program, new_history, open_history};
 use annals_local::replay::{Target, replay};
-use annals_local::said::plain;
 use annals_local::setup::{self, LarkSetup, TelegramSetup};
 use annals_local::show::{self, Format};
 use annals_local::stores::check_writable;
 use annals_local::stores::private::make_private;
 use annals_local::terminal;
 use annals_local::tty;
-use annals_shared::chat_key::{ChatKey, KeyError};
-use annals_shared::clock::Clock;
-use annals_shared::config::{
-    Env, StoreConfig, TelegramConfig, ViewConfig, channel_settings, process_env, retention,
-};
-use annals_shared::memory::{Memory, Owner};
-use annals_shared::telemetry;
+use annals_runtime::telemetry;
+use annals_store::history::History;
+use annals_store::memory::Memory;
+use annals_store::settings::{StoreConfig, retention};
 use clap::{Args, Parser, Subcommand};
 
-/// One durable history per chat, whatever door a message comes in by. Without a command: serves every route on this
-/// machine, with its data in .annals. Settings are environment variables; the README lists them.
+/// One durable history per chat, whatever channel a message comes in by. Without a command: serves every route on this
+/// machine, with its data in .annals. Settings are environment variables; docs/settings.md lists them.
 #[derive(Parser)]
 #[command(name = "annals", version)]
 struct Arguments {
@@ -39,10 +44,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve every route, and the stores, the queue and the secrets as AWS's services, for functions in containers
+    /// Serve every route, and the stores, the queue and the secrets as AWS services, for functions in containers
     ///
-    /// DynamoDB, S3, sending to SQS and reading from Secrets Manager, at one address. Each call must be signed with a
-    /// key of the data directory, which is printed.
+    /// DynamoDB, S3, SQS (sending) and Secrets Manager (reading) share one address. Each call must be signed with a key of the
+    /// data directory, which is printed.
     Aws {
         /// An address of this machine. Docker's bridge, for containers on Linux: 172.17.0.1
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -51,12 +56,12 @@ enum Command {
         #[arg(long, default_value_t = aws::PORT)]
         port: u16,
     },
-    /// Check settings, stores, queue, webhooks, model and clock, and say what to do about what is wrong
+    /// Check settings, stores, queue, webhooks, model and clock, and print a remedy for each fault
     ///
-    /// In AWS where the stack's names are set (`ANNALS_TABLE`, `ANNALS_BUCKET`, `ANNALS_QUEUE_URL`), with the credentials of
-    /// the environment, and `ANNALS_SECRETS` for the secrets; else on this machine.
+    /// Checks AWS if a name of the stack is set (`ANNALS_TABLE`, `ANNALS_BUCKET`, `ANNALS_QUEUE_URL`), with the credentials of the
+    /// environment, and `ANNALS_SECRETS` for the secrets; otherwise this machine.
     Doctor,
-    /// Have a platform send its webhooks to Annals
+    /// Point a platform's webhook to Annals
     Setup {
         #[command(subcommand)]
         platform: Platform,
@@ -69,28 +74,28 @@ enum Command {
     },
     /// Talk to the bot here, as the person `local`
     ///
-    /// The same chat each time. Through the program that serves, where one does, else on its own. In a pipe, standard input is the
-    /// message and the reply alone goes to standard output; the exit status is 1 where there is none.
+    /// It is the same chat each time. Uses the running program if there is one. In a pipe, standard input is the message, and
+    /// only the reply goes to standard output; the exit status is 1 if there is no reply.
     Chat {
-        /// Say this alone, and print the reply
+        /// Send this single message, and print the reply
         message: Option<String>,
     },
-    /// Take other programs' histories: Telegram Desktop's JSON export, `UIMessage`s one a line or in an array
+    /// Import histories of other programs: Telegram Desktop's JSON export, `UIMessage`s one a line or in an array
     ///
-    /// What is there already is left as it is, and nothing is answered. Into AWS where `ANNALS_TABLE` and `ANNALS_BUCKET` are set,
-    /// with the credentials of the environment; else into the data directory, also beside the program that serves.
+    /// Stored messages are left as they are, and none is answered. Imports into AWS if `ANNALS_TABLE` and `ANNALS_BUCKET` are set,
+    /// with the credentials of the environment; otherwise into the data directory, even while the program runs.
     Import {
         /// result.json of Telegram Desktop, of one chat or of an account; lines as `history --jsonl` prints them, or an array
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Into this chat; of a file that names several, only this one
+        /// The chat to import into; of a file that names several, only this one
         #[arg(long, value_name = "CHATKEY")]
         chat: Option<String>,
-        /// The bot's user id at Telegram, where `TELEGRAM_BOT_TOKEN` is not set: its messages are the assistant's
+        /// The bot's user id at Telegram, if `TELEGRAM_BOT_TOKEN` is not set: its messages are the assistant's
         #[arg(long, value_name = "USER_ID")]
         bot: Option<i64>,
     },
-    /// Print what is stored of a chat, oldest first
+    /// Print the history of a chat, oldest first
     History {
         /// Such as telegram:chat:42 or http:chat:dev:hello
         chat_key: String,
@@ -98,7 +103,7 @@ enum Command {
         #[arg(long)]
         jsonl: bool,
     },
-    /// List what of a chat is archived, or print one segment of it
+    /// List the archived segments of a chat, or print one
     Archive {
         /// Such as telegram:chat:42 or http:chat:dev:hello
         chat_key: String,
@@ -108,12 +113,12 @@ enum Command {
         #[arg(long, requires = "segment")]
         jsonl: bool,
     },
-    /// Print what the model would see of a chat now
+    /// Print the context that the model would get now
     Context {
         /// Such as telegram:chat:42 or http:chat:dev:hello
         chat_key: String,
     },
-    /// See, correct and forget what is remembered of people and groups
+    /// List, correct and delete memory entries of people and groups
     Memory {
         #[command(subcommand)]
         command: MemoryCommand,
@@ -124,31 +129,31 @@ enum Command {
 enum Platform {
     /// Set the webhook and the menu of the bot of `TELEGRAM_BOT_TOKEN`
     Telegram {
-        /// Where updates are to go: https://…/telegram
+        /// Address for updates: https://…/telegram
         #[arg(long)]
         url: String,
         /// Read the token from this secret in Secrets Manager, and store the webhook secret there if it has none
         #[arg(long, value_name = "NAME")]
         secret: Option<String>,
-        /// How many updates Telegram may deliver at once
+        /// Largest number of parallel deliveries
         #[arg(long, value_name = "NUMBER", default_value_t = 40, value_parser = clap::value_parser!(u8).range(1..=100))]
         max_connections: u8,
-        /// Set the webhook although what answers at the address does not take the secret
+        /// Set the webhook even if the address does not accept the secret
         #[arg(long)]
         anyway: bool,
     },
-    /// Check the app of `LARK_APP_ID`, and print what is to be done in Lark's console
+    /// Check the app of `LARK_APP_ID`, and print the steps in Lark's console
     Lark {
-        /// Where events are to go: https://…/lark
+        /// Address for events: https://…/lark
         #[arg(long)]
         url: String,
         /// Read the app's settings from this secret in Secrets Manager
         #[arg(long, value_name = "NAME")]
         secret: Option<String>,
     },
-    /// Not in this version
+    /// Not supported in this version
     Discord {
-        /// Where interactions would go
+        /// Ignored
         #[arg(long)]
         url: Option<String>,
     },
@@ -156,7 +161,7 @@ enum Platform {
 
 #[derive(Subcommand)]
 enum MemoryCommand {
-    /// List what is remembered of a person, or of a group
+    /// List the entries of a person, or of a group
     List {
         #[command(flatten)]
         owner: OwnerArguments,
@@ -168,7 +173,7 @@ enum MemoryCommand {
         /// The text, or a Markdown document with front matter
         text: String,
     },
-    /// Forget an entry for good
+    /// Delete an entry for good
     Forget {
         /// As `memory list` shows it
         id: String,
@@ -191,13 +196,13 @@ async fn main() -> ExitCode {
     make_private();
     let arguments = Arguments::parse();
     let colours = tty::has_colours(Env::new(&process_env), &std::io::stderr());
-    // What is said stands between no logs, but for those that somebody asks for.
+    // A conversation is not interrupted by logs, unless `RUST_LOG` is set.
     telemetry::init_terminal(matches!(arguments.command, Some(Command::Chat { .. })), colours);
-    // On the heap: it is as large as all commands together.
+    // On the heap, since the future is as large as those of all commands together.
     match Box::pin(run(arguments)).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // The reader of a pipe has left: no failure of ours.
+        // The reader of the pipe has closed it, which is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("annals: {}", plain(&format!("{error:#}")));
@@ -206,27 +211,26 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Whether all went well, where the command has said itself what did not.
+/// Runs a command. Returns false if it failed and has printed the reason itself.
 async fn run(arguments: Arguments) -> anyhow::Result<bool> {
     let env = Env::new(&process_env);
     let clock = Clock::system();
     match arguments.command {
         Some(Command::Chat { message }) => Box::pin(terminal::chat(message, env, clock)).await,
-        command => Box::pin(run_to_its_end(command, env, clock)).await.map(|()| true),
+        command => Box::pin(run_other(command, env, clock)).await.map(|()| true),
     }
 }
 
-async fn run_to_its_end(command: Option<Command>, env: Env<'_>, clock: Clock) -> anyhow::Result<()> {
+async fn run_other(command: Option<Command>, env: Env<'_>, clock: Clock) -> anyhow::Result<()> {
     match command {
-        // Told above.
+        // Handled by the caller.
         Some(Command::Chat { .. }) => Ok(()),
         None => serve(LocalConfig::from_env(env)?, None, clock).await,
         Some(Command::Aws { host, port }) => {
             if host.is_unspecified() {
                 eprintln!(
-                    "annals: {host} is every network of this machine, and calls are signed but not encrypted: what \
-                     Secrets Manager answers can be read on the way. Containers on Linux need Docker's bridge alone, \
-                     --host 172.17.0.1"
+                    "annals: {host} is every network of this machine, and calls are signed but not encrypted: others on the \
+                     network can read the secrets. Containers on Linux only need Docker's bridge, --host 172.17.0.1"
                 );
             }
             serve(LocalConfig::from_env(env)?, Some(SocketAddr::new(host, port)), clock).await
@@ -258,24 +262,19 @@ async fn run_to_its_end(command: Option<Command>, env: Env<'_>, clock: Clock) ->
             replay(&target, &paths, &clock, &mut std::io::stdout()).await
         }
         Some(Command::History { chat_key, jsonl }) => {
-            let chat = parse_chat_key(&chat_key)?;
-            let history = open_history(&data_dir(env), retention(env)?, clock).await?;
-            let format = if jsonl { Format::Jsonl } else { Format::Text };
-            show::history(&history, &chat, format, &mut std::io::stdout().lock()).await
+            let (chat, history) = open_chat(&chat_key, env, clock).await?;
+            show::history(&history, &chat, format(jsonl), &mut std::io::stdout().lock()).await
         }
         Some(Command::Archive { chat_key, segment, jsonl }) => {
-            let chat = parse_chat_key(&chat_key)?;
-            let history = open_history(&data_dir(env), retention(env)?, clock).await?;
-            let format = if jsonl { Format::Jsonl } else { Format::Text };
+            let (chat, history) = open_chat(&chat_key, env, clock).await?;
             let out = &mut std::io::stdout().lock();
             match segment {
-                Some(id) => show::segment(&history, &chat, &id, format, out).await,
+                Some(id) => show::segment(&history, &chat, &id, format(jsonl), out).await,
                 None => show::segments(&history, &chat, out).await,
             }
         }
         Some(Command::Context { chat_key }) => {
-            let chat = parse_chat_key(&chat_key)?;
-            let history = open_history(&data_dir(env), retention(env)?, clock).await?;
+            let (chat, history) = open_chat(&chat_key, env, clock).await?;
             let view = ViewConfig::from_env(env)?;
             let system_prompt = env.optional("SYSTEM_PROMPT");
             let out = &mut std::io::stdout().lock();
@@ -319,7 +318,7 @@ async fn import_files(
     let is_in_aws = ["ANNALS_TABLE", "ANNALS_BUCKET"].iter().any(|name| env.optional(name).is_some());
     let history = if is_in_aws {
         let store = StoreConfig::from_env(env)?;
-        annals_shared::aws::history(&annals_shared::aws::sdk_config().await, store, clock)
+        annals_runtime::aws::history(&annals_runtime::aws::sdk_config().await, store, clock)
     } else {
         new_history(&data_dir(env), retention(env)?, clock).await?
     };
@@ -327,10 +326,10 @@ async fn import_files(
 }
 
 async fn serve(config: LocalConfig, aws: Option<SocketAddr>, clock: Clock) -> anyhow::Result<()> {
-    // Of the day, so that the printed line stays the same message also after a restart.
+    // Start of the day, so that a printed call is the same message even after a restart.
     let today = clock.now().as_millis() / 86_400_000 * 86_400;
     let mut program = Program::start(config.clone(), clock).await?;
-    // Which the program has made.
+    // With the key that the program has created.
     let config = config.with_key()?;
     let greeting = Greeting::of(&config, today);
     if let Some(address) = aws {
@@ -339,14 +338,14 @@ async fn serve(config: LocalConfig, aws: Option<SocketAddr>, clock: Clock) -> an
     let base = format!("http://{}", program.address()?);
     let variables = program.gateway().map(aws::Gateway::variables).transpose()?;
     match greeting.print(&base, variables.as_deref(), &mut std::io::stdout().lock()) {
-        // Nobody reads it: the program is there all the same.
+        // Nobody reads the output, but the program runs.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         greeted => greeted?,
     }
     program.serve(shutdown()).await
 }
 
-/// Ctrl-C or SIGTERM.
+/// Waits for Ctrl-C or SIGTERM.
 async fn shutdown() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
@@ -363,9 +362,18 @@ async fn shutdown() {
     drop(interrupt.await);
 }
 
+async fn open_chat(chat_key: &str, env: Env<'_>, clock: Clock) -> anyhow::Result<(ChatKey, History)> {
+    let chat = parse_chat_key(chat_key)?;
+    Ok((chat, open_history(&data_dir(env), retention(env)?, clock).await?))
+}
+
+fn format(is_jsonl: bool) -> Format {
+    if is_jsonl { Format::Jsonl } else { Format::Text }
+}
+
 fn parse_chat_key(text: &str) -> anyhow::Result<ChatKey> {
     text.parse().map_err(|error| match error {
-        // It says so itself.
+        // The error names the text itself.
         KeyError::UnknownShape => anyhow::anyhow!("{text:?} is {error}"),
         error => anyhow::anyhow!("{text:?} names no chat: {error}"),
     })

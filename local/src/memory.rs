@@ -1,13 +1,15 @@
-//! `memory list`, `memory set` and `memory forget`: what is remembered, for people.
+//! `memory list`, `memory set` and `memory forget`: shows and changes memory entries.
 
 use std::io::Write;
 
-use annals_shared::memory::{Correction, Deleted, EntryId, Kept, Memory, Overview, Owner};
+use annals_core::memory::Kept;
+use annals_core::memory::{Correction, EntryId, Owner};
+use annals_store::memory::{Deleted, Memory, Overview};
 use anyhow::{anyhow, bail};
 
 use crate::show::{indented, time};
 
-/// Prints what `owner` has, in order of creation.
+/// Prints the entries of `owner` in order of creation.
 pub async fn list(memory: &Memory, owner: &Owner, out: &mut impl Write) -> anyhow::Result<()> {
     let Overview { kept, undoable } = memory.overview(owner).await?;
     if kept.is_empty() {
@@ -29,7 +31,7 @@ pub async fn list(memory: &Memory, owner: &Owner, out: &mut impl Write) -> anyho
     Ok(())
 }
 
-/// Puts `text`, which may be a whole Markdown document, in the place of an entry's.
+/// Replaces the text of an entry by `text`, or the whole entry if `text` is a Markdown document with front matter.
 pub async fn set(memory: &Memory, id: &str, text: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let correction = Correction::of_markdown(text)?;
     match memory.correct(&entry_id(id)?, &correction).await? {

@@ -1,4 +1,4 @@
-//! Replies of channels that are not set up: kept in `outbox.jsonl`, one line each, once for each reply.
+//! Stores replies of channels that are not set up in `outbox.jsonl`: one line for each reply.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -6,9 +6,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::delivery::{DeliveryError, Outbox, OutboxEntry};
-use annals_shared::sort_key::SortKey;
+use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::SortKey;
 use anyhow::Context;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ struct Line {
 }
 
 impl FileOutbox {
-    /// The outbox in `path`, empty where there is no such file.
+    /// Reads the outbox in `path`, empty if the file does not exist.
     pub fn open(path: PathBuf) -> anyhow::Result<Self> {
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
@@ -43,7 +43,7 @@ impl FileOutbox {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
         let mut state = State::default();
-        // A crash may have left half a line at the end: its reply is posted again.
+        // A crash may have left an incomplete last line, whose reply is posted again.
         for line in
             String::from_utf8_lossy(&bytes).lines().filter_map(|line| serde_json::from_str::<Line>(line).ok())
         {
@@ -54,12 +54,12 @@ impl FileOutbox {
         Ok(Self { path, state: Mutex::new(state) })
     }
 
-    /// Every entry, the oldest first.
+    /// Returns all entries, oldest first.
     pub fn entries(&self) -> Vec<OutboxEntry> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).entries.clone()
     }
 
-    /// Removes what was sent to the chat of these names: the file is written anew without it.
+    /// Removes the replies to the chat of these names. Rewrites the file.
     pub fn forget(&self, names: &[ChatKey]) -> anyhow::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // `<ChatKey> <sort key>`
@@ -84,8 +84,9 @@ impl FileOutbox {
             }
         }
         let new = self.path.with_extension("jsonl.new");
-        std::fs::write(&new, kept).with_context(|| format!("cannot write {}", new.display()))?;
-        std::fs::rename(&new, &self.path).with_context(|| format!("cannot write {}", self.path.display()))?;
+        std::fs::write(&new, kept).with_context(|| format!("failed to write {}", new.display()))?;
+        std::fs::rename(&new, &self.path)
+            .with_context(|| format!("failed to write {}", self.path.display()))?;
         *state = left;
         Ok(())
     }
@@ -97,7 +98,7 @@ impl FileOutbox {
         }
         let line = Line { id: id.to_owned(), entry };
         let mut json = serde_json::to_string(&line)?;
-        // In front too, so that half a line left by a crash spoils no other.
+        // Starts with a line break too, in case a crash has left an incomplete line.
         json.insert(0, '\n');
         json.push('\n');
         OpenOptions::new().create(true).append(true).open(&self.path)?.write_all(json.as_bytes())?;
@@ -110,15 +111,15 @@ impl FileOutbox {
 impl Outbox for FileOutbox {
     fn post<'a>(&'a self, id: &'a str, entry: OutboxEntry) -> BoxFuture<'a, Result<(), DeliveryError>> {
         let written = self.write(id, entry);
-        let reason = |error: anyhow::Error| format!("cannot write {}: {error}", self.path.display());
+        let reason = |error: anyhow::Error| format!("failed to write {}: {error}", self.path.display());
         Box::pin(async move { written.map_err(|error| DeliveryError::Unavailable { reason: reason(error) }) })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use annals_shared::record::Channel;
-    use annals_shared::sort_key::Timestamp;
+    use annals_core::record::Channel;
+    use annals_core::sort_key::Timestamp;
 
     use super::*;
 
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_is_kept_once_also_behind_a_restart() {
+    async fn a_reply_is_stored_once_even_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("outbox.jsonl");
         let outbox = FileOutbox::open(path.clone()).unwrap();
@@ -157,10 +158,10 @@ mod tests {
         assert_eq!(texts(&outbox), kept);
     }
 
-    /// A crash may cut a line anywhere, also within a character. What stood before it, and what is posted behind it, the
-    /// cut one among them, is kept.
+    /// A crash may cut a line anywhere, even within a character. All replies before and after it are kept, and the cut one is
+    /// posted again.
     #[tokio::test]
-    async fn a_line_cut_anywhere_spoils_no_other() {
+    async fn an_incomplete_line_does_not_damage_others() {
         let dir = tempfile::tempdir().unwrap();
         let whole = dir.path().join("whole.jsonl");
         let outbox = FileOutbox::open(whole.clone()).unwrap();
@@ -174,7 +175,7 @@ mod tests {
             let path = dir.path().join(format!("cut-{cut}.jsonl"));
             std::fs::write(&path, &bytes[..cut]).unwrap();
             let outbox = FileOutbox::open(path.clone()).unwrap();
-            // Where the newline alone is missing, the line is whole.
+            // The line is complete if only its line break is missing.
             let left = if cut == bytes.len() - 1 { 2 } else { 1 };
             assert_eq!(texts(&outbox), ["one", "bean 🌱"][..left], "cut at {cut}");
             post(&outbox, "2", "bean 🌱").await;
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_empty_outbox() {
+    fn an_unreadable_outbox_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let error = FileOutbox::open(dir.path().to_owned()).unwrap_err();
         assert!(error.to_string().starts_with("cannot read"), "{error}");

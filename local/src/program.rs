@@ -8,30 +8,39 @@ use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_agent::mcp::Servers;
-use annals_agent::surroundings::Surroundings;
+use annals_channel::platform::Registered;
+use annals_channel::settings::DeliveryConfig;
+use annals_channel::settings::Settings;
+use annals_channel::surroundings::Surroundings;
+use annals_channel_lark::client::{APP_PACE, Client as LarkClient};
+use annals_channel_lark::settings::LarkConfig;
+use annals_channel_lark::surroundings::LarkSurroundings;
+use annals_channel_lark::webhook::{self as lark, LarkWebhook};
+use annals_channel_telegram::client::{BOT_PACE, Client};
+use annals_channel_telegram::settings::TelegramConfig;
+use annals_channel_telegram::webhook::{self as telegram, TelegramWebhook};
 use annals_compactor::Compactor;
+use annals_core::chat_key::ChatKey;
+use annals_core::record::Channel;
+use annals_engine::delivery::Deliverer;
+use annals_engine::ingress::{Approvers, Ingress};
+use annals_engine::live::Live;
+use annals_engine::receiving::Receiver;
+use annals_engine::settings::ToolsSetting;
+use annals_engine::upkeep::Upkeep;
 use annals_http::auth::caller;
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
+use annals_http::settings::ApiKey;
 use annals_http::{AfterForgetting, Http, random_id};
-use annals_lark::Lark;
-use annals_shared::aws;
-use annals_shared::channel::lark::client::{APP_PACE, Client as LarkClient};
-use annals_shared::channel::settings::Settings;
-use annals_shared::channel::telegram::client::{BOT_PACE, Client};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::config::{ApiKey, DeliveryConfig, LarkConfig, TelegramConfig, ToolsSetting};
-use annals_shared::delivery::Deliverer;
-use annals_shared::history::{History, Retention};
-use annals_shared::ingress::{Approvers, Ingress};
-use annals_shared::live::Live;
-use annals_shared::metrics::Metrics;
-use annals_shared::model::{Model, ModelSettings};
-use annals_shared::problem::Problem;
-use annals_shared::telemetry;
-use annals_shared::upkeep::Upkeep;
-use annals_telegram::{Identity, Telegram, WEBHOOK_PATIENCE};
+use annals_io::clock::Clock;
+use annals_io::metrics::Metrics;
+use annals_model::{Model, ModelSettings};
+use annals_runtime::aws;
+use annals_runtime::problem::Problem;
+use annals_runtime::telemetry;
+use annals_runtime::webhook;
+use annals_store::history::{History, Retention};
 use anyhow::Context;
 use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
@@ -51,24 +60,24 @@ use crate::outbox::FileOutbox;
 use crate::queue::{Failed, LocalQueue, Ready};
 use crate::server::{self, HEADER_TIMEOUT};
 use crate::stores::{BUCKET, DataLock, Stores, TABLE, check_writable, lock, make};
-use crate::terminal::door::{Bound, Door};
+use crate::terminal::endpoint::{BoundEndpoint, Endpoint};
 use crate::upkeep::keep_up;
 
-/// The bot that stands in where Telegram is not set up: `@annals_bot`, with an id that Telegram gives nobody.
+/// Bot if Telegram is not set up: `@annals_bot`, with an id that Telegram does not use.
 const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
 
-/// The bot that stands in where Lark is not set up, as mentions name it.
+/// Bot if Lark is not set up, as mentions name it.
 const LOCAL_LARK_BOT: &str = "ou_annals";
 
-/// How long a run may hold a chat: longer than any lasts, since no other process is there to take it over.
+/// Longest time that a run may hold a chat: longer than any run, since no other process could continue it.
 const LEASE: Duration = Duration::from_hours(1);
 
-/// How long requests under way may still take at the end.
+/// Time for requests to complete at the end.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
 /// A program that is ready to serve.
 pub struct Program {
-    /// The port of the routes; `None` for a terminal's own program.
+    /// Listener of the routes; `None` for a terminal's own program.
     listener: Option<TcpListener>,
     router: Router,
     queue: LocalQueue,
@@ -76,8 +85,8 @@ pub struct Program {
     agent: Agent,
     compactor: Compactor,
     stores: Stores,
-    /// The terminal's socket, or the reason why there is none.
-    terminal: anyhow::Result<Bound>,
+    /// Endpoint for terminals, or the reason why there is none.
+    terminal: anyhow::Result<BoundEndpoint>,
     gateway: Option<Gateway>,
     _lock: DataLock,
 }
@@ -85,8 +94,8 @@ pub struct Program {
 impl Program {
     /// Opens the data directory and binds the address.
     pub async fn start(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
-        // Before a data directory is made, which a start that fails should not leave behind. Where one is, whoever works on it
-        // mostly has the address too, and is to be named.
+        // Binds before it creates a data directory, which a failed start should not leave behind. If the directory
+        // exists, a program that uses it probably has the address too, and the error of the lock names that program.
         let is_new = !config.data_dir.exists();
         let address = SocketAddr::new(config.host, config.port);
         let listener = if is_new { Some(bind(address).await?) } else { None };
@@ -99,7 +108,7 @@ impl Program {
         Ok(program)
     }
 
-    /// The program of a terminal, which has the data directory's lock: it listens on no port.
+    /// Starts the program of a terminal that holds the lock of the data directory. It listens on no port.
     pub async fn start_locked(
         config: LocalConfig,
         clock: Clock,
@@ -122,15 +131,16 @@ impl Program {
         let (lark_token, telegram_secret) = (config.lark_token(), config.telegram_secret());
         let api_keys = config.api_keys();
         let of_lark = OfLark::new(config.lark, &config.channel_settings, config.delivery, &clock)?;
-        let (identity, client) = telegram(config.telegram, config.delivery, &clock)?;
+        let (identity, client) = of_telegram(config.telegram, config.delivery, &clock)?;
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
-        let deliverer = Deliverer::new(client.clone(), of_lark.client.clone(), Some(outbox.clone()))
-            .with_paces(config.delivery.is_paced);
-        let confirmer = Deliverer::new(
-            client.map(|client| client.with_patience(WEBHOOK_PATIENCE)),
-            of_lark.client.map(|client| client.with_patience(annals_lark::WEBHOOK_PATIENCE)),
-            Some(outbox.clone()),
+        let deliverer =
+            Deliverer::new(platforms(client.clone(), of_lark.client.clone()), Some(outbox.clone()))
+                .with_paces(config.delivery.is_paced);
+        let confirming = platforms(
+            client.map(|client| client.with_patience(telegram::WEBHOOK_PATIENCE)),
+            of_lark.client.map(|client| client.with_patience(lark::WEBHOOK_PATIENCE)),
         );
+        let confirmer = Deliverer::new(confirming, Some(outbox.clone()));
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
             .with_approvers(approvers)
@@ -144,7 +154,7 @@ impl Program {
             history,
             model,
             deliverer,
-            surroundings: of_lark.surroundings,
+            surroundings: of_lark.surroundings.into_iter().collect(),
             servers: servers(config.tools, clock.clone())?,
             memory: config.agent.memory,
             view: config.agent.view,
@@ -157,28 +167,32 @@ impl Program {
             quiet: config.reply_quiet,
             clock: clock.clone(),
         };
-        let terminal = Door::new(ingress.clone(), agent.live.clone(), config.agent.view);
+        let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);
         let terminal = terminal.bind(&config.data_dir);
-        let telegram = annals_telegram::router(Telegram {
+        let telegram = webhook::router(Receiver {
+            webhook: TelegramWebhook {
+                settings: config.channel_settings.clone(),
+                secret: telegram_secret,
+                identity,
+            },
             ingress: ingress.clone(),
             deliverer: confirmer.clone(),
-            settings: config.channel_settings.clone(),
-            secret: telegram_secret,
-            identity,
             clock: clock.clone(),
         });
-        let lark = annals_lark::router(Lark {
+        let lark = webhook::router(Receiver {
+            webhook: LarkWebhook {
+                settings: config.channel_settings,
+                verification_token: lark_token,
+                encrypt_key: of_lark.encrypt_key,
+                identity: of_lark.identity,
+            },
             ingress: ingress.clone(),
             deliverer: confirmer,
-            settings: config.channel_settings,
-            verification_token: lark_token,
-            encrypt_key: of_lark.encrypt_key,
-            identity: of_lark.identity,
             clock: clock.clone(),
         });
         let http = annals_http::router(Http {
             after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone())),
-            // A stream is as long as its run, which goes on until it is over.
+            // A stream lasts as long as its run.
             web: Web { ingress: ingress.clone(), live: agent.live.clone(), run: None, patience: LEASE },
             ingress,
             keys: api_keys,
@@ -214,30 +228,30 @@ impl Program {
         })
     }
 
-    /// The same, with AWS's services too.
+    /// Adds AWS's services.
     pub async fn with_aws(mut self, plan: Plan) -> anyhow::Result<Self> {
         let clock = self.agent.clock.clone();
         self.gateway = Some(Gateway::bind(plan, &self.stores, self.queue.clone(), clock).await?);
         Ok(self)
     }
 
-    /// AWS's services, if there are.
+    /// Returns AWS's services, if they are served.
     pub fn gateway(&self) -> Option<&Gateway> {
         self.gateway.as_ref()
     }
 
-    /// The runs that fail from now on.
+    /// Subscribes to failed runs.
     pub fn failures(&self) -> broadcast::Receiver<Failed> {
         self.queue.failures()
     }
 
-    /// The address of the routes.
+    /// Returns the address of the routes.
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
         let listener = self.listener.as_ref().context("a terminal's program listens on no port")?;
         listener.local_addr().context("the listener has no address")
     }
 
-    /// Serves until `shutdown`, then ends what is under way; turns that still wait run at the next start.
+    /// Serves until `shutdown`, then completes its requests. Pending turns run at the next start.
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
@@ -257,7 +271,7 @@ impl Program {
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let shutdown = async move {
             shutdown.await;
-            // Its receiver lives until this server ends.
+            // The receiver lives until this server ends.
             let _ = stopping.send(());
         };
         let served = async {
@@ -268,7 +282,7 @@ impl Program {
         };
         tokio::select! {
             () = served => {}
-            // A request may wait for a reply that takes longer than people wait for Ctrl-C.
+            // A request may wait for its reply longer than a person waits after Ctrl-C.
             () = async { drop(stopped.await); clock.sleep(SHUTDOWN_GRACE).await } => {}
         }
         turns.abort();
@@ -280,12 +294,12 @@ impl Program {
     }
 }
 
-/// What the program has of Lark.
+/// Parts of the program for Lark.
 struct OfLark {
-    identity: annals_lark::Identity,
+    identity: lark::Identity,
     client: Option<LarkClient>,
     encrypt_key: Option<SecretString>,
-    surroundings: Option<Surroundings>,
+    surroundings: Option<Arc<dyn Surroundings>>,
 }
 
 impl OfLark {
@@ -296,20 +310,20 @@ impl OfLark {
         clock: &Clock,
     ) -> anyhow::Result<Self> {
         let Some(lark) = lark else {
-            let identity = annals_lark::Identity::local(LOCAL_LARK_BOT);
+            let identity = lark::Identity::local(LOCAL_LARK_BOT);
             return Ok(Self { identity, client: None, encrypt_key: None, surroundings: None });
         };
         let client = LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?
             .with_pace(delivery.share(APP_PACE));
         let surroundings =
-            Surroundings::new(client.clone(), lark.app_id.clone(), settings.clone(), lark.group_context);
-        let asking = client.clone().with_patience(annals_lark::WEBHOOK_PATIENCE);
-        let identity = annals_lark::Identity::asked_for(lark.app_id, asking);
+            LarkSurroundings::of(client.clone(), lark.app_id.clone(), settings.clone(), lark.group_context);
+        let asking = client.clone().with_patience(lark::WEBHOOK_PATIENCE);
+        let identity = lark::Identity::asked_for(lark.app_id, asking);
         Ok(Self { identity, client: Some(client), encrypt_key: lark.encrypt_key, surroundings })
     }
 }
 
-/// Frees what the last process had: nobody else works on this directory, so a run that still has its chat died with it.
+/// Releases the chats of the last process. No other process uses this directory, so its runs have ended with it.
 async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
     for chat in queue.pending() {
         history.free(&chat).await?;
@@ -317,8 +331,8 @@ async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what this program keeps of a forgotten chat beside the tables and the bucket: what the outbox has of it, and the
-/// deleted text in the database file.
+/// Returns a function that removes the data of a forgotten chat outside the tables and the bucket: its replies in the
+/// outbox, and the deleted text in the database file.
 fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>) -> AfterForgetting {
     Arc::new(move |names: Vec<ChatKey>| {
         let (stores, outbox) = (stores.clone(), outbox.clone());
@@ -332,7 +346,7 @@ fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>) -> AfterForgetting 
     })
 }
 
-/// The replies in the outbox, for whoever has one of `keys` that is an admin's; for anyone if there are no keys.
+/// Returns the replies in the outbox to a caller with an admin key of `keys`, or to any caller if there are no keys.
 fn read_outbox(outbox: &FileOutbox, keys: &[ApiKey], headers: &HeaderMap) -> Result<Response, Problem> {
     let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     if keys.is_empty() || caller(given, keys).is_some_and(|caller| caller.admin) {
@@ -351,32 +365,39 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Lets a handler end what it has begun, also where its caller hangs up: between the append and the queueing of a turn
-/// nobody else would go on. A Lambda function has no callers that can hang up.
+/// Completes a handler even if its caller disconnects: between the append and the queueing of a turn, nothing else
+/// would continue it. Callers of a Lambda function cannot disconnect.
 async fn to_the_end(request: Request, next: Next) -> Response {
-    // It ends otherwise by a panic alone.
+    // The task can only fail by a panic.
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::internal().into_response())
 }
 
-/// Who the bot of Telegram is, and its line there if it has one.
-fn telegram(
+/// Returns the platforms that are set up.
+fn platforms(telegram: Option<Client>, lark: Option<LarkClient>) -> Vec<Registered> {
+    let telegram = telegram.map(|client| Registered::new(Channel::Telegram, client));
+    let lark = lark.map(|client| Registered::new(Channel::Lark, client));
+    telegram.into_iter().chain(lark).collect()
+}
+
+/// Returns the bot of Telegram, and its client if Telegram is set up.
+fn of_telegram(
     config: Option<TelegramConfig>,
     delivery: DeliveryConfig,
     clock: &Clock,
-) -> anyhow::Result<(Identity, Option<Client>)> {
-    let Some(config) = config else { return Ok((Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None)) };
+) -> anyhow::Result<(telegram::Identity, Option<Client>)> {
+    let Some(config) = config else { return Ok((telegram::Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None)) };
     let client =
         Client::new(&config.api_base, config.token, clock.clone())?.with_pace(delivery.share(BOT_PACE));
-    Ok((Identity::asked_for(config.bot_id, client.clone()), Some(client)))
+    Ok((telegram::Identity::asked_for(config.bot_id, client.clone()), Some(client)))
 }
 
-/// The model, which may be one that is asked as whom this machine is signed in to AWS.
+/// Returns the model, with this machine's AWS credentials if it needs them.
 async fn model(settings: &ModelSettings, clock: &Clock) -> anyhow::Result<Model> {
     let aws = if settings.needs_aws() { Some(Box::pin(aws::sdk_config()).await) } else { None };
     Ok(Model::new(settings, clock, aws.as_ref())?)
 }
 
-/// The servers of `TOOLS`.
+/// Returns the servers of `TOOLS`.
 fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<Arc<Servers>>> {
     match tools {
         None => Ok(None),
@@ -389,7 +410,7 @@ fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<A
     }
 }
 
-/// The histories of a data directory, for commands that only read.
+/// Opens the histories of a data directory, for commands that only read.
 pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
     let is_there = data_dir
         .join("dynamodb.db")
@@ -403,7 +424,7 @@ pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -
     Ok(history(&Stores::open(data_dir).await?, retention, clock))
 }
 
-/// The same for commands that write, also in a data directory in which there is nothing yet.
+/// Opens the histories of a data directory, for commands that write. Creates the directory if it does not exist.
 pub async fn new_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
     make(data_dir)?;
     check_writable(data_dir)?;

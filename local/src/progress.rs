@@ -1,24 +1,23 @@
-//! How far long work is: a bar on a terminal, lines in a pipe, always on standard error.
-//!
-//! What is over soon says nothing beside its result.
+//! Shows the progress of long work on standard error: a bar on a terminal, lines in a pipe. Short work shows nothing.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, process_env};
-use annals_shared::sort_key::Timestamp;
+use annals_core::settings::Env;
+use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
+use annals_io::environment::process_env;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::tty;
 
-/// How long work is quiet where nobody watches, and between two of its lines.
-const QUIET: Duration = Duration::from_secs(5);
-/// How often a spinner moves.
+/// Time before the first line, and between two lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two frames of a spinner.
 pub(crate) const SPINNER_TICK: Duration = Duration::from_millis(100);
 
-/// Work under way.
+/// Progress of some work.
 pub struct Progress {
     what: &'static str,
     unit: &'static str,
@@ -30,23 +29,23 @@ pub struct Progress {
     said: Timestamp,
 }
 
-/// What people see of it.
+/// Output of the progress.
 enum Shown {
     Bar(ProgressBar),
     Lines,
-    /// What is printed meanwhile shows by itself how far it is.
+    /// The work's own output shows its progress.
     Nothing,
 }
 
 impl Progress {
-    /// Of `total` `unit`s, where that is known.
+    /// Starts work on `total` `unit`s, if the number is known.
     pub fn new(what: &'static str, unit: &'static str, total: Option<u64>, clock: &Clock) -> Self {
         let shown = if may_draw() { Shown::Bar(bar(what, unit, total)) } else { Shown::Lines };
         let now = clock.now();
         Self { what, unit, total, done: 0, shown, clock: clock.clone(), started: now, said: now }
     }
 
-    /// The same, for what prints to standard output all the time: without a bar where that is a terminal.
+    /// Starts work that prints to standard output all the time: without a bar if that is a terminal.
     pub fn beside_output(what: &'static str, unit: &'static str, total: Option<u64>, clock: &Clock) -> Self {
         let mut progress = Self::new(what, unit, total, clock);
         if std::io::stdout().is_terminal() {
@@ -56,7 +55,7 @@ impl Progress {
         progress
     }
 
-    /// `count` more are done.
+    /// Adds `count` to the finished units.
     pub fn advance(&mut self, count: u64) {
         self.done += count;
         if let Shown::Bar(bar) = &self.shown {
@@ -66,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Runs `print` with the bar out of its way.
+    /// Hides the bar while `print` runs.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.shown {
             Shown::Bar(bar) => bar.suspend(print),
@@ -74,7 +73,7 @@ impl Progress {
         }
     }
 
-    /// It is over. Says how much there was, where it took a while.
+    /// Ends the work. Prints its amount if it took long.
     pub fn finish(self) {
         self.clear();
         if let Some(line) = self.last_line() {
@@ -82,10 +81,10 @@ impl Progress {
         }
     }
 
-    /// How far it is, where it is time to say so.
+    /// Returns the next line, if it is due.
     fn line(&mut self) -> Option<String> {
         let now = self.clock.now();
-        if !matches!(self.shown, Shown::Lines) || now.since(self.said) < QUIET {
+        if !matches!(self.shown, Shown::Lines) || now.since(self.said) < LINE_INTERVAL {
             return None;
         }
         self.said = now;
@@ -96,7 +95,7 @@ impl Progress {
     fn last_line(&self) -> Option<String> {
         let now = self.clock.now();
         let took = now.since(self.started);
-        (took >= QUIET && !matches!(self.shown, Shown::Nothing)).then(|| {
+        (took >= LINE_INTERVAL && !matches!(self.shown, Shown::Nothing)).then(|| {
             let took = humantime::format_duration(Duration::from_secs(took.as_secs()));
             format!("{}: {} {} in {took}, {}", self.what, self.done, self.unit, self.rate(now))
         })
@@ -120,7 +119,7 @@ impl Drop for Progress {
     }
 }
 
-/// A file that is read, which takes seconds where it is large: a spinner on a terminal, for as long as this lives.
+/// Spinner for a file that is read, which takes seconds if it is large. Ends when it is dropped.
 pub(crate) struct Reading(ProgressBar);
 
 impl Reading {
@@ -139,7 +138,7 @@ impl Drop for Reading {
     }
 }
 
-/// Whether standard error takes what is drawn over.
+/// Returns whether output on standard error may be overwritten.
 fn may_draw() -> bool {
     tty::can_move(Env::new(&process_env), &std::io::stderr())
 }
@@ -155,7 +154,7 @@ fn bar(what: &'static str, unit: &'static str, total: Option<u64>) -> ProgressBa
     };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
-        // It writes to a string.
+        // Writing to a string cannot fail.
         let _ = write!(out, "{:.0} a second", state.per_sec());
     });
     bar.with_style(style.progress_chars("=> ")).with_message(what).with_prefix(unit)
@@ -165,7 +164,7 @@ fn bar(what: &'static str, unit: &'static str, total: Option<u64>) -> ProgressBa
 mod tests {
     use super::*;
 
-    /// An import of 400 messages, seen by nobody but a log.
+    /// Returns an import of 400 messages whose output is a log.
     fn in_a_pipe() -> (Progress, Clock) {
         let clock = Clock::manual(Timestamp::from_millis(1_764_057_600_000).unwrap());
         let (what, unit) = ("Importing", "messages");
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_soon_says_nothing() {
+    fn short_work_prints_nothing() {
         let (mut progress, clock) = in_a_pipe();
         clock.advance(Duration::from_millis(4999));
         progress.done += 400;
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_where_the_output_shows_it() {
+    fn work_whose_output_shows_its_progress_prints_nothing() {
         let (mut progress, clock) = in_a_pipe();
         progress.shown = Shown::Nothing;
         clock.advance(Duration::from_mins(1));

@@ -1,6 +1,6 @@
-//! The in-process form of the FIFO queue, with SQS's promises: the turns of one chat in order and one at a time, chats
-//! side by side, each at least once, and a deduplication id that repeats within five minutes is dropped. A turn is stored
-//! before it is taken, so what was pending at a crash runs after the restart.
+//! The FIFO queue inside the process, with the guarantees of SQS: the turns of one chat run in order and one at a time, chats run
+//! in parallel, each turn runs at least once, and a repeated deduplication id is dropped for five minutes. A turn is stored before
+//! it is accepted, so turns that were pending at a crash run after the restart.
 //!
 //! ```json
 //! {"pk": "turns", "sk": "00000000000000000012", "turn": "{\"chat\":\"telegram:chat:42\",\"from\":\"1763…#…07\"}"}
@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_agent::{Agent, Attempt};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::queue::{QueueError, Turn, TurnQueue, deduplication_id};
-use annals_shared::sort_key::{SortKey, Timestamp};
-use annals_shared::telemetry;
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_io::clock::Clock;
+use annals_runtime::telemetry;
+use annals_store::queue::{QueueError, Turn, TurnQueue, deduplication_id};
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -23,17 +23,17 @@ use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, broadcast, mpsc};
 use tracing::Instrument;
 
-use crate::said::said;
+use crate::errors::aws_message;
 use crate::stores::QUEUE_TABLE;
 
-/// How many chats are answered at once.
+/// Largest number of chats that are answered at a time.
 const MAX_RUNS: usize = 64;
 
-/// How long a deduplication id is remembered: SQS's time.
+/// Time for which a deduplication id is remembered, as in SQS.
 const DEDUPLICATED_FOR: Duration = Duration::from_mins(5);
 
-/// How many failures a slow listener finds.
-const KEPT_FAILURES: usize = 16;
+/// Number of failures that wait for a slow listener.
+const QUEUED_FAILURES: usize = 16;
 
 /// The queue of one process.
 #[derive(Clone)]
@@ -49,22 +49,22 @@ struct Inner {
     failures: broadcast::Sender<Failed>,
 }
 
-/// A run that failed, and is tried again.
+/// A failed run, which is retried.
 #[derive(Clone, Debug)]
 pub struct Failed {
-    /// Whose.
+    /// Chat of the run.
     pub chat: ChatKey,
-    /// Why.
+    /// Reason of the failure.
     pub error: String,
 }
 
 #[derive(Default)]
 struct State {
-    /// The number of the next turn.
+    /// Number of the next turn.
     next: u64,
-    /// What waits, by chat. A chat in here is being worked on, or is about to be.
+    /// Pending turns by chat. Each chat in here is worked on, or announced.
     waiting: HashMap<ChatKey, VecDeque<Entry>>,
-    /// The deduplication ids of the last five minutes, and when each came.
+    /// Deduplication ids of the last five minutes, with their times.
     recent: HashMap<String, Timestamp>,
 }
 
@@ -74,14 +74,14 @@ struct Entry {
     turn: Turn,
 }
 
-/// Chats that have something to do.
+/// Announced chats, which have pending turns.
 pub struct Ready(mpsc::UnboundedReceiver<ChatKey>);
 
 impl LocalQueue {
-    /// The queue with what an earlier process left in it; its chats wait in [`Ready`] for [`LocalQueue::run`].
+    /// Opens the queue with the turns of an earlier process. Their chats wait in [`Ready`] for [`LocalQueue::run`].
     pub async fn open(client: Client, clock: Clock) -> anyhow::Result<(Self, Ready)> {
         let (ready, receiver) = mpsc::unbounded_channel();
-        let (failures, _) = broadcast::channel(KEPT_FAILURES);
+        let (failures, _) = broadcast::channel(QUEUED_FAILURES);
         let queue =
             Self { client, inner: Arc::new(Inner { state: Mutex::default(), clock, ready, failures }) };
         for (number, turn) in queue.stored().await? {
@@ -90,17 +90,17 @@ impl LocalQueue {
         Ok((queue, Ready(receiver)))
     }
 
-    /// The chats that have something to do.
+    /// Returns the chats that have pending turns.
     pub fn pending(&self) -> Vec<ChatKey> {
         self.state().waiting.keys().cloned().collect()
     }
 
-    /// The runs that fail from now on.
+    /// Subscribes to failed runs.
     pub fn failures(&self) -> broadcast::Receiver<Failed> {
         self.inner.failures.subscribe()
     }
 
-    /// Hands turns to `agent` until the process ends.
+    /// Runs turns with `agent` until the process ends.
     pub async fn run(self, agent: Agent, Ready(mut ready): Ready) {
         let runs = Arc::new(Semaphore::new(MAX_RUNS));
         while let Some(chat) = ready.recv().await {
@@ -110,10 +110,10 @@ impl LocalQueue {
         }
     }
 
-    /// Answers one chat until nothing of it waits.
+    /// Runs the turns of one chat until none is pending.
     async fn work_on(&self, chat: &ChatKey, agent: &Agent, runs: &Semaphore) {
-        // As SQS counts: how often this batch, or what is left of it, was handed out.
-        let mut deliveries = 0;
+        // Attempts of this batch, or of the rest of it, counted as in SQS.
+        let mut attempts = 0;
         loop {
             let batch: Vec<Entry> = {
                 let mut state = self.state();
@@ -127,34 +127,34 @@ impl LocalQueue {
             let named: Vec<SortKey> = batch.iter().map(|entry| entry.turn.from.clone()).collect();
             agent.settle(batch.iter().filter_map(|entry| entry.turn.at).max()).await;
             let Ok(permit) = runs.acquire().await else { return };
-            // On a task of its own, so that a panic is a failure of this turn and not the end of the chat.
+            // On a task, so that a panic fails this turn only.
             let run = tokio::spawn({
                 let (agent, chat) = (agent.clone(), chat.clone());
                 async move { agent.run_all(&chat, &named).await }.in_current_span()
             });
             let run = run.await;
-            // A chat that waits for its next try keeps no other from running.
+            // A chat that waits for a retry does not block others.
             drop(permit);
             let (error, pause) = match run {
                 Ok(Ok(())) => {
                     self.done(chat, &batch).await;
-                    deliveries = 0;
+                    attempts = 0;
                     continue;
                 }
                 Ok(Err(undone)) => {
-                    deliveries += 1;
-                    (undone.to_string(), undone.retry_after(agent.clock.now(), deliveries))
+                    attempts += 1;
+                    (undone.to_string(), undone.retry_after(agent.clock.now(), attempts))
                 }
                 Err(_) => {
                     if let Err(error) = agent.history.free(chat).await {
-                        tracing::error!(%error, "a chat stays claimed by a run that panicked");
+                        tracing::error!(%error, "failed to release the chat of a run that panicked");
                     }
-                    deliveries += 1;
-                    ("the run panicked".to_owned(), Attempt(deliveries).pause())
+                    attempts += 1;
+                    ("the run panicked".to_owned(), Attempt(attempts).pause())
                 }
             };
-            tracing::error!(error, "a turn is not done; it is tried again");
-            // Nobody may listen.
+            tracing::error!(error, "failed to run a turn; retrying");
+            // There may be no listener.
             drop(self.inner.failures.send(Failed { chat: chat.clone(), error }));
             agent.clock.sleep(pause).await;
         }
@@ -163,7 +163,7 @@ impl LocalQueue {
     async fn done(&self, chat: &ChatKey, batch: &[Entry]) {
         for entry in batch {
             if let Err(error) = self.delete(entry.number).await {
-                tracing::warn!(%error, "a finished turn will run again, and do nothing");
+                tracing::warn!(%error, "failed to delete a finished turn; it will run again and do nothing");
             }
         }
         if let Some(waiting) = self.state().waiting.get_mut(chat) {
@@ -178,7 +178,7 @@ impl LocalQueue {
         let is_new = !state.waiting.contains_key(&chat);
         state.waiting.entry(chat.clone()).or_default().push_back(entry);
         if is_new {
-            // Its receiver lives as long as the program; before that, what is sent waits in the channel.
+            // The receiver lives as long as the program.
             drop(self.inner.ready.send(chat));
         }
     }
@@ -198,15 +198,13 @@ impl LocalQueue {
             .into_paginator()
             .send();
         while let Some(page) = pages.next().await {
-            for item in page.context("cannot read the queue")?.items.unwrap_or_default() {
+            for item in page.context("failed to read the queue")?.items.unwrap_or_default() {
                 let text = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
-                let number =
-                    text("sk").and_then(|sk| sk.parse().ok()).context("the queue holds no number")?;
-                let turn = text("turn").context("the queue holds no turn")?;
-                turns.push((
-                    number,
-                    serde_json::from_str(&turn).context("the queue holds an unreadable turn")?,
-                ));
+                let number = text("sk")
+                    .and_then(|sk| sk.parse().ok())
+                    .context("the queue has an entry without a number")?;
+                let turn = text("turn").context("the queue has an entry without a turn")?;
+                turns.push((number, serde_json::from_str(&turn).context("the queue has an invalid turn")?));
             }
         }
         Ok(turns)
@@ -222,10 +220,8 @@ impl LocalQueue {
             .await?;
         Ok(())
     }
-}
 
-impl LocalQueue {
-    /// Stores a turn that is sent under `id`, unless one was in the last five minutes, done or not.
+    /// Stores a turn under the deduplication `id`, unless that id was used in the last five minutes.
     pub async fn send(&self, turn: &Turn, id: &str) -> Result<(), QueueError> {
         let now = self.inner.clock.now();
         let number = {
@@ -247,7 +243,7 @@ impl LocalQueue {
             .item("turn", AttributeValue::S(json))
             .send()
             .await
-            .map_err(|error| failed(said(&error)))?;
+            .map_err(|error| failed(aws_message(&error)))?;
         self.state().recent.insert(id.to_owned(), now);
         self.push(Entry { number, turn: turn.clone() });
         Ok(())
@@ -261,159 +257,4 @@ impl TurnQueue for LocalQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use annals_shared::config::{Env, ViewConfig, retention};
-    use annals_shared::delivery::Deliverer;
-    use annals_shared::history::History;
-    use annals_shared::live::Live;
-    use annals_shared::message::{Part, Role};
-    use annals_shared::metrics::Metrics;
-    use annals_shared::model::Model;
-    use annals_shared::record::{Channel, Draft, Kind};
-    use annals_shared::sort_key::MessageId;
-
-    use super::*;
-    use crate::stores::{BUCKET, Stores, TABLE};
-
-    fn chat(id: i64) -> ChatKey {
-        ChatKey::telegram(id, None)
-    }
-
-    fn key(number: u64) -> SortKey {
-        SortKey::message(Timestamp::from_secs(1_763_765_920), &MessageId::number(number))
-    }
-
-    async fn enqueue(queue: &LocalQueue, chat_id: i64, number: u64) {
-        queue.enqueue(&Turn { chat: chat(chat_id), from: key(number), at: None }).await.unwrap();
-    }
-
-    /// The numbers and messages of what waits for a chat, in order.
-    fn waiting(queue: &LocalQueue, chat_id: i64) -> Vec<(u64, SortKey)> {
-        let state = queue.state();
-        let entries = state.waiting.get(&chat(chat_id)).into_iter().flatten();
-        entries.map(|entry| (entry.number, entry.turn.from.clone())).collect()
-    }
-
-    #[tokio::test]
-    async fn what_waits_is_there_in_its_order_behind_a_restart() {
-        let dir = tempfile::tempdir().unwrap();
-        let client = Stores::open(dir.path()).await.unwrap().dynamodb;
-        let (queue, _) = LocalQueue::open(client.clone(), Clock::system()).await.unwrap();
-        // More than nine, and not in the order of the messages: a later turn may be of an older one.
-        for number in (1..=12).rev() {
-            enqueue(&queue, 1, number).await;
-        }
-        enqueue(&queue, 2, 50).await;
-        enqueue(&queue, 1, 13).await;
-        let (first, second) = (waiting(&queue, 1), waiting(&queue, 2));
-        assert_eq!((first.len(), second.len()), (13, 1));
-
-        let (again, Ready(mut ready)) = LocalQueue::open(client.clone(), Clock::system()).await.unwrap();
-        assert_eq!((waiting(&again, 1), waiting(&again, 2)), (first.clone(), second));
-        let announced = [ready.try_recv().unwrap(), ready.try_recv().unwrap()];
-        assert_eq!(announced, [chat(1), chat(2)], "each once, the one that has waited longest first");
-        assert!(ready.try_recv().is_err());
-
-        // What is taken from now on stands behind, and in place of nothing.
-        enqueue(&again, 1, 99).await;
-        assert_eq!(waiting(&again, 1).last(), Some(&(14, key(99))));
-        let (again, _) = LocalQueue::open(client, Clock::system()).await.unwrap();
-        assert_eq!(waiting(&again, 1)[..13], first);
-        assert_eq!(waiting(&again, 1).len(), 14);
-    }
-
-    #[tokio::test]
-    async fn what_is_done_is_gone_and_what_came_meanwhile_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let client = Stores::open(dir.path()).await.unwrap().dynamodb;
-        let (queue, _) = LocalQueue::open(client.clone(), Clock::system()).await.unwrap();
-        for number in 1..=3 {
-            enqueue(&queue, 1, number).await;
-        }
-        let batch: Vec<Entry> = queue.state().waiting[&chat(1)].iter().cloned().collect();
-        enqueue(&queue, 1, 4).await;
-        enqueue(&queue, 2, 5).await;
-        queue.done(&chat(1), &batch).await;
-        let (again, _) = LocalQueue::open(client, Clock::system()).await.unwrap();
-        for queue in [&queue, &again] {
-            assert_eq!(waiting(queue, 1), [(3, key(4))]);
-            assert_eq!(waiting(queue, 2), [(4, key(5))]);
-        }
-    }
-
-    /// The whole way: what an earlier process left is answered by the next, and leaves the queue.
-    #[tokio::test]
-    async fn what_an_earlier_process_left_is_answered() {
-        let dir = tempfile::tempdir().unwrap();
-        let stores = Stores::open(dir.path()).await.unwrap();
-        let clock = Clock::manual(Timestamp::from_secs(1_763_766_000));
-        let env = Env::new(&|_| None);
-        let history = History::new(
-            stores.dynamodb.clone(),
-            TABLE.into(),
-            stores.s3,
-            BUCKET.into(),
-            clock.clone(),
-            retention(env).unwrap(),
-        );
-        let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await.unwrap();
-        for (chat_id, number) in [(1, 1), (2, 2), (1, 3)] {
-            let draft = Draft {
-                chat: chat(chat_id),
-                channel: Channel::Telegram,
-                chat_id: chat_id.to_string(),
-                user_id: chat_id.to_string(),
-                message_id: MessageId::number(number),
-                ts: key(number).ts(),
-                form_ts: None,
-                role: Role::User,
-                kind: Kind::Normal,
-                parts: vec![Part::text(format!("message {number}"))],
-                metadata: serde_json::Map::new(),
-                album: None,
-                asks: true,
-                opens_session: false,
-                person: None,
-            };
-            let base = history.append(&draft).await.unwrap().base;
-            queue.enqueue(&Turn { chat: chat(chat_id), from: base, at: None }).await.unwrap();
-        }
-        drop(queue);
-
-        let (queue, ready) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await.unwrap();
-        let agent = Agent {
-            history: history.clone(),
-            model: Model::Echo,
-            deliverer: Deliverer::default(),
-            surroundings: None,
-            servers: None,
-            memory: annals_shared::config::MemoryConfig::default(),
-            view: ViewConfig::from_env(env).unwrap(),
-            system_prompt: None,
-            agent_id: "annals".into(),
-            metrics: Metrics::default(),
-            live: Live::default(),
-            stream_replies: false,
-            lease: Duration::from_mins(5),
-            quiet: Duration::ZERO,
-            clock: clock.clone(),
-        };
-        let running = tokio::spawn(queue.clone().run(agent, ready));
-        let emptied = async {
-            while !queue.pending().is_empty() {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), emptied).await.unwrap();
-        running.abort();
-        for (chat_id, texts) in
-            [(1, vec!["message 1", "message 3", "message 1\nmessage 3"]), (2, vec!["message 2", "message 2"])]
-        {
-            let records = history.range(&chat(chat_id), None).await.unwrap();
-            let said: Vec<String> = records.iter().map(|record| record.message.plain_text()).collect();
-            assert_eq!(said, texts);
-        }
-        let (queue, _) = LocalQueue::open(stores.dynamodb, Clock::system()).await.unwrap();
-        assert_eq!(queue.pending(), []);
-    }
-}
+mod tests;

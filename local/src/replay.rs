@@ -1,12 +1,12 @@
-//! `replay PATH…`: posts recorded webhook bodies to the running program, one line of report each.
+//! `replay PATH…`: posts recorded webhook bodies to the running program, and prints a line for each.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
-use annals_shared::channel::telegram::verify::SECRET_HEADER;
-use annals_shared::clock::Clock;
+use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_channel_telegram::verify::SECRET_HEADER;
+use annals_io::clock::Clock;
 use anyhow::{Context, bail};
 use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::progress::Progress;
 
-/// Where to post, and with which secrets.
+/// The program to post to, and its secrets.
 pub struct Target {
     /// `http://127.0.0.1:3000`
     pub base: String,
@@ -22,18 +22,18 @@ pub struct Target {
     pub telegram_secret: SecretString,
     /// The token of `/lark`'s events.
     pub lark_token: SecretString,
-    /// The key that they are encrypted with, if they are.
+    /// The key of encrypted events, if they are encrypted.
     pub lark_encrypt_key: Option<SecretString>,
 }
 
-/// What became of one file.
+/// Result for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Answered(StatusCode),
     Skipped(&'static str),
 }
 
-/// A file, and whether it was named itself, not its folder.
+/// A file, and whether it was named itself rather than its folder.
 struct File {
     path: PathBuf,
     is_named: bool,
@@ -42,7 +42,7 @@ struct File {
 /// Posts every file of `paths` (folders: their `.json` files, by name).
 ///
 /// # Errors
-/// Where a body was refused, got a 5xx or no answer; where a file that was named is no webhook; where nothing was accepted.
+/// Fails if any body is refused, gets a 5xx or no answer, if a named file is not a webhook, or if nothing was accepted.
 pub async fn replay(
     target: &Target,
     paths: &[PathBuf],
@@ -133,7 +133,7 @@ async fn post(client: &reqwest::Client, target: &Target, file: &Path) -> anyhow:
     Ok(Outcome::Answered(response.status()))
 }
 
-/// The recorded event with the token, and in the encryption, of the program that it is posted to.
+/// Returns the recorded event with the token, and in the encryption, of the target.
 fn as_from_lark(mut event: Value, target: &Target) -> anyhow::Result<Vec<u8>> {
     let token = Value::from(target.lark_token.expose_secret());
     let holder =

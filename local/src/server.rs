@@ -1,14 +1,14 @@
-//! Serves HTTP to whoever connects, and waits for nobody: [`serve`].
+//! Serves HTTP with a timeout for request heads: [`serve`].
 //!
-//! `axum::serve` sets no timer, so a connection that never ends its request's head would be held for ever. Here it is closed
-//! after [`HEADER_TIMEOUT`], and so is one that is idle between two requests; how long a body may take,
-//! [`annals_shared::request_body`] says.
+//! `axum::serve` has no such timeout, so a client that never completes a head could hold its connection forever. Here the
+//! connection is closed after [`HEADER_TIMEOUT`], and so is one that is idle between two requests. The timeout of bodies is in
+//! [`annals_runtime::request_body`].
 
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use annals_shared::clock::Clock;
+use annals_io::clock::Clock;
 use axum::Router;
 use axum::extract::ConnectInfo;
 use hyper::Request;
@@ -20,13 +20,14 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
-/// How long a client may take for a request's head, and how long it may be idle between two.
+/// Longest time for the head of a request, and longest idle time between two requests.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause after a connection could not be accepted: mostly, too many files are open.
+/// Pause after a connection could not be accepted, usually because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Serves `router` until `shutdown`, then ends what is under way. Each request has its peer's address as [`ConnectInfo`].
+/// Serves `router` until `shutdown`, then completes the requests that it has. Each request carries its peer's address as
+/// [`ConnectInfo`].
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -49,7 +50,7 @@ pub async fn serve(
             },
             () = &mut shutdown => break,
         };
-        // An answer's body follows its head in a write of its own, which would wait for the client's delayed ACK.
+        // The body of an answer is written after its head, and would wait for the client's delayed ACK.
         drop(stream.set_nodelay(true));
         let service = service.clone();
         let with_peer = service_fn(move |mut request: Request<Incoming>| {
@@ -60,7 +61,7 @@ pub async fn serve(
         let connection = connections.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection has ended");
+                tracing::debug!(%error, "a connection ended with an error");
             }
         });
     }
@@ -79,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Slowloris: a head that never ends, byte by byte or not at all.
+    /// Slowloris: a head that never ends, sent byte by byte or not at all.
     #[tokio::test]
     async fn slow_headers_are_disconnected() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -93,12 +94,12 @@ mod tests {
         slow.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await.unwrap();
         let mut trickling = TcpStream::connect(address).await.unwrap();
         let trickle = async {
-            // Each byte alone puts nothing off.
+            // A single byte does not extend the timeout.
             while trickling.write_all(b"G").await.is_ok() {
                 Clock::system().sleep(Duration::from_millis(20)).await;
             }
         };
-        // Each ends, which is all that is waited for.
+        // Wait only for the end of each connection.
         let mut answer = Vec::new();
         drop(silent.read_to_end(&mut answer).await);
         drop(slow.read_to_end(&mut answer).await);

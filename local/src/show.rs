@@ -1,20 +1,21 @@
-//! `history CHATKEY`, `archive CHATKEY` and `context CHATKEY`: what is stored, what of it is archived, and what the model
-//! would see.
+//! `history CHATKEY`, `archive CHATKEY` and `context CHATKEY`: prints the history of a chat, its archive, and the context of its
+//! next turn.
 
 use std::io::Write;
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::config::ViewConfig;
-use annals_shared::history::{History, MAX_PAGE, Page, Position};
-use annals_shared::message::{PartView, Role, UiMessage};
-use annals_shared::sort_key::Timestamp;
-use annals_shared::tokens;
+use annals_core::chat_key::ChatKey;
+use annals_core::message::{PartView, Role, UiMessage};
+use annals_core::sort_key::Timestamp;
+use annals_core::tokens;
+use annals_engine::settings::ViewConfig;
+use annals_store::history::{History, MAX_PAGE, Page, Position};
 use anyhow::Context;
 use serde_json::Value;
 
 use crate::progress::Progress;
+use crate::tty::printable;
 
-/// How to print.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// For people.
@@ -49,7 +50,7 @@ pub async fn history(
     Ok(())
 }
 
-/// Prints which segments `chat` has, oldest first.
+/// Lists the segments of `chat`, oldest first.
 pub async fn segments(history: &History, chat: &ChatKey, out: &mut impl Write) -> anyhow::Result<()> {
     let segments = history.segments(chat).await?;
     for info in &segments {
@@ -64,7 +65,7 @@ pub async fn segments(history: &History, chat: &ChatKey, out: &mut impl Write) -
             info.json_bytes,
             time(info.created_at)
         )?;
-        writeln!(out, "    #{} to #{}", shown(info.from_id.as_str()), shown(info.to_id.as_str()))?;
+        writeln!(out, "    #{} to #{}", printable(info.from_id.as_str()), printable(info.to_id.as_str()))?;
     }
     if segments.is_empty() {
         writeln!(out, "Nothing of {chat} is archived.")?;
@@ -95,7 +96,7 @@ pub async fn segment(
     }
 }
 
-/// Prints what the model would see of `chat` now.
+/// Prints the context of a turn of `chat` that would run now.
 pub async fn context_of(
     history: &History,
     chat: &ChatKey,
@@ -139,8 +140,8 @@ fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::R
         (Role::User, Some(name)) => format!("{name} ({})", meta("userId").unwrap_or_default()),
         (_, _) => meta("userId").unwrap_or(message.role.as_str()).to_owned(),
     };
-    // One line, whatever somebody calls themselves.
-    let who = shown(&who).replace('\n', " ");
+    // On one line, whatever the name contains.
+    let who = printable(&who).replace('\n', " ");
     writeln!(out, "{time}  {who}  #{}{kind}", message.id)?;
     for part in &message.parts {
         let line = match part.view() {
@@ -155,16 +156,12 @@ fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::R
     Ok(())
 }
 
+/// Returns `text` indented, without control characters.
 pub(crate) fn indented(text: &str) -> String {
-    shown(text).lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+    printable(text).lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Control characters other than line breaks could drive the terminal, so they are shown instead.
-fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect()
-}
-
-/// To the second, in UTC.
+/// Formats a time to the second, in UTC.
 pub(crate) fn time(ts: Timestamp) -> String {
     let since_epoch = ts.since(Timestamp::MIN);
     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_epoch).to_string()

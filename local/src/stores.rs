@@ -1,7 +1,7 @@
-//! DynamoDB and S3 inside the process: the SDK code is the deployed one, over an HTTP client that calls the engines themselves.
+//! DynamoDB and S3 inside the process: the deployed code with the AWS SDK, whose HTTP client calls the engines directly.
 //!
-//! *Architecture Invariant:* no socket leads to them. Beside this process, only callers of `annals aws` who sign with the data
-//! directory's key reach them ([`crate::aws`]).
+//! *Architecture Invariant:* no socket leads to them. Apart from this process, only callers of `annals aws` that sign with the
+//! data directory's key reach them ([`crate::aws`]).
 //!
 //! ```text
 //! .annals/lock          held by the one program that writes here
@@ -11,6 +11,7 @@
 
 mod due_index;
 pub mod engine;
+pub(crate) mod files;
 pub mod folder;
 mod in_process;
 pub mod private;
@@ -21,7 +22,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use annals_shared::history::due;
+use annals_store::history::due;
 use anyhow::{Context, anyhow, ensure};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
@@ -30,21 +31,22 @@ use aws_sdk_dynamodb::types::{
 };
 
 use self::engine::Engine;
-use self::folder::{Door, Folder};
+use self::folder::{Folder, S3};
 use self::in_process::{ENDPOINT, InProcess};
-use crate::said::said;
+pub(crate) use self::private::random_hex;
+use crate::errors::aws_message;
 
-/// The table's name.
+/// Name of the table.
 pub const TABLE: &str = "annals";
-/// The table of the in-process queue.
+/// Name of the in-process queue's table.
 pub const QUEUE_TABLE: &str = "annals-queue";
-/// The bucket's name.
+/// Name of the bucket.
 pub const BUCKET: &str = "annals";
 
-/// How long emptying the write-ahead log waits for readers.
+/// Longest wait for readers before the write-ahead log is emptied.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The region that everything is in, as far as signatures go.
+/// Region of all services, which signatures need.
 pub const REGION: &str = "us-east-1";
 
 /// The two stores.
@@ -56,7 +58,7 @@ pub struct Stores {
     pub s3: aws_sdk_s3::Client,
     /// The DynamoDB engine itself.
     pub(crate) engine: Engine,
-    /// What the S3 service serves.
+    /// The folder of the S3 service.
     pub(crate) folder: Folder,
     database: Database,
 }
@@ -77,20 +79,22 @@ impl fmt::Debug for Database {
 impl Database {
     /// Rebuilds the file without its free pages, and empties the write-ahead log.
     fn rebuild(&self) -> anyhow::Result<()> {
-        self.engine.vacuum().map_err(|error| anyhow!("cannot rebuild {}: {error}", self.path.display()))?;
+        self.engine
+            .vacuum()
+            .map_err(|error| anyhow!("failed to rebuild {}: {error}", self.path.display()))?;
         let own = rusqlite::Connection::open(&self.path)?;
         own.busy_timeout(CHECKPOINT_PATIENCE)?;
         let is_busy: bool = own.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        ensure!(!is_busy, "cannot empty the write-ahead log of {}: it is in use", self.path.display());
+        ensure!(!is_busy, "failed to empty the write-ahead log of {}: it is in use", self.path.display());
         Ok(())
     }
 }
 
-/// The right to write in a data directory, for as long as it lives.
+/// Lock of a data directory, held until it is dropped. Its holder may write there.
 #[derive(Debug)]
 pub struct DataLock(#[expect(dead_code, reason = "held, never read")] File);
 
-/// Takes the lock of `data_dir`, which is made where it does not exist.
+/// Takes the lock of `data_dir`. Creates the directory if it does not exist.
 pub fn lock(data_dir: &Path) -> anyhow::Result<DataLock> {
     try_lock(data_dir)?.with_context(|| {
         format!(
@@ -100,12 +104,12 @@ pub fn lock(data_dir: &Path) -> anyhow::Result<DataLock> {
     })
 }
 
-/// The same; `None` where another program has it.
+/// Takes the lock of `data_dir`, or returns `None` if another program holds it.
 pub fn try_lock(data_dir: &Path) -> anyhow::Result<Option<DataLock>> {
     make(data_dir)?;
     check_writable(data_dir)?;
-    let path = data_dir.join("lock");
-    // Nothing of a file that somebody else put there is lost.
+    let path = data_dir.join(files::LOCK);
+    // Does not truncate a file that is not the program's.
     let file = File::options()
         .create(true)
         .write(true)
@@ -119,21 +123,22 @@ pub fn try_lock(data_dir: &Path) -> anyhow::Result<Option<DataLock>> {
     }
 }
 
-/// Whether a program works on `data_dir`, as far as this user can tell. Changes nothing.
+/// Returns whether a program uses `data_dir`, as far as this user can tell. Changes nothing.
 pub fn is_worked_on(data_dir: &Path) -> bool {
-    match File::open(data_dir.join("lock")) {
+    match File::open(data_dir.join(files::LOCK)) {
         Ok(file) => matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)),
         Err(error) => error.kind() != ErrorKind::NotFound,
     }
 }
 
-/// Makes `data_dir` for its owner alone: what people said is in it. One that is there is tightened.
+/// Creates `data_dir`, private to its owner since it contains messages. Removes the permissions of others from an existing
+/// one.
 pub fn make(data_dir: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot make the data directory {}", data_dir.display());
     if let Some(parent) = data_dir.parent() {
         std::fs::create_dir_all(parent).with_context(cannot)?;
     }
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "there is a mode on Unix alone"))]
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -147,18 +152,18 @@ pub fn make(data_dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Sees that this user may write in `data_dir`, as far as it is there.
+/// Checks that this user may write in `data_dir`, if it exists.
 ///
 /// # Errors
-/// Names what is not to be written.
+/// Names the first file that this user may not write.
 pub fn check_writable(data_dir: &Path) -> anyhow::Result<()> {
     #[cfg(unix)]
     {
         use nix::errno::Errno;
         use nix::unistd::{AccessFlags, access};
-        let bucket = data_dir.join("s3").join(BUCKET);
-        let parts = [data_dir.to_owned(), data_dir.join("lock"), data_dir.join("s3"), bucket];
-        let database = DATABASE_FILES.map(|name| data_dir.join(name));
+        let s3 = data_dir.join(files::S3);
+        let parts = [data_dir.to_owned(), data_dir.join(files::LOCK), s3.join(BUCKET), s3];
+        let database = files::DATABASE.map(|name| data_dir.join(name));
         for path in parts.iter().chain(&database) {
             match access(path, AccessFlags::W_OK) {
                 Ok(()) | Err(Errno::ENOENT) => {}
@@ -175,51 +180,48 @@ pub fn check_writable(data_dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The DynamoDB engine's database, as `SQLite` keeps it.
-#[cfg(unix)]
-const DATABASE_FILES: [&str; 3] = ["dynamodb.db", "dynamodb.db-wal", "dynamodb.db-shm"];
-
 impl Stores {
-    /// Opens the stores of `data_dir`, with their tables and bucket.
+    /// Opens the stores of `data_dir`. Creates tables and bucket if they do not exist.
     pub async fn open(data_dir: &Path) -> anyhow::Result<Self> {
-        // The engine writes also where only reading is asked for, unless another process has the data open.
+        // The engine writes even for a command that only reads, unless another process has the data open.
         Self::opened(data_dir).await.map_err(|error| check_writable(data_dir).err().unwrap_or(error))
     }
 
     async fn opened(data_dir: &Path) -> anyhow::Result<Self> {
-        let bucket = data_dir.join("s3").join(BUCKET);
+        let s3 = data_dir.join(files::S3);
+        let bucket = s3.join(BUCKET);
         std::fs::create_dir_all(&bucket)
             .with_context(|| format!("cannot make the data directory {}", bucket.display()))?;
-        let database = data_dir.join("dynamodb.db");
-        let path = database.to_str().context("the data directory's path is no UTF-8")?;
+        let database = data_dir.join(files::DATABASE[0]);
+        let path = database.to_str().context("the data directory's path is not UTF-8")?;
         let engine = dynoxide::Database::new(path)
             .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
         let database = Database { engine: engine.clone(), path: database };
         let engine = Engine::new(engine);
-        let folder = Folder::new(&data_dir.join("s3"));
-        let (dynamodb, s3) = (dynamodb(engine.clone()), s3(folder.open()?));
+        let folder = Folder::new(&s3);
+        let (dynamodb, s3) = (dynamodb_client(engine.clone()), s3_client(folder.unsigned()?));
         let stores = Self { dynamodb, s3, engine, folder, database };
         stores.make_table(TABLE, true).await?;
         stores.make_table(QUEUE_TABLE, false).await?;
         Ok(stores)
     }
 
-    /// Removes what was deleted from the database file: `SQLite` leaves the text of deleted rows in free pages and in its
-    /// write-ahead log. Takes time that grows with the file; nothing else is answered meanwhile.
+    /// Removes deleted rows from the database file: `SQLite` leaves their text in free pages and in its write-ahead log. Takes
+    /// time in proportion to the file, and blocks every other operation meanwhile.
     pub async fn purge(&self) -> anyhow::Result<()> {
         let database = self.database.clone();
         tokio::task::spawn_blocking(move || database.rebuild()).await?
     }
 
-    /// Makes the table `name`, with the index of due chats where it `is_indexed`.
+    /// Creates the table `name`, with the index of due chats if it `is_indexed`.
     async fn make_table(&self, name: &str, is_indexed: bool) -> anyhow::Result<()> {
         if let Ok(described) = self.dynamodb.describe_table().table_name(name).send().await {
             let table = described.table();
             let indexes = table.map(TableDescription::global_secondary_indexes).unwrap_or_default();
             if is_indexed && !indexes.iter().any(|index| index.index_name() == Some(due::INDEX)) {
-                due_index::add(&self.dynamodb, name).await.context(
-                    "cannot bring the data directory of an earlier version up to date; nothing in it is lost",
-                )?;
+                due_index::add(&self.dynamodb, name)
+                    .await
+                    .context("failed to upgrade the data directory of an earlier version; no data is lost")?;
             }
             return Ok(());
         }
@@ -245,12 +247,12 @@ impl Stores {
             {
                 Ok(())
             }
-            Err(error) => Err(anyhow!("cannot make a table: {}", said(&error))),
+            Err(error) => Err(anyhow!("failed to create a table: {}", aws_message(&error))),
         }
     }
 }
 
-fn dynamodb(engine: Engine) -> aws_sdk_dynamodb::Client {
+fn dynamodb_client(engine: Engine) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
         .region(aws_sdk_dynamodb::config::Region::new(REGION))
@@ -261,21 +263,14 @@ fn dynamodb(engine: Engine) -> aws_sdk_dynamodb::Client {
     aws_sdk_dynamodb::Client::from_conf(config)
 }
 
-fn s3(door: Door) -> aws_sdk_s3::Client {
+fn s3_client(service: S3) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
         .region(aws_sdk_s3::config::Region::new(REGION))
         .allow_no_auth()
         .endpoint_url(ENDPOINT)
-        .http_client(InProcess::S3(door).http_client())
+        .http_client(InProcess::S3(service).http_client())
         .force_path_style(true)
         .build();
     aws_sdk_s3::Client::from_conf(config)
-}
-
-/// `N` random bytes, in hex.
-pub(crate) fn random_hex<const N: usize>() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; N];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system has no random numbers"))?;
-    Ok(hex::encode(bytes))
 }

@@ -1,21 +1,20 @@
 //! `annals chat`: the bot in the terminal, as the person `local`.
 //!
-//! One program at a time works on a data directory, so the terminal never opens the stores itself: it talks to the program
-//! that has them. Where none runs, it runs one, for as long as it lasts. Either way the same [`door`] answers, on a Unix socket
-//! in the data directory, which its owner alone may open. So it works whatever `HTTP_API_KEYS` and `ANNALS_PORT` say, and two
-//! terminals can be in one chat.
+//! Only one program at a time may use a data directory, so the terminal never opens the stores itself: it talks to the program
+//! that does. If none runs, it runs one for as long as it lasts. Either way the same [`endpoint`] answers, on a Unix socket in the
+//! data directory, which only its owner may open. So it works with any `HTTP_API_KEYS` and `ANNALS_PORT`, and two terminals can
+//! be in one chat.
 //!
 //! # Layout
 //!
-//! - [`door`]: what the program answers the terminal by; `follow.rs` a reply on its way
-//! - `wire.rs`: what passes between the two
-//! - `session.rs`: the way to the program, or a program of its own
-//! - `screen.rs`: what is shown; `editor.rs`: what is typed, and `hush.rs` while an answer is made
-//! - `repl.rs`: the conversation; `once.rs`: one message, in a pipe
+//! - [`endpoint`]: answers terminals, in the program
+//! - `wire.rs`: requests and events between the two
+//! - `session.rs`: connects to the program, or runs one
+//! - `screen.rs`: output; `editor.rs`: input, and `hush.rs` while an answer is made
+//! - `repl.rs`: a conversation; `once.rs`: a single message, in a pipe
 
-pub mod door;
 mod editor;
-mod follow;
+pub mod endpoint;
 mod hush;
 mod once;
 mod repl;
@@ -25,21 +24,19 @@ mod wire;
 
 use std::io::{IsTerminal, Read};
 
-use annals_shared::clock::Clock;
-use annals_shared::config::Env;
+use annals_core::settings::Env;
+use annals_io::clock::Clock;
 use anyhow::Context;
-
-use crate::config::LocalConfig;
-use crate::tty;
 use screen::Style;
 use session::Session;
 
-/// Who speaks in the terminal.
-pub const USER: &str = "local";
+use crate::config::LocalConfig;
+use crate::tty;
 
-/// Talks until the person leaves, or says `message` alone and prints what it is answered. Whether all was answered.
+/// Runs a conversation until the person leaves, or sends the single `message` and prints the reply. Returns whether all messages
+/// were answered.
 ///
-/// Where there is no `message` and no terminal to type at, what comes by standard input is the message, all of it.
+/// Without a `message` and without a terminal, the message is the whole standard input.
 pub async fn chat(message: Option<String>, env: Env<'_>, clock: Clock) -> anyhow::Result<bool> {
     let config = LocalConfig::from_env(env)?;
     let (has_keys, has_screen) = (std::io::stdin().is_terminal(), std::io::stdout().is_terminal());
@@ -58,7 +55,7 @@ pub async fn chat(message: Option<String>, env: Env<'_>, clock: Clock) -> anyhow
         }
         None => {
             let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).context("standard input is no text")?;
+            std::io::stdin().read_to_string(&mut text).context("standard input is not text")?;
             text
         }
     };

@@ -1,12 +1,12 @@
-//! The compactor on a schedule, and the expiry of records: what EventBridge and DynamoDB do in AWS.
+//! Runs the compactor on a schedule and deletes expired records, as EventBridge and DynamoDB do in AWS.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
-use annals_shared::history::directory::is_due_entry;
-use annals_shared::history::due::{DUE_AT, DUE_SINCE};
-use annals_shared::sort_key::Timestamp;
+use annals_core::sort_key::Timestamp;
+use annals_store::history::directory::is_due_entry;
+use annals_store::history::due::{DUE_AT, DUE_SINCE};
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
@@ -14,16 +14,16 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::stores::TABLE;
 
-/// The longest time between two runs.
+/// Longest time between two runs.
 const LONGEST_INTERVAL: Duration = Duration::from_mins(5);
-/// The shortest.
+/// Shortest time between two runs.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a run takes up chats. No function's time is limited here, but what has expired waits for the run.
+/// Longest run. It is limited only because the deletion of expired records waits for it.
 const RUN: Duration = Duration::from_hours(1);
-/// The longest time between two sweeps, each of which reads the whole table.
+/// Longest time between two sweeps, each of which reads the whole table.
 const LONGEST_SWEEP_INTERVAL: Duration = Duration::from_hours(6);
 
-/// Runs `compactor` again and again, at once and then at intervals, and after it deletes what has expired.
+/// Runs `compactor` at once and then at intervals, and deletes expired records after it.
 pub async fn keep_up(compactor: Compactor, dynamodb: Client) {
     let clock = compactor.history.clock().clone();
     let eighth = compactor.history.retention().due_after() / 8;
@@ -35,8 +35,11 @@ pub async fn keep_up(compactor: Compactor, dynamodb: Client) {
         if clock.now() >= next_sweep {
             match sweep(&dynamodb, TABLE, clock.now()).await {
                 Ok(0) => {}
-                Ok(swept) => tracing::info!(swept, "expired items are deleted"),
-                Err(error) => tracing::error!(error = %format!("{error:#}"), "expired items stay for now"),
+                Ok(swept) => tracing::info!(swept, "deleted expired items"),
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::error!(error, "failed to delete expired items; trying again later");
+                }
             }
             next_sweep = clock.now().plus(sweep_interval);
         }
@@ -64,11 +67,11 @@ fn log(report: &Report) {
     }
 }
 
-/// Deletes from `table` what has expired at `now`, records and id markers alike, as DynamoDB's TTL does in AWS; answers
-/// how many items. The engine's own sweep goes by the system's clock, this one by the clock that was passed in.
+/// Deletes the items of `table` that have expired at `now`, records and id markers, as DynamoDB's TTL does in AWS. Returns their
+/// number. The engine's own sweep uses the system's clock.
 ///
-/// DynamoDB asks nobody before it deletes. But its compactor is not switched off every night, as a laptop is: what
-/// expired while nobody could archive it stays here until its chat has been visited.
+/// Unlike DynamoDB, it keeps the records of a chat that is due for the compactor: a laptop is switched off at night, so records may
+/// expire before they are archived.
 pub async fn sweep(dynamodb: &Client, table: &str, now: Timestamp) -> anyhow::Result<usize> {
     let now = now.as_millis() / 1000;
     let scan = dynamodb.scan().table_name(table);
@@ -76,7 +79,7 @@ pub async fn sweep(dynamodb: &Client, table: &str, now: Timestamp) -> anyhow::Re
     let mut items = scan.into_paginator().items().send();
     let (mut expired, mut waiting) = (Vec::new(), HashSet::new());
     while let Some(item) = items.next().await {
-        let mut item = item.context("cannot read the table")?;
+        let mut item = item.context("failed to read the table")?;
         let number = |name: &str| -> Option<i64> { item.get(name)?.as_n().ok()?.parse().ok() };
         let has_expired = number("expiresAt").is_some_and(|at| at < now);
         let is_entry = item.get("sk").and_then(|sk| sk.as_s().ok()).is_some_and(|sk| is_due_entry(sk));
@@ -95,7 +98,7 @@ pub async fn sweep(dynamodb: &Client, table: &str, now: Timestamp) -> anyhow::Re
     let count = expired.len();
     for (pk, sk) in expired {
         let delete = dynamodb.delete_item().table_name(table).key("pk", AttributeValue::S(pk)).key("sk", sk);
-        // A run may have moved its date on meanwhile.
+        // A run may have set a later date meanwhile.
         let delete = delete
             .condition_expression("expiresAt < :now")
             .expression_attribute_values(":now", AttributeValue::N(now.to_string()));
@@ -105,7 +108,7 @@ pub async fn sweep(dynamodb: &Client, table: &str, now: Timestamp) -> anyhow::Re
                 if error
                     .as_service_error()
                     .is_some_and(DeleteItemError::is_conditional_check_failed_exception) => {}
-            Err(error) => return Err(error).context("cannot delete an item"),
+            Err(error) => return Err(error).context("failed to delete an item"),
         }
     }
     Ok(count)

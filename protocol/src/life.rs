@@ -1,31 +1,29 @@
-//! The life of a record as a model: append, redelivery, revision, answer, prolonging, summary, visit,
-//! archive, TTL, DELETE and the same message again, step by step, with everything that can go wrong between
-//! two steps.
+//! The life of a record as a model: append, redelivery, revision, answer, prolonging, summary, visit, archive, TTL,
+//! DELETE and a repeated message, step by step, with every fault that can happen between two steps.
 //!
-//! One chat is modelled, with two messages at most. A step is one request to a store, or several of one
-//! process between which nobody can tell a difference. The product's own functions decide the number of a
-//! form, the messages that may have left the table, the next step of a run, the records that a visit shows,
-//! and every date ([`records`]).
+//! One chat is modelled, with two messages at most. A step is one request to a store, or several of one process if no
+//! other process can see a state between them. The product's own functions decide the number of a form, the messages
+//! that may have left the table, the next step of a run, the records that a visit shows, and every date ([`records`]).
 //!
-//! These assumptions stand for the product's timing:
+//! These assumptions replace the product's timing:
 //!
 //! - A process lives for minutes and a tick is hours: a process meets one end of a tick at most. It meets
 //!   none if it has met the archiving of a record, which is a tick before that may leave the table.
-//! - A visit prolongs what it has read within seconds, so before the time moves on.
+//! - A visit prolongs the records that it has read within seconds, so before the time moves on.
 //! - A deletion that empties the head does so again within seconds if the answer is lost.
 //! - The compactor works: the time moves on after each chat that was due has been visited.
-//! - A deletion that breaks off is asked for again before the time moves on, but with [`Life::gives_up`].
+//! - A deletion that breaks off is requested again before the time moves on, except with [`Life::gives_up`].
 //! - A lease ends after its holder is dead.
 //!
 //! TTL deletes each item at any time from its date on, in any order, or never.
 //!
-//! Left out are large bodies, files, `/stop`, other names of the chat, several lines of a chat, and the hint
-//! from where on a context is read.
+//! Not modelled are large bodies, files, `/stop`, other names of the chat, several lines of a chat, and the hint for
+//! the start of a context.
 //!
 //! - [`state`]: the parts of a state
-//! - [`records`]: a state as the product's functions take it
+//! - [`records`]: a state in the form that the product's functions take
 //! - [`properties`]: the properties
-//! - `life/stores.rs`: the stores; `life/processes.rs`: the processes, and who of them has the chat
+//! - `life/stores.rs`: the stores; `life/processes.rs`: the processes, and the one that has the chat
 //! - `life/posts.rs`, `life/runs.rs`, `life/visits.rs`, `life/deletes.rs`: the steps of each process
 
 mod deletes;
@@ -73,7 +71,7 @@ pub struct Life {
     pub page: usize,
     /// The last tick.
     pub last: Tick,
-    /// True if nobody asks again for a deletion that broke off.
+    /// True if a deletion that broke off is never requested again.
     pub gives_up: bool,
     /// The faults that may happen.
     pub budget: Budget,
@@ -81,30 +79,30 @@ pub struct Life {
     pub flaw: Option<Flaw>,
 }
 
-/// A part of the protocol that is left out, to see that it is needed.
+/// A part of the protocol that is left out, to check that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
-    /// An append looks in the table alone.
+    /// An append reads only the table.
     BlindAppend,
-    /// An emptied head has a date, which only the claim of a run removes.
+    /// An emptied head has a date, which only a run's claim removes.
     ExpiringHead,
-    /// A deletion does not wait for who lost the chat.
+    /// A deletion does not wait for the process that lost the chat.
     HastyDelete,
     /// A message counts as unanswered for a while after its date.
     LateLapse,
-    /// A visit prolongs a message and not what covers it.
+    /// A visit prolongs a message without the reply or notice that covers it.
     ProlongedAlone,
-    /// A run does not look in the archive for the messages of the turn that it finds in the head.
+    /// A run does not read the messages of the turn in the head from the archive.
     BlockedTurn,
-    /// A run does not look in the archive for the reply of the turn that it finds in the head.
+    /// A run does not read the reply of the turn in the head from the archive.
     LostReply,
-    /// A visit prolongs a message also after its date, when TTL may have deleted what covers it.
+    /// A visit prolongs a message even after its date, when TTL may have deleted the record that covers it.
     RevivedAlone,
     /// A deletion that breaks off leaves no entry in the index.
     AbandonedDelete,
     /// The place in the list of chats is set after the visit has freed the chat.
     LatePlace,
-    /// A later form depends on a first form, and not on the one that was read.
+    /// A later form depends on any first form, instead of the one that was read.
     BareAnchor,
 }
 
@@ -126,7 +124,7 @@ pub enum Process {
 pub enum Action {
     /// A process does its next step.
     Step(Process),
-    /// The same; the answer is lost, and the process does the step again.
+    /// A process does its next step, but the answer is lost, and it repeats the step.
     Lose(Process),
     /// A process dies.
     Crash(Process),
@@ -138,9 +136,9 @@ pub enum Action {
     Lapse,
     /// A visit claims the chat.
     BeginVisit(u8),
-    /// A visit makes a summary of what it would prolong.
+    /// A visit makes a summary of the records that it would prolong.
     Summarise(u8),
-    /// Somebody asks to delete the chat.
+    /// A caller asks to delete the chat.
     BeginDelete(u8),
     /// The lease of a dead process ends.
     EndLease,
@@ -153,7 +151,7 @@ pub enum Action {
 }
 
 impl Life {
-    /// Lists what processes can do while nothing goes wrong and the time stands still.
+    /// Lists the actions that processes can take without faults and without time passing.
     fn steps(&self, state: &State, actions: &mut Vec<Action>) {
         for process in state.processes() {
             let Process::Post(slot) = process else {
@@ -190,7 +188,7 @@ impl Life {
         }
     }
 
-    /// Lists what can go wrong, what TTL can do, and the next tick.
+    /// Lists the possible faults, the actions of TTL, and the next tick.
     fn faults(&self, state: &State, actions: &mut Vec<Action>) {
         for process in state.processes() {
             let has_begun = state.has_begun(process);

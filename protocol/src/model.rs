@@ -1,31 +1,31 @@
-//! The steps of the protocol, and what must hold in every state: [`Protocol`].
+//! The steps of the protocol, and the properties of every state: [`Protocol`].
 
 use stateright::{Model, Property};
 
 use crate::records::{Decision, decide, finds_something};
 use crate::state::{Budget, Entry, Head, Kind, Lease, Places, Post, Reply, Run, Said, State, Step, Turn};
 
-/// What is explored.
+/// The model that is explored.
 #[derive(Clone, Debug)]
 pub struct Protocol {
-    /// What is said, in the order of its keys.
+    /// The messages, in the order of their keys.
     pub said: Vec<Said>,
-    /// How many runs there are at once.
+    /// Number of runs at once.
     pub runs: usize,
-    /// How many pieces a reply has.
+    /// Number of pieces of a reply.
     pub pieces: u8,
-    /// At which delivery the model is given up.
+    /// Number of the delivery at which the model is given up.
     pub tries: u8,
-    /// What goes wrong.
+    /// The faults that may happen.
     pub budget: Budget,
-    /// What the protocol does not do, to see that it is needed.
+    /// A rule that the protocol omits, to show that it is needed.
     pub flaw: Option<Flaw>,
 }
 
-/// Something that the protocol might have left out.
+/// A rule that the protocol might have left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// A commit holds under any fence.
+    /// A commit succeeds under any fence.
     UnfencedCommits,
     /// A run does not take over the turn that it finds in the head.
     ForgottenTurns,
@@ -35,16 +35,16 @@ pub enum Flaw {
     SilentDuplicates,
     /// A failed run counts as done.
     LostFailures,
-    /// A run that ended a turn takes the command out of the head, whatever waits.
+    /// A run that ended a turn removes the command from the head, even if messages are unanswered.
     HastyStops,
 }
 
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The ingress does its next step with what is said here.
+    /// The ingress does its next step with the message at this place.
     Post(u8),
-    /// The same, but the queue drops the turn as one that it has had.
+    /// The ingress does its next step, but the queue drops the turn as a duplicate.
     PostDropped(u8),
     /// The ingress dies.
     PostCrash(u8),
@@ -54,11 +54,11 @@ pub enum Action {
     Deliver(u8),
     /// A run does its next step.
     Run(u8),
-    /// It fails, where that is a question to the model or a piece to send.
+    /// A run's question to the model, or its sending of a piece, fails.
     Fail(u8),
-    /// It sees that the chat is somebody else's, and drops what it does.
+    /// A run sees that another process has the chat, and drops its turn.
     Notice(u8),
-    /// It dies.
+    /// A run dies.
     Crash(u8),
     /// The queue's first turn becomes visible again while its run lives.
     Lapse,
@@ -66,14 +66,14 @@ pub enum Action {
     Expire,
     /// A visit claims the chat.
     Visit,
-    /// It ends.
+    /// The visit ends.
     VisitEnds,
-    /// It dies.
+    /// The visit dies.
     VisitCrash,
 }
 
 impl Protocol {
-    /// What each process can do next.
+    /// Lists what each process can do next.
     fn steps(&self, state: &State, actions: &mut Vec<Action>) {
         for (place, post) in state.posts.iter().enumerate() {
             let at = place_u8(place);
@@ -107,7 +107,7 @@ impl Protocol {
         }
     }
 
-    /// What can go wrong.
+    /// Lists the faults that can happen next.
     fn faults(&self, state: &State, actions: &mut Vec<Action>) {
         let left = &state.left;
         for (place, post) in state.posts.iter().enumerate() {
@@ -115,7 +115,7 @@ impl Protocol {
             if left.crashes > 0 && !matches!(post, Post::Waiting | Post::Done) {
                 actions.push(Action::PostCrash(at));
             }
-            // A command that has been told of does nothing more.
+            // A command that has been confirmed has no further effect.
             if left.repeats > 0 && *post == Post::Done && self.said[place] != Said::Stop {
                 actions.push(Action::Repeat(at));
             }
@@ -146,7 +146,7 @@ impl Protocol {
         }
     }
 
-    /// The state behind `action`.
+    /// Returns the state after `action`.
     pub fn apply(&self, state: &State, action: Action) -> State {
         let mut state = state.clone();
         match action {
@@ -252,10 +252,10 @@ impl Protocol {
         };
     }
 
-    /// A run's next step; behind its last one it is gone.
+    /// Takes a run's next step; after its last one the run is removed.
     fn run(&self, state: &mut State, slot: usize) {
         let run = *state.run_mut(slot);
-        // What a fence did not allow.
+        // Step after an action that the fence did not allow.
         let or_lost = |is_allowed: bool, step: Step| if is_allowed { step } else { Step::LookWhoTookIt };
         let step = match run.step {
             Step::Claim if state.head.lease == Lease::Run => return state.end(slot, false),
@@ -316,7 +316,7 @@ impl Protocol {
         };
     }
 
-    /// Reads the records, and goes by what the code says of them.
+    /// Reads the records, and follows the code's decision.
     fn look(&self, state: &mut State, slot: usize) -> Step {
         let run = *state.run_mut(slot);
         let is_committed = run.turn_claimed.is_some();
@@ -354,7 +354,7 @@ impl Protocol {
         }
     }
 
-    /// Sets the turn, where `run` has the newest fence.
+    /// Sets the turn, if `run` has the newest fence.
     fn commit(&self, state: &mut State, run: Run, turn: Turn) -> bool {
         let is_allowed = run.is_newest || self.flaw == Some(Flaw::UnfencedCommits);
         if is_allowed {
@@ -379,7 +379,7 @@ impl Protocol {
         Step::Finish { has_stopped, goes_on: run.leaves_more }
     }
 
-    /// What asks and is covered by nothing.
+    /// Returns the messages that ask and are not covered.
     fn unanswered(&self, state: &State) -> Places {
         let covered = state.replies.iter().flatten().fold(0, |places, reply| places | reply.covers);
         let asks = |place: &usize| matches!(self.said[*place], Said::Asks | Said::Compact);
@@ -387,7 +387,7 @@ impl Protocol {
         state.stored & asking & !covered
     }
 
-    /// Whether everything that was begun is done.
+    /// Returns true if everything that has begun is done.
     pub fn is_at_rest(state: &State) -> bool {
         state.queue.is_empty()
             && state.runs.iter().all(Option::is_none)
@@ -395,13 +395,13 @@ impl Protocol {
             && state.posts.iter().all(|post| *post == Post::Done)
     }
 
-    /// Nothing is left open.
+    /// Returns true if nothing is open.
     fn is_settled(&self, state: &State) -> bool {
         let head = state.head;
         self.unanswered(state) == 0 && head.turn.is_none() && head.stopped_to.is_none()
     }
 
-    /// Whether everything is answered once nothing more goes wrong: by one fair way on from here.
+    /// Returns true if everything is answered on one fair path from here without further faults.
     fn settles(&self, state: &State) -> bool {
         let mut state = state.clone();
         for _ in 0..400 {
@@ -464,15 +464,15 @@ impl Model for Protocol {
                 })
             }),
             Property::always(
-                "a reply stands behind the last that it covers, all of which is stored",
+                "a reply stands after the last that it covers, all of which is stored",
                 |_, state: &State| {
-                    let behind = |(place, reply): (usize, &Option<Reply>)| {
+                    let after = |(place, reply): (usize, &Option<Reply>)| {
                         reply.is_none_or(|reply| {
                             let turn = Turn { covers: reply.covers, sent: 0 };
                             turn.place() == place && reply.covers & !state.stored == 0
                         })
                     };
-                    state.replies.iter().enumerate().all(behind)
+                    state.replies.iter().enumerate().all(after)
                 },
             ),
             Property::always(
@@ -498,7 +498,7 @@ impl Model for Protocol {
                 state.runs.iter().flatten().all(|run| run.late_sends <= 1)
             }),
             Property::always(
-                "a piece is sent again behind a fault only, and once for each",
+                "a piece is sent again after a fault only, and once for each",
                 |model: &Self, state: &State| {
                     let spent = |of: fn(&Budget) -> u8| of(&model.budget) - of(&state.left);
                     let stops = u8::from(model.said.contains(&Said::Stop));
@@ -528,7 +528,7 @@ impl State {
         self.runs[slot].get_or_insert_with(|| Run::new(Entry { from: 0, deliveries: 0, held_by: None }))
     }
 
-    /// The next fence is somebody's: no run has the newest.
+    /// Gives the next fence to another process: no run has the newest.
     fn take(&mut self) {
         for run in self.runs.iter_mut().flatten() {
             run.is_newest = false;
@@ -536,13 +536,13 @@ impl State {
         self.visit = self.visit.map(|_| false);
     }
 
-    /// Whether who has the lease is alive.
+    /// Returns true if the holder of the lease is alive.
     fn has_living_holder(&self) -> bool {
         let is_held = |run: &Run| run.is_newest && run.step != Step::Claim;
         self.runs.iter().flatten().any(is_held) || self.visit == Some(true)
     }
 
-    /// A run is over. The queue's turn is done, or comes again; unless it has become somebody else's.
+    /// Ends a run. The queue's turn is done, or is delivered again, unless another run has it by then.
     fn end(&mut self, slot: usize, is_done: bool) {
         self.runs[slot] = None;
         if self.queue.first().is_some_and(|entry| entry.held_by == Some(place_u8(slot))) {
@@ -571,7 +571,7 @@ impl Run {
         }
     }
 
-    /// The run before its next claim.
+    /// Returns the run before its next claim.
     fn anew(self) -> Self {
         Self::new(Entry { from: self.from, deliveries: self.delivery, held_by: None })
     }

@@ -4,18 +4,18 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use annals_agent::next::{Next, next};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::context::{Policy, context};
-use annals_shared::history::stop::has_something_to_end;
-use annals_shared::history::turn::{Head, OpenTurn};
-use annals_shared::message::{Part, Role, UiMessage};
-use annals_shared::record::{Channel, Draft, Kind as RecordKind, Record};
-use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::chat_key::ChatKey;
+use annals_core::context::{Policy, context};
+use annals_core::message::{Part, Role, UiMessage};
+use annals_core::record::{Channel, Draft, Kind as RecordKind, Record};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_store::history::stop::has_something_to_end;
+use annals_store::history::turn::{Head, OpenTurn};
 use serde_json::Map;
 
 use crate::state::{Kind, Lease, Places, Reply, Said, State, Turn};
 
-/// What is unanswered does not depend on it.
+/// A policy for the context. Unanswered messages do not depend on it.
 pub const POLICY: Policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
 
 /// The first message's second.
@@ -31,7 +31,7 @@ pub fn base(place: usize) -> SortKey {
     draft(place, Said::Tells).key()
 }
 
-/// What is said at `place`, as a door parses it.
+/// Returns the message at `place`, as a channel parses it.
 pub fn draft(place: usize, said: Said) -> Draft {
     let number = place as u64 + 1;
     Draft {
@@ -72,7 +72,7 @@ pub fn places(bases: &[SortKey]) -> Places {
     bases.iter().fold(0, |places, key| places | 1 << place(key))
 }
 
-/// What a run does next, by the code.
+/// The next step of a run, as the code decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Nothing waits.
@@ -83,9 +83,9 @@ pub enum Decision {
     Answer {
         /// The turn.
         turn: Turn,
-        /// Whether there may be more behind it.
+        /// True if more may follow it.
         leaves_more: bool,
-        /// Whether its reply is stored.
+        /// True if its reply is stored.
         has_reply: bool,
     },
 }
@@ -93,11 +93,11 @@ pub enum Decision {
 type Key = (Vec<Said>, Places, Vec<Option<Reply>>, Option<Turn>, Option<u8>);
 
 thread_local! {
-    /// What the code has said: many states look alike to it.
+    /// Decisions of the code so far: it decides alike in many states.
     static DECISIONS: RefCell<HashMap<Key, Decision>> = RefCell::default();
 }
 
-/// What a run does next that claimed `turn` and `stop` with the head and reads the records of `state` now.
+/// Returns the next step of a run that claimed `turn` and `stop` with the head and reads the records of `state` now.
 pub fn decide(said: &[Said], state: &State, turn: Option<Turn>, stop: Option<u8>) -> Decision {
     let key = (said.to_vec(), state.stored, state.replies.clone(), turn, stop);
     if let Some(known) = DECISIONS.with_borrow(|known| known.get(&key).copied()) {
@@ -125,7 +125,7 @@ pub fn decision(next: &Next) -> Decision {
     }
 }
 
-/// Whether the `/stop` at `place` finds anything to end, by the code.
+/// Returns true if the code finds something to end for the `/stop` at `place`.
 pub fn finds_something(said: &[Said], state: &State, place: usize) -> bool {
     let head = head(state.head.turn, state.head.stopped_to);
     has_something_to_end(&records(said, state), &base(place), &head, state.head.lease == Lease::Run, now())
@@ -140,7 +140,7 @@ pub fn head(turn: Option<Turn>, stop: Option<u8>) -> Head {
     }
 }
 
-/// The time: behind all that is said.
+/// The time: after all messages.
 pub fn now() -> Timestamp {
     Timestamp::from_secs(START + 60)
 }

@@ -1,9 +1,9 @@
-//! What a state of the protocol is made of.
+//! The parts of a state of the protocol.
 
 /// Places in the chat, as bits: place 0 is the oldest message, whenever it arrives.
 pub type Places = u8;
 
-/// What is said at a place.
+/// The kind of message at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Said {
     /// A message that asks for an answer.
@@ -16,7 +16,7 @@ pub enum Said {
     Stop,
 }
 
-/// How far the ingress has got with what is said at a place.
+/// The progress of the ingress with the message at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Post {
     /// The platform is to deliver it, or to deliver it again.
@@ -31,12 +31,12 @@ pub enum Post {
     Done,
 }
 
-/// What stands behind a message and covers it.
+/// The reply that follows a message and covers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// The model's answer, or the word on a `/compact`.
+    /// The model's answer, or the confirmation of a `/compact`.
     Answer,
-    /// The notice that there is none.
+    /// The notice that there is no answer.
     Failure,
     /// The notice that it was stopped.
     Stopped,
@@ -45,42 +45,42 @@ pub enum Kind {
 /// A stored reply or notice; its place is the last that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reply {
-    /// What it covers.
+    /// The places that it covers.
     pub covers: Places,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
 /// A turn between commit and finish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Turn {
-    /// What its reply covers.
+    /// The places that its reply covers.
     pub covers: Places,
-    /// How many pieces are noted.
+    /// Number of pieces noted as sent.
     pub sent: u8,
 }
 
 impl Turn {
-    /// Where its reply stands.
+    /// Returns the place that its reply follows.
     pub fn place(self) -> usize {
         (Places::BITS - 1 - self.covers.leading_zeros()) as usize
     }
 }
 
-/// Who has the chat.
+/// The holder of the chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lease {
-    /// Nobody.
+    /// No holder.
     Free,
     /// A run.
     Run,
     /// A visit of the compactor.
     Upkeep,
-    /// Somebody whose time is over.
+    /// A holder whose lease has run out.
     Over,
 }
 
-/// The head, without its fence: of fences all that counts is who has the newest, which runs remember themselves.
+/// The head, without its fence. Only the holder of the newest fence matters, and runs remember that themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Head {
     /// `leaseUntil` and `housekeeping`
@@ -96,13 +96,13 @@ pub struct Head {
 pub struct Entry {
     /// The place that it names.
     pub from: u8,
-    /// How often it was delivered; counted as far as that makes a difference.
+    /// Number of deliveries, counted as far as that makes a difference.
     pub deliveries: u8,
     /// The run that it was delivered to, until that ends, dies or loses it.
     pub held_by: Option<u8>,
 }
 
-/// What a run is about to do.
+/// The next step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Claim the chat.
@@ -111,63 +111,63 @@ pub enum Step {
     Look,
     /// Ask the model.
     Ask,
-    /// Commit to its turn, to put this behind it.
+    /// Commit to its turn, to put this kind afterwards.
     Commit(Kind),
     /// Put the reply or notice.
     Put(Kind),
-    /// Commit again, since another run's reply stands there.
+    /// Commit again, since another run's reply is there.
     Recommit,
     /// Send this piece.
     Send(u8),
-    /// Note that so many are sent.
+    /// Note that this number of pieces is sent.
     Note(u8),
     /// Finish.
     Finish {
-        /// Whether `stoppedTo` is removed.
+        /// True if `stoppedTo` is removed.
         has_stopped: bool,
-        /// Whether it claims the chat once more.
+        /// True if it claims the chat once more.
         goes_on: bool,
     },
     /// Release the chat.
     Release {
-        /// Whether the queue's turn is done.
+        /// True if the queue's turn is done.
         is_done: bool,
     },
-    /// Look whether it was a `/stop` that took the chat.
+    /// Check if a `/stop` took the chat.
     LookWhoTookIt,
 }
 
 /// A run of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// What it is about to do.
+    /// Its next step.
     pub step: Step,
-    /// Whether its fence is the newest.
+    /// True if its fence is the newest.
     pub is_newest: bool,
-    /// Which delivery of its turn it is.
+    /// The number of its turn's delivery.
     pub delivery: u8,
     /// The place that the queue's turn names.
     pub from: u8,
-    /// The head as it was claimed.
+    /// The head's turn at the time of the claim.
     pub turn_claimed: Option<Turn>,
-    /// The same.
+    /// The head's `stoppedTo` at the time of the claim.
     pub stop_claimed: Option<u8>,
     /// Its turn.
     pub turn: Turn,
-    /// Whether it ends a turn that was stopped.
+    /// True if it ends a turn that was stopped.
     pub ends: bool,
-    /// Whether there may be more behind its turn.
+    /// True if more may follow its turn.
     pub leaves_more: bool,
-    /// How many pieces it has sent since somebody took the chat.
+    /// Number of pieces that it has sent since another run took the chat.
     pub late_sends: u8,
 }
 
-/// How often what goes wrong may still go wrong.
+/// Number of faults of each kind that may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     /// Processes that die.
     pub crashes: u8,
-    /// Messages that are delivered again behind their acknowledgement.
+    /// Messages that are delivered again after their acknowledgement.
     pub repeats: u8,
     /// Turns that are delivered again while their run lives.
     pub lapses: u8,
@@ -184,13 +184,13 @@ pub struct Budget {
 pub struct State {
     /// The ingress, by place.
     pub posts: Vec<Post>,
-    /// Whose record is stored.
+    /// The places whose record is stored.
     pub stored: Places,
-    /// Whose turn was queued before: a repeat may be dropped as such.
+    /// The places whose turn was queued before: a repeat may be dropped as such.
     pub queued: Places,
-    /// Whose last delivery was a duplicate.
+    /// The places whose last delivery was a duplicate.
     pub repeated: Places,
-    /// What stands behind each place.
+    /// The reply that follows each place.
     pub replies: Vec<Option<Reply>>,
     /// The head.
     pub head: Head,
@@ -198,12 +198,12 @@ pub struct State {
     pub queue: Vec<Entry>,
     /// The agent's processes.
     pub runs: Vec<Option<Run>>,
-    /// A visit of the compactor, and whether its fence is the newest.
+    /// A visit of the compactor; true if its fence is the newest.
     pub visit: Option<bool>,
-    /// How often each piece was sent, by place.
+    /// Number of times each piece was sent, by place.
     pub sent: Vec<Vec<u8>>,
-    /// What a `/stop` took from a run that had not committed to it: nothing but its notice may cover it.
+    /// The places that a `/stop` took from a run that had not committed to them: only its notice may cover them.
     pub to_stop: Places,
-    /// What may still go wrong.
+    /// The faults that may still happen.
     pub left: Budget,
 }

@@ -1,4 +1,4 @@
-//! Where secrets are, and where they are not.
+//! Secrets are in the secret store and in no environment.
 
 use crate::stack::beside;
 

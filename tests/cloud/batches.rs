@@ -1,11 +1,11 @@
-//! The queue between the doors and the agent: what waits in it, and what in a batch is no turn.
+//! The queue between the endpoints and the agent: its turns, and invalid messages in a batch.
 
 use serde_json::json;
 
-use crate::doors::telegram_text;
+use crate::endpoints::telegram_text;
 use crate::stack::{Stack, alone, soon};
 
-/// How the template has it; see there.
+/// The value in the template; see there.
 const AS_DEPLOYED: [&str; 4] = ["batches", "1", "360", "25"];
 
 /// Sets the queue as deployed again, however the test ends.
@@ -74,7 +74,7 @@ fn a_turn_waits_in_the_queue_under_its_chats_group() {
         assert!(body.as_object_mut().unwrap().remove("at").unwrap().is_i64(), "when it came");
         let from = format!("1764057601000#{:020}", 1);
         assert_eq!(body, json!({"chat": "telegram:chat:8010", "from": from}), "and no text");
-        let chat: annals_shared::chat_key::ChatKey = "telegram:chat:8010".parse().unwrap();
+        let chat: annals_core::chat_key::ChatKey = "telegram:chat:8010".parse().unwrap();
         assert_eq!(turn.attributes().unwrap()[&system], chat.session_id().as_str());
 
         Stack::tool(&["resume"]);

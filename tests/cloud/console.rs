@@ -1,4 +1,4 @@
-//! The console where `Console` is true, at both addresses: of the HTTP API, which takes bytes in base64, compressed.
+//! The console with `Console=true`, at both addresses; over the HTTP API its bytes are compressed, in base64.
 
 use std::io::Read;
 
@@ -17,7 +17,7 @@ fn at(stack: &Stack, address: &str, path: &str) -> RequestBuilder {
     }
 }
 
-/// What a browser gets: the text, decompressed, and the answer's `ETag`. The emulator takes a streamed answer for text, so at the
+/// Fetches as a browser: the text, decompressed, and the answer's `ETag`. The emulator takes a streamed answer for text, so at the
 /// function URL nothing compressed is asked for.
 async fn loaded(stack: &Stack, address: &str, path: &str) -> (String, String) {
     let is_compressed = address == "the HTTP API";

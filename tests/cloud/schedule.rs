@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::doors::telegram_text;
+use crate::endpoints::telegram_text;
 use crate::stack::{UNTIL_THE_SCHEDULE, beside, soon, wait_until};
 
 #[test]
@@ -23,7 +23,7 @@ fn the_schedule_fires_the_compactor_and_a_segment_is_in_the_bucket() {
         };
         wait_until("a segment is listed", UNTIL_THE_SCHEDULE, async || !list().await[0].is_null()).await;
         let segment = &list().await[0];
-        let chat: annals_shared::chat_key::ChatKey = "telegram:chat:7001".parse().unwrap();
+        let chat: annals_core::chat_key::ChatKey = "telegram:chat:7001".parse().unwrap();
         let key = format!("segments/{}/{}.jsonl.gz", chat.session_id(), segment["id"].as_str().unwrap());
         let object = stack.s3.get_object().bucket(stack.output("BucketName")).key(&key).send().await.unwrap();
         assert_eq!(object.content_length(), segment["bytes"].as_i64(), "{segment}");

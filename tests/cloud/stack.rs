@@ -7,22 +7,22 @@ use std::process::Command;
 use std::sync::{LazyLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
-use annals_shared::clock::Clock;
-use annals_shared::config::StoreConfig;
-use annals_shared::history::{History, Retention};
+use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_io::clock::Clock;
+use annals_store::history::{History, Retention};
+use annals_store::settings::StoreConfig;
+use annals_test_support::fixtures::all_payloads;
+use annals_test_support::lark_api::LarkApi;
+use annals_test_support::model_api::ModelApi;
+use annals_test_support::telegram_api::TelegramApi;
 use aws_sdk_sqs::types::QueueAttributeName;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::lark_api::LarkApi;
-use crate::model_api::ModelApi;
-use crate::telegram_api::TelegramApi;
-
-/// How long anything here may take, cold starts on a busy machine among it.
+/// Timeout of one wait, including cold starts on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How long the compactor may take to come: a minute until its schedule fires, and its run.
+/// Timeout for the compactor: a minute until its schedule fires, and its run.
 pub(crate) const UNTIL_THE_SCHEDULE: Duration = Duration::from_mins(4);
 
 /// The deployed stack.
@@ -45,7 +45,7 @@ static SHARED: LazyLock<(Runtime, Stack)> = LazyLock::new(|| {
     (runtime, stack)
 });
 
-/// Who may change how the stack works: nobody while others use it.
+/// Held for writing by a test that changes the stack, for reading by all others.
 static CHANGES: RwLock<()> = RwLock::new(());
 
 /// Runs `test` beside others.
@@ -67,7 +67,7 @@ impl Stack {
         let description: Value =
             serde_json::from_slice(&std::fs::read(set("ANNALS_CLOUD_STACK")).unwrap()).unwrap();
         let secrets = serde_json::from_str(include_str!("secrets.json")).unwrap();
-        let aws = annals_shared::aws::sdk_config().await;
+        let aws = annals_runtime::aws::sdk_config().await;
         assert!(
             aws.endpoint_url().is_some_and(|url| url.starts_with("https://127.0.0.1:")),
             "not the real AWS"
@@ -88,7 +88,7 @@ impl Stack {
             telegram: TelegramApi::start_at(port("ANNALS_CLOUD_TELEGRAM_PORT")).await,
             lark: LarkApi::start_at(port("ANNALS_CLOUD_LARK_PORT")).await,
             model: ModelApi::start_at(port("ANNALS_CLOUD_MODEL_PORT")).await,
-            history: annals_shared::aws::history(&aws, store, Clock::system()),
+            history: annals_runtime::aws::history(&aws, store, Clock::system()),
             description,
         }
     }
@@ -103,7 +103,7 @@ impl Stack {
         serde_json::from_value(self.description["environments"].clone()).unwrap()
     }
 
-    /// What the secrets hold.
+    /// Returns the values in the secrets.
     pub(crate) fn secrets(&self) -> &BTreeMap<String, String> {
         &self.secrets
     }
@@ -166,7 +166,7 @@ impl Stack {
         records.iter().map(|record| line(&serde_json::to_value(&record.message).unwrap())).collect()
     }
 
-    /// How many messages the queue at `url` has, those in flight among them.
+    /// Counts the messages of the queue at `url`, including those in flight.
     pub(crate) async fn queued(&self, url: &str) -> usize {
         let (waiting, in_flight) = (
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -196,25 +196,16 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// What `infra/cloud/run` has set.
+/// Reads a variable that `infra/cloud/run` sets.
 #[allow(clippy::disallowed_methods, reason = "where the stack is comes from the script that deploys it")]
 pub(crate) fn set(variable: &str) -> String {
     std::env::var(variable)
         .unwrap_or_else(|_| panic!("{variable} is not set: run these tests by `just cloud`"))
 }
 
-/// The recorded webhooks of a platform, by name: those of the project, and where a folder beside it keeps more, those.
+/// The webhooks of a platform in `tests/fixtures/`, by name.
 pub(crate) fn recorded(platform: &str) -> BTreeMap<String, Value> {
-    let mut webhooks = BTreeMap::new();
-    for folder in ["tests/fixtures", "../shared/fixtures"] {
-        let Ok(entries) = std::fs::read_dir(root().join(folder).join(platform)) else { continue };
-        let files = entries.map(|entry| entry.unwrap().path());
-        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "json")) {
-            let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
-            webhooks.insert(name, serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap());
-        }
-    }
-    webhooks
+    all_payloads(platform).into_iter().collect()
 }
 
 /// [`wait_until`], for what takes no longer than a cold start or two.
@@ -230,7 +221,7 @@ pub(crate) async fn soon(what: &str, condition: impl AsyncFn() -> bool) {
 pub(crate) async fn wait_until(what: &str, patience: Duration, condition: impl AsyncFn() -> bool) {
     let deadline = Instant::now() + patience;
     while !condition().await {
-        assert!(Instant::now() < deadline, "in vain waited for {patience:?} until {what}");
+        assert!(Instant::now() < deadline, "timed out after {patience:?} waiting until {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

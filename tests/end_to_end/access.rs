@@ -1,4 +1,4 @@
-//! Who may read and write what lies on the disk, and what a start leaves there.
+//! Permissions of the files in the data directory, and the files that a start creates.
 #![cfg(unix)]
 
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::crash::Process;
+use crate::process::Process;
 
 /// `nobody`, to whom nothing belongs.
 const NOBODY: u32 = 65534;
@@ -35,7 +35,7 @@ fn a_data_directory_is_its_owners_alone() {
 }
 
 #[test]
-fn the_address_stands_below_the_calls_that_fill_a_screen() {
+fn the_address_is_printed_below_the_example_calls() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     let at = process.printed.iter().position(|line| line.starts_with("Annals answers at")).unwrap();
@@ -45,7 +45,7 @@ fn the_address_stands_below_the_calls_that_fill_a_screen() {
 }
 
 #[test]
-fn a_start_that_cannot_listen_leaves_nothing_behind_and_names_the_setting() {
+fn a_start_that_cannot_listen_creates_no_file_and_names_the_setting() {
     let (dir, taken) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let data = dir.path().join("data");
     let start = |settings: &[(&str, &str)]| {
@@ -76,7 +76,7 @@ fn a_start_that_cannot_listen_leaves_nothing_behind_and_names_the_setting() {
 struct Foreign {
     dir: tempfile::TempDir,
     program: PathBuf,
-    /// Where the tests run as root, whom no mode keeps out, the program runs as nobody.
+    /// If the tests run as root, whom no mode keeps out, the program runs as nobody.
     is_root: bool,
 }
 
@@ -133,7 +133,7 @@ impl Foreign {
         set_mode(&self.data(), if is_open { folder } else { 0 });
     }
 
-    /// What a command fails with.
+    /// Returns the error of a command.
     fn refused(&self, arguments: &[String]) -> String {
         let mut command = self.command(arguments);
         if self.is_root {

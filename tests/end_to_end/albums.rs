@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use annals_test_support::model_api::texts_of;
 use serde_json::json;
 
 use crate::app::TestApp;
-use crate::support::model_api::texts_of;
 use crate::updates::{Update, private};
 
 fn items() -> [Update; 3] {

@@ -1,18 +1,21 @@
-//! [`TestApp`]: the whole program, on a data directory, a runtime and stand-ins of its own.
+//! [`TestApp`]: the whole program, on a data directory, a runtime and emulators of its own.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use annals_core::record::Record;
+use annals_core::settings::Env;
+use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
 use annals_local::config::{DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET, LocalConfig};
 use annals_local::program::{Program, open_history};
 use annals_local::queue::LocalQueue;
 use annals_local::stores::{Stores, TABLE};
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
-use annals_shared::history::History;
-use annals_shared::record::Record;
-use annals_shared::sort_key::Timestamp;
+use annals_store::history::History;
+use annals_store::settings::retention;
+use annals_test_support::model_api::{self, ModelApi};
+use annals_test_support::telegram_api::{self, TelegramApi};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, RequestBuilder, StatusCode};
@@ -22,12 +25,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::support::model_api::{self, ModelApi};
-use crate::support::openapi;
-use crate::support::telegram_api::{self, TelegramApi};
-use crate::support::world;
+use crate::openapi;
+use crate::updates::private;
+use crate::world;
 
-/// What `/telegram` wants in its secret header.
+/// The secret that `/telegram` requires in its header.
 pub(crate) const TELEGRAM_SECRET: &str = "s3cret_Webhook-1";
 /// The secret of the key `app`, which reads its own chats only.
 pub(crate) const APP_KEY: &str = "app-secret";
@@ -35,14 +37,14 @@ pub(crate) const APP_KEY: &str = "app-secret";
 pub(crate) const OPS_KEY: &str = "ops-secret";
 const API_KEYS: &str = "app:app-secret,other:other-secret,ops:ops-secret:admin";
 
-/// When a manual clock starts, in epoch seconds: a minute behind [`updates::START`](crate::updates::START).
+/// Start of a manual clock, in epoch seconds: a minute after [`updates::START`](crate::updates::START).
 pub(crate) const NOW: i64 = crate::updates::START + 60;
 
-/// How long a poll waits before the next, and how many there are: 30 seconds, far more than anything here takes.
+/// Pause between two polls, and their number: 30 seconds, far more than anything here takes.
 const POLL_PAUSE: Duration = Duration::from_millis(10);
 const MAX_POLLS: usize = 3000;
 
-/// The running program. End each test with [`TestApp::finish`].
+/// A running program. End each test with [`TestApp::finish`].
 pub(crate) struct TestApp {
     data: TempDir,
     settings: BTreeMap<String, String>,
@@ -56,7 +58,7 @@ pub(crate) struct TestApp {
     is_finished: bool,
 }
 
-/// One life of the program, on a runtime that ends with it, so that nothing of it works on behind a restart.
+/// One start of the program, on a runtime that ends with it, so that none of its tasks survives a restart.
 struct Running {
     base: String,
     runtime: Runtime,
@@ -64,47 +66,47 @@ struct Running {
     served: JoinHandle<anyhow::Result<()>>,
 }
 
-/// How a [`TestApp`] is set up. As it is, it stands at [`NOW`], answers by `echo` and sends to the outbox.
+/// Setup of a [`TestApp`]. By default its clock is at [`NOW`], its model is `echo`, and it sends to the outbox.
 pub(crate) struct Builder {
     settings: BTreeMap<String, String>,
     clock: Clock,
     telegram: bool,
-    /// What `MODEL` is; none is `echo`.
+    /// Value of `MODEL`; `echo` if `None`.
     model: Option<&'static str>,
     refusals_are_fine: bool,
 }
 
 impl Builder {
-    /// With a Telegram of its own.
+    /// Adds an emulator of Telegram.
     pub(crate) fn telegram(mut self) -> Self {
         self.telegram = true;
         self
     }
 
-    /// With a model of its own, that answers `You said: …`.
+    /// Adds an emulator of the model, which answers `You said: …`.
     pub(crate) fn model(self) -> Self {
         self.model_of("openai:test")
     }
 
-    /// The same as another provider's.
+    /// Adds an emulator of another provider's model.
     pub(crate) fn model_of(mut self, model: &'static str) -> Self {
         self.model = Some(model);
         self
     }
 
-    /// With the environment variable `name`; an empty one is as good as none.
+    /// Sets the environment variable `name`; an empty value counts as not set.
     pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.insert(name.into(), value.into());
         self
     }
 
-    /// On the system's clock in place of one that only the test moves.
+    /// Uses the system's clock instead of one that only the test moves.
     pub(crate) fn system_clock(mut self) -> Self {
         self.clock = Clock::system();
         self
     }
 
-    /// Telegram may refuse calls.
+    /// Allows Telegram to refuse calls.
     pub(crate) fn refusals_are_fine(mut self) -> Self {
         self.refusals_are_fine = true;
         self
@@ -172,7 +174,7 @@ impl TestApp {
         }
     }
 
-    /// One with a Telegram and a model.
+    /// Starts one with a Telegram and a model.
     pub(crate) async fn start() -> Self {
         Self::builder().telegram().model().start().await
     }
@@ -196,7 +198,7 @@ impl TestApp {
         self.run().await;
     }
 
-    /// Stops the program; what runs is cut off.
+    /// Stops the program and cuts off running turns.
     pub(crate) async fn stop(&mut self) {
         let Some(Running { runtime, shutdown, served, .. }) = self.running.take() else { return };
         // An idle connection would hold the server open.
@@ -206,7 +208,7 @@ impl TestApp {
         tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(10))).await.unwrap();
     }
 
-    /// Waits until the queue is empty, and checks that nobody was sent what it does not take.
+    /// Waits until the queue is empty, and checks that neither the model nor Telegram refused a request.
     pub(crate) async fn finish(mut self) {
         self.is_finished = true;
         self.idle().await;
@@ -222,33 +224,33 @@ impl TestApp {
         }
     }
 
-    /// The stand-in for Telegram.
+    /// Returns the emulator of Telegram.
     pub(crate) fn telegram_api(&self) -> &TelegramApi {
         self.telegram.as_ref().unwrap()
     }
 
-    /// The stand-in for the model.
+    /// Returns the emulator of the model.
     pub(crate) fn model(&self) -> &ModelApi {
         self.model.as_ref().unwrap()
     }
 
-    /// Moves the clock on to this time, in epoch milliseconds, unless it is later already.
+    /// Moves the clock forward to this time, in epoch milliseconds; does nothing if it is later already.
     pub(crate) fn advance_to(&self, millis: i64) {
         let at = Timestamp::from_millis(millis).unwrap();
         self.clock.advance(at.since(self.clock.now()));
     }
 
-    /// The clock that the program has.
+    /// Returns the program's clock.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Where the data lies.
+    /// Returns the data directory.
     pub(crate) fn data_dir(&self) -> &std::path::Path {
         self.data.path()
     }
 
-    /// Where the program answers.
+    /// Returns the base URL of the program.
     pub(crate) fn base(&self) -> &str {
         &self.running.as_ref().unwrap().base
     }
@@ -268,30 +270,55 @@ impl TestApp {
         if self.telegram.is_some() { TELEGRAM_SECRET.to_owned() } else { self.own_key(DEV_TELEGRAM_SECRET) }
     }
 
-    /// The token of `/lark`'s events where Lark is not set up.
+    /// Returns the token of `/lark`'s events if Lark is not set up.
     pub(crate) fn lark_token(&self) -> String {
         self.own_key(DEV_LARK_TOKEN)
     }
 
-    /// The data directory's key, which takes the place of `development` as soon as a platform is set up.
+    /// Returns the data directory's key if a platform is set up, and `development` otherwise.
     fn own_key(&self, development: &str) -> String {
         let key = std::fs::read_to_string(self.data_dir().join("api-key"));
         key.map_or_else(|_| development.to_owned(), |key| key.trim().to_owned())
     }
 
-    /// Posts `update` to `/telegram`, which takes it.
+    /// Posts `update` to `/telegram`, which must accept it.
     #[track_caller]
     pub(crate) fn receive(&self, update: impl Into<Value>) -> impl Future<Output = ()> {
         let (update, at) = (update.into(), std::panic::Location::caller());
         async move { assert_eq!(self.telegram(&update).await, StatusCode::OK, "{at}: {update}") }
     }
 
-    /// A request to `path`, with nothing else.
+    /// Posts `update` to `/telegram` and waits until its turn is done.
+    #[track_caller]
+    pub(crate) fn handle(&self, update: impl Into<Value>) -> impl Future<Output = ()> {
+        let received = self.receive(update);
+        async move {
+            received.await;
+            self.idle().await;
+        }
+    }
+
+    /// Calls [`TestApp::handle`] while time passes.
+    #[track_caller]
+    pub(crate) fn handle_as_time_passes(&self, update: impl Into<Value>) -> impl Future<Output = ()> {
+        let received = self.receive(update);
+        async move {
+            received.await;
+            self.idle_as_time_passes().await;
+        }
+    }
+
+    /// Sends a message of Ada, who is user 42, to the bot and waits until its turn is done.
+    pub(crate) async fn ada_says(&self, id: i64, text: &str) {
+        self.handle(private(42, id, text)).await;
+    }
+
+    /// Creates a plain request to `path`.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base()))
     }
 
-    /// `GET path` with an admin's key.
+    /// Sends `GET path` with an admin key.
     pub(crate) async fn get(&self, path: &str) -> Value {
         let response = self.request(Method::GET, path).bearer_auth(OPS_KEY).send().await.unwrap();
         let status = response.status();
@@ -308,7 +335,7 @@ impl TestApp {
         Answer::of(self.request(Method::POST, path).bearer_auth(key).json(body)).await
     }
 
-    /// The whole listed history of `chat_key`, oldest first.
+    /// Returns the whole listed history of `chat_key`, oldest first.
     pub(crate) async fn history(&self, chat_key: &str) -> Vec<Value> {
         let path = format!("{}?limit=200", chat_path(chat_key, "messages"));
         let mut page = self.get(&path).await;
@@ -320,8 +347,8 @@ impl TestApp {
         messages
     }
 
-    /// Writes the history and the context of `chat_key`, as given out, for `tests/ai-sdk/run`, which looks whether the AI
-    /// SDK takes them.
+    /// Writes the history and the context of `chat_key`, as the API returns them, for `tests/ai-sdk/run`, which checks
+    /// that the AI SDK accepts them.
     pub(crate) async fn export(&self, chat_key: &str, name: &str) {
         let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ai-sdk");
         std::fs::create_dir_all(&folder).unwrap();
@@ -331,49 +358,54 @@ impl TestApp {
         std::fs::write(folder.join(format!("{name}.json")), both.to_string()).unwrap();
     }
 
-    /// [`lines`] of the history of `chat_key`.
+    /// Returns the [`lines`] of the history of `chat_key`.
     pub(crate) async fn lines(&self, chat_key: &str) -> Vec<String> {
         lines(&self.history(chat_key).await)
     }
 
-    /// The messages of the context of `chat_key`.
+    /// Returns the messages in the context of `chat_key`.
     pub(crate) async fn context(&self, chat_key: &str) -> Vec<Value> {
         taken(&mut self.get(&chat_path(chat_key, "context")).await["messages"])
     }
 
-    /// [`lines`] of the context of `chat_key`.
+    /// Returns the [`lines`] of the context of `chat_key`.
     pub(crate) async fn context_lines(&self, chat_key: &str) -> Vec<String> {
         lines(&self.context(chat_key).await)
     }
 
-    /// The records of `chat_key` as stored in the table, in order.
+    /// Returns the records of `chat_key` as stored in the table, in order.
     pub(crate) async fn records(&self, chat_key: &str) -> Vec<Record> {
         self.open_history().await.range(&chat_key.parse().unwrap(), None).await.unwrap()
     }
 
-    /// The histories, beside the program.
+    /// Opens the histories while the program runs.
     pub(crate) async fn open_history(&self) -> History {
         let settings = &self.settings;
         let retention = retention(Env::new(&|name| settings.get(name).cloned())).unwrap();
         open_history(self.data_dir(), retention, self.clock.clone()).await.unwrap()
     }
 
+    /// Opens the stores while the program runs.
+    pub(crate) async fn stores(&self) -> &Stores {
+        self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await
+    }
+
     /// Counts the items of any kind in the partition of `chat_key`.
     pub(crate) async fn items(&self, chat_key: &str) -> usize {
-        let stores = self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await;
+        let stores = self.stores().await;
         let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
         items.iter().filter(|item| item["pk"].as_s().is_ok_and(|pk| pk == chat_key)).count()
     }
 
-    /// Deletes the record as the table's TTL does.
+    /// Deletes the record like the table's TTL.
     pub(crate) async fn expire(&self, record: &Record) {
-        let stores = self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await;
+        let stores = self.stores().await;
         world::expire(stores, record).await;
     }
 
     /// Waits until no turn is left in the queue's table.
     pub(crate) async fn idle(&self) {
-        let stores = self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await;
+        let stores = self.stores().await;
         wait_until("the queue is empty", async || {
             let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), self.clock.clone()).await.unwrap();
             queue.pending().is_empty()
@@ -381,17 +413,17 @@ impl TestApp {
         .await;
     }
 
-    /// [`TestApp::idle`], with time that passes.
+    /// Calls [`TestApp::idle`] while time passes.
     pub(crate) async fn idle_as_time_passes(&self) {
         self.as_time_passes(Box::pin(self.idle())).await;
     }
 
-    /// The same for a fault that lasts: a manual clock goes a thousand times as fast as the world's.
+    /// Calls [`TestApp::idle`] during a lasting fault: a manual clock runs a thousand times as fast as real time.
     pub(crate) async fn idle_as_hours_pass(&self) {
         self.passing(1000 * POLL_PAUSE, Box::pin(self.idle())).await;
     }
 
-    /// Waits for `what` while a manual clock goes on, ten times as fast as the world's.
+    /// Waits for `what` while a manual clock runs ten times as fast as real time.
     pub(crate) async fn as_time_passes<T>(&self, what: impl Future<Output = T>) -> T {
         self.passing(10 * POLL_PAUSE, what).await
     }
@@ -410,7 +442,7 @@ impl Drop for TestApp {
     }
 }
 
-/// What a request was answered with.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -432,7 +464,7 @@ impl Answer {
         Self { status, content_type, body }
     }
 
-    /// The body, without what is another one in each answer: the request's id.
+    /// Returns the body without the request's id, which differs in each answer.
     pub(crate) fn unnamed(&self) -> Value {
         let mut body = self.body.clone();
         if let Some(problem) = body.as_object_mut() {
@@ -442,7 +474,7 @@ impl Answer {
     }
 }
 
-/// Looks at `condition` again and again until it holds.
+/// Polls `condition` until it holds.
 #[allow(
     clippy::disallowed_methods,
     reason = "the one place where tests wait: the program's own work is real"
@@ -454,10 +486,10 @@ pub(crate) async fn wait_until(what: &str, condition: impl AsyncFn() -> bool) {
         }
         tokio::time::sleep(POLL_PAUSE).await;
     }
-    panic!("in vain waited until {what}");
+    panic!("timed out waiting until {what}");
 }
 
-/// Waits for `what` while `clock` goes on by `step` in each moment.
+/// Waits for `what` while `clock` moves forward by `step` at each poll.
 pub(crate) async fn passing<T>(clock: &Clock, step: Duration, what: impl Future<Output = T>) -> T {
     let time = wait_until("time ends", async || {
         clock.advance(step);
@@ -469,7 +501,7 @@ pub(crate) async fn passing<T>(clock: &Clock, step: Duration, what: impl Future<
     }
 }
 
-/// Lets the program do what it would do by now: long enough that what it does too early is seen.
+/// Gives the program time to act, so that a premature action is noticed.
 pub(crate) async fn a_while() {
     let polls = Cell::new(0);
     wait_until("a while is over", async || {
@@ -479,12 +511,12 @@ pub(crate) async fn a_while() {
     .await;
 }
 
-/// `/v1/chats/<chat, percent-encoded>/<what>`
+/// Returns `/v1/chats/<chat, percent-encoded>/<what>`.
 pub(crate) fn chat_path(chat: &str, what: &str) -> String {
     format!("/v1/chats/{}/{what}", utf8_percent_encode(chat, NON_ALPHANUMERIC))
 }
 
-/// Each message as one line: `<id> <role> <kind>: <text>`; without the kind where it is `normal`.
+/// Formats each message as one line: `<id> <role> <kind>: <text>`, without the kind if it is `normal`.
 pub(crate) fn lines(messages: &[Value]) -> Vec<String> {
     let line = |message: &Value| {
         let kind = match message["metadata"]["kind"].as_str() {
@@ -501,7 +533,7 @@ pub(crate) fn lines(messages: &[Value]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
 
-/// The text parts of a message, joined by newlines.
+/// Returns the text parts of a message, joined by newlines.
 pub(crate) fn text_of(message: &Value) -> String {
     let parts = message["parts"].as_array().unwrap();
     let texts = parts.iter().filter(|part| part["type"] == "text").map(|part| part["text"].as_str().unwrap());

@@ -1,17 +1,17 @@
-//! Calls that somebody must allow: asked, answered by whoever may, once, and carried out at most once.
+//! Calls that need approval: asked and answered once, and made at most once.
 
 use std::time::Duration;
 
+use annals_test_support::mcp_server::McpServer;
+use annals_test_support::model_api::texts_of;
+use annals_test_support::telegram_api::Sent;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, text_of, wait_until};
 use crate::outside_tools::with_shop;
-use crate::support::mcp_server::McpServer;
-use crate::support::model_api::texts_of;
-use crate::support::telegram_api::Sent;
-use crate::support::world::archive_everything;
 use crate::updates::{group, private};
+use crate::world::archive_everything;
 
 const CHAT: &str = "telegram:chat:42";
 const GROUP: &str = "telegram:chat:-7";
@@ -26,13 +26,14 @@ fn refund(order: &str) -> (&'static str, Value) {
     ("shop_refund", json!({ "order": order }))
 }
 
-async fn ada_says(app: &TestApp, id: i64, text: &str) {
-    app.receive(private(42, id, text)).await;
-    app.idle().await;
-}
-
 /// Somebody presses the button at `column` of row `row` under `sent`.
-async fn press(app: &TestApp, sent: &Sent, (row, column): (usize, usize), user: i64, id: &str) -> StatusCode {
+pub(crate) async fn press(
+    app: &TestApp,
+    sent: &Sent,
+    (row, column): (usize, usize),
+    user: i64,
+    id: &str,
+) -> StatusCode {
     let kind = if sent.chat_id < 0 { "group" } else { "private" };
     let update = json!({"update_id": 900, "callback_query": {
         "id": id, "chat_instance": "1", "data": sent.keyboard[row][column]["callback_data"],
@@ -67,7 +68,7 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
     // Telegram takes one answer to a press, and no buttons that are there already.
     let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"})), refund("A1")]);
-    ada_says(&app, 1, "Pay A1 back.").await;
+    app.ada_says(1, "Pay A1 back.").await;
     assert_eq!(
         shop.carried_out(),
         [("lookup".to_owned(), json!({"order": "A1"}))],
@@ -120,25 +121,22 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
 }
 
 #[tokio::test]
-async fn a_denied_call_is_not_made_and_the_model_is_told_why() {
+async fn a_denied_call_is_not_made_and_the_model_gets_the_reason() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &marked()).start().await;
     app.model().answer_tools(&[refund("A1"), refund("A2")]);
-    ada_says(&app, 1, "Pay both back.").await;
+    app.ada_says(1, "Pay both back.").await;
     app.export(CHAT, "pending").await;
-    app.receive(private(42, 2, "/approve").command()).await;
-    app.idle().await;
+    app.handle(private(42, 2, "/approve").command()).await;
     assert!(last_sent(&app).text.starts_with("Which one?"), "{}", last_sent(&app).text);
-    app.receive(private(42, 3, "/deny 2 too much").command()).await;
-    app.idle().await;
+    app.handle(private(42, 3, "/deny 2 too much").command()).await;
     assert_eq!(last_sent(&app).text, "Denied: shop_refund.");
     assert_eq!(
         forms(&app, CHAT).await,
         ["1/reply approval-requested approval-requested"],
         "one is still asked for"
     );
-    app.receive(private(42, 4, "/approve 1").command()).await;
-    app.idle().await;
+    app.handle(private(42, 4, "/approve 1").command()).await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     let reply =
         app.history(CHAT).await.into_iter().rfind(|m| m["id"].as_str().unwrap().starts_with("1/reply@"));
@@ -162,8 +160,7 @@ async fn only_who_asked_or_administers_may_answer() {
     app.telegram_api().set_administrators(-7, &[50]);
     for (id, user, is_let) in [(1, 43, false), (2, 42, true), (3, 50, true), (4, 77, true)] {
         app.model().answer_tools(&[refund(&format!("A{id}"))]);
-        app.receive(group(-7, id, "Pay it back.")).await;
-        app.idle().await;
+        app.handle(group(-7, id, "Pay it back.")).await;
         let (asked, before) = (last_sent(&app), shop.carried_out().len());
         assert_eq!(press(&app, &asked, (0, 0), user, &format!("c{id}")).await, 200);
         app.idle().await;
@@ -184,7 +181,7 @@ async fn a_call_that_a_crash_cut_off_is_not_made_again() {
     let shop = McpServer::start().await;
     let mut app = with_shop(&shop, &marked()).start().await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
-    ada_says(&app, 1, "Go.").await;
+    app.ada_says(1, "Go.").await;
     let asked = last_sent(&app);
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
@@ -200,17 +197,17 @@ async fn a_call_that_a_crash_cut_off_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn what_is_said_meanwhile_is_answered_and_the_request_stays_open() {
+async fn messages_during_an_open_request_are_answered_and_the_request_stays_open() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &marked()).start().await;
     app.model().answer_tools(&[refund("A1")]);
-    ada_says(&app, 1, "Pay A1 back.").await;
+    app.ada_says(1, "Pay A1 back.").await;
     let asked = last_sent(&app);
-    ada_says(&app, 2, "What time is it?").await;
+    app.ada_says(2, "What time is it?").await;
     let request = app.model().requests().pop().unwrap();
     let waits = texts_of(&request, "tool").concat();
     assert!(waits.starts_with("not carried out: somebody has to allow this call first"), "{waits}");
-    // The stand-in says again all that was said since its last words.
+    // The emulator repeats all messages since its last answer.
     assert_eq!(last_sent(&app).text, "You said: Pay A1 back.\nWhat time is it?");
     app.export(CHAT, "meanwhile").await;
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
@@ -237,11 +234,11 @@ async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same
     let shop = McpServer::start().await;
     let mut app = with_shop(&shop, &marked()).start().await;
     app.model().answer_tools(&[refund("A1")]);
-    ada_says(&app, 1, "Pay A1 back.").await;
+    app.ada_says(1, "Pay A1 back.").await;
     let asked = last_sent(&app);
     for (id, hours) in [(2, 50), (3, 70)] {
         app.clock().advance(Duration::from_hours(hours));
-        ada_says(&app, id, "Good morning.").await;
+        app.ada_says(id, "Good morning.").await;
         app.restart().await;
     }
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
@@ -254,15 +251,15 @@ async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same
     app.finish().await;
 }
 
-/// Whoever may read a request may not be able to let it go on: it is in the archive alone, or what it answers is.
+/// A person may read a request and yet not be able to answer it: it is in the archive alone, or what it answers is.
 #[tokio::test]
-async fn what_has_left_the_table_is_no_longer_open_and_nobody_is_told_otherwise() {
+async fn a_request_whose_record_has_expired_is_no_longer_open() {
     for (scope, chat) in [("chat", CHAT), ("user", "agent:annals:user:telegram-42")] {
         for leaves_reply in [false, true] {
             let shop = McpServer::start().await;
             let app = with_shop(&shop, &marked()).set("DM_SCOPE", scope).start().await;
             app.model().answer_tools(&[refund("A1")]);
-            ada_says(&app, 1, "Pay A1 back.").await;
+            app.ada_says(1, "Pay A1 back.").await;
             let (asked, before) = (last_sent(&app), app.model().count());
             archive_everything(&app.open_history().await, &chat.parse().unwrap()).await;
             for record in app.records(chat).await.iter().filter(|r| !(leaves_reply && r.key.is_reply())) {
@@ -275,15 +272,13 @@ async fn what_has_left_the_table_is_no_longer_open_and_nobody_is_told_otherwise(
             let is_listed = app.history(chat).await.iter().any(|message| message["id"] == "1/reply");
             assert!(is_listed, "pages show it all the same");
             for (id, command) in [(2, "/approve"), (3, "/deny"), (4, "/approve all")] {
-                app.receive(private(42, id, command).command().at(at(id))).await;
-                app.idle().await;
+                app.handle(private(42, id, command).command().at(at(id))).await;
                 assert_eq!(last_sent(&app).text, GONE, "{scope} {command}");
             }
             assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
             app.idle().await;
             assert_eq!(app.telegram_api().answered().pop().unwrap().text, GONE);
-            app.receive(private(42, 5, "/stop").command().at(at(5))).await;
-            app.idle().await;
+            app.handle(private(42, 5, "/stop").command().at(at(5))).await;
             assert_eq!(last_sent(&app).text, "Nothing is being answered at the moment.");
             let verdicts = app.records(chat).await.into_iter().filter(|r| r.key.hangs_on_reply()).count();
             assert_eq!((verdicts, shop.carried_out().len(), app.model().count()), (0, 0, before));
@@ -300,8 +295,7 @@ async fn a_business_s_buttons_are_pressed_and_go() {
         let app = with_shop(&shop, &marked()).set("DM_SCOPE", scope).start().await;
         app.model().answer_tools(&[refund("A1")]);
         let said = private(42, 1, "Pay A1 back.").with("business_connection_id", json!("bc_9f2"));
-        app.receive(said.kind("business_message")).await;
-        app.idle().await;
+        app.handle(said.kind("business_message")).await;
         let asked = last_sent(&app);
         assert_eq!((asked.business_connection_id.as_deref(), asked.keyboard.len()), (Some("bc_9f2"), 1));
         assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
@@ -323,7 +317,7 @@ async fn a_call_is_denied_by_a_button_too() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &marked()).start().await;
     app.model().answer_tools(&[refund("A1")]);
-    ada_says(&app, 1, "Pay A1 back.").await;
+    app.ada_says(1, "Pay A1 back.").await;
     let asked = last_sent(&app);
     assert_eq!(press(&app, &asked, (0, 1), 42, "c1").await, 200);
     app.idle().await;
@@ -341,12 +335,11 @@ async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
     // Telegram takes no buttons that are there already.
     let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
     app.model().answer_tools(&[refund("A1"), refund("A2")]);
-    ada_says(&app, 1, "Pay both back.").await;
+    app.ada_says(1, "Pay both back.").await;
     let (asked, before) = (last_sent(&app), app.model().count());
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     let command = private(42, 2, "/stop").command();
-    app.receive(&command).await;
-    app.idle().await;
+    app.handle(&command).await;
     assert_eq!(last_sent(&app).text, "Stopped.");
     assert_eq!(
         (app.model().count(), shop.carried_out().len()),
@@ -371,7 +364,7 @@ async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
     let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();
     assert_eq!(told, ["Approved: shop_refund.", "Denied already: shop_refund.", "Denied: shop_refund."]);
     assert_eq!((last_sent(&app).text.as_str(), app.model().count()), ("Stopped.", before), "and no more");
-    ada_says(&app, 3, "Well?").await;
+    app.ada_says(3, "Well?").await;
     let request = app.model().requests().pop().unwrap();
     let results = texts_of(&request, "tool");
     assert!(results.iter().all(|result| result.ends_with("stopped by /stop")), "{results:?}");
@@ -384,12 +377,11 @@ async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &marked()).start().await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
-    ada_says(&app, 1, "Go.").await;
+    app.ada_says(1, "Go.").await;
     let (asked, before) = (last_sent(&app), app.model().count());
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
-    app.receive(private(42, 2, "/stop").command()).await;
-    app.idle().await;
+    app.handle(private(42, 2, "/stop").command()).await;
     assert_eq!(last_sent(&app).text, "Stopped.");
     assert_eq!((app.model().count(), shop.carried_out().len()), (before, 1));
     let forms = forms(&app, CHAT).await;
@@ -397,14 +389,14 @@ async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
         forms,
         ["1/reply approval-requested", "1/reply@1 approval-responded", "1/reply@2 output-error"]
     );
-    ada_says(&app, 3, "Well?").await;
+    app.ada_says(3, "Well?").await;
     let told = texts_of(&app.model().requests().pop().unwrap(), "tool").concat();
     assert!(told.contains("the outcome of this call is not known"), "{told}");
     app.export(CHAT, "stopped-call").await;
     app.finish().await;
 }
 
-/// One that needs nobody's word.
+/// A call that needs no approval.
 #[tokio::test]
 async fn a_stop_ends_a_run_that_waits_for_a_tool() {
     let shop = McpServer::start().await;
@@ -412,8 +404,7 @@ async fn a_stop_ends_a_run_that_waits_for_a_tool() {
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.receive(private(42, 1, "Go.")).await;
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
-    app.receive(private(42, 2, "/stop").command()).await;
-    app.idle().await;
+    app.handle(private(42, 2, "/stop").command()).await;
     assert_eq!(last_sent(&app).text, "Stopped.");
     assert_eq!(app.model().count(), 1);
     let lines = app.lines(CHAT).await;
@@ -422,7 +413,7 @@ async fn a_stop_ends_a_run_that_waits_for_a_tool() {
 }
 
 #[tokio::test]
-async fn over_http_a_request_is_answered_by_words() {
+async fn over_http_a_request_is_answered_by_commands() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &marked()).set("ADMINS", "boss").start().await;
     app.model().answer_tools(&[refund("A1")]);
@@ -445,7 +436,7 @@ async fn over_http_a_request_is_answered_by_words() {
     app.finish().await;
 }
 
-/// What it says of the file stands before what it asks, once, and is no part of what is called.
+/// The note about the file precedes the question, once, and is no part of the call.
 #[tokio::test]
 async fn a_reply_that_asks_tells_first_of_a_file_that_was_not_seen() {
     let shop = McpServer::start().await;
@@ -455,8 +446,7 @@ async fn a_reply_that_asks_tells_first_of_a_file_that_was_not_seen() {
     let photo =
         json!([{"file_id": "gone", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 73_212}]);
     let photo = private(42, 1, "").without("text").with("photo", photo);
-    app.receive(photo.with("caption", json!("Pay what is on this back."))).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(photo.with("caption", json!("Pay what is on this back."))).await;
     let [told, asked] = &app.telegram_api().sent()[..] else { panic!("two messages") };
     assert!(told.text.starts_with("Not seen: photo, 73 KB (") && told.keyboard.is_empty(), "{}", told.text);
     assert!(asked.text.starts_with("May I call shop_refund") && asked.text.contains("A1"), "{}", asked.text);

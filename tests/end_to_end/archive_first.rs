@@ -1,14 +1,14 @@
-//! Raw records go to S3 first: a summary stands only where what it counts is archived, and reads back.
+//! Raw records go to S3 first: a summary is stored only if the records that it counts are archived and can be read back.
 
 use std::collections::BTreeSet;
 
-use annals_shared::message::Role;
-use annals_shared::record::{Kind, Record};
-use annals_shared::sort_key::SortKey;
+use annals_core::message::Role;
+use annals_core::record::{Kind, Record};
+use annals_core::sort_key::SortKey;
 
-use crate::support::faults::{Faults, Plan};
-use crate::support::solo::Solo;
-use crate::support::world::records_of;
+use crate::faults::{Faults, Plan};
+use crate::solo::Solo;
+use crate::world::records_of;
 
 /// A chat that has outgrown its window by a little: some 1,600 tokens for messages beside the tools, of which one summary can
 /// take in all but the six that stay.
@@ -66,7 +66,7 @@ async fn recovers(solo: &Solo) {
 }
 
 #[tokio::test]
-async fn where_s3_takes_no_segment_there_is_no_summary() {
+async fn without_a_stored_segment_there_is_no_summary() {
     let solo = outgrown().await;
     answers_without_a_summary(&solo, Faults::new(Plan::NoSegments)).await;
     assert_eq!(solo.world.objects("segments/").await, [""; 0]);
@@ -79,7 +79,7 @@ fn another_time(gzip: &mut [u8]) {
 }
 
 #[tokio::test]
-async fn where_a_segment_reads_back_as_something_else_there_is_no_summary() {
+async fn without_a_readable_segment_there_is_no_summary() {
     let solo = outgrown().await;
     answers_without_a_summary(&solo, Faults::new(Plan::Altered(another_time))).await;
     assert_eq!(solo.world.objects("segments/").await.len(), 1, "it was put");

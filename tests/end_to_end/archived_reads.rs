@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use annals_core::chat_key::ChatKey;
+use annals_core::message::{Part, Role};
+use annals_core::record::{DeliveryFailure, Draft, Record};
+use annals_core::sort_key::{SortKey, Timestamp};
 use annals_local::show::{self, Format};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::history::{Cursor, History, Page, Position, Reply, Search, ToArchive};
-use annals_shared::message::{Part, Role, UiMessage};
-use annals_shared::record::{Channel, DeliveryFailure, Draft, Kind, Record};
-use annals_shared::sort_key::{SortKey, Timestamp};
+use annals_store::history::{Cursor, History, Page, Position, Search, ToArchive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use reqwest::Method;
@@ -16,7 +16,7 @@ use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, TestApp, lines};
-use crate::support::world::{EVERYTHING, World, archive_everything, chat, claim, message, records_of};
+use crate::world::{EVERYTHING, World, archive_everything, chat, claim, message, records_of, reply};
 
 /// All of a chat by pages of `limit`, from its newest or from its oldest.
 async fn paged(history: &History, chat: &ChatKey, limit: usize, newest_first: bool) -> Vec<Record> {
@@ -36,12 +36,12 @@ async fn paged(history: &History, chat: &ChatKey, limit: usize, newest_first: bo
     all
 }
 
-/// What happens to a chat.
+/// One event in the life of a chat.
 #[derive(Clone, Debug)]
 enum Step {
     /// A message is said under the new name or the old one, at this time.
     Say { is_new: bool, ts: i64 },
-    /// What is there is archived, up to this time of it.
+    /// All records up to this time are archived.
     Archive { is_new: bool, up_to: i64 },
     /// Days pass.
     Wait,
@@ -79,9 +79,9 @@ async fn check(world: &World, case: usize, steps: &[Step]) -> Result<(), TestCas
                 let lease = claim(&history, name(is_new)).await;
                 let up_to = message(name(is_new), 0, *up_to, "").key();
                 let which = ToArchive { up_to: Some(up_to.clone()), ..EVERYTHING };
-                let done = history.archive_all(&lease, &which).await.unwrap().unwrap();
+                let done = history.archive_all(&lease, &which).await.unwrap();
                 prop_assert!(done.finished);
-                history.release(&lease).await.unwrap().unwrap();
+                history.release(&lease).await.unwrap();
                 archived.extend(said.keys().filter(|(name, key)| name == is_new && *key <= up_to).cloned());
             }
             Step::Wait => world.clock.advance(Duration::from_hours(100)),
@@ -115,7 +115,7 @@ async fn check(world: &World, case: usize, steps: &[Step]) -> Result<(), TestCas
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages_show_all_whatever_was_archived_and_whatever_has_left_the_table() {
+async fn pages_show_all_records_whether_archived_or_expired() {
     let world = World::new().await;
     let runtime = tokio::runtime::Handle::current();
     let case = std::cell::Cell::new(0);
@@ -193,20 +193,7 @@ async fn large_bodies_stay_outside_and_a_failure_noted_later_is_shown() {
     let large = "x".repeat(400 * 1024);
     let first = message(&chat, 1, 1, &large);
     history.append(&first).await.unwrap();
-    let reply = Reply {
-        kind: Kind::Normal,
-        channel: Channel::Telegram,
-        chat_id: "1".into(),
-        agent_id: "annals".into(),
-        message: UiMessage::text("", Role::Assistant, "hi"),
-        behind: first.key(),
-        behind_id: first.message_id.clone(),
-        asked_at: None,
-        covers: vec![first.key()],
-        revision: 0,
-        covered_until: Vec::new(),
-    };
-    history.append_reply(&chat, reply).await.unwrap();
+    history.append_reply(&chat, reply(&[first.key()], 1, "hi")).await.unwrap();
     archive_everything(&history, &chat).await;
     let info = history.segments(&chat).await.unwrap().remove(0);
     assert!(info.json_bytes < 2000, "{info:?}");

@@ -1,21 +1,21 @@
-//! Two compactions of one chat at once end as one: both meet at the place that one of them has committed to.
+//! Two compactions of one chat at once end as one: both use the plan that one of them has stored.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::compaction::cut::Why;
-use annals_shared::compaction::run::{Compacted, Compaction};
-use annals_shared::history::History;
-use annals_shared::history::turn::Lease;
-use annals_shared::metrics::Metrics;
-use annals_shared::model::{Model, ModelChoice, ModelSettings};
-use annals_shared::record::{Kind, Record};
+use annals_core::chat_key::ChatKey;
+use annals_core::compaction::cut::Why;
+use annals_core::record::{Kind, Record};
+use annals_engine::compaction::{Compacted, Compaction};
+use annals_io::metrics::Metrics;
+use annals_model::Model;
+use annals_store::history::History;
+use annals_store::history::turn::Lease;
+use annals_test_support::model_api::{ModelApi, is_for_notes};
 
 use crate::app::wait_until;
-use crate::support::faults::{Faults, Plan};
-use crate::support::model_api::{API_KEY, ModelApi, is_for_notes};
-use crate::support::world::{World, chat, claim, echo_upkeep, message, records_of};
+use crate::faults::{Faults, Plan};
+use crate::world::{World, chat, claim, echo_upkeep, hosted, message, records_of};
 
 /// A chat whose lease has a plan that is not carried out, and a model that summarises it as A, then as B.
 struct Two {
@@ -35,13 +35,8 @@ impl Two {
             let letter = || if summaries.fetch_add(1, Ordering::SeqCst) == 0 { "A" } else { "B" };
             is_for_notes(body).then(|| format!("Goal: {}", letter()))
         });
-        let settings = ModelSettings {
-            base_url: Some(model.base_url()),
-            api_key: Some(API_KEY.to_owned().into()),
-            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
-        };
         let (world, chat) = (World::new().await, chat(0));
-        let asked = Model::new(&settings, &world.clock, None).unwrap();
+        let asked = hosted(&model, &world.clock);
         let history = world.history();
         for id in 1..=8 {
             let ts = i64::try_from(id).unwrap() * 1000;
@@ -50,7 +45,7 @@ impl Two {
         }
         let records = history.range(&chat, None).await.unwrap();
         let lease = claim(&history, &chat).await;
-        history.plan_summary(&lease, &records[5].key).await.unwrap().unwrap();
+        history.plan_summary(&lease, &records[5].key).await.unwrap();
         let mut planned = lease.clone();
         planned.head = history.head(&chat).await.unwrap();
         assert_eq!(planned.head.compacting.as_ref(), Some(&records[5].key));
@@ -95,7 +90,7 @@ impl Two {
         }
         assert_eq!(archived, self.records[..6].iter().map(|r| r.key.clone()).collect::<Vec<_>>());
         let head = history.head(&self.chat).await.unwrap();
-        assert_eq!((head.compacting, head.archiving), (None, None));
+        assert_eq!((head.compacting, head.archive.and_then(|archive| archive.storing)), (None, None));
         assert_eq!(self.model.requests_for_notes().len(), 2, "each has asked");
         summary.message.plain_text()
     }
@@ -103,7 +98,7 @@ impl Two {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn two_compactions_at_once_end_as_one_summary() {
-    // Whichever of the two stands still behind its answer.
+    // Either of the two stalls after its answer.
     for (first_stands_still, expected) in [(false, "Goal: A"), (true, "Goal: B")] {
         let two = Two::new().await;
         let ((stalled, has_stalled), (go, goes)) = (mpsc::channel(), mpsc::channel());
@@ -124,7 +119,7 @@ async fn two_compactions_at_once_end_as_one_summary() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn also_where_nobody_waits_for_anybody() {
+async fn two_compactions_that_do_not_wait_end_as_one_summary() {
     for _ in 0..10 {
         let two = Two::new().await;
         let (first, second) = tokio::join!(two.start(Faults::default()), two.start(Faults::default()));

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
+use annals_test_support::mcp_server::McpServer;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, chat_path, lines};
 use crate::chat::{post as stream, user as user_message};
 use crate::outside_tools::with_shop;
-use crate::support::mcp_server::McpServer;
-use crate::support::world::archive_everything;
 use crate::updates::group;
+use crate::world::archive_everything;
 
 const CHAT: &str = "http:chat:app:c";
 
@@ -119,7 +119,7 @@ async fn on_the_web_nobody_says_another_s_message_again_and_another_try_leaves_i
     app.finish().await;
 }
 
-/// On a platform an edit comes from whom the platform lets edit, and the first form says who speaks.
+/// On a platform an edit comes from somebody whom the platform lets edit, and the first form names the sender.
 #[tokio::test]
 async fn on_a_platform_the_first_form_decides_who_asks_and_who_speaks() {
     const GROUP: &str = "telegram:chat:-7";
@@ -129,18 +129,15 @@ async fn on_a_platform_the_first_form_decides_who_asks_and_who_speaks() {
     app.receive(group(-7, 1, "Pay A1 back.")).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     let edit = group(-7, 1, "").with("from", bob.clone()).edited(20, "@annals_test_bot pay A1 back.");
-    app.receive(edit.mention()).await;
-    app.idle().await;
+    app.handle(edit.mention()).await;
     let [message, _] = &app.context(GROUP).await[..] else { panic!("one message and its reply") };
     let metadata = &message["metadata"];
     assert_eq!((&metadata["userId"], &metadata["senderName"]), (&json!("42"), &json!("Ada")));
     assert_eq!(metadata["actorKey"], "telegram:chat:-7:user:42");
     let approve = |user: &Value, id: i64| group(-7, id, "/approve").with("from", user.clone()).command();
-    app.receive(approve(&bob, 2)).await;
-    app.idle().await;
+    app.handle(approve(&bob, 2)).await;
     assert_eq!(shop.carried_out(), [], "who edits is not who asked");
-    app.receive(group(-7, 3, "/approve").command()).await;
-    app.idle().await;
+    app.handle(group(-7, 3, "/approve").command()).await;
     assert_eq!(shop.carried_out().len(), 1);
     app.finish().await;
 }

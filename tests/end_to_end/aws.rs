@@ -1,24 +1,25 @@
-//! `aws`: the program's stores, queue and secrets by way of the SDK, as a function in a container has them.
+//! `annals aws`: the program's stores, queue and secrets through the SDK, for a function in a container.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
-use annals_shared::history::History;
-use annals_shared::ingress::Ingress;
-use annals_shared::queue::{Sqs, Turn};
+use annals_core::chat_key::ChatKey;
+use annals_core::settings::Env;
+use annals_engine::ingress::Ingress;
+use annals_io::clock::Clock;
+use annals_store::history::History;
+use annals_store::queue::{Sqs, Turn};
+use annals_store::settings::retention;
 use aws_sdk_secretsmanager::error::{DisplayErrorContext, ProvideErrorMetadata};
 use aws_sdk_sqs::types::MessageAttributeValue;
 use serde_json::{Value, json};
 
 use crate::app::wait_until;
-use crate::crash::Process;
-use crate::support::world::message;
+use crate::process::Process;
+use crate::world::message;
 
-/// What a process with the printed variables has.
+/// The clients of a process with the printed variables.
 struct Clients {
     dynamodb: aws_sdk_dynamodb::Client,
     s3: aws_sdk_s3::Client,
@@ -73,7 +74,7 @@ async fn outbox(base: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_a_function_elsewhere_stores_and_sends_is_answered_here() {
+async fn a_function_in_another_process_can_store_messages_and_queue_turns() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
     let variables = variables(&process);
@@ -112,7 +113,7 @@ async fn what_a_function_elsewhere_stores_and_sends_is_answered_here() {
 }
 
 #[tokio::test]
-async fn sqs_takes_each_turn_once_and_refuses_what_is_none() {
+async fn sqs_accepts_each_turn_once_and_refuses_invalid_bodies() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
     let variables = variables(&process);
@@ -187,7 +188,7 @@ async fn secrets_manager_has_what_the_program_goes_by() {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_without_the_key_which_outlives_the_program() {
+async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
     let printed = variables(&process);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use annals_shared::record::Record;
+use annals_core::record::Record;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn body(number: usize, id: &str) -> Value {
     json!({"userId": "ada", "text": format!("message {number}"), "messageId": id, "ts": ts})
 }
 
-/// Lets messages of these ids wait behind a turn that runs; answers with the records once all are answered, and with
+/// Lets messages of these ids wait for a turn that runs; returns the records once all are answered, and
 /// what a caller who waited for the reply to the first was told.
 async fn answered(app: &TestApp, ids: &[String]) -> (Vec<Record>, Value) {
     app.model().hang();

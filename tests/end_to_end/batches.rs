@@ -1,4 +1,4 @@
-//! Batches of the queue: what fails in one is handed back, and keeps nothing else from being done.
+//! Batches of the queue: failed turns are returned, and delay no others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_agent::{Agent, batch};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::delivery::{Deliverer, DeliveryError, Outbox, OutboxEntry};
-use annals_shared::message::Role;
-use annals_shared::model::{Model, ModelChoice, ModelSettings};
-use annals_shared::queue::Sqs;
-use annals_shared::record::Draft;
-use annals_shared::sort_key::SortKey;
+use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
+use annals_core::chat_key::ChatKey;
+use annals_core::message::Role;
+use annals_core::record::Draft;
+use annals_core::sort_key::SortKey;
+use annals_engine::delivery::Deliverer;
+use annals_model::Model;
+use annals_store::queue::Sqs;
+use annals_test_support::model_api::ModelApi;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use axum::Router;
 use axum::http::HeaderMap;
@@ -23,20 +25,19 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{a_while, wait_until};
-use crate::support::model_api::{API_KEY, ModelApi};
-use crate::support::world::{World, chat, echo_agent, message};
 use crate::turns::assert_answered_once;
+use crate::world::{World, chat, echo_agent, hosted, message};
 
-/// An outbox that takes everything but two texts: the one not just now, and over the other it panics.
-struct Doors;
+/// An outbox that accepts all texts but two: it is unavailable for one, and panics on the other.
+struct FaultyOutbox;
 
 const SHUT: usize = 1;
 const BROKEN: usize = 2;
 
-impl Outbox for Doors {
+impl Outbox for FaultyOutbox {
     fn post<'a>(&'a self, _: &'a str, entry: OutboxEntry) -> BoxFuture<'a, Result<(), DeliveryError>> {
         Box::pin(async move {
-            // The words of all that the reply answers, a line each.
+            // The texts of all messages that the reply answers, one per line.
             match entry.text.lines().next().unwrap_or_default() {
                 "shut" => Err(DeliveryError::Unavailable { reason: "shut".into() }),
                 "broken" => panic!("on purpose"),
@@ -46,7 +47,8 @@ impl Outbox for Doors {
     }
 }
 
-/// A stand-in of the queue, and after how many seconds each message is to come again, by its receipt handle.
+/// Starts an emulator of the queue; returns it with the delay in seconds of each message's next delivery, by receipt
+/// handle.
 async fn queue() -> (Sqs, Arc<Mutex<BTreeMap<String, u64>>>) {
     let pauses: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -79,13 +81,13 @@ struct Bench {
 impl Bench {
     async fn new() -> Self {
         let world = World::new().await;
-        let deliverer = Deliverer::new(None, None, Some(Arc::new(Doors)));
+        let deliverer = Deliverer::new([], Some(Arc::new(FaultyOutbox)));
         let agent = Agent { deliverer, ..echo_agent(&world.history()) };
         let (queue, pauses) = queue().await;
         Self { world, agent, queue, pauses }
     }
 
-    /// A message of the queue of what is said in the chat `number`.
+    /// Appends a message in the chat `number` and returns its turn in the queue.
     async fn say(&self, number: usize, id: u64, text: &str) -> Value {
         let draft = Draft { asks: true, ..message(&chat(number), id, i64::try_from(id).unwrap(), text) };
         let from: SortKey = self.world.history().append(&draft).await.unwrap().base;
@@ -96,7 +98,7 @@ impl Bench {
         )
     }
 
-    /// Handles the batch; the ids of what failed, in order, and the pauses by receipt handle.
+    /// Handles the batch. Returns the ids of the failed messages, in order, and the delays by receipt handle.
     async fn handle(&self, records: &[Value]) -> (Vec<String>, BTreeMap<String, u64>) {
         let event = serde_json::from_value(json!({"Records": records})).unwrap();
         let response = batch::handle(&self.agent, &self.queue, event).await;
@@ -121,18 +123,18 @@ fn queued(id: &str, chat: &ChatKey, body: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_fails_is_handed_back_whole_and_everything_else_is_done() {
+async fn failed_turns_are_returned_to_the_queue_and_the_others_are_done() {
     let bench = Bench::new().await;
     let records = [
         bench.say(0, 1, "hello").await,
         bench.say(SHUT, 1, "shut").await,
         bench.say(BROKEN, 1, "broken").await,
         bench.say(3, 1, "good day").await,
-        // Behind what fails, and of its group.
+        // It follows a message that fails, and is of the same group.
         bench.say(SHUT, 2, "shut").await,
     ];
     let (failed, pauses) = bench.handle(&records).await;
-    assert_eq!(failed, ["1-1", "1-2", "2-1"], "none of a group is acknowledged behind one that failed");
+    assert_eq!(failed, ["1-1", "1-2", "2-1"], "no message of a group is acknowledged after one that failed");
     let expected = [("receipt-1-1", 5), ("receipt-1-2", 5), ("receipt-2-1", 5)];
     assert_eq!(pauses, expected.map(|(receipt, pause)| (receipt.to_owned(), pause)).into());
     assert_eq!(bench.replies(0).await, ["hello"]);
@@ -140,7 +142,7 @@ async fn what_fails_is_handed_back_whole_and_everything_else_is_done() {
 }
 
 #[tokio::test]
-async fn what_is_no_turn_fails_alone_and_holds_its_group_no_longer_than_it_must() {
+async fn an_invalid_turn_fails_alone_and_delays_its_group_as_little_as_possible() {
     let bench = Bench::new().await;
     let records = [
         queued("poison", &chat(0), r#"{"chat": "nonsense"}"#),
@@ -154,7 +156,8 @@ async fn what_is_no_turn_fails_alone_and_holds_its_group_no_longer_than_it_must(
     assert_eq!(bench.replies(3).await, ["good day"]);
 }
 
-/// The same as its door has queued it that carries its turns out itself, received for the `count`th time.
+/// Returns the turn as the streaming function queues it, received for the `count`th time. That function runs its turns
+/// itself.
 fn net(message: &Value, count: &str) -> Value {
     let mut message = message.clone();
     let mut body: Value = serde_json::from_str(message["body"].as_str().unwrap()).unwrap();
@@ -165,17 +168,17 @@ fn net(message: &Value, count: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_its_door_carries_out_is_left_to_it_and_done_where_it_has_not() {
+async fn the_queue_runs_a_turn_only_if_the_streaming_function_has_not() {
     let bench = Bench::new().await;
     let said = bench.say(0, 1, "hello").await;
     let (failed, pauses) = bench.handle(&[net(&said, "1")]).await;
-    assert_eq!(failed, ["0-1"], "its door has only just begun");
+    assert_eq!(failed, ["0-1"], "the streaming function has only just begun");
     assert_eq!(pauses, [("receipt-0-1".to_owned(), 20)].into());
     assert_eq!(bench.replies(0).await, [""; 0]);
     let (failed, _) = bench.handle(&[net(&said, "2")]).await;
     assert_eq!((failed, bench.replies(0).await), (Vec::new(), vec!["hello".to_owned()]));
 
-    // And where its door has, there is nothing to do, and nothing is written.
+    // If the streaming function has run it, there is nothing to do, and nothing is written.
     let (history, requests) = bench.world.counted();
     let bench = Bench { agent: echo_agent(&history), ..bench };
     let (failed, _) = bench.handle(&[net(&said, "2")]).await;
@@ -183,7 +186,7 @@ async fn what_its_door_carries_out_is_left_to_it_and_done_where_it_has_not() {
     assert_eq!(requests.take(), 2, "the head and what waits: no claim");
 }
 
-/// An outbox that takes nothing until it is told to.
+/// An outbox that accepts nothing until a test opens it.
 #[derive(Default)]
 struct Slow {
     begun: AtomicUsize,
@@ -202,7 +205,7 @@ impl Outbox for Slow {
     }
 }
 
-/// An environment that runs several turns outlives each of them: a run whose time is over is dropped where it stands.
+/// The environment runs several turns and outlives each of them: a run whose time is over is dropped in the middle.
 #[tokio::test]
 async fn a_run_whose_time_is_over_neither_commits_nor_delivers_any_more() {
     for waits_for_model in [true, false] {
@@ -210,18 +213,13 @@ async fn a_run_whose_time_is_over_neither_commits_nor_delivers_any_more() {
         let said = [bench.say(0, 1, "hello").await];
         let (api, slow) = (ModelApi::start().await, Arc::new(Slow::default()));
         api.hang();
-        let settings = ModelSettings {
-            base_url: Some(api.base_url()),
-            api_key: Some(API_KEY.into()),
-            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
-        };
         let (history, requests) = bench.world.counted();
-        let model = Model::new(&settings, &bench.world.clock, None).unwrap();
-        let deliverer = Deliverer::new(None, None, Some(slow.clone()));
+        let model = hosted(&api, &bench.world.clock);
+        let deliverer = Deliverer::new([], Some(slow.clone()));
         bench.agent = Agent {
             model: if waits_for_model { model } else { Model::Echo },
             deliverer: deliverer.clone(),
-            // Less than a model may take.
+            // Shorter than a model's answer may take.
             lease: Duration::from_mins(1),
             ..echo_agent(&history)
         };

@@ -1,17 +1,17 @@
-//! The program's commands beside the program that serves, as people type them: what they print, and how they end.
+//! The program's commands beside the program that serves, as people type them: output and exit status.
 
 use std::process::{Command, Output};
 
-use annals_shared::history::SegmentInfo;
+use annals_store::history::SegmentInfo;
 use serde_json::Value;
 
 use crate::app::TestApp;
 use crate::memory::{memory_of, remember, user};
-use crate::support::world::archive_everything;
 use crate::updates::private;
+use crate::world::archive_everything;
 
 const CHAT: &str = "telegram:chat:42";
-/// What clap ends with where it does not understand.
+/// Exit status of clap for invalid arguments.
 const USAGE: i32 = 2;
 
 fn annals(app: &TestApp, arguments: &[&str]) -> Output {
@@ -20,7 +20,7 @@ fn annals(app: &TestApp, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// What a command prints that succeeds.
+/// Returns the output of a command that succeeds.
 fn printed(app: &TestApp, arguments: &[&str]) -> String {
     let output = annals(app, arguments);
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -40,8 +40,7 @@ fn refused(app: &TestApp, arguments: &[&str]) -> (i32, String) {
 async fn archive_lists_segments_and_prints_one() {
     let app = TestApp::builder().start().await;
     for (id, text) in [(1, "hello"), (2, "two\nlines, and \u{1b}[31mred")] {
-        app.receive(private(42, id, text)).await;
-        app.idle().await;
+        app.handle(private(42, id, text)).await;
     }
     assert_eq!(printed(&app, &["archive", CHAT]), "Nothing of telegram:chat:42 is archived.\n");
     let history = app.open_history().await;
@@ -90,7 +89,7 @@ async fn memory_lists_sets_and_forgets() {
     let owner = user("telegram-42");
     remember(&app, &owner, CHAT, &["Likes tea.", "Lives in Bergen."]).await;
     let group = "telegram:chat:-7".parse().unwrap();
-    remember(&app, &annals_shared::memory::Owner::Chat(group), "telegram:chat:-7", &["Meets on Mondays."])
+    remember(&app, &annals_core::memory::Owner::Chat(group), "telegram:chat:-7", &["Meets on Mondays."])
         .await;
     let kept = memory_of(&app).await.list(&owner).await.unwrap();
     let ids: Vec<String> = kept.iter().map(|kept| kept.id().to_string()).collect();

@@ -1,4 +1,4 @@
-//! Telegram: where the bot may not write, it does not try again and again, and does not stay silent for good.
+//! Telegram: a bot that may not write to a chat retries rarely, and answers again as soon as it may.
 
 use std::time::Duration;
 
@@ -9,15 +9,14 @@ use crate::updates::{Update, private, supergroup};
 
 const GROUP: i64 = -1_002_000_300_500;
 
-/// How often a message was sent, taken or refused.
+/// Counts the sends of a message, accepted or refused.
 fn sends(app: &TestApp) -> usize {
     app.telegram_api().statuses("sendMessage").len()
 }
 
-/// Somebody asks in the group; answers with how often a message has been sent by then.
+/// Somebody asks in the group; returns the number of sends so far.
 async fn ask(app: &TestApp, id: i64, place: impl Fn(Update) -> Update) -> usize {
-    app.receive(place(supergroup(GROUP, id, "@annals_test_bot hello").mention())).await;
-    app.idle().await;
+    app.handle(place(supergroup(GROUP, id, "@annals_test_bot hello").mention())).await;
     sends(app)
 }
 
@@ -41,7 +40,7 @@ async fn is_asked_again_after_an_hour(chat: &str, place: impl Fn(Update) -> Upda
     assert_eq!(ask(&app, 8, &place).await, 4, "nothing is left of the refusal");
     let quotes: Vec<_> = app.telegram_api().sent().iter().map(|sent| sent.reply_to).collect();
     assert_eq!(quotes, [Some(7), Some(8)]);
-    // Every message was answered in the history, and says what became of the reply.
+    // Every message was answered in the history, and records the result of the delivery.
     let history = app.history(chat).await;
     let failed: Vec<bool> = history
         .iter()
@@ -64,22 +63,19 @@ async fn a_topic_that_refused_is_asked_again_after_an_hour() {
     is_asked_again_after_an_hour(&format!("telegram:chat:{GROUP}:topic:17"), in_topic).await;
 }
 
-/// Who writes has unblocked the bot; an hour changes nothing for who does not.
+/// A person who writes has unblocked the bot; for one who does not, an hour changes nothing.
 #[tokio::test]
 async fn a_person_is_written_to_as_soon_as_they_write() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     app.telegram_api().block(42);
-    app.receive(private(42, 1, "hello")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "hello")).await;
     assert_eq!(sends(&app), 1);
     app.telegram_api().unblock(42);
     app.clock().advance(Duration::from_hours(2));
     // Said before the block, and delivered late.
-    app.receive(private(42, 2, "are you there?")).await;
-    app.idle().await;
+    app.handle(private(42, 2, "are you there?")).await;
     assert_eq!(sends(&app), 1, "it was said before the refusal");
-    app.receive(private(42, 3, "me again").at(70)).await;
-    app.idle().await;
-    assert_eq!(sends(&app), 2, "said behind the refusal");
+    app.handle(private(42, 3, "me again").at(70)).await;
+    assert_eq!(sends(&app), 2, "sent after the refusal");
     app.finish().await;
 }

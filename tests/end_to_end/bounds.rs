@@ -1,18 +1,19 @@
-//! Bounds of time: a model that does not answer holds up a turn for so long and no longer, whatever it was asked for.
+//! Bounds of time: a model that does not answer delays a turn for a bounded time, for any kind of request.
 
 use std::time::Duration;
 
 use annals_agent::{Agent, TurnError};
-use annals_shared::memory::{Memory, Owner};
-use annals_shared::model::ModelError;
-use annals_shared::record::{Kind, Record};
+use annals_core::memory::Owner;
+use annals_core::record::{Kind, Record};
+use annals_model::ModelError;
+use annals_store::memory::Memory;
+use annals_test_support::model_api::{API_KEY, ModelApi, is_for_summary, notes_of};
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, a_while, passing};
+use crate::faults::Faults;
 use crate::remembering::notes_of_tea;
-use crate::support::faults::Faults;
-use crate::support::model_api::{API_KEY, ModelApi, is_for_summary, notes_of};
-use crate::support::solo::Solo;
+use crate::solo::Solo;
 use crate::turns::assert_answered_once;
 use crate::updates::private;
 
@@ -37,7 +38,7 @@ fn long(n: i64) -> String {
     format!("message {n}: {}", "lorem ipsum dolor ".repeat(10).trim())
 }
 
-/// Says as much as takes several summaries, from this minute on, without asking for anything; what is asked behind it has
+/// Says as much as takes several summaries, from this minute on, without asking for anything; a question after it has
 /// a short answer.
 async fn says_much(solo: &Solo, minute: i64, messages: i64) {
     solo.model.answer_with("Noted.");
@@ -257,7 +258,7 @@ async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
 
 /// A function lives for five minutes, and its turn is not to be cut off in the middle.
 #[tokio::test]
-async fn where_everything_hangs_a_run_ends_within_four_minutes() {
+async fn a_run_ends_within_four_minutes_if_every_service_hangs() {
     let solo = Solo::new(SMALL).await;
     let tea = solo.hear(0, "I only drink green tea", true).await;
     solo.run(&tea).await;
@@ -293,7 +294,7 @@ async fn where_everything_hangs_a_run_ends_within_four_minutes() {
     assert_eq!(json!(records.last().unwrap().covers), json!([asked]));
 }
 
-/// What came before has taken its time: a run that asked on for all of its own would be cut off with its answer.
+/// The steps before have used up time: a run that asked for as long as usual would be cut off with its answer.
 #[tokio::test]
 async fn a_run_that_has_less_time_left_asks_for_that_long_and_stores_what_it_has() {
     let solo = Solo::new(&[]).await;

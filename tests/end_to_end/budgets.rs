@@ -1,24 +1,18 @@
-//! What a message costs, by the store's own `ConsumedCapacity`: the budgets of the design, at 10, 100 and 1,000
+//! The cost of a message, by the store's own `ConsumedCapacity`: the budgets of the design, at 10, 100 and 1,000
 //! messages. A figure here is a promise; a change that breaks it must not pass.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::Agent;
-use annals_local::stores::{BUCKET, Stores, TABLE};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
-use annals_shared::history::turn::Head;
-use annals_shared::history::{Consumed, History, Outcome};
-use annals_shared::message::{Part, Role};
-use annals_shared::record::{Channel, Draft, Kind};
-use annals_shared::sort_key::{MessageId, Timestamp};
+use annals_core::chat_key::ChatKey;
+use annals_core::record::{Draft, Kind};
+use annals_core::sort_key::Timestamp;
+use annals_store::history::turn::Head;
+use annals_store::history::{Consumed, History, Outcome};
 use serde_json::json;
 
-use crate::support::world::echo_agent;
-
-const NOW: i64 = 1_795_305_512_000;
+use crate::world::{self, START, World, echo_agent};
 
 /// An append, and what a duplicate costs as well.
 const ONE_PUT: Consumed = Consumed { read_units: 0.0, write_units: 1.0, calls: 1 };
@@ -28,33 +22,22 @@ const REGISTERING: Consumed = Consumed { write_units: 2.0, ..ONE_PUT };
 struct Bench {
     history: History,
     agent: Agent,
-    dir: Arc<tempfile::TempDir>,
+    world: Arc<World>,
 }
 
 impl Bench {
     async fn new() -> Self {
-        let clock = Clock::manual(Timestamp::from_millis(NOW).unwrap());
-        Self::on(Arc::new(tempfile::tempdir().unwrap()), clock).await
+        Self::on(Arc::new(World::new().await))
     }
 
     /// Another process, on the same data.
-    async fn beside(other: &Self) -> Self {
-        Self::on(Arc::clone(&other.dir), other.agent.clock.clone()).await
+    fn beside(other: &Self) -> Self {
+        Self::on(Arc::clone(&other.world))
     }
 
-    async fn on(dir: Arc<tempfile::TempDir>, clock: Clock) -> Self {
-        let stores = Stores::open(dir.path()).await.unwrap();
-        let env = Env::new(&|_| None);
-        let history = History::new(
-            stores.dynamodb,
-            TABLE.into(),
-            stores.s3,
-            BUCKET.into(),
-            clock.clone(),
-            retention(env).unwrap(),
-        );
-        let agent = echo_agent(&history);
-        Self { history, agent, dir }
+    fn on(world: Arc<World>) -> Self {
+        let history = world.history();
+        Self { agent: echo_agent(&history), history, world }
     }
 
     async fn append(&self, draft: &Draft) -> (Outcome, Consumed) {
@@ -76,22 +59,15 @@ fn message(number: u64, asks: bool) -> Draft {
         "senderName": "Ada Lovelace", "senderUsername": "ada_lovelace", "chatType": "supergroup",
         "replyTo": {"messageId": "123456", "senderName": "Charles Babbage", "text": "Have you seen the new engine?"},
     });
+    let chat = ChatKey::telegram(-1_001_234_567_890, None);
+    let ts = i64::try_from(number).unwrap() * 1000 - 3_600_000;
     Draft {
-        chat: ChatKey::telegram(-1_001_234_567_890, None),
-        channel: Channel::Telegram,
         chat_id: "-1001234567890".into(),
         user_id: "123456789".into(),
-        message_id: MessageId::number(number),
-        ts: Timestamp::from_millis(NOW - 3_600_000 + i64::try_from(number).unwrap() * 1000).unwrap(),
-        form_ts: Timestamp::from_millis(NOW),
-        role: Role::User,
-        kind: Kind::Normal,
-        parts: vec![Part::text("m".repeat(300))],
+        form_ts: Timestamp::from_millis(START),
         metadata: metadata.as_object().unwrap().clone(),
-        album: None,
         asks,
-        opens_session: false,
-        person: None,
+        ..world::message(&chat, number, ts, &"m".repeat(300))
     }
 }
 
@@ -117,7 +93,7 @@ async fn an_append_is_one_write_and_a_duplicate_too() {
     }
 }
 
-/// The registration that a record stands for lasts 36 hours, and a process repeats it after 18.
+/// The registration by a record lasts 36 hours, and a process repeats it after 18.
 #[tokio::test]
 async fn a_lively_chat_registers_each_eighteen_hours_and_in_each_process() {
     let bench = Bench::new().await;
@@ -131,30 +107,30 @@ async fn a_lively_chat_registers_each_eighteen_hours_and_in_each_process() {
     assert!(registering.into_iter().all(|place| costs[place] == REGISTERING), "{costs:?}");
 
     // What another process puts again is refused, and registers nothing; what it puts anew does.
-    let other = Bench::beside(&bench).await;
+    let other = Bench::beside(&bench);
     assert_eq!(other.append(&message(100, false)).await, (Outcome::Duplicate, ONE_PUT));
     assert_eq!(other.append(&message(101, false)).await, (Outcome::Stored, REGISTERING));
     assert_eq!(other.append(&message(102, false)).await, (Outcome::Stored, ONE_PUT));
 }
 
-/// Deployed, the agent is another process than the door, and remembers no chat.
+/// Deployed, the agent is another process than the endpoint, and remembers no chat.
 #[tokio::test]
 async fn the_first_turn_of_another_process_is_four_writes_too() {
-    let door = Bench::new().await;
-    let agent = Bench::beside(&door).await;
+    let ingress = Bench::new().await;
+    let agent = Bench::beside(&ingress);
     let (prompt, late) = (message(1, true), message(2, true));
-    door.append(&prompt).await;
+    ingress.append(&prompt).await;
     let turn = agent.turn(&prompt).await;
     assert_eq!((turn.write_units, turn.calls), (4.0, 5), "{turn:?}");
-    // A reply that is long behind its message registers the chat: the message's own entry may be gone by then.
-    door.append(&late).await;
-    door.agent.clock.advance(Duration::from_hours(10));
+    // A reply long after its message registers the chat: the message's own entry may be gone by then.
+    ingress.append(&late).await;
+    ingress.agent.clock.advance(Duration::from_hours(10));
     let turn = agent.turn(&late).await;
     assert_eq!((turn.write_units, turn.calls), (5.0, 5), "{turn:?}");
 }
 
 #[tokio::test]
-async fn a_turn_is_four_writes_and_one_query_whatever_the_age_of_the_chat() {
+async fn a_turn_is_four_writes_and_one_query_at_any_age_of_the_chat() {
     for length in [10_u64, 100, 1000] {
         let bench = Bench::new().await;
         for number in 1..length {
@@ -188,7 +164,7 @@ async fn a_turn_is_four_writes_and_one_query_whatever_the_age_of_the_chat() {
 }
 
 #[tokio::test]
-async fn a_new_session_costs_the_same_whatever_lies_before_it() {
+async fn a_new_session_costs_the_same_after_any_history() {
     let mut turns = Vec::new();
     for length in [10_u64, 100, 1000] {
         let bench = Bench::new().await;
@@ -197,7 +173,7 @@ async fn a_new_session_costs_the_same_whatever_lies_before_it() {
         }
         let boundary = Draft { kind: Kind::Boundary, ..message(length + 1, false) };
         bench.append(&boundary).await;
-        // The first turn behind the boundary still reads what lies before it, and leaves word where the Session starts.
+        // The first turn after the boundary still reads the records before it, and stores the Session's start.
         for number in length + 2..length + 5 {
             let asked = message(number, true);
             bench.append(&asked).await;
@@ -218,9 +194,9 @@ async fn a_new_session_costs_the_same_whatever_lies_before_it() {
 }
 
 #[tokio::test]
-async fn what_arrives_late_is_seen_though_only_the_session_is_read() {
+async fn late_messages_are_seen_though_only_the_session_is_read() {
     let bench = Bench::new().await;
-    let hours = |hours: i64| Timestamp::from_millis(NOW + hours * 3_600_000).unwrap();
+    let hours = |hours: i64| Timestamp::from_millis(START + hours * 3_600_000).unwrap();
     let at = |number: u64, ts: Timestamp, asks: bool| Draft { ts, form_ts: None, ..message(number, asks) };
     let ids = async || {
         let chat = message(1, false).chat;

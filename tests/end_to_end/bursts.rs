@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use annals_test_support::model_api::texts_of;
+use serde_json::json;
+
 use crate::app::{APP_KEY, TestApp, a_while};
-use crate::support::model_api::texts_of;
 use crate::turns::assert_answered_once;
 use crate::updates::{group, private};
-use serde_json::json;
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -52,7 +53,7 @@ async fn a_burst_without_end_is_answered_after_five_quiet_times() {
 
 /// In a group only those are waited for who wait for their answer, with whatever they say.
 #[tokio::test]
-async fn others_hold_nobody_up() {
+async fn in_a_group_only_the_asker_s_own_messages_extend_the_wait() {
     let app = with_quiet("1s").await;
     let by = |user: i64, id, text: &str| {
         group(-100, id, text).with("from", json!({"id": user, "is_bot": false, "first_name": "X"}))
@@ -85,15 +86,14 @@ async fn programs_and_commands_are_not_waited_for() {
     assert_eq!(app.post("/v1/chats/c1/messages", APP_KEY, &body).await.status, 202);
     app.idle().await;
     assert_eq!(app.model().count(), 1);
-    app.receive(private(42, 1, "/compact").command()).await;
-    app.idle().await;
+    app.handle(private(42, 1, "/compact").command()).await;
     assert_eq!(app.telegram_api().sent().len(), 1);
     app.finish().await;
 }
 
-/// What has waited for long, as behind a restart, is answered at once.
+/// Messages that have waited for long, as after a restart, are answered at once.
 #[tokio::test]
-async fn what_came_long_ago_is_not_waited_for() {
+async fn old_messages_are_answered_without_waiting() {
     let mut app = with_quiet("10s").await;
     app.receive(private(42, 1, "hello")).await;
     app.stop().await;

@@ -1,5 +1,5 @@
-//! `/api/chat`: what `useChat` says is stored and answered as everywhere, and the reply arrives while it is made.
-//! What the AI SDK itself makes of the streams is seen by `tests/ai-sdk`.
+//! `/api/chat`: messages of `useChat` are stored and answered as everywhere, and the reply is streamed.
+//! `tests/ai-sdk` checks how the AI SDK itself reads the streams.
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
-use crate::support::world::archive_everything;
 use crate::turns::assert_answered_once;
+use crate::world::archive_everything;
 
 const ROOM: &str = "web:room:app:r1";
 
@@ -32,7 +32,7 @@ impl Stream {
         self.response.headers()["x-annals-history"].to_str().unwrap()
     }
 
-    /// The next chunk; `None` behind the last, which must be the end of the stream.
+    /// Returns the next chunk; `None` after the last, which must be the end of the stream.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((event, rest)) = self.read.split_once("\n\n") {
@@ -61,7 +61,7 @@ impl Stream {
         chunks
     }
 
-    /// Reads on to the next sign that the connection stands, behind which there is nothing yet.
+    /// Reads on to the next keep-alive, after which there is nothing yet.
     async fn still_there(&mut self) {
         while !self.read.ends_with(": still there\n\n") {
             let more = self.response.chunk().await.unwrap().expect("the stream goes on");
@@ -128,7 +128,7 @@ async fn stop(app: &TestApp) -> Value {
     answer.body
 }
 
-/// What the last request that was answered told the model, by role.
+/// Returns the messages of the last answered request, by role.
 fn asked(app: &TestApp) -> Vec<String> {
     let request = app.model().requests().pop().unwrap();
     let messages = request["messages"].as_array().unwrap().iter();
@@ -160,7 +160,7 @@ async fn a_reply_is_streamed_in_order_and_is_what_is_stored() {
     app.finish().await;
 }
 
-/// The model stands still in the middle of its answer: what it has said is there, for who comes later too.
+/// The model stalls in the middle of its answer: its text so far is there, also for clients that connect later.
 #[tokio::test]
 async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     let app = TestApp::builder().model().start().await;
@@ -196,7 +196,7 @@ async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_when_its_client_goes_away_and_is_heard_by_who_comes_back() {
+async fn a_turn_continues_without_its_client_and_can_be_resumed() {
     let app = TestApp::builder().model().start().await;
     app.model().hang();
     drop(post(&app, &submit(&[user("m1", "hello")])).await);
@@ -210,9 +210,9 @@ async fn a_turn_goes_on_when_its_client_goes_away_and_is_heard_by_who_comes_back
     app.finish().await;
 }
 
-/// What waits at a crash is heard too: nobody of the new process has asked for it.
+/// Messages unanswered at a crash are answered too, though no client of the new process asks for it.
 #[tokio::test]
-async fn a_stream_is_resumed_behind_a_restart() {
+async fn a_stream_is_resumed_after_a_restart() {
     let mut app = TestApp::builder().model().start().await;
     app.model().hang();
     drop(post(&app, &submit(&[user("m1", "hello")])).await);
@@ -272,7 +272,7 @@ async fn another_try_at_what_was_said_elsewhere_without_an_id() {
 
 /// As `useChat` does it: the reply is taken away, and the request names it, or nothing.
 #[tokio::test]
-async fn another_try_is_a_later_form_and_the_history_keeps_all() {
+async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
     let app = TestApp::builder().model().start().await;
     let (m1, m2) = (user("m1", "one"), user("m2", "two"));
     say(&app, from_ref(&m1)).await;
@@ -310,7 +310,7 @@ async fn another_try_is_a_later_form_and_the_history_keeps_all() {
         ["one", "one", "two", "And once more."]
     );
     assert_answered_once(&app.records(ROOM).await);
-    // The first again: what was said behind it is left.
+    // The first again: the messages after it are left out.
     app.model().answer_with("One, differently.");
     let mut body = submit(from_ref(&m1));
     body["trigger"] = "regenerate-message".into();
@@ -329,7 +329,7 @@ async fn another_try_is_a_later_form_and_the_history_keeps_all() {
 }
 
 #[tokio::test]
-async fn an_edit_is_answered_in_its_new_form_and_leaves_what_came_behind() {
+async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     let app = TestApp::builder().model().start().await;
     let m1 = user("m1", "Plant beans");
     say(&app, from_ref(&m1)).await;
@@ -347,7 +347,7 @@ async fn an_edit_is_answered_in_its_new_form_and_leaves_what_came_behind() {
         ["m1@1 user revision: Plant peas", "m1/reply@1 assistant revision: You said: Plant peas"]
     );
     assert_eq!(app.context_lines(ROOM).await.len(), 2);
-    // Who goes back behind an edit brings back what it had replaced.
+    // Regenerating an earlier form brings back the messages that an edit had replaced.
     let mut body = submit(&[m1, assistant("m1/reply", "You said: Plant beans"), user("m2", "How?")]);
     body["messageId"] = "m2".into();
     post(&app, &body).await.rest().await;
@@ -378,7 +378,7 @@ async fn an_edit_of_a_message_that_has_left_the_table_is_answered() {
 }
 
 #[tokio::test]
-async fn what_a_client_says_was_said_is_compared_and_never_believed() {
+async fn history_sent_by_a_client_is_compared_and_never_stored() {
     let app = TestApp::builder().model().start().await;
     let m1 = user("m1", "hello");
     say(&app, from_ref(&m1)).await;
@@ -413,7 +413,7 @@ async fn what_a_client_says_was_said_is_compared_and_never_believed() {
     app.finish().await;
 }
 
-/// What a client was sent cannot be taken back: it is told that the history has another reply.
+/// Chunks that a client received cannot be taken back: it is told that the history has another reply.
 #[tokio::test]
 async fn an_answer_that_breaks_off_ends_its_stream_with_an_error_and_another_is_stored() {
     let app = TestApp::builder().model().start().await;
@@ -438,7 +438,7 @@ async fn an_answer_that_breaks_off_ends_its_stream_with_an_error_and_another_is_
 }
 
 #[tokio::test]
-async fn a_model_that_gives_no_answer_is_told_as_the_notice_that_is_stored() {
+async fn without_an_answer_the_stream_ends_with_the_stored_notice() {
     let app = TestApp::builder().model().start().await;
     app.model().fail(100, 500);
     let stream = post(&app, &submit(&[user("m1", "hello")])).await;
@@ -468,7 +468,7 @@ async fn commands_act_here_too() {
 }
 
 #[tokio::test]
-async fn rooms_are_each_keys_own_and_what_cannot_be_meant_is_refused() {
+async fn rooms_belong_to_one_key_and_invalid_ids_are_refused() {
     let app = TestApp::start().await;
     say(&app, &[user("m1", "hello")]).await;
     let answer = app.post("/api/chat", "wrong", &submit(&[user("m1", "x")])).await;
@@ -501,9 +501,9 @@ async fn rooms_are_each_keys_own_and_what_cannot_be_meant_is_refused() {
     app.finish().await;
 }
 
-/// Two at once are answered one behind the other, each stream by what covers its message.
+/// Two at once are answered one after the other, each stream by the reply that covers its message.
 #[tokio::test]
-async fn what_is_said_while_a_reply_is_made_has_its_turn_behind_it() {
+async fn a_message_during_a_reply_is_answered_by_the_next_turn() {
     let app = TestApp::builder().model().start().await;
     app.model().hang();
     let first = post(&app, &submit(&[user("m1", "one")])).await;
@@ -557,7 +557,7 @@ async fn a_stream_ends_whose_chat_is_forgotten() {
 
 /// `DefaultChatTransport` sends all that was said with each message.
 #[tokio::test]
-async fn a_long_room_goes_on_and_one_message_has_a_limit() {
+async fn a_long_room_continues_and_one_message_has_a_size_limit() {
     let app = TestApp::builder().model().start().await;
     let past = |count: usize| (0..count).map(|n| user(&format!("old-{n}"), &"x".repeat(2000)));
     let long: Vec<Value> = past(600).chain([user("m1", "and on")]).collect();
@@ -591,7 +591,7 @@ async fn a_long_room_goes_on_and_one_message_has_a_limit() {
 
 /// Any text may be an id: it is looked for as it is before it is taken for that of a form or a reply.
 #[tokio::test]
-async fn another_try_finds_a_message_whatever_its_id_looks_like() {
+async fn regenerate_finds_a_message_with_any_form_of_id() {
     let app = TestApp::builder().model().start().await;
     let longest = "x".repeat(256);
     for id in ["msg@7", "a/reply", "a/notice", "a/reply@1", &longest] {

@@ -1,15 +1,14 @@
-//! `/api/chat` with tools: calls, results and requests arrive as they come about, and answers to requests by the way that
-//! `useChat` gives them.
+//! `/api/chat` with tools: calls, results and approval requests are streamed, and `useChat` answers the requests.
 
 use std::slice::from_ref;
 
+use annals_test_support::mcp_server::McpServer;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::APP_KEY;
 use crate::chat::{Stream, kinds, post, streamed, submit, user};
 use crate::outside_tools::with_shop;
-use crate::support::mcp_server::McpServer;
 
 const ROOM: &str = "web:room:app:r1";
 
@@ -105,7 +104,7 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
         ]
     );
     assert_eq!(chunks[0]["messageId"], "m1/reply");
-    // The same answer again, and another one: the first stands, and the reply is there.
+    // The same answer again, and another one: the first counts, and the reply is there.
     for again in [answer, submit(&[said, answered(&reply, false)])] {
         let chunks = post(&app, &again).await.rest().await;
         assert_eq!(kinds(&chunks).last(), Some(&"finish"), "{chunks:?}");

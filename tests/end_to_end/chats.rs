@@ -1,82 +1,40 @@
-//! The list of chats: complete, each chat once, the last spoken in first, and for no more writes.
+//! The list of chats: complete, each chat once, the last spoken in first, and without more writes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use annals_compactor::Compactor;
-use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_core::chat_key::ChatKey;
+use annals_core::record::Draft;
+use annals_core::sort_key::Timestamp;
+use annals_local::stores::TABLE;
 use annals_local::upkeep::sweep;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
-use annals_shared::history::directory::{ListCursor, MOST_EXACT};
-use annals_shared::history::{Consumed, History};
-use annals_shared::message::{Part, Role};
-use annals_shared::record::{Channel, Draft, Kind};
-use annals_shared::sort_key::{MessageId, Timestamp};
+use annals_store::history::directory::{ListCursor, MOST_EXACT};
+use annals_store::history::{Consumed, History};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, chat_path};
-use crate::support::world::echo_upkeep;
+use crate::due::{Bench, D, START, key};
 use crate::updates::private;
-
-const START: i64 = 1_795_305_600;
-/// How long after an append its chat is due, with the default settings.
-const D: Duration = Duration::from_hours(36);
-
-struct Bench {
-    stores: Stores,
-    history: History,
-    clock: Clock,
-    _dir: tempfile::TempDir,
-}
+use crate::world::message;
 
 impl Bench {
-    async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let stores = Stores::open(dir.path()).await.unwrap();
-        let clock = Clock::manual(Timestamp::from_secs(START));
-        Self { history: process(&stores, &clock), stores, clock, _dir: dir }
-    }
-
-    /// Somebody says something in `chat`, now.
-    async fn say(&self, chat: i64, number: u64) {
-        self.say_at(&self.history, chat, number, self.clock.now()).await;
-    }
-
-    async fn say_at(&self, process: &History, chat: i64, number: u64, ts: Timestamp) {
-        let draft = Draft {
-            chat: key(chat),
-            channel: Channel::Telegram,
-            chat_id: chat.to_string(),
-            user_id: chat.to_string(),
-            message_id: MessageId::number(number),
-            ts,
-            form_ts: None,
-            role: Role::User,
-            kind: Kind::Normal,
-            parts: vec![Part::text("hello")],
-            metadata: serde_json::Map::new(),
-            album: None,
-            asks: false,
-            opens_session: false,
-            person: None,
-        };
+    /// A process appends a message with the time `ts`.
+    async fn append_at(&self, process: &History, chat: i64, number: u64, ts: Timestamp) {
+        let draft = Draft { ts, ..message(&key(chat), number, 0, "hello") };
         process.append(&draft).await.unwrap();
     }
 
-    /// What a run of the compactor does.
+    /// Runs the compactor.
     async fn upkeep(&self) {
-        let compactor = Compactor::new(self.history.clone(), echo_upkeep(&self.history));
-        let report = compactor.run(self.clock.now().plus(Duration::from_hours(1))).await;
+        let report = self.compactor().run(self.in_an_hour()).await;
         assert_eq!((report.failed, report.busy, report.left), (0, 0, 0));
     }
 
     /// Time in which all that is due is visited.
     async fn some_days(&self) {
         for _ in 0..4 {
-            self.clock.advance(Duration::from_hours(24));
+            self.world.clock.advance(Duration::from_hours(24));
             self.upkeep().await;
         }
     }
@@ -95,42 +53,32 @@ impl Bench {
     }
 }
 
-fn process(stores: &Stores, clock: &Clock) -> History {
-    let retention = retention(Env::new(&|_| None)).unwrap();
-    let (dynamodb, s3) = (stores.dynamodb.clone(), stores.s3.clone());
-    History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), clock.clone(), retention)
-}
-
-fn key(chat: i64) -> ChatKey {
-    ChatKey::telegram(chat, None)
-}
-
 fn number(chat: &ChatKey) -> i64 {
     chat.chat_id().parse().unwrap()
 }
 
 #[tokio::test]
-async fn the_chat_that_was_spoken_in_last_is_first_whoever_registered_it() {
+async fn the_chat_that_was_spoken_in_last_is_first() {
     let bench = Bench::new().await;
     for chat in 1..=5 {
-        bench.say(chat, 1).await;
-        bench.clock.advance(Duration::from_mins(1));
+        bench.append(chat, 1).await;
+        bench.world.clock.advance(Duration::from_mins(1));
     }
     assert_eq!(bench.listed(100).await, [5, 4, 3, 2, 1]);
     // None of these registers its chat, but the last, which another process does.
-    bench.say(2, 2).await;
-    bench.clock.advance(Duration::from_mins(1));
-    bench.say(4, 2).await;
-    bench.clock.advance(Duration::from_mins(1));
-    bench.say_at(&process(&bench.stores, &bench.clock), 1, 2, bench.clock.now()).await;
+    bench.append(2, 2).await;
+    bench.world.clock.advance(Duration::from_mins(1));
+    bench.append(4, 2).await;
+    bench.world.clock.advance(Duration::from_mins(1));
+    bench.append_by_another(1, 2).await;
     assert_eq!(bench.listed(100).await, [1, 4, 2, 5, 3]);
     for limit in 1..=5 {
         assert_eq!(bench.listed(limit).await, [1, 4, 2, 5, 3], "in pages of {limit}");
     }
     // By a message's own time: what comes late was said then.
     let long_ago = Timestamp::from_secs(START - 3600);
-    bench.say_at(&bench.history, 6, 1, long_ago).await;
-    bench.say_at(&process(&bench.stores, &bench.clock), 5, 2, long_ago).await;
+    bench.append_at(&bench.history, 6, 1, long_ago).await;
+    bench.append_at(&bench.world.history(), 5, 2, long_ago).await;
     assert_eq!(bench.listed(2).await, [1, 4, 2, 5, 3, 6]);
 }
 
@@ -138,39 +86,38 @@ async fn the_chat_that_was_spoken_in_last_is_first_whoever_registered_it() {
 async fn a_chat_stays_in_its_place_for_months_and_comes_back_in_front() {
     let bench = Bench::new().await;
     for chat in 1..=4 {
-        bench.say(chat, 1).await;
-        bench.clock.advance(Duration::from_hours(1));
+        bench.append(chat, 1).await;
+        bench.world.clock.advance(Duration::from_hours(1));
     }
-    // What a visit leaves behind is the very time, not that of the entry.
-    bench.say(1, 2).await;
+    // A visit stores the exact time, not that of the entry.
+    bench.append(1, 2).await;
     assert_eq!(bench.listed(2).await, [1, 4, 3, 2]);
     bench.some_days().await;
-    bench.clock.advance(Duration::from_hours(60 * 24));
+    bench.world.clock.advance(Duration::from_hours(60 * 24));
     bench.upkeep().await;
-    sweep(&bench.stores.dynamodb, TABLE, bench.clock.now()).await.unwrap();
+    sweep(&bench.world.stores.dynamodb, TABLE, bench.world.clock.now()).await.unwrap();
     for chat in 1..=4 {
         assert_eq!(bench.history.range(&key(chat), None).await.unwrap(), [], "all of it is archived");
     }
     assert_eq!(bench.listed(3).await, [1, 4, 3, 2]);
-    bench.say(3, 2).await;
+    bench.append(3, 2).await;
     assert_eq!(bench.listed(3).await, [3, 1, 4, 2], "by an entry, and its outdated place does not count");
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
     bench.upkeep().await;
-    bench.say(2, 2).await;
+    bench.append(2, 2).await;
     assert_eq!(bench.listed(1).await, [2, 3, 1, 4]);
 }
 
-/// What fails to be visited has left the index of records all the same.
+/// A chat whose visit fails has left the index of records all the same.
 #[tokio::test]
 async fn a_chat_that_no_visit_succeeds_for_is_listed() {
     let bench = Bench::new().await;
-    bench.say(1, 1).await;
-    bench.clock.advance(Duration::from_hours(1));
-    bench.say(2, 1).await;
-    bench.clock.advance(D);
-    let due = bench.history.due(annals_shared::history::due::shard_of(&key(1)), bench.clock.now(), 10, None);
-    let due = due.await.unwrap().chats.into_iter().find(|due| due.chat == key(1)).unwrap();
-    let later = bench.clock.now().plus(Duration::from_hours(1));
+    bench.append(1, 1).await;
+    bench.world.clock.advance(Duration::from_hours(1));
+    bench.append(2, 1).await;
+    bench.world.clock.advance(D);
+    let due = bench.due(1).await.unwrap();
+    let later = bench.world.clock.now().plus(Duration::from_hours(1));
     bench.history.put_off(&key(1), &due.entries, later).await.unwrap();
     assert_eq!(bench.listed(1).await, [2, 1]);
     // An older word of it does not overtake what a visit has found out.
@@ -183,18 +130,18 @@ async fn a_chat_that_no_visit_succeeds_for_is_listed() {
 async fn a_forgotten_chat_leaves_and_comes_back_when_it_is_used_again() {
     let bench = Bench::new().await;
     for chat in 1..=3 {
-        bench.say(chat, 1).await;
-        bench.clock.advance(Duration::from_mins(1));
+        bench.append(chat, 1).await;
+        bench.world.clock.advance(Duration::from_mins(1));
     }
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
     bench.upkeep().await;
-    bench.say(2, 2).await;
+    bench.append(2, 2).await;
     assert_eq!(bench.listed(1).await, [2, 3, 1]);
     for chat in [2, 3] {
-        annals_shared::forgetting::forget(&bench.history, &key(chat), Timestamp::MAX).await.unwrap();
+        annals_engine::forgetting::forget(&bench.history, &key(chat), Timestamp::MAX).await.unwrap();
     }
     assert_eq!(bench.listed(1).await, [1]);
-    bench.say(2, 3).await;
+    bench.append(2, 3).await;
     assert_eq!(bench.listed(1).await, [2, 1]);
     bench.some_days().await;
     assert_eq!(bench.listed(1).await, [2, 1]);
@@ -204,17 +151,17 @@ async fn a_forgotten_chat_leaves_and_comes_back_when_it_is_used_again() {
 async fn a_chat_that_has_moved_is_listed_once_by_its_new_name() {
     let bench = Bench::new().await;
     for chat in 1..=3 {
-        bench.say(chat, 1).await;
-        bench.clock.advance(Duration::from_mins(1));
+        bench.append(chat, 1).await;
+        bench.world.clock.advance(Duration::from_mins(1));
     }
     let moved = async |old: i64, new: i64| {
-        bench.history.rename(&key(old), &key(new), bench.clock.now()).await.unwrap();
+        bench.history.rename(&key(old), &key(new), bench.world.clock.now()).await.unwrap();
     };
     moved(2, 20).await;
     assert_eq!(bench.listed(1).await, [3, 20, 1], "nobody has spoken under the new name");
     moved(20, 200).await;
     assert_eq!(bench.listed(1).await, [3, 1], "nor under the one before it, which has no place");
-    bench.say(200, 1).await;
+    bench.append(200, 1).await;
     assert_eq!(bench.listed(1).await, [200, 3, 1]);
     bench.some_days().await;
     assert_eq!(bench.listed(2).await, [200, 3, 1]);
@@ -224,14 +171,14 @@ async fn a_chat_that_has_moved_is_listed_once_by_its_new_name() {
 async fn pages_give_each_chat_once_while_people_speak() {
     let bench = Bench::new().await;
     for chat in 1..=40 {
-        bench.say(chat, 1).await;
-        bench.clock.advance(Duration::from_secs(1));
+        bench.append(chat, 1).await;
+        bench.world.clock.advance(Duration::from_secs(1));
     }
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
     bench.upkeep().await;
     for chat in 41..=60 {
-        bench.say(chat, 1).await;
-        bench.clock.advance(Duration::from_secs(1));
+        bench.append(chat, 1).await;
+        bench.world.clock.advance(Duration::from_secs(1));
     }
     let (mut seen, mut before) = (Vec::new(), None);
     let mut spoke = BTreeSet::new();
@@ -242,9 +189,9 @@ async fn pages_give_each_chat_once_while_people_speak() {
         before = Some(cursor);
         // In one that has been given, in one that has not, and in a new one.
         for chat in [60 - turn, 1 + turn, 100 + turn] {
-            bench.say(chat, 2).await;
+            bench.append(chat, 2).await;
             spoke.insert(chat);
-            bench.clock.advance(Duration::from_secs(1));
+            bench.world.clock.advance(Duration::from_secs(1));
         }
     }
     let given: BTreeSet<i64> = seen.iter().copied().collect();
@@ -258,21 +205,21 @@ async fn pages_give_each_chat_once_while_people_speak() {
 }
 
 #[tokio::test]
-async fn of_very_many_lively_chats_each_is_listed_once_by_when_it_registered() {
+async fn with_very_many_active_chats_each_is_listed_once_by_its_registration() {
     let bench = Bench::new().await;
     let many = i64::try_from(MOST_EXACT).unwrap() + 20;
     for chat in 1..=many {
-        bench.say(chat, 1).await;
-        bench.clock.advance(Duration::from_secs(1));
+        bench.append(chat, 1).await;
+        bench.world.clock.advance(Duration::from_secs(1));
     }
-    bench.say(1, 2).await;
+    bench.append(1, 2).await;
     let expected: Vec<i64> = (1..=many).rev().collect();
     assert_eq!(bench.listed(100).await, expected);
     // Pages that began in one order go on in it.
     let first = bench.history.chats(None, 100).await.unwrap();
     // So few that a page that began now would be in the other.
     for chat in 1..=25 {
-        annals_shared::forgetting::forget(&bench.history, &key(chat), Timestamp::MAX).await.unwrap();
+        annals_engine::forgetting::forget(&bench.history, &key(chat), Timestamp::MAX).await.unwrap();
     }
     let second = bench.history.chats(first.before.as_ref(), 100).await.unwrap();
     let numbers: Vec<i64> = second.chats.iter().map(|listed| number(&listed.chat)).collect();
@@ -281,20 +228,20 @@ async fn of_very_many_lively_chats_each_is_listed_once_by_when_it_registered() {
 
 /// The list costs an append and a turn nothing: `budgets.rs` has what they cost. A visit pays for the place.
 #[tokio::test]
-async fn what_the_list_costs() {
+async fn the_list_of_chats_costs_a_turn_nothing() {
     let bench = Bench::new().await;
     let units = |read_units, write_units, calls| Consumed { read_units, write_units, calls };
     let cost = || bench.history.meter().take();
-    bench.say(1, 1).await;
+    bench.append(1, 1).await;
     assert_eq!(cost(), units(0.0, 2.0, 1), "the record and its entry in the index of due chats, as ever");
-    bench.say(1, 2).await;
+    bench.append(1, 2).await;
     assert_eq!(cost(), units(0.0, 1.0, 1));
 
     // 16 shards of entries, 16 of places (an empty one is half a unit), a look at the one chat, and its head.
     bench.history.chats(None, 25).await.unwrap();
     assert_eq!(cost(), units(17.5, 0.0, 34));
     for chat in 2..=100 {
-        bench.say(chat, 1).await;
+        bench.append(chat, 1).await;
     }
     cost();
     bench.history.chats(None, 25).await.unwrap();
@@ -302,16 +249,8 @@ async fn what_the_list_costs() {
     assert_eq!((write_units, calls), (0.0, 32 + 100 + 25));
     assert!(read_units <= 16.0 + 100.0 * 0.5 + 25.0, "{read_units}");
 
-    let entries = |chat: i64| {
-        let bench = &bench;
-        async move {
-            let shard = annals_shared::history::due::shard_of(&key(chat));
-            let page = bench.history.due(shard, bench.clock.now(), 1000, None).await.unwrap();
-            page.chats.into_iter().find(|due| due.chat == key(chat)).unwrap().entries
-        }
-    };
-    bench.clock.advance(D);
-    let due = entries(1).await;
+    bench.world.clock.advance(D);
+    let due = bench.due(1).await.unwrap().entries;
     cost();
     let spoken_at = Timestamp::from_secs(START);
     bench.history.set_place(&key(1), spoken_at).await.unwrap();
@@ -320,7 +259,7 @@ async fn what_the_list_costs() {
     assert_eq!(cost(), units(0.0, 2.0, 1), "the entry leaves");
     bench.history.set_place(&key(1), spoken_at).await.unwrap();
     assert_eq!(cost(), units(0.0, 1.0, 1), "one that stays");
-    bench.history.set_place(&key(1), bench.clock.now()).await.unwrap();
+    bench.history.set_place(&key(1), bench.world.clock.now()).await.unwrap();
     assert_eq!(cost(), units(0.0, 3.0, 1), "one that moves");
     bench.history.chats(None, 25).await.unwrap();
 }
@@ -330,8 +269,7 @@ async fn what_the_list_costs() {
 async fn the_list_says_what_a_person_wants_to_know_of_each_chat() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     assert_eq!(app.get("/v1/chats").await, json!({"chats": [], "before": null}));
-    app.receive(private(42, 7, "Is   the boat\nthere?")).await;
-    app.idle().await;
+    app.handle(private(42, 7, "Is   the boat\nthere?")).await;
     app.clock().advance(Duration::from_secs(5));
     let long = "é".repeat(300);
     app.model().hang();
@@ -374,8 +312,7 @@ async fn the_list_says_what_a_person_wants_to_know_of_each_chat() {
 
     // Who has blocked the bot, and what was not delivered.
     app.telegram_api().block(42);
-    app.receive(private(42, 8, "still there?")).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, 8, "still there?")).await;
     app.clock().advance(Duration::from_hours(49));
     let list = app.get("/v1/chats").await;
     let chat = list["chats"].as_array().unwrap().iter().find(|chat| chat["channel"] == "telegram").unwrap();
@@ -412,16 +349,14 @@ async fn only_an_admin_sees_the_list() {
 #[tokio::test]
 async fn a_silent_chat_of_an_earlier_version_appears_when_somebody_speaks() {
     let bench = Bench::new().await;
-    bench.say(1, 1).await;
-    bench.clock.advance(D);
+    bench.append(1, 1).await;
+    bench.world.clock.advance(D);
     bench.upkeep().await;
-    for sk in ["!place"] {
-        let (pk, sk) = (key(1).to_string(), sk.to_owned());
-        let delete = bench.stores.dynamodb.delete_item().table_name(TABLE);
-        let string = aws_sdk_dynamodb::types::AttributeValue::S;
-        delete.key("pk", string(pk)).key("sk", string(sk)).send().await.unwrap();
-    }
+    let string = |value: &str| aws_sdk_dynamodb::types::AttributeValue::S(value.to_owned());
+    let delete = bench.world.stores.dynamodb.delete_item().table_name(TABLE);
+    let delete = delete.key("pk", string(&key(1).to_string())).key("sk", string("!place"));
+    delete.send().await.unwrap();
     assert_eq!(bench.listed(10).await, [0_i64; 0]);
-    bench.say(1, 2).await;
+    bench.append(1, 2).await;
     assert_eq!(bench.listed(10).await, [1]);
 }

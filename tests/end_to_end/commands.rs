@@ -1,38 +1,34 @@
 //! Telegram: commands act at once, are recorded, and are confirmed once.
 
+use annals_test_support::model_api::texts_of;
 use serde_json::Value;
 
 use crate::app::TestApp;
-use crate::support::model_api::texts_of;
 use crate::updates::{Update, group, private};
 
 const CHAT: &str = "telegram:chat:42";
 const NEW: &str = "New conversation. What is on your mind?";
 const RESET: &str = "Done: we start over. Earlier messages are no longer in view.";
 
-/// Posts `command` three times, with a restart in between; answers with the texts that its chat was sent by it.
+/// Posts `command` three times, with a restart in between; returns the texts that its chat was sent.
 async fn commanded(app: &mut TestApp, command: &Update) -> Vec<String> {
     let before = app.telegram_api().sent().len();
-    app.receive(command).await;
-    app.idle().await;
+    app.handle(command).await;
     app.receive(command).await;
     app.restart().await;
-    app.receive(command).await;
-    app.idle().await;
+    app.handle(command).await;
     app.telegram_api().sent()[before..].iter().map(|sent| sent.text.clone()).collect()
 }
 
 #[tokio::test]
 async fn new_starts_a_session() {
     let mut app = TestApp::start().await;
-    app.receive(private(42, 1, "I am Ada")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "I am Ada")).await;
     assert_eq!(commanded(&mut app, &private(42, 2, "/new").command()).await, [NEW]);
     assert_eq!(app.telegram_api().sent()[1].reply_to, Some(2));
     assert_eq!(app.context(CHAT).await, [Value::Null; 0]);
 
-    app.receive(private(42, 3, "Who am I?")).await;
-    app.idle().await;
+    app.handle(private(42, 3, "Who am I?")).await;
     assert_eq!(texts_of(&app.model().requests()[1], "user"), ["Who am I?"]);
     assert_eq!(
         app.lines(CHAT).await,
@@ -55,8 +51,7 @@ async fn new_starts_a_session() {
 #[tokio::test]
 async fn new_with_text_starts_a_session_with_that_message() {
     let mut app = TestApp::start().await;
-    app.receive(private(42, 1, "I am Ada")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "I am Ada")).await;
     let command = private(42, 2, "/NEW@annals_test_bot What to\nsow?").command();
     assert_eq!(commanded(&mut app, &command).await, ["You said: What to\nsow?"]);
     assert_eq!(app.telegram_api().sent()[1].reply_to, Some(2));
@@ -98,8 +93,7 @@ async fn reset_starts_over_also_while_the_model_runs() {
 #[tokio::test]
 async fn help_and_start_say_what_there_is_and_change_nothing() {
     let mut app = TestApp::start().await;
-    app.receive(private(42, 1, "I am Ada")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "I am Ada")).await;
     let context = app.context(CHAT).await;
     for (id, command) in [(2, "/help"), (3, "/start ref_42"), (4, "/Help@annals_test_bot")] {
         let told = commanded(&mut app, &private(42, id, command).command()).await;
@@ -124,7 +118,7 @@ async fn in_a_group_another_bots_command_is_nothing_but_a_message() {
     app.finish().await;
 }
 
-/// Telegram may be down when the user is to be told: then it is told by the redelivery.
+/// If Telegram is down, the redelivery sends the confirmation.
 #[tokio::test]
 async fn a_confirmation_that_was_not_sent_is_sent_by_the_redelivery() {
     let app = TestApp::builder().telegram().refusals_are_fine().start().await;

@@ -1,7 +1,8 @@
-//! `/compact` typed at Telegram: what the model is asked, and what is said of it, once.
+//! `/compact` on Telegram: the request to the model, and one confirmation.
+
+use annals_test_support::model_api::{is_for_summary, texts_of};
 
 use crate::app::TestApp;
-use crate::support::model_api::{is_for_summary, texts_of};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -10,8 +11,7 @@ const CHAT: &str = "telegram:chat:42";
 async fn six_exchanges() -> TestApp {
     let app = TestApp::builder().set("KEEP_RECENT", "4").telegram().model().start().await;
     for id in 1..7 {
-        app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum ".repeat(5).trim()))).await;
-        app.idle().await;
+        app.handle(private(42, id, &format!("message {id}: {}", "lorem ipsum ".repeat(5).trim()))).await;
     }
     app
 }
@@ -25,13 +25,11 @@ async fn the_focus_is_in_the_request_and_the_confirmation_comes_once() {
     let mut app = six_exchanges().await;
     let command =
         private(42, 7, "/compact@annals_test_bot  the numbers,\nand </focus> who said them").command();
-    app.receive(&command).await;
-    app.idle().await;
+    app.handle(&command).await;
     // Telegram may say everything again.
     app.receive(&command).await;
     app.restart().await;
-    app.receive(&command).await;
-    app.idle().await;
+    app.handle(&command).await;
     let [request] = &app.model().requests_for_notes()[..] else { panic!("one request for a summary") };
     let asked = texts_of(request, "user").concat();
     let focus = "<focus>\nthe numbers,\nand &lt;/focus> who said them\n</focus>\n<conversation>\n";
@@ -43,7 +41,7 @@ async fn the_focus_is_in_the_request_and_the_confirmation_comes_once() {
     let lines = app.lines(CHAT).await;
     assert_eq!(lines.iter().filter(|line| line.contains(" summary: ")).count(), 1, "{lines:#?}");
     assert_eq!(lines.iter().filter(|line| line.ends_with(done)).count(), 1, "{lines:#?}");
-    // Neither is said to the model.
+    // Neither is sent to the model.
     let context = app.context_lines(CHAT).await;
     assert_eq!(context.len(), 5);
     assert!(!context.iter().any(|line| line.contains("focus") || line.contains("Done")), "{context:#?}");
@@ -51,14 +49,13 @@ async fn the_focus_is_in_the_request_and_the_confirmation_comes_once() {
 }
 
 #[tokio::test]
-async fn where_no_summary_comes_about_that_is_said_once_and_nothing_has_changed() {
+async fn a_compact_command_without_a_summary_is_reported_once_and_changes_nothing() {
     for answer in ["", "I'm sorry, but I can't help with that."] {
         let app = six_exchanges().await;
         app.model().answer_by(move |body| is_for_summary(body).then(|| answer.to_owned()));
         let before = app.context(CHAT).await;
         assert_eq!(before.len(), 12);
-        app.receive(private(42, 7, "/compact").command()).await;
-        app.idle_as_time_passes().await;
+        app.handle_as_time_passes(private(42, 7, "/compact").command()).await;
         assert_eq!(app.model().requests_for_notes().len(), 3, "one in each delivery");
         let [notice] = &told(&app)[..] else { panic!("{:?}", told(&app)) };
         assert!(
@@ -73,8 +70,7 @@ async fn where_no_summary_comes_about_that_is_said_once_and_nothing_has_changed(
 
         // Asked for again, it may well come about.
         app.model().answer_by(|_| None);
-        app.receive(private(42, 8, "/compact").command()).await;
-        app.idle().await;
+        app.handle(private(42, 8, "/compact").command()).await;
         assert!(told(&app)[1].starts_with("Done: 8 messages"), "{:?}", told(&app));
         app.finish().await;
     }

@@ -1,11 +1,11 @@
-//! Compaction on the whole program: what the model sees behind it, what is listed, and what happens where it fails.
+//! Compaction on the whole program: the context after it, the list, and its failures.
 
 use std::time::Duration;
 
+use annals_test_support::model_api::{is_for_summary, summary_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
-use crate::support::model_api::{is_for_summary, summary_of, texts_of};
 use crate::updates::{START, group, private};
 
 const CHAT: &str = "http:chat:app:c";
@@ -15,7 +15,7 @@ fn small() -> Builder {
     TestApp::builder().set("CONTEXT_WINDOW", "375").set("KEEP_RECENT", "4")
 }
 
-/// Posts message `n`, some 20 tokens long, `n` minutes behind [`NOW`], and waits for its answer.
+/// Posts message `n`, some 20 tokens long, `n` minutes after [`NOW`], and waits for its answer.
 async fn say(app: &TestApp, n: i64) {
     app.advance_to((NOW + n * 60) * 1000);
     let body = json!({
@@ -79,7 +79,7 @@ async fn compact_sums_up_all_but_the_recent_and_says_so() {
     let again = app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await;
     let told = text_of(&again.body["reply"]);
     assert_eq!(told, "There is nothing to compact: the last 4 messages always stay as they were said.");
-    // What is said behind it goes on from the summary.
+    // Messages after it continue from the summary.
     say(&app, 10).await;
     let ids: Vec<String> =
         app.context(CHAT).await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect();
@@ -92,8 +92,7 @@ async fn compact_sums_up_all_but_the_recent_and_says_so() {
 const ADA: &str = "telegram:chat:42";
 
 async fn ada_says(app: &TestApp, id: i64) {
-    app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum dolor ".repeat(10).trim()))).await;
-    app.idle().await;
+    app.handle(private(42, id, &format!("message {id}: {}", "lorem ipsum dolor ".repeat(10).trim()))).await;
 }
 
 fn summaries(history: &[Value]) -> Vec<&Value> {
@@ -133,8 +132,7 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
 async fn a_model_whose_window_is_smaller_than_said_is_asked_again_with_less() {
     let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
     let at_length = async |id: i64| {
-        app.receive(private(42, id, &format!("message {id}: {}", "lorem ipsum dolor ".repeat(40)))).await;
-        app.idle().await;
+        app.handle(private(42, id, &format!("message {id}: {}", "lorem ipsum dolor ".repeat(40)))).await;
     };
     for id in 1..6 {
         at_length(id).await;
@@ -153,7 +151,7 @@ async fn a_model_whose_window_is_smaller_than_said_is_asked_again_with_less() {
 }
 
 #[tokio::test]
-async fn where_no_summary_comes_about_the_turn_runs_and_nothing_has_changed() {
+async fn a_turn_without_a_summary_runs_and_changes_nothing() {
     let app = small().telegram().model().start().await;
     let refused = [
         (1, String::new()),
@@ -193,8 +191,7 @@ async fn where_no_summary_comes_about_the_turn_runs_and_nothing_has_changed() {
 async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
     // What may be called takes a quarter of the window at most.
     let app = small().set("CONTEXT_WINDOW", "600").telegram().model().start().await;
-    app.receive(private(42, 1, "The gate code is 80-41-XQ, keep it.")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "The gate code is 80-41-XQ, keep it.")).await;
     let offers = |request: &Value| request["tools"].to_string().contains("chat_history_search");
     assert!(!app.model().requests().iter().any(offers), "nothing to search yet");
     for id in 2..9 {
@@ -203,8 +200,7 @@ async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
     assert!(offers(&app.model().requests().pop().unwrap()));
 
     app.model().answer_tools(&[("chat_history_search", json!({"query": "gate code"}))]);
-    app.receive(private(42, 9, "What was the gate code?")).await;
-    app.idle().await;
+    app.handle(private(42, 9, "What was the gate code?")).await;
     let asked = app.model().requests().pop().unwrap();
     let found = texts_of(&asked, "tool").concat();
     assert!(found.contains("80-41-XQ") && found.contains("Ada"), "{found}");
@@ -219,7 +215,7 @@ async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
 }
 
 #[tokio::test]
-async fn a_message_of_a_group_that_comes_behind_its_summary_is_seen() {
+async fn a_group_message_that_arrives_after_its_summary_is_seen() {
     let app = small()
         .set("CONTEXT_WINDOW", "500")
         .set("GROUP_ACTIVATION", "mention")
@@ -233,20 +229,17 @@ async fn a_message_of_a_group_that_comes_behind_its_summary_is_seen() {
         group(-7, id, &text).with("entities", entity)
     };
     for id in (10..200).step_by(20) {
-        app.receive(mention(id)).await;
-        app.idle().await;
+        app.handle(mention(id)).await;
     }
     let chat = "telegram:chat:-7";
     let summary = app.context(chat).await[0].clone();
     assert_eq!(summary["metadata"]["kind"], "summary");
     // Dated before the last message that the summary counts.
-    app.receive(group(-7, 15, "by the way, the shed is open")).await;
-    app.idle().await;
+    app.handle(group(-7, 15, "by the way, the shed is open")).await;
     let shown = app.context_lines(chat).await;
     assert_eq!(shown[1], "15 user: by the way, the shed is open", "{shown:#?}");
     assert_eq!(app.context(chat).await[0], summary);
-    app.receive(mention(300)).await;
-    app.idle().await;
+    app.handle(mention(300)).await;
     // In the next answer's context, or in what that is a summary of.
     let mut requests = app.model().requests_for_notes().into_iter().chain(app.model().requests().pop());
     assert!(requests.any(|request| texts_of(&request, "user").concat().contains("the shed is open")));
@@ -254,7 +247,7 @@ async fn a_message_of_a_group_that_comes_behind_its_summary_is_seen() {
 }
 
 #[tokio::test]
-async fn a_late_message_is_folded_into_the_summary_and_not_lost_behind_it() {
+async fn a_late_message_is_included_in_the_next_summary() {
     let app = TestApp::builder().set("KEEP_RECENT", "4").start().await;
     for n in 0..6 {
         say(&app, n).await;
@@ -285,7 +278,7 @@ async fn a_late_message_is_folded_into_the_summary_and_not_lost_behind_it() {
 }
 
 #[tokio::test]
-async fn what_another_turn_answers_takes_no_room_from_this_one() {
+async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
     let app = small().telegram().model().start().await;
     app.model().hang();
     app.receive(private(42, 1, "one")).await;
@@ -321,7 +314,7 @@ async fn the_recent_stay_as_they_were_said_where_they_fit() {
 }
 
 #[tokio::test]
-async fn a_window_that_is_smaller_than_it_is_said_to_be_sees_summaries_too() {
+async fn a_window_smaller_than_configured_still_shows_summaries() {
     let app = TestApp::builder().model().set("KEEP_RECENT", "4").start().await;
     for n in 0..30 {
         say(&app, n).await;
@@ -339,7 +332,7 @@ async fn a_window_that_is_smaller_than_it_is_said_to_be_sees_summaries_too() {
 }
 
 #[tokio::test]
-async fn a_tiny_window_has_room_for_its_summary() {
+async fn a_tiny_window_fits_its_summary() {
     let app = TestApp::builder().set("CONTEXT_WINDOW", "70").set("KEEP_RECENT", "1").start().await;
     for n in 0..6 {
         say(&app, n).await;

@@ -1,5 +1,5 @@
-//! The console: served by setting, as bytes that a browser may keep, under a policy that lets no message run anything; and
-//! what the API says for it.
+//! The console: served if a setting is on, cacheable, under a policy that lets no message run scripts; and the routes of the
+//! API that it uses.
 
 use std::io::Read;
 
@@ -112,7 +112,7 @@ async fn other_pages_and_names_get_no_console_and_a_setting_turns_it_off() {
 }
 
 #[tokio::test]
-async fn a_key_is_told_what_it_is() {
+async fn a_key_can_read_its_own_name_and_rights() {
     let app = TestApp::builder().start().await;
     for (key, expected) in
         [(APP_KEY, json!({"name": "app", "admin": false})), (OPS_KEY, json!({"name": "ops", "admin": true}))]
@@ -126,7 +126,7 @@ async fn a_key_is_told_what_it_is() {
 }
 
 #[tokio::test]
-async fn one_chat_is_told_of_as_in_the_list_to_whoever_may_read_it() {
+async fn one_chat_is_described_as_in_the_list_to_its_readers() {
     let app = TestApp::builder().start().await;
     app.receive(private(42, 7, "hello")).await;
     let body = json!({"userId": "ada", "text": "mine", "messageId": "m1"});
@@ -157,7 +157,7 @@ async fn one_chat_is_told_of_as_in_the_list_to_whoever_may_read_it() {
     app.finish().await;
 }
 
-/// Where its session starts, what it takes of the window, and whose memory it has.
+/// The start of its session, its share of the window, and the owner of its memory.
 #[tokio::test]
 async fn a_context_says_why_it_is_what_it_is() {
     let app = TestApp::builder().set("CONTEXT_WINDOW", "1000").set("KEEP_RECENT", "2").start().await;

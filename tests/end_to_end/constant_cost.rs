@@ -1,6 +1,6 @@
-//! What a chat costs does not depend on what lies behind it. The figures themselves are in `bench/README.md`.
+//! The cost of a chat does not depend on its length. The figures themselves are in `bench/README.md`.
 
-use crate::bench::{Chat, Cost};
+use crate::long_chat::{Chat, Cost};
 
 /// Grow with the records of the last nine days, which a chat of 100 messages has not got yet.
 const GROWS_WITH_THE_TABLE: [&str; 3] = [
@@ -26,4 +26,21 @@ async fn a_chat_of_a_thousand_messages_costs_what_one_of_a_hundred_does() {
     }
     let turn = &long.iter().find(|cost| cost.what.starts_with("turn, with no")).unwrap().consumed;
     assert!(turn.write_units <= 4.0 && turn.calls <= 6, "{turn:?}");
+}
+
+/// Prints the table of `bench/README.md`.
+#[tokio::test]
+#[ignore = "takes minutes: cargo test -p annals --test end_to_end -- --ignored --nocapture costs_of_long_chats"]
+async fn costs_of_long_chats() {
+    const LENGTHS: [u64; 3] = [100, 1_000, 10_000];
+    let mut columns = Vec::new();
+    for length in LENGTHS {
+        columns.push(costs(length).await);
+    }
+    println!("| | {} |", LENGTHS.map(|length| format!("{length} messages")).join(" | "));
+    println!("|---|{}", "---|".repeat(LENGTHS.len()));
+    for (row, first) in columns[0].iter().enumerate() {
+        let cells: Vec<String> = columns.iter().map(|column| column[row].to_string()).collect();
+        println!("| {} | {} |", first.what, cells.join(" | "));
+    }
 }

@@ -1,74 +1,17 @@
-//! `kill -9` at any moment between receipt and delivery: the real binary, killed and started again on the same data.
+//! `kill -9` between receipt and delivery: the real binary, killed and started again on the same data.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use annals_test_support::model_api::ModelApi;
+use annals_test_support::telegram_api::TelegramApi;
 use serde_json::{Value, json};
 
-use crate::support::model_api::ModelApi;
-use crate::support::telegram_api::TelegramApi;
+use crate::process::Process;
 
 const CHATS: i64 = 10;
 const SECRET: &str = "crash-test-secret";
-pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
-
-/// The binary, answering at `base`.
-pub(crate) struct Process {
-    child: Child,
-    pub(crate) base: String,
-    /// What it printed when it started, by lines.
-    pub(crate) printed: Vec<String>,
-}
-
-impl Process {
-    pub(crate) fn start(data_dir: &Path, settings: &[(&str, String)]) -> Self {
-        Self::start_with(data_dir, settings, &[])
-    }
-
-    /// With these arguments.
-    pub(crate) fn start_with(data_dir: &Path, settings: &[(&str, String)], arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
-            .env_clear()
-            .env("ANNALS_DATA_DIR", data_dir)
-            .env("ANNALS_PORT", "0")
-            .env("RUST_LOG", "off")
-            .envs(settings.iter().map(|(name, value)| (*name, value)))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let mut printed: Vec<String> = Vec::new();
-        while printed.last().is_none_or(|line| !line.starts_with("Stop with")) {
-            printed.push(lines.next().expect("the program prints where it answers"));
-        }
-        let base = printed.iter().find_map(|line| line.strip_prefix("Annals answers at "));
-        let base = base.expect("an address").to_owned();
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, base, printed }
-    }
-
-    /// Its number at the system.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// SIGKILL, as `kill -9`: nothing in the program gets to run.
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
+const DEADLINE: Duration = Duration::from_mins(1);
 
 fn update(chat: i64, message_id: i64) -> Value {
     json!({"update_id": chat * 1000 + message_id, "message": {
@@ -78,7 +21,7 @@ fn update(chat: i64, message_id: i64) -> Value {
     }})
 }
 
-pub(crate) async fn send(client: &reqwest::Client, base: &str, update: &Value) -> bool {
+async fn send(client: &reqwest::Client, base: &str, update: &Value) -> bool {
     let sent = client
         .post(format!("{base}/telegram"))
         .header("X-Telegram-Bot-Api-Secret-Token", SECRET)
@@ -88,7 +31,7 @@ pub(crate) async fn send(client: &reqwest::Client, base: &str, update: &Value) -
     sent.is_ok_and(|response| response.status().is_success())
 }
 
-pub(crate) async fn history(client: &reqwest::Client, base: &str, chat: i64) -> Vec<Value> {
+async fn history(client: &reqwest::Client, base: &str, chat: i64) -> Vec<Value> {
     let response = client
         .get(format!("{base}/v1/chats/telegram:chat:{chat}/messages?limit=200"))
         .bearer_auth("dev")
@@ -100,13 +43,13 @@ pub(crate) async fn history(client: &reqwest::Client, base: &str, chat: i64) -> 
 }
 
 /// The program's neighbours, which outlive it: a model that takes its time, and Telegram.
-pub(crate) struct Neighbours {
-    pub(crate) model: ModelApi,
-    pub(crate) telegram: TelegramApi,
+struct Neighbours {
+    model: ModelApi,
+    telegram: TelegramApi,
 }
 
 impl Neighbours {
-    pub(crate) async fn start() -> Self {
+    async fn start() -> Self {
         let neighbours = Self { model: ModelApi::start().await, telegram: TelegramApi::start().await };
         neighbours.model.accept_any_key();
         neighbours.model.delay(Duration::from_millis(60));
@@ -114,7 +57,7 @@ impl Neighbours {
         neighbours
     }
 
-    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+    fn settings(&self) -> Vec<(&'static str, String)> {
         vec![
             ("MODEL", "openai:test".into()),
             ("MODEL_BASE_URL", self.model.base_url()),
@@ -182,16 +125,18 @@ async fn kill_and_check(after: Duration) -> usize {
     clippy::disallowed_methods,
     reason = "the program under test is a process of its own, on the system's clock"
 )]
-pub(crate) async fn pause(duration: Duration) {
+async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_chat_is_answered_once_whenever_the_program_is_killed() {
-    // From before the first append to after the last delivery: a whole round takes about 200 ms.
+    // A round takes about 200 ms. `stopped.rs` stops a run and a visit at every request; these kills are for the rest: the
+    // webhook, the local queue and the files of the stores.
     let mut repeats = 0;
-    for millis in [0, 5, 10, 20, 30, 45, 60, 75, 90, 110, 130, 160, 200, 300] {
+    let kills = [5, 45, 90, 160];
+    for millis in kills {
         repeats += kill_and_check(Duration::from_millis(millis)).await;
     }
-    println!("sends that Telegram got twice: {repeats} of {}", 14 * CHATS);
+    println!("sends that Telegram got twice: {repeats}");
 }

@@ -1,11 +1,11 @@
-//! Telegram: how replies arrive, and what becomes of those that do not.
+//! Telegram: delivery of replies, and its failures.
 
 use std::time::Duration;
 
+use annals_test_support::telegram_api::Sent;
 use serde_json::{Value, json};
 
 use crate::app::{NOW, TestApp, wait_until};
-use crate::support::telegram_api::Sent;
 use crate::updates::{group, membership, private};
 
 const CHAT: &str = "telegram:chat:42";
@@ -14,12 +14,12 @@ async fn app() -> TestApp {
     TestApp::builder().telegram().model().refusals_are_fine().start().await
 }
 
-/// How often a message, taken or refused, was sent.
+/// Counts the sends of a message, accepted or refused.
 fn sends(app: &TestApp) -> usize {
     app.telegram_api().statuses("sendMessage").len()
 }
 
-/// Why each reply of `chat` was not delivered.
+/// Returns the reason why each reply of `chat` was not delivered.
 async fn failures(app: &TestApp, chat: &str) -> Vec<Value> {
     let history = app.history(chat).await;
     let replies = history.iter().filter(|message| message["role"] == "assistant");
@@ -47,8 +47,7 @@ async fn a_long_answer_arrives_in_pieces_with_nothing_lost() {
     );
     assert!(answer.chars().count() > 10_000);
     app.model().answer_with(&answer);
-    app.receive(private(42, 7, "plan my year")).await;
-    app.idle().await;
+    app.handle(private(42, 7, "plan my year")).await;
 
     let sent = app.telegram_api().sent();
     assert!(sent.len() >= 3, "{}", sent.len());
@@ -65,12 +64,11 @@ async fn a_long_answer_arrives_in_pieces_with_nothing_lost() {
 }
 
 #[tokio::test]
-async fn what_telegram_does_not_take_styled_arrives_plain() {
+async fn a_message_whose_entities_telegram_refuses_is_sent_plain() {
     let app = app().await;
     app.telegram_api().refuse_entities(true);
     app.model().answer_with("Sow **beans** in `May`.");
-    app.receive(private(42, 7, "when?")).await;
-    app.idle().await;
+    app.handle(private(42, 7, "when?")).await;
     let sent = app.telegram_api().sent();
     assert_eq!(sent.len(), 1);
     assert!(sent[0].entities.is_empty() && sent[0].text.contains("beans"), "{sent:?}");
@@ -82,8 +80,7 @@ async fn what_telegram_does_not_take_styled_arrives_plain() {
 async fn a_throttled_reply_waits_as_long_as_telegram_says() {
     let app = app().await;
     app.telegram_api().rate_limit(2, 7);
-    app.receive(private(42, 7, "hello")).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, 7, "hello")).await;
     assert_eq!(app.telegram_api().statuses("sendMessage"), [429, 429, 200]);
     assert!(app.clock().now().as_millis() >= (NOW + 14) * 1000);
     assert_eq!(failures(&app, CHAT).await, [Value::Null]);
@@ -118,15 +115,14 @@ async fn a_reply_outlasts_an_outage_of_telegrams() {
 
 /// The queue counts how often its turns came; the tries of a reply that Telegram did not take are not those of the next.
 #[tokio::test]
-async fn what_is_asked_behind_a_reply_that_could_not_be_sent_has_its_own_tries() {
+async fn a_message_after_an_undelivered_reply_has_its_own_attempts() {
     let app = app().await;
     // Three tries in each of three deliveries; at the fourth it arrives, and that run goes on.
     app.telegram_api().fail(9, 502);
     app.receive(private(42, 7, "hello")).await;
     is_answered(&app, 2).await;
     app.model().fail(3, 529);
-    app.receive(private(42, 8, "and now?")).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, 8, "and now?")).await;
     assert_eq!(app.model().count(), 1 + 3 + 1);
     let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
     assert_eq!(told, ["You said: hello", "You said: and now?"]);
@@ -139,8 +135,7 @@ async fn a_person_who_blocked_the_bot_is_written_to_when_they_write_again() {
     let mut app = app().await;
     app.telegram_api().block(42);
     let update = private(42, 7, "hello");
-    app.receive(&update).await;
-    app.idle().await;
+    app.handle(&update).await;
     let failure = json!("Forbidden: bot was blocked by the user");
     assert_eq!(failures(&app, CHAT).await, std::slice::from_ref(&failure));
     assert_eq!(sends(&app), 1);
@@ -148,13 +143,11 @@ async fn a_person_who_blocked_the_bot_is_written_to_when_they_write_again() {
     app.telegram_api().unblock(42);
     app.receive(&update).await;
     app.restart().await;
-    app.receive(&update).await;
-    app.idle().await;
+    app.handle(&update).await;
     assert_eq!((sends(&app), app.model().count()), (1, 1), "a redelivery sends nothing");
 
     app.clock().advance(Duration::from_mins(1));
-    app.receive(private(42, 8, "me again").at(100)).await;
-    app.idle().await;
+    app.handle(private(42, 8, "me again").at(100)).await;
     assert_eq!(failures(&app, CHAT).await, [failure, Value::Null]);
     let sent = app.telegram_api().sent();
     assert_eq!(sent.iter().map(|sent| sent.text.as_str()).collect::<Vec<_>>(), ["You said: me again"]);
@@ -166,13 +159,11 @@ async fn a_group_that_removed_the_bot_is_written_to_when_it_is_a_member_again() 
     let app = app().await;
     let mention = |id| group(-5, id, "@annals_test_bot hello").mention();
     app.telegram_api().block(-5);
-    app.receive(mention(7)).await;
-    app.idle().await;
+    app.handle(mention(7)).await;
     assert_eq!(sends(&app), 1);
 
     app.clock().advance(Duration::from_mins(1));
-    app.receive(mention(8).at(100)).await;
-    app.idle().await;
+    app.handle(mention(8).at(100)).await;
     assert_eq!(sends(&app), 1, "not even tried");
     let reason = || json!("Forbidden: bot was blocked by the user");
     assert_eq!(failures(&app, "telegram:chat:-5").await, [reason(), reason()]);
@@ -180,13 +171,11 @@ async fn a_group_that_removed_the_bot_is_written_to_when_it_is_a_member_again() 
     app.telegram_api().unblock(-5);
     let chat = json!({"id": -5, "type": "group", "title": "Allotment"});
     app.receive(membership(&chat, "member", NOW + 60)).await;
-    app.receive(mention(9).at(130)).await;
-    app.idle().await;
+    app.handle(mention(9).at(130)).await;
     assert_eq!(app.telegram_api().sent().iter().map(|sent| sent.reply_to).collect::<Vec<_>>(), [Some(9)]);
 
     app.receive(membership(&chat, "kicked", NOW + 90)).await;
-    app.receive(mention(10).at(160)).await;
-    app.idle().await;
+    app.handle(mention(10).at(160)).await;
     assert_eq!(sends(&app), 2, "told beforehand");
     app.finish().await;
 }
@@ -195,12 +184,10 @@ async fn a_group_that_removed_the_bot_is_written_to_when_it_is_a_member_again() 
 async fn a_business_is_answered_for_in_its_own_name() {
     let app = TestApp::start().await;
     let business = |id| private(42, id, "Do you sell hives?").with("business_connection_id", json!("bc_9f2"));
-    app.receive(business(7).kind("business_message")).await;
-    app.idle().await;
+    app.handle(business(7).kind("business_message")).await;
     // What the owner writes to the customer is for the customer.
     let owner = json!({"id": 77, "is_bot": false, "first_name": "Olle"});
-    app.receive(business(8).kind("business_message").with("from", owner).with("text", json!("We do"))).await;
-    app.idle().await;
+    app.handle(business(8).kind("business_message").with("from", owner).with("text", json!("We do"))).await;
     let sent = app.telegram_api().sent();
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].business_connection_id.as_deref(), Some("bc_9f2"));

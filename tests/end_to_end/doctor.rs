@@ -1,13 +1,13 @@
-//! `doctor`: what is well is said to be, and each fault is said where it is, with what to do, and hides no other check.
+//! `doctor`: reports a healthy stack as healthy, and each fault with its remedy, without hiding another check.
 
+use annals_test_support::aws_api::{Account, AwsApi, BUCKET, DEAD_LETTERS, QUEUE, TABLE};
+use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
+use annals_test_support::model_api::{self, ModelApi};
+use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::json;
 
-use crate::crash::Process;
+use crate::process::Process;
 use crate::setup::{Settings, annals};
-use crate::support::aws_api::{Account, AwsApi, BUCKET, DEAD_LETTERS, QUEUE, TABLE};
-use crate::support::lark_api::{APP_ID, APP_SECRET, LarkApi};
-use crate::support::model_api::{self, ModelApi};
-use crate::support::telegram_api::{TOKEN, TelegramApi};
 
 const SECRET: &str = "a-webhook-secret";
 
@@ -60,7 +60,7 @@ impl Stack {
         settings
     }
 
-    /// What the doctor says, by lines; and that it says nothing that is secret.
+    /// Returns the doctor's lines, and checks that they contain no secret.
     async fn lines(&self, settings: &Settings) -> (i32, Vec<String>) {
         let (code, out, err) = annals(settings, &["doctor"]).await;
         let said = format!("{out}{err}");
@@ -86,7 +86,7 @@ fn faults(lines: &[String]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_stack_that_is_well_is_said_to_be() {
+async fn a_healthy_stack_is_reported_as_healthy() {
     let stack = Stack::start().await;
     let (code, lines) = stack.lines(&stack.settings()).await;
     assert_eq!((code, faults(&lines)), (0, vec![]));
@@ -132,7 +132,7 @@ fn unset(account: &mut Account, attribute: &str) {
 
 /// Each fault of the stack: what is changed, which check says so, and what it says.
 #[tokio::test]
-async fn each_fault_of_the_stack_is_said_alone_and_with_its_remedy() {
+async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
     type Change = fn(&mut Account);
     let cases: &[(Change, &str, &str)] = &[
         (
@@ -217,7 +217,7 @@ async fn each_fault_of_the_stack_is_said_alone_and_with_its_remedy() {
 }
 
 #[tokio::test]
-async fn each_fault_of_a_channel_a_model_or_a_clock_is_said_alone() {
+async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
     let stack = Stack::start().await;
     let with = |name: &'static str, value: &str| {
         let mut settings = stack.settings();
@@ -305,7 +305,7 @@ async fn a_webhook_at_which_nothing_listens_is_not_called_one_that_does_not_take
 }
 
 #[tokio::test]
-async fn where_nothing_answers_every_check_is_made_all_the_same() {
+async fn all_checks_are_made_even_if_nothing_answers() {
     let nowhere = "http://127.0.0.1:9";
     let settings: Settings = [
         ("ANNALS_TABLE", "t"),

@@ -5,27 +5,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
-use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_core::chat_key::ChatKey;
+use annals_core::record::Draft;
+use annals_core::sort_key::{MessageId, Timestamp};
+use annals_engine::upkeep::{UpkeepError, Visited};
+use annals_local::stores::{Stores, TABLE};
 use annals_local::upkeep::sweep;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
-use annals_shared::history::due::{Due, Entry, SHARDS, shard_of};
-use annals_shared::history::turn::Claim;
-use annals_shared::history::{Consumed, History};
-use annals_shared::message::{Part, Role};
-use annals_shared::record::{Channel, Draft, Kind};
-use annals_shared::sort_key::{MessageId, Timestamp};
-use annals_shared::upkeep::{UpkeepError, Visited};
+use annals_store::history::due::{Due, Entry, SHARDS, shard_of};
+use annals_store::history::turn::Claim;
+use annals_store::history::{Consumed, History};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 
-use crate::support::world::echo_upkeep;
+use crate::world::{self, World, claim, echo_upkeep};
 
-const START: i64 = 1_795_305_600;
-/// How long after an append its chat is due, with the default settings.
-const D: Duration = Duration::from_hours(36);
+/// Start of a bench, in epoch seconds.
+pub(crate) const START: i64 = world::START / 1000;
+/// Time from an append until its chat is due, with the default settings.
+pub(crate) const D: Duration = Duration::from_hours(36);
 const NOTHING: Visited = Visited {
     archived: 0,
     segments: 0,
@@ -36,35 +34,32 @@ const NOTHING: Visited = Visited {
     finished: true,
 };
 
-struct Bench {
-    stores: Stores,
-    history: History,
-    clock: Clock,
-    dir: tempfile::TempDir,
+/// A world, and the history of one process on it.
+pub(crate) struct Bench {
+    pub(crate) world: World,
+    pub(crate) history: History,
 }
 
 impl Bench {
-    async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let stores = Stores::open(dir.path()).await.unwrap();
-        let clock = Clock::manual(Timestamp::from_secs(START));
-        Self { history: process(&stores, &clock), stores, clock, dir }
+    pub(crate) async fn new() -> Self {
+        let world = World::new().await;
+        Self { history: world.history(), world }
     }
 
-    async fn append(&self, chat: i64, number: u64) {
-        self.history.append(&message(chat, number, self.clock.now())).await.unwrap();
+    pub(crate) async fn append(&self, chat: i64, number: u64) {
+        self.history.append(&message(chat, number, self.world.clock.now())).await.unwrap();
     }
 
     /// One process appends a message, and is no more: it registers its chat.
-    async fn append_by_another(&self, chat: i64, number: u64) {
-        let other = process(&self.stores, &self.clock);
-        other.append(&message(chat, number, self.clock.now())).await.unwrap();
+    pub(crate) async fn append_by_another(&self, chat: i64, number: u64) {
+        let other = self.world.history();
+        other.append(&message(chat, number, self.world.clock.now())).await.unwrap();
     }
 
-    /// What the index says of `chat` now.
-    async fn due(&self, chat: i64) -> Option<Due> {
+    /// Returns the index's entry of `chat`, if it is due now.
+    pub(crate) async fn due(&self, chat: i64) -> Option<Due> {
         let chat = key(chat);
-        let page = self.history.due(shard_of(&chat), self.clock.now(), 1000, None).await.unwrap();
+        let page = self.history.due(shard_of(&chat), self.world.clock.now(), 1000, None).await.unwrap();
         assert!(page.next.is_none());
         page.chats.into_iter().find(|due| due.chat == chat)
     }
@@ -72,55 +67,33 @@ impl Bench {
     async fn all_due(&self) -> usize {
         let mut count = 0;
         for shard in 0..SHARDS {
-            count += self.history.due(shard, self.clock.now(), 10_000, None).await.unwrap().chats.len();
+            count += self.history.due(shard, self.world.clock.now(), 10_000, None).await.unwrap().chats.len();
         }
         count
     }
 
-    fn compactor(&self) -> Compactor {
+    pub(crate) fn compactor(&self) -> Compactor {
         Compactor::new(self.history.clone(), echo_upkeep(&self.history))
     }
 
-    fn in_an_hour(&self) -> Timestamp {
-        self.clock.now().plus(Duration::from_hours(1))
+    pub(crate) fn in_an_hour(&self) -> Timestamp {
+        self.world.clock.now().plus(Duration::from_hours(1))
     }
 }
 
-fn process(stores: &Stores, clock: &Clock) -> History {
-    let retention = retention(Env::new(&|_| None)).unwrap();
-    let (dynamodb, s3) = (stores.dynamodb.clone(), stores.s3.clone());
-    History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), clock.clone(), retention)
-}
-
-fn key(chat: i64) -> ChatKey {
+pub(crate) fn key(chat: i64) -> ChatKey {
     ChatKey::telegram(chat, None)
 }
 
 fn message(chat: i64, number: u64, ts: Timestamp) -> Draft {
-    Draft {
-        chat: key(chat),
-        channel: Channel::Telegram,
-        chat_id: chat.to_string(),
-        user_id: chat.to_string(),
-        message_id: MessageId::number(number),
-        ts,
-        form_ts: None,
-        role: Role::User,
-        kind: Kind::Normal,
-        parts: vec![Part::text("hello")],
-        metadata: serde_json::Map::new(),
-        album: None,
-        asks: false,
-        opens_session: false,
-        person: None,
-    }
+    Draft { ts, ..world::message(&key(chat), number, 0, "hello") }
 }
 
 fn sort_key(secs: i64, number: u64) -> String {
     format!("{secs}000#{number:020}")
 }
 
-/// Which chats were visited, in order.
+/// The chats that were visited, in order.
 #[derive(Clone, Default)]
 struct Visits(Arc<Mutex<Vec<ChatKey>>>);
 
@@ -138,19 +111,19 @@ impl Visits {
 async fn a_record_registers_its_chat_until_it_is_settled() {
     let bench = Bench::new().await;
     bench.append(1, 1).await;
-    bench.clock.advance(Duration::from_secs(18 * 3600 - 1));
+    bench.world.clock.advance(Duration::from_secs(18 * 3600 - 1));
     bench.append(1, 2).await;
-    bench.clock.advance(Duration::from_secs(1));
+    bench.world.clock.advance(Duration::from_secs(1));
     bench.append(1, 3).await;
-    bench.clock.advance(Duration::from_millis(18 * 3_600_000 - 1));
+    bench.world.clock.advance(Duration::from_millis(18 * 3_600_000 - 1));
     assert_eq!(bench.due(1).await, None, "not yet");
-    bench.clock.advance(Duration::from_millis(1));
+    bench.world.clock.advance(Duration::from_millis(1));
     let first = Entry { key: sort_key(START, 1), due_at: START + 36 * 3600 };
     let due = bench.due(1).await.unwrap();
     assert_eq!(due.entries, std::slice::from_ref(&first), "the second is not registered, the third not due");
     assert_eq!(due.due_at(), Timestamp::from_secs(START + 36 * 3600));
 
-    bench.clock.advance(Duration::from_hours(18));
+    bench.world.clock.advance(Duration::from_hours(18));
     let third = Entry { key: sort_key(START + 18 * 3600, 3), due_at: START + 54 * 3600 };
     assert_eq!(bench.due(1).await.unwrap().entries, [first.clone(), third.clone()]);
 
@@ -168,13 +141,13 @@ async fn a_record_registers_its_chat_until_it_is_settled() {
 async fn a_refused_put_registers_nothing() {
     let bench = Bench::new().await;
     bench.append(1, 1).await;
-    let other = process(&bench.stores, &bench.clock);
-    let again = message(1, 1, bench.clock.now());
+    let other = bench.world.history();
+    let again = message(1, 1, bench.world.clock.now());
     other.append(&again).await.unwrap();
-    bench.clock.advance(Duration::from_hours(1));
+    bench.world.clock.advance(Duration::from_hours(1));
     // The refusal was not remembered as a registration either.
-    other.append(&message(1, 2, bench.clock.now())).await.unwrap();
-    bench.clock.advance(D);
+    other.append(&message(1, 2, bench.world.clock.now())).await.unwrap();
+    bench.world.clock.advance(D);
     let keys: Vec<String> = bench.due(1).await.unwrap().entries.into_iter().map(|entry| entry.key).collect();
     assert_eq!(keys, [sort_key(START, 1), sort_key(START + 3600, 2)]);
 }
@@ -185,43 +158,43 @@ async fn a_head_keeps_the_date_of_the_next_visit_and_since_when_the_chat_waits()
     let hours = |hours: i64| Timestamp::from_secs(START + hours * 3600);
     let head = |due_at: i64| Entry { key: "!head".into(), due_at: START + due_at * 3600 };
     bench.append(1, 1).await;
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
 
     // Put off, twice, by what failed: the record has left the index, the chat has not.
     let entries = bench.due(1).await.unwrap().entries;
     assert_eq!(bench.history.put_off(&key(1), &entries, hours(37)).await.unwrap(), hours(36));
     assert_eq!(bench.due(1).await, None);
-    bench.clock.advance(Duration::from_hours(1));
+    bench.world.clock.advance(Duration::from_hours(1));
     assert_eq!(bench.due(1).await.unwrap().entries, [head(37)]);
     assert_eq!(bench.history.put_off(&key(1), &[head(37)], hours(38)).await.unwrap(), hours(36));
 
     // Then visited, with another visit to come; asking for a later one changes nothing, for an earlier one it does.
-    bench.clock.advance(Duration::from_hours(1));
+    bench.world.clock.advance(Duration::from_hours(1));
     bench.history.settle(&key(1), &[head(38)], Some(hours(60)), None).await.unwrap();
     assert_eq!(bench.due(1).await, None);
     bench.history.ask_for_visit(&key(1), hours(70)).await.unwrap();
     bench.history.ask_for_visit(&key(1), hours(50)).await.unwrap();
-    bench.clock.advance(Duration::from_hours(12));
+    bench.world.clock.advance(Duration::from_hours(12));
     assert_eq!(bench.due(1).await.unwrap().entries, [head(50)]);
 
     // It waits since then, and no longer since its first date.
     assert_eq!(bench.history.put_off(&key(1), &[head(50)], hours(51)).await.unwrap(), hours(50));
-    bench.clock.advance(Duration::from_hours(1));
+    bench.world.clock.advance(Duration::from_hours(1));
     bench.history.settle(&key(1), &[head(50)], None, None).await.unwrap();
     assert_eq!(bench.due(1).await.unwrap().entries, [head(51)], "another's date is not settled");
     bench.history.settle(&key(1), &[head(51)], None, None).await.unwrap();
-    bench.clock.advance(Duration::from_hours(1000));
+    bench.world.clock.advance(Duration::from_hours(1000));
     assert_eq!(bench.due(1).await, None);
 }
 
 #[tokio::test]
-async fn what_it_costs_to_keep_the_index() {
+async fn the_due_index_costs_these_units() {
     let bench = Bench::new().await;
     let units = |read_units, write_units, calls| Consumed { read_units, write_units, calls };
     let cost = || bench.history.meter().take();
     bench.append(1, 1).await;
     assert_eq!(cost(), units(0.0, 2.0, 1), "the record and its entry");
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
     let entries = bench.due(1).await.unwrap().entries;
     assert_eq!(cost(), units(0.5, 0.0, 1), "a shard, of up to 4 KB of keys");
     bench.history.put_off(&key(1), &entries, bench.in_an_hour()).await.unwrap();
@@ -232,12 +205,12 @@ async fn what_it_costs_to_keep_the_index() {
     );
     bench.history.claim(&key(1), Duration::from_mins(5)).await.unwrap();
     assert_eq!(cost(), units(0.0, 1.0, 1), "a run's write to a head that is an entry changes no entry");
-    bench.clock.advance(Duration::from_hours(1));
+    bench.world.clock.advance(Duration::from_hours(1));
     let entries = bench.due(1).await.unwrap().entries;
     bench.history.meter().take();
     bench.history.settle(&key(1), &entries, Some(bench.in_an_hour()), None).await.unwrap();
     assert_eq!(cost(), units(0.0, 3.0, 1), "an entry that moves is two");
-    bench.clock.advance(Duration::from_hours(1));
+    bench.world.clock.advance(Duration::from_hours(1));
     let entries = bench.due(1).await.unwrap().entries;
     bench.history.meter().take();
     bench.history.settle(&key(1), &entries, None, None).await.unwrap();
@@ -251,12 +224,12 @@ async fn a_shard_is_read_page_by_page() {
     let chats: Vec<i64> = (0..).filter(|chat| shard_of(&key(*chat)) == shard).take(7).collect();
     for chat in &chats {
         bench.append(*chat, 1).await;
-        bench.clock.advance(Duration::from_secs(1));
+        bench.world.clock.advance(Duration::from_secs(1));
     }
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
     let (mut read, mut start) = (Vec::new(), None);
     loop {
-        let page = bench.history.due(shard, bench.clock.now(), 3, start).await.unwrap();
+        let page = bench.history.due(shard, bench.world.clock.now(), 3, start).await.unwrap();
         assert!(page.chats.len() <= 3);
         read.extend(page.chats.into_iter().map(|due| due.chat));
         start = page.next;
@@ -272,10 +245,10 @@ async fn a_run_visits_each_due_chat_once_the_oldest_first() {
     let bench = Bench::new().await;
     for chat in 0..150 {
         bench.append(chat, 1).await;
-        bench.clock.advance(Duration::from_secs(2));
+        bench.world.clock.advance(Duration::from_secs(2));
     }
     bench.append_by_another(7, 2).await;
-    bench.clock.advance(Duration::from_mins(36 * 60 - 1));
+    bench.world.clock.advance(Duration::from_mins(36 * 60 - 1));
     let visits = Visits::default();
     let visit = |chat: ChatKey| {
         visits.note(&chat);
@@ -298,9 +271,9 @@ async fn a_run_visits_each_due_chat_once_the_oldest_first() {
     let again = one_by_one.run_visiting(bench.in_an_hour(), visit).await;
     assert_eq!((again, visits.take().len()), (Report::default(), 0));
 
-    bench.clock.advance(Duration::from_mins(2));
+    bench.world.clock.advance(Duration::from_mins(2));
     assert_eq!(one_by_one.run_visiting(bench.in_an_hour(), visit).await.visited, 30);
-    assert!(visits.take().contains(&key(7)), "again, for what came behind its first visit");
+    assert!(visits.take().contains(&key(7)), "again, for the message after its first visit");
 }
 
 #[tokio::test]
@@ -310,9 +283,9 @@ async fn a_chat_with_more_entries_than_a_page_is_visited_once() {
         bench.append_by_another(1, number).await;
     }
     bench.append(2, 1).await;
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
     let visits = Visits::default();
-    let next = bench.clock.now().plus(Duration::from_hours(3));
+    let next = bench.world.clock.now().plus(Duration::from_hours(3));
     let report = bench
         .compactor()
         .run_visiting(bench.in_an_hour(), |chat| {
@@ -322,7 +295,7 @@ async fn a_chat_with_more_entries_than_a_page_is_visited_once() {
         .await;
     assert_eq!((report.visited, visits.take().len()), (2, 2));
     assert_eq!(bench.all_due().await, 0, "all of its entries are settled");
-    bench.clock.advance(Duration::from_hours(3));
+    bench.world.clock.advance(Duration::from_hours(3));
     let entries = bench.due(1).await.unwrap().entries;
     assert_eq!(entries, [Entry { key: "!head".into(), due_at: next.as_millis() / 1000 }]);
 }
@@ -334,11 +307,11 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
     for chat in 0..40 {
         bench.append(chat, 1).await;
     }
-    bench.clock.advance(Duration::from_secs(1));
+    bench.world.clock.advance(Duration::from_secs(1));
     for chat in 40..60 {
         bench.append(chat, 1).await;
     }
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
     let visits = Visits::default();
     let is_well = Arc::new(Mutex::new(false));
     let visit = |chat: ChatKey| {
@@ -349,7 +322,7 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
             match number % 4 {
                 _ if !breaks => Ok(NOTHING),
                 0 => Err(UpkeepError::Busy { until: Timestamp::MAX }),
-                1 => Err(UpkeepError::Model(annals_shared::model::ModelError::Empty)),
+                1 => Err(UpkeepError::Model(annals_model::ModelError::Empty)),
                 2 => panic!("a poisoned chat"),
                 _ => std::future::pending().await,
             }
@@ -367,16 +340,16 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
     let report = compactor.run_visiting(bench.in_an_hour(), visit).await;
     assert_eq!((report, visits.take().len()), (Report::default(), 0));
 
-    bench.clock.advance(Duration::from_mins(30));
+    bench.world.clock.advance(Duration::from_mins(30));
     let report = compactor.run_visiting(bench.in_an_hour(), visit).await;
     assert_eq!((report.visited, report.failed, report.busy), (0, 30, 10));
     assert_eq!(report.oldest_overdue, Duration::from_secs(1 + 30 * 60), "since they were due first");
 
     *is_well.lock().unwrap() = true;
-    bench.clock.advance(Duration::from_mins(30));
+    bench.world.clock.advance(Duration::from_mins(30));
     let report = compactor.run_visiting(bench.in_an_hour(), visit).await;
     assert_eq!((report.visited, report.failed, report.oldest_overdue), (40, 0, Duration::ZERO));
-    bench.clock.advance(Duration::from_hours(1));
+    bench.world.clock.advance(Duration::from_hours(1));
     assert_eq!(bench.all_due().await, 0);
 }
 
@@ -385,17 +358,14 @@ async fn a_chat_that_a_run_has_is_left_to_it() {
     let bench = Bench::new().await;
     bench.append(1, 1).await;
     bench.append(2, 1).await;
-    bench.clock.advance(D);
-    let lease = match bench.history.claim(&key(1), Duration::from_mins(5)).await.unwrap() {
-        Claim::Claimed(lease) => lease,
-        Claim::Busy(until) => panic!("busy until {until}"),
-    };
+    bench.world.clock.advance(D);
+    let lease = claim(&bench.history, &key(1)).await;
     let report = bench.compactor().run(bench.in_an_hour()).await;
     assert_eq!((report.visited, report.busy, report.failed), (1, 1, 0));
     // The run's own writes to the head neither see nor disturb the entry in it.
-    bench.history.release(&lease).await.unwrap().unwrap();
+    bench.history.release(&lease).await.unwrap();
     assert_eq!(bench.all_due().await, 0);
-    bench.clock.advance(Duration::from_mins(5));
+    bench.world.clock.advance(Duration::from_mins(5));
     assert_eq!(bench.due(1).await.unwrap().entries[0].key, "!head");
     let report = bench.compactor().run(bench.in_an_hour()).await;
     assert_eq!((report.visited, report.busy, report.oldest_overdue), (1, 0, Duration::ZERO));
@@ -406,20 +376,20 @@ async fn a_run_ends_in_time_and_the_next_goes_on() {
     let bench = Bench::new().await;
     for chat in 0..200 {
         bench.append(chat, 1).await;
-        bench.clock.advance(Duration::from_secs(1));
+        bench.world.clock.advance(Duration::from_secs(1));
     }
-    bench.clock.advance(D);
+    bench.world.clock.advance(D);
     let visits = Visits::default();
     let visit = |chat: ChatKey| {
         visits.note(&chat);
-        let clock = bench.clock.clone();
+        let clock = bench.world.clock.clone();
         async move {
             clock.advance(Duration::from_secs(1));
             Ok(NOTHING)
         }
     };
     let one_by_one = Compactor { parallel: 1, ..bench.compactor() };
-    let deadline = bench.clock.now().plus(Duration::from_secs(50));
+    let deadline = bench.world.clock.now().plus(Duration::from_secs(50));
     let report = one_by_one.run_visiting(deadline, visit).await;
     assert_eq!((report.visited, report.left, report.duration.as_secs()), (50, 150, 50));
     // The 51st came due 150 s before the run's start.
@@ -436,17 +406,17 @@ async fn a_run_ends_in_time_and_the_next_goes_on() {
 }
 
 #[tokio::test]
-async fn what_one_visit_cannot_do_the_next_goes_on_with() {
+async fn an_unfinished_visit_is_continued_by_the_next() {
     let bench = Bench::new().await;
     bench.append(1, 1).await;
-    bench.clock.advance(D + Duration::from_hours(1));
+    bench.world.clock.advance(D + Duration::from_hours(1));
     let visit = |finished| move |_: ChatKey| async move { Ok(Visited { finished, archived: 1, ..NOTHING }) };
     let compactor = bench.compactor();
     for hour in 1..4 {
         let report = compactor.run_visiting(bench.in_an_hour(), visit(false)).await;
         assert_eq!((report.visited, report.archived, report.failed), (1, 1, 0));
         assert_eq!(report.oldest_overdue, Duration::from_hours(hour), "it is not done before all is");
-        bench.clock.advance(Duration::from_hours(1));
+        bench.world.clock.advance(Duration::from_hours(1));
     }
     let report = compactor.run_visiting(bench.in_an_hour(), visit(true)).await;
     assert_eq!((report.visited, report.oldest_overdue), (1, Duration::ZERO));
@@ -454,18 +424,18 @@ async fn what_one_visit_cannot_do_the_next_goes_on_with() {
 }
 
 #[tokio::test]
-async fn what_has_expired_is_swept_once_its_chat_was_visited() {
+async fn expired_records_are_swept_after_their_chat_was_visited() {
     let bench = Bench::new().await;
     let expiry = Duration::from_hours(48 + 168);
     bench.append(1, 1).await;
     bench.append(2, 1).await;
     bench.append(3, 1).await;
-    bench.history.first_time(&key(2), &MessageId::number(1), bench.clock.now()).await.unwrap();
-    bench.clock.advance(expiry);
+    bench.history.first_time(&key(2), &MessageId::number(1), bench.world.clock.now()).await.unwrap();
+    bench.world.clock.advance(expiry);
     bench.append_by_another(2, 2).await;
-    let swept = async || sweep(&bench.stores.dynamodb, TABLE, bench.clock.now()).await.unwrap();
+    let swept = async || sweep(&bench.world.stores.dynamodb, TABLE, bench.world.clock.now()).await.unwrap();
     assert_eq!(swept().await, 0, "not in the second of their expiry");
-    bench.clock.advance(Duration::from_secs(1));
+    bench.world.clock.advance(Duration::from_secs(1));
     assert_eq!(swept().await, 0, "the chats have not been visited");
 
     let visit = |chat: ChatKey| async move {
@@ -486,7 +456,7 @@ async fn what_has_expired_is_swept_once_its_chat_was_visited() {
 #[tokio::test]
 async fn the_data_of_an_earlier_version_is_indexed_and_its_chats_are_due() {
     let bench = Bench::new().await;
-    let dynamodb = &bench.stores.dynamodb;
+    let dynamodb = &bench.world.stores.dynamodb;
     dynamodb.delete_table().table_name(TABLE).send().await.unwrap();
     let mut old = dynamodb.create_table().table_name(TABLE).billing_mode(BillingMode::PayPerRequest);
     for (attribute, key_type) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {
@@ -519,14 +489,14 @@ async fn the_data_of_an_earlier_version_is_indexed_and_its_chats_are_due() {
     assert!(matches!(lease, Claim::Claimed(_)));
 
     // Another process, since an engine knows its tables from its start.
-    let stores = Stores::open(bench.dir.path()).await.unwrap();
-    let bench = Bench { history: process(&stores, &bench.clock), stores, ..bench };
+    let world = bench.world.reopened().await;
+    let bench = Bench { history: world.history(), world };
     let head = |due_at| vec![Entry { key: "!head".into(), due_at }];
     assert_eq!(bench.due(1).await.unwrap().entries, head(START - 50));
     assert_eq!(bench.due(2).await.unwrap().entries, head(START - 70));
     assert!(matches!(bench.history.claim(&key(2), D).await.unwrap(), Claim::Busy(_)));
     // Once is enough.
     bench.history.settle(&key(1), &head(START - 50), None, None).await.unwrap();
-    Stores::open(bench.dir.path()).await.unwrap();
+    Stores::open(bench.world.folder()).await.unwrap();
     assert_eq!(bench.due(1).await, None);
 }

@@ -1,9 +1,9 @@
 //! A command that becomes another text: by an edit on Telegram, or by the same id over HTTP.
 
+use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, TestApp};
-use crate::support::model_api::texts_of;
 use crate::updates::{Update, group, private};
 
 const CHAT: &str = "telegram:chat:42";
@@ -14,13 +14,11 @@ fn edited(command: &Update, text: &str) -> Update {
     command.clone().edited(9, text).without("entities")
 }
 
-/// Posts `updates`, each of them again, and all of them once more behind a restart.
+/// Posts `updates`, each of them again, and all of them once more after a restart.
 async fn receive_all(app: &mut TestApp, updates: &[Update]) {
     for update in updates {
-        app.receive(update).await;
-        app.idle().await;
-        app.receive(update).await;
-        app.idle().await;
+        app.handle(update).await;
+        app.handle(update).await;
     }
     app.restart().await;
     for update in updates.iter().rev() {
@@ -46,8 +44,7 @@ async fn help_edited_to_a_question_is_shown_and_answered_once() {
 
     // A later edit is the form in view, and is not answered again.
     app.receive(edited(&command, "how do I sow beans?").with("edit_date", json!(NOW))).await;
-    app.receive(private(42, 70, "and peas?")).await;
-    app.idle().await;
+    app.handle(private(42, 70, "and peas?")).await;
     assert_eq!(texts_of(&app.model().requests()[1], "user"), ["how do I sow beans?", "and peas?"]);
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (2, 3));
     app.finish().await;
@@ -189,16 +186,13 @@ async fn a_command_under_the_id_of_a_message_is_a_form_of_that_message() {
 
 /// Telegram may deliver the edit first. The command is then an older form of what is a message by now.
 #[tokio::test]
-async fn a_command_that_comes_behind_its_own_edit_is_not_carried_out() {
+async fn a_command_that_arrives_after_its_own_edit_is_not_executed() {
     let app = TestApp::start().await;
-    app.receive(private(42, 6, "I am Ada")).await;
-    app.idle().await;
+    app.handle(private(42, 6, "I am Ada")).await;
     let command = private(42, 7, "/reset").command();
-    app.receive(edited(&command, "who am I?")).await;
-    app.idle().await;
+    app.handle(edited(&command, "who am I?")).await;
     app.receive(&command).await;
-    app.receive(&command).await;
-    app.idle().await;
+    app.handle(&command).await;
     let sent: Vec<_> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
     assert!(!sent.iter().any(|text| text == RESET), "{sent:?}");
     assert_eq!(app.context_lines(CHAT).await[2..3], ["7 user: who am I?"]);
@@ -206,7 +200,7 @@ async fn a_command_that_comes_behind_its_own_edit_is_not_carried_out() {
     app.finish().await;
 }
 
-/// Whoever waits is not given what was told of the command.
+/// A caller that waits does not get the confirmation of the command.
 #[tokio::test]
 async fn help_that_becomes_a_question_over_http_is_waited_for_as_one() {
     let app = TestApp::builder().model().start().await;

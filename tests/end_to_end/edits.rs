@@ -1,7 +1,8 @@
 //! Telegram: an edited message is one message in several forms.
 
+use annals_test_support::model_api::texts_of;
+
 use crate::app::TestApp;
-use crate::support::model_api::texts_of;
 use crate::updates::{group, private};
 
 const CHAT: &str = "telegram:chat:42";
@@ -35,14 +36,12 @@ async fn an_edit_before_its_turn_is_answered_in_its_new_form() {
 }
 
 #[tokio::test]
-async fn an_edit_behind_its_turn_is_listed_and_seen_but_not_answered_again() {
+async fn an_edit_after_its_turn_is_listed_and_seen_but_not_answered_again() {
     let app = TestApp::start().await;
     let message = private(42, 7, "helo");
-    app.receive(&message).await;
-    app.idle().await;
+    app.handle(&message).await;
     let edit = message.clone().edited(30, "hello");
-    app.receive(&edit).await;
-    app.idle().await;
+    app.handle(&edit).await;
     let history = ["7 user: helo", "7@1 user revision: hello", "7/reply assistant: You said: helo"];
     assert_eq!(app.lines(CHAT).await, history);
     assert_eq!(app.history(CHAT).await[1]["metadata"]["messageId"], "7");
@@ -59,21 +58,19 @@ async fn an_edit_behind_its_turn_is_listed_and_seen_but_not_answered_again() {
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
 
     // The next answer is made with the newest form in view.
-    app.receive(private(42, 40, "and now")).await;
-    app.idle().await;
+    app.handle(private(42, 40, "and now")).await;
     assert_eq!(texts_of(&app.model().requests()[1], "user"), ["hello", "and now"]);
     app.finish().await;
 }
 
-/// Older forms may come behind newer ones: the platform's word decides which is the newest.
+/// Older forms may arrive after newer ones: the platform's edit date decides which is the newest.
 #[tokio::test]
 async fn forms_out_of_order_end_in_the_newest() {
     let app = TestApp::start().await;
     let message = private(42, 7, "one");
     app.receive(message.clone().edited(30, "three")).await;
     app.receive(message.clone().edited(20, "two")).await;
-    app.receive(&message).await;
-    app.idle().await;
+    app.handle(&message).await;
     assert_eq!(app.context_lines(CHAT).await[0], "7 user: three");
     assert_eq!(app.history(CHAT).await.len(), 4);
     assert_eq!(app.telegram_api().sent().len(), 1);
@@ -84,16 +81,13 @@ async fn forms_out_of_order_end_in_the_newest() {
 async fn an_edit_that_addresses_the_bot_at_last_is_answered_once() {
     let app = TestApp::start().await;
     let message = group(-100, 7, "when is frost?");
-    app.receive(&message).await;
-    app.idle().await;
+    app.handle(&message).await;
     assert_eq!(app.model().count(), 0);
 
     let edit = message.edited(30, "@annals_test_bot when is frost?").mention();
+    app.handle(&edit).await;
     app.receive(&edit).await;
-    app.idle().await;
-    app.receive(&edit).await;
-    app.receive(edit.clone().edited(40, "@annals_test_bot when is the frost?")).await;
-    app.idle().await;
+    app.handle(edit.clone().edited(40, "@annals_test_bot when is the frost?")).await;
     assert_eq!(
         app.lines("telegram:chat:-100").await,
         [

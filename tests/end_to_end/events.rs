@@ -1,13 +1,13 @@
-//! The events under `infra/events/`, for `sam local invoke`: what they carry is taken by a program with the development
-//! secrets, as by the functions, which have the same handlers.
+//! The events under `infra/events/`, for `sam local invoke`: a program with the development secrets accepts
+//! their requests, as the functions do, which have the same handlers.
 
 use std::path::Path;
 
-use annals_shared::queue::Turn;
+use annals_store::queue::Turn;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::crash::Process;
+use crate::process::Process;
 
 /// The key that `lark-encrypted.json` and `lark-challenge-encrypted.json` are encrypted with.
 const ENCRYPT_KEY: &str = "annals-events";
@@ -17,7 +17,7 @@ fn event(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// What a program answers to what API Gateway, or a function URL, has put into the event.
+/// Sends the request of an API Gateway or function URL event to a program.
 async fn answered(process: &Process, name: &str) -> (u16, String) {
     let event = event(name);
     assert_eq!((&event["version"], &event["isBase64Encoded"]), (&json!("2.0"), &json!(false)), "{name}");

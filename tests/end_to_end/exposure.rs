@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use annals_test_support::model_api::ModelApi;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::wait_until;
-use crate::crash::Process;
+use crate::process::Process;
 use crate::setup::{Settings, annals};
-use crate::support::model_api::ModelApi;
 
 const TELEGRAM: [(&str, &str); 2] =
     [("TELEGRAM_BOT_TOKEN", "7:AAtest"), ("TELEGRAM_WEBHOOK_SECRET", "own-secret")];
@@ -80,7 +80,7 @@ async fn the_program_listens_on_the_ports_that_it_names_and_on_no_other() {
 }
 
 #[tokio::test]
-async fn no_port_serves_the_stores_to_whoever_does_not_sign_with_the_key() {
+async fn no_port_serves_the_stores_to_clients_that_do_not_sign_with_the_key() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
     let client = Client::new();
@@ -129,7 +129,7 @@ async fn status(client: &Client, url: &str, key: &str, headers: &[(&str, &str)])
 }
 
 #[tokio::test]
-async fn with_a_real_bot_no_development_secret_opens_anything() {
+async fn with_a_real_bot_no_development_secret_is_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &settings(&TELEGRAM));
     let (client, base) = (Client::new(), process.base.clone());
@@ -197,11 +197,11 @@ async fn with_a_real_bot_no_development_secret_opens_anything() {
     }
 
     // `replay` has the same key, and it stays.
-    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/lark");
+    let fixtures = annals_test_support::fixtures::path("lark").display().to_string();
     let mut replaying = settings(&TELEGRAM);
     replaying.push(("ANNALS_PORT", port_of(&base).to_string()));
     replaying.push(("ANNALS_DATA_DIR", dir.path().to_str().unwrap().to_owned()));
-    let (code, out, err) = annals(&replaying, &["replay", fixtures]).await;
+    let (code, out, err) = annals(&replaying, &["replay", &fixtures]).await;
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     drop(process);
     let again = Process::start(dir.path(), &settings(&TELEGRAM));
@@ -223,7 +223,7 @@ async fn the_outbox_is_for_admins_as_soon_as_a_bot_is_set_up() {
     }
 }
 
-/// What others may do with what is in `dir`.
+/// Returns the files in `dir` that others may access.
 fn open_to_others(dir: &Path) -> Vec<String> {
     let mut open = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {

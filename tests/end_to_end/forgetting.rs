@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use annals_local::stores::{BUCKET, Stores, TABLE};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::memory::Owner;
+use annals_core::chat_key::ChatKey;
+use annals_core::memory::Owner;
+use annals_local::stores::{BUCKET, TABLE};
 use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp};
 use crate::memory::{memory_of, remember, user};
-use crate::support::world::archive_everything;
 use crate::updates::{group, private};
+use crate::world::archive_everything;
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -22,7 +22,7 @@ async fn forget(app: &TestApp, chat: &str, key: &str) -> Answer {
 
 /// All items of the table and keys of the bucket, each with what it holds, that mention `what`.
 async fn left_of(app: &TestApp, what: &[String]) -> Vec<String> {
-    let stores = Stores::open(app.data_dir()).await.unwrap();
+    let stores = app.stores().await;
     let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
     let objects =
         stores.s3.list_objects_v2().bucket(BUCKET).send().await.unwrap().contents.unwrap_or_default();
@@ -43,19 +43,16 @@ async fn lived_in() -> TestApp {
     let mut app =
         TestApp::builder().set("CAPTURE_GROUP_MEMORY", "true").set("CONTEXT_WINDOW", "1000000").start().await;
     for (id, text) in [(1, "hello".to_owned()), (2, "x".repeat(400 * 1024)), (3, "archived".into())] {
-        app.receive(private(42, id, &text)).await;
-        app.idle().await;
+        app.handle(private(42, id, &text)).await;
     }
     app.receive(group(-7, 1, "@annals_bot others")).await;
-    app.receive(private(43, 1, "another's")).await;
-    app.idle().await;
+    app.handle(private(43, 1, "another's")).await;
     let history = app.open_history().await;
     for chat in [CHAT, "telegram:chat:43"] {
         archive_everything(&history, &chat.parse().unwrap()).await;
     }
     app.restart().await;
-    app.receive(private(42, 4, "not archived")).await;
-    app.idle().await;
+    app.handle(private(42, 4, "not archived")).await;
     remember(&app, &user("telegram-42"), CHAT, &["Likes tea.", "Has a dog."]).await;
     remember(&app, &user("telegram-42"), "lark:chat:oc_elsewhere", &["Speaks Norwegian."]).await;
     remember(&app, &Owner::Chat("telegram:chat:-7".parse().unwrap()), "telegram:chat:-7", &["A group."])
@@ -101,8 +98,7 @@ async fn a_chat_is_forgotten_in_every_place_and_nothing_else_is() {
         again.body["removed"],
         json!({"records": 0, "segments": 0, "bodies": 0, "media": 0, "memories": 0})
     );
-    app.receive(private(42, 5, "hello again")).await;
-    app.idle().await;
+    app.handle(private(42, 5, "hello again")).await;
     assert_eq!(app.lines(CHAT).await, ["5 user: hello again", "5/reply assistant: hello again"]);
     let head =
         left_of(&app, &[CHAT.to_owned()]).await.into_iter().find(|item| item.contains("!head")).unwrap();
@@ -121,7 +117,7 @@ async fn a_key_forgets_its_own_conversations_and_waits_for_another_deletion_alon
     assert_eq!(app.history("http:chat:app:c").await.len(), 2);
     assert_eq!(forget(&app, "c", "wrong").await.status, StatusCode::UNAUTHORIZED);
 
-    let stores = Stores::open(app.data_dir()).await.unwrap();
+    let stores = app.stores().await;
     let until = (NOW + 3600) * 1000;
     let claim = async |what: &str| {
         let claim = stores.dynamodb.update_item().table_name(TABLE);
@@ -151,14 +147,12 @@ async fn a_key_forgets_its_own_conversations_and_waits_for_another_deletion_alon
 async fn a_group_is_forgotten_under_all_its_names() {
     let app = TestApp::builder().set("CAPTURE_GROUP_MEMORY", "true").start().await;
     let old = "telegram:chat:-7";
-    app.receive(group(-7, 1, "@annals_bot under the old name")).await;
-    app.idle().await;
+    app.handle(group(-7, 1, "@annals_bot under the old name")).await;
     remember(&app, &Owner::Chat(old.parse().unwrap()), old, &["A group."]).await;
     let history = app.open_history().await;
     let new: ChatKey = "telegram:chat:-1007".parse().unwrap();
     history.rename(&old.parse().unwrap(), &new, app.clock().now()).await.unwrap();
-    app.receive(group(-1007, 2, "@annals_bot under the new one")).await;
-    app.idle().await;
+    app.handle(group(-1007, 2, "@annals_bot under the new one")).await;
     let all = app.history("telegram:chat:-1007").await.len();
     // By either name.
     let answer = forget(&app, old, OPS_KEY).await;

@@ -1,28 +1,28 @@
-//! Forgotten is forgotten: a deletion beside a run, a visit of the compactor and a webhook, and the chat's life after it.
+//! Deletion of a chat during a run, a visit of the compactor and a webhook, and the chat's life after it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use annals_compactor::Compactor;
+use annals_core::chat_key::ChatKey;
+use annals_core::command::Command;
+use annals_core::record::Draft;
+use annals_core::sort_key::Timestamp;
+use annals_engine::forgetting::{ForgetError, Forgotten, forget};
+use annals_engine::ingress::Ingress;
 use annals_local::stores::{BUCKET, TABLE};
 use annals_local::upkeep::sweep;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::command::Command;
-use annals_shared::forgetting::{ForgetError, Forgotten, forget};
-use annals_shared::history::turn::{Claim, HOLDER_ENDS_WITHIN};
-use annals_shared::history::{History, MAX_PAGE, Outcome, Position};
-use annals_shared::ingress::Ingress;
-use annals_shared::record::Draft;
-use annals_shared::sort_key::Timestamp;
+use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN};
+use annals_store::history::{History, HistoryError, MAX_PAGE, Outcome, Position};
 use reqwest::{Method, StatusCode};
 
 use crate::app::{Answer, OPS_KEY, TestApp, passing, wait_until};
+use crate::faults::{Faults, Plan};
 use crate::lifecycle::assert_each_is_archived_once;
-use crate::support::faults::{Faults, Plan};
-use crate::support::solo::{NoQueue, Solo};
-use crate::support::world::{LEASE, START, World, archive_everything, chat, claim, echo_upkeep, message};
+use crate::solo::{NoQueue, Solo};
 use crate::updates::private;
+use crate::world::{LEASE, START, World, archive_everything, chat, claim, echo_upkeep, message};
 
 /// Deletes the chat as time passes.
 async fn forget_now(world: &World, history: &History, chat: &ChatKey) -> Result<Forgotten, ForgetError> {
@@ -144,7 +144,7 @@ async fn a_chat_that_is_never_answered_keeps_its_archive_after_a_deletion() {
         sweep(&world.stores.dynamodb, TABLE, world.clock.now()).await.unwrap();
     }
     let head = history.head(&chat).await.unwrap();
-    assert!(head.longest_segment.is_some() && head.forgotten_at.is_none(), "{head:?}");
+    assert!(head.archive.is_some() && head.forgotten_at.is_none(), "{head:?}");
     let listed = history.page(&chat, &Position::Oldest, MAX_PAGE).await.unwrap().records;
     let said = listed.iter().filter(|record| record.is_interaction());
     let ids: Vec<u64> = said.map(|record| record.message_id.as_str().parse().unwrap()).collect();
@@ -156,13 +156,13 @@ async fn a_chat_that_is_never_answered_keeps_its_archive_after_a_deletion() {
 /// A warm process believes that the chat is registered, and a visit that a deletion has overtaken tells the index what it
 /// wanted to.
 #[tokio::test]
-async fn what_is_said_after_a_deletion_is_visited_whatever_a_process_remembers() {
+async fn messages_after_a_deletion_are_visited_in_every_process() {
     let world = World::new().await;
     let (warm, other) = (world.history(), world.history());
     let chat = chat(0);
     warm.append(&message(&chat, 1, 0, "hello")).await.unwrap();
     world.clock.advance(Duration::from_hours(12));
-    let entries = vec![annals_shared::history::due::Entry { key: "!head".into(), due_at: 0 }];
+    let entries = vec![annals_store::history::due::Entry { key: "!head".into(), due_at: 0 }];
     forget_now(&world, &other, &chat).await.unwrap();
     let now = world.clock.now();
     // Whatever the visit says that lost the chat.
@@ -182,7 +182,7 @@ async fn what_is_said_after_a_deletion_is_visited_whatever_a_process_remembers()
 }
 
 #[tokio::test]
-async fn of_a_chat_that_is_not_used_again_not_even_its_head_is_left() {
+async fn a_forgotten_chat_that_is_not_used_again_leaves_no_head() {
     let world = World::new().await;
     let (history, chat) = (world.history(), chat(0));
     history.append(&message(&chat, 1, 0, "hello")).await.unwrap();
@@ -234,18 +234,19 @@ async fn a_deletion_goes_on_where_the_one_before_ended() {
     };
     for _ in 0..5 {
         world.clock.advance(LEASE / 2);
-        history.renew(&lease, LEASE).await.unwrap().unwrap();
+        history.renew(&lease, LEASE).await.unwrap();
         assert!(matches!(history.claim(&chat, LEASE).await.unwrap(), Claim::Busy(_)));
         assert!(matches!(history.claim_to_forget(&chat, LEASE).await.unwrap(), Claim::Busy(_)));
     }
     world.clock.advance(LEASE + Duration::from_secs(1));
     assert!(matches!(history.claim(&chat, LEASE).await.unwrap(), Claim::Claimed(_)));
-    assert!(history.renew(&lease, LEASE).await.unwrap().is_err(), "its claim is another's now");
+    let renewed = history.renew(&lease, LEASE).await;
+    assert!(matches!(renewed, Err(HistoryError::LeaseLost)), "its claim is another's now: {renewed:?}");
 }
 
 /// Nobody asks again for a deletion that broke off, and what it deleted was the chat's only entry in the index of due chats.
 #[tokio::test]
-async fn what_is_said_after_a_deletion_that_broke_off_is_visited() {
+async fn messages_after_an_interrupted_deletion_are_visited() {
     let world = World::new().await;
     let (warm, other) = (world.history(), world.history());
     let chat = chat(0);
@@ -277,8 +278,8 @@ async fn a_stop_does_not_take_a_chat_from_its_deletion() {
     };
     assert!(lease.head.taken_at.is_some(), "somebody lost it");
     history.stop(&chat, &asked.key()).await.unwrap();
-    assert!(history.renew(&lease, LEASE).await.unwrap().is_ok());
-    assert!(history.release(&held).await.unwrap().is_err());
+    assert!(history.renew(&lease, LEASE).await.is_ok());
+    assert!(matches!(history.release(&held).await, Err(HistoryError::LeaseLost)));
 }
 
 /// A webhook is under way while its chat is forgotten: an edit is then a message of its own, after the deletion.
@@ -308,7 +309,7 @@ async fn a_confirmation_of_a_forgotten_command_is_not_stored() {
     let ingress = Ingress::new(history.clone(), Arc::new(NoQueue), "annals".into());
     let draft = message(&chat, 1, 0, "/reset");
     let commanded = ingress.command(&Command::Reset, &draft).await.unwrap();
-    // The person is told, which takes its time.
+    // The confirmation is sent, which takes its time.
     forget_now(&world, &history, &chat).await.unwrap();
     ingress.confirmed(&draft, commanded.confirmation.unwrap()).await.unwrap();
     assert_eq!(left(&world, &chat).await, [""; 0]);
@@ -363,8 +364,7 @@ async fn a_local_deletion_leaves_the_text_in_no_file() {
         app.receive(private(42, id, &format!("{SECRET} {id}"))).await;
     }
     app.receive(private(42, 40, &format!("{SECRET} {}", "x".repeat(400 * 1024)))).await;
-    app.receive(private(43, 1, "somebody else's words")).await;
-    app.idle().await;
+    app.handle(private(43, 1, "somebody else's words")).await;
     let history = app.open_history().await;
     archive_everything(&history, &"telegram:chat:42".parse().unwrap()).await;
     let found = || {

@@ -1,4 +1,4 @@
-//! HTTP: who may do what, and what a refusal looks like.
+//! HTTP: permissions of keys, and the form of refusals.
 
 use reqwest::header::{HOST, ORIGIN};
 use reqwest::{Method, StatusCode};
@@ -122,7 +122,7 @@ async fn a_cursor_of_another_chat_shows_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_by_name() {
+async fn an_invalid_message_is_refused_with_the_field_s_name() {
     let app = TestApp::builder().start().await;
     let ada = |rest: Value| {
         let mut body = json!({"userId": "ada"});
@@ -180,7 +180,7 @@ async fn what_is_no_message_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn what_is_no_chat_id_is_refused() {
+async fn an_invalid_chat_id_is_refused() {
     let app = TestApp::builder().start().await;
     let long = "x".repeat(513);
     for chat in ["%0A", "a%00b", "%7F", "%C2%85", "%FF", "%E2%82", long.as_str()] {
@@ -200,7 +200,7 @@ async fn what_is_no_chat_id_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_query_is_refused() {
+async fn an_invalid_query_is_refused() {
     let app = TestApp::builder().start().await;
     for (method, query, kind) in [
         (Method::POST, "wait=", "bad-wait"),
@@ -230,7 +230,7 @@ async fn what_is_no_query_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_route_is_a_problem_too() {
+async fn an_unknown_route_is_answered_with_a_problem() {
     let app = TestApp::builder().start().await;
     for (method, path, status, kind) in [
         (Method::GET, "/v2", 404, "not-found"),

@@ -1,4 +1,4 @@
-//! HTTP: how much and how often, from where, and by which name of a request.
+//! HTTP: limits on bodies and rates, origins, and request ids.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn problem_of(response: Response) -> Value {
 }
 
 #[tokio::test]
-async fn a_key_that_calls_too_often_is_told_when_to_come_again() {
+async fn a_key_over_its_rate_limit_gets_a_retry_after() {
     let app = TestApp::builder().set("HTTP_RATE_LIMIT", "0.5:3").start().await;
     let get =
         async |key: &str, path: &str| app.request(Method::GET, path).bearer_auth(key).send().await.unwrap();
@@ -36,7 +36,7 @@ async fn a_key_that_calls_too_often_is_told_when_to_come_again() {
     let refused = get(APP_KEY, PATH).await;
     assert_eq!((refused.status().as_u16(), &refused.headers()[RETRY_AFTER]), (429, &"2".parse().unwrap()));
     assert_eq!(problem_of(refused).await["type"], "urn:annals:problem:too-many-requests");
-    // Nothing of a refused message is stored, and a key of another name, or of none, is not counted along.
+    // Nothing of a refused message is stored, and requests with another key, or with none, are counted separately.
     let body = json!({"userId": "ada", "text": "hello", "messageId": "m1"});
     assert_eq!(app.post(PATH, APP_KEY, &body).await.status, 429);
     assert_eq!(get("wrong", PATH).await.status(), 401);
@@ -76,7 +76,7 @@ async fn a_body_that_is_too_large_is_refused_by_every_route_that_takes_one() {
     app.finish().await;
 }
 
-/// A chunk without a length: no body that is too large.
+/// A body that breaks off after a chunk is not reported as too large, although its length is unknown.
 #[tokio::test]
 async fn a_body_that_breaks_off_is_no_large_one() {
     let app = TestApp::builder().start().await;
@@ -95,9 +95,9 @@ async fn a_body_that_breaks_off_is_no_large_one() {
     app.finish().await;
 }
 
-/// Each route says its own shape.
+/// Each route names the shape that it expects.
 #[tokio::test]
-async fn a_body_of_another_shape_is_told_what_the_route_takes() {
+async fn a_body_of_the_wrong_shape_gets_the_expected_one() {
     let app = TestApp::builder().start().await;
     for (path, shape) in [
         (PATH, "{userId, text or parts, messageId?, ts?}"),
@@ -105,11 +105,14 @@ async fn a_body_of_another_shape_is_told_what_the_route_takes() {
         ("/v1/chats/c1/compact", "{userId?, messageId?, focus?}"),
         ("/api/chat/r1/stop", "{userId?, messageId?};"),
     ] {
-        let response = app.request(Method::POST, path).bearer_auth(APP_KEY).body("{").send().await.unwrap();
-        assert_eq!(response.status(), 400, "{path}");
-        let problem = problem_of(response).await;
-        assert_eq!(problem["type"], "urn:annals:problem:bad-body", "{path}");
-        assert!(problem["detail"].as_str().unwrap().contains(shape), "{path}: {problem}");
+        for body in ["{", "[null, null]", "7"] {
+            let response =
+                app.request(Method::POST, path).bearer_auth(APP_KEY).body(body).send().await.unwrap();
+            assert_eq!(response.status(), 400, "{path} {body}");
+            let problem = problem_of(response).await;
+            assert_eq!(problem["type"], "urn:annals:problem:bad-body", "{path} {body}");
+            assert!(problem["detail"].as_str().unwrap().contains(shape), "{path} {body}: {problem}");
+        }
     }
     app.finish().await;
 }
@@ -138,7 +141,7 @@ async fn a_request_has_one_name_in_its_answer_and_in_its_problem() {
             assert!(named(path, Some(unfit)).await.starts_with("req_"), "{path} {unfit}");
         }
     }
-    // Also where it does not come to a route.
+    // CORS headers are sent even if the request does not reach a route.
     let request = app.request(Method::GET, PATH).header(ORIGIN, PAGE).header("x-request-id", "abc");
     let refused = request.send().await.unwrap();
     assert_eq!(refused.status(), 403);
@@ -183,7 +186,7 @@ async fn pages_of_named_origins_may_call_the_api_and_nothing_else() {
     assert!(header(answer.headers(), "access-control-expose-headers").unwrap().contains("retry-after"));
     app.idle().await;
 
-    // A problem can be read by the page, too.
+    // The page can read a problem, too.
     let request = app.request(Method::GET, PATH).header(ORIGIN, PAGE);
     let refused = request.send().await.unwrap();
     assert_eq!(header(refused.headers(), "access-control-allow-origin"), Some(PAGE));
@@ -200,7 +203,7 @@ async fn pages_of_named_origins_may_call_the_api_and_nothing_else() {
     app.finish().await;
 }
 
-/// The same id, the same answer: also of what is no message.
+/// A repeated id gets the same answer, also for requests that are not messages.
 #[tokio::test]
 async fn a_repeated_reset_or_compact_does_it_once() {
     let app = TestApp::builder().model().start().await;
@@ -226,7 +229,7 @@ async fn a_repeated_reset_or_compact_does_it_once() {
     let history = lines(&app.history("http:chat:app:c1").await);
     let count = |start: &str| history.iter().filter(|line| line.starts_with(start)).count();
     assert_eq!((count("r1"), count("k1"), count("k1/")), (2, 2, 1), "{history:#?}");
-    // An id that is taken commands nothing, and what has it stays as it was said.
+    // If the id is taken, no command is carried out, and the stored entry stays as it was.
     for (route, taken) in [("reset", "m1"), ("compact", "m1"), ("reset", "k1"), ("compact", "r1")] {
         let answer = app.post(&format!("/v1/chats/c1/{route}"), APP_KEY, &json!({"messageId": taken})).await;
         let kind = &answer.body["type"];
@@ -238,7 +241,7 @@ async fn a_repeated_reset_or_compact_does_it_once() {
     }
     app.idle_as_time_passes().await;
     assert_eq!(lines(&app.history("http:chat:app:c1").await), history);
-    // What became a message is one.
+    // An id that has become a message's is taken.
     let body = json!({"userId": "app", "text": "a question", "messageId": "r1"});
     app.as_time_passes(app.post(&format!("{PATH}?wait=20"), APP_KEY, &body)).await;
     assert_eq!(app.post("/v1/chats/c1/reset", APP_KEY, &json!({"messageId": "r1"})).await.status, 409);

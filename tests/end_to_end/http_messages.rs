@@ -110,7 +110,7 @@ async fn a_wait_ends_when_its_time_is_up_and_is_never_longer_than_25_seconds() {
 }
 
 #[tokio::test]
-async fn one_id_is_one_message_whatever_time_comes_with_it() {
+async fn one_id_is_one_message_with_any_time() {
     let mut app = app().await;
     let now = NOW * 1000;
     for (id, times) in [
@@ -428,12 +428,12 @@ async fn ids_of_any_kind_are_apart_and_come_back() {
     app.finish().await;
 }
 
-/// `levels` lists in one another.
+/// Returns `levels` nested lists.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!(1), |inner, _| json!([inner]))
 }
 
-/// What a door takes, everything behind it reads: a segment, too.
+/// All later readers accept what an endpoint accepts: segments, too.
 #[tokio::test]
 async fn the_deepest_part_that_is_taken_is_archived_and_a_deeper_one_is_refused() {
     let app = TestApp::builder().set("KEEP_RECENT", "2").start().await;

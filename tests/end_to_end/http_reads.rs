@@ -92,7 +92,7 @@ async fn a_page_has_fifty_by_default_and_two_hundred_at_most() {
 }
 
 #[tokio::test]
-async fn as_json_lines_the_whole_history_comes_at_once() {
+async fn json_lines_stream_the_whole_history() {
     let app = TestApp::builder().start().await;
     for n in 0..120 {
         let body = json!({"userId": "ada", "text": "/help", "messageId": format!("{n}"), "ts": NOW * 1000});

@@ -1,29 +1,30 @@
-//! Images that people send: fetched once, kept, shown to the model, and where that cannot be, said.
+//! Images that people send: fetched once, stored, shown to the model, and reported if that fails.
 
 use std::time::Duration;
 
 use annals_agent::Agent;
-use annals_local::stores::{BUCKET, Stores};
-use annals_shared::channel::telegram::client::Client;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::config::{Env, ViewConfig};
-use annals_shared::delivery::Deliverer;
-use annals_shared::message::Part;
-use annals_shared::model::{Model, ModelChoice, ModelSettings};
-use annals_shared::record::Draft;
-use annals_shared::sort_key::SortKey;
+use annals_channel::platform::Registered;
+use annals_channel_telegram::client::Client;
+use annals_core::chat_key::ChatKey;
+use annals_core::message::Part;
+use annals_core::record::{Channel, Draft};
+use annals_core::settings::Env;
+use annals_core::sort_key::SortKey;
+use annals_engine::delivery::Deliverer;
+use annals_engine::settings::ViewConfig;
+use annals_local::stores::BUCKET;
+use annals_test_support::model_api::{
+    ModelApi, images_of, is_for_summary, last_user_line, lines_said, texts_of,
+};
+use annals_test_support::telegram_api::{TOKEN, TelegramApi, picture};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, text_of};
-use crate::support::faults::{Faults, Plan};
-use crate::support::model_api::{
-    API_KEY, ModelApi, images_of, is_for_summary, last_user_line, lines_said, texts_of,
-};
-use crate::support::telegram_api::{TOKEN, TelegramApi, picture};
-use crate::support::world::{self, World, echo_agent};
+use crate::faults::{Faults, Plan};
 use crate::updates::{Update, group, private};
+use crate::world::{self, World, echo_agent, hosted};
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -50,7 +51,7 @@ async fn say(app: &TestApp, update: Update) {
 
 /// The keys under `media/`, and what is there.
 async fn kept(app: &TestApp) -> Vec<(String, Vec<u8>)> {
-    let stores = Stores::open(app.data_dir()).await.unwrap();
+    let stores = app.stores().await;
     let listed = stores.s3.list_objects_v2().bucket(BUCKET).prefix("media/").send().await.unwrap();
     let mut kept = Vec::new();
     for object in listed.contents() {
@@ -124,7 +125,7 @@ async fn an_album_is_shown_whole_and_a_live_photo_by_its_picture() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_shown_is_named_to_the_model_and_said_to_the_user_once() {
+async fn unsupported_images_are_named_to_the_model_and_reported_to_the_user_once() {
     let app = TestApp::start().await;
     let voice = json!({"file_id": "v", "file_unique_id": "v", "duration": 12, "file_size": 34_000, "mime_type": "audio/ogg"});
     say(&app, private(42, 1, "").without("text").with("voice", voice)).await;
@@ -146,7 +147,7 @@ async fn what_cannot_be_shown_is_named_to_the_model_and_said_to_the_user_once() 
         second.ends_with("Not seen: beans.pdf, 1.2 MB (files of this kind cannot be opened here)."),
         "{second}"
     );
-    // An animated sticker is told by its emoji.
+    // An animated sticker is described by its emoji.
     let sticker = json!({"file_id": "s", "file_unique_id": "s", "emoji": "👌", "is_animated": true});
     say(&app, private(42, 3, "").without("text").with("sticker", sticker)).await;
     assert!(!sent(&app).pop().unwrap().contains("Not seen"));
@@ -156,7 +157,7 @@ async fn what_cannot_be_shown_is_named_to_the_model_and_said_to_the_user_once() 
 }
 
 #[tokio::test]
-async fn what_is_too_large_gone_or_no_image_is_not_asked_for_again() {
+async fn large_missing_and_invalid_images_are_not_fetched_again() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     let telegram = app.telegram_api();
     telegram.set_file("larger.png", [picture("x"), vec![0; 4_000_000]].concat());
@@ -200,7 +201,7 @@ async fn what_is_too_large_gone_or_no_image_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_said_and_tried_again_by_the_next_turns_for_an_hour() {
+async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     let telegram = app.telegram_api();
     telegram.fail_files(2, 502);
@@ -226,7 +227,7 @@ async fn a_passing_failure_is_said_and_tried_again_by_the_next_turns_for_an_hour
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_see_answers_without_and_both_are_told() {
+async fn a_model_without_images_answers_and_both_sides_are_informed() {
     for model in ["openai:test", "anthropic:test", "bedrock:test"] {
         let app = TestApp::builder().telegram().model_of(model).start().await;
         app.model().blind();
@@ -269,12 +270,11 @@ async fn callers_of_the_api_send_bytes_and_nothing_is_fetched_for_them() {
 }
 
 #[tokio::test]
-async fn a_group_is_shown_what_others_sent_and_told_of_what_asks() {
+async fn in_a_group_images_of_others_are_shown_and_failures_of_the_asker_s_are_reported() {
     let app = TestApp::start().await;
     app.receive(with_photo(group(-7, 1, "").without("text"), "garden")).await;
     let video = json!({"file_id": "v", "file_unique_id": "v", "width": 90, "height": 90, "duration": 65});
-    app.receive(group(-7, 2, "").without("text").with("video", video)).await;
-    app.idle().await;
+    app.handle(group(-7, 2, "").without("text").with("video", video)).await;
     assert_eq!(app.telegram_api().calls(), [], "nobody asked");
     say(&app, group(-7, 3, "@annals_test_bot what grows there?").mention()).await;
     let request = last_request(&app);
@@ -347,17 +347,12 @@ impl Bench {
     }
 
     fn agent(&self, faults: &Faults) -> Agent {
-        let settings = ModelSettings {
-            base_url: Some(self.api.base_url()),
-            api_key: Some(API_KEY.to_owned().into()),
-            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
-        };
         let clock = self.world.clock.clone();
         let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock.clone()).unwrap();
         Agent {
-            model: Model::new(&settings, &clock, None).unwrap(),
+            model: hosted(&self.api, &clock),
             view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
-            deliverer: Deliverer::new(Some(client), None, None),
+            deliverer: Deliverer::new([Registered::new(Channel::Telegram, client)], None),
             ..echo_agent(&self.world.history_with(faults.clone(), true))
         }
     }
@@ -400,7 +395,7 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
     }
 }
 
-/// What cannot be kept is shown all the same, and fetched once more by the next turn.
+/// An image that cannot be stored is shown all the same, and fetched again by the next turn.
 #[tokio::test]
 async fn an_image_that_is_not_kept_is_shown() {
     let bench = Bench::new().await;

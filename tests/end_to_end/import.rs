@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use annals_channel::settings::{DmScope, GroupActivation, Settings};
+use annals_core::sort_key::Timestamp;
 use annals_local::import::{Options, import};
-use annals_shared::channel::settings::{DmScope, GroupActivation, Settings};
-use annals_shared::history::{History, MAX_PAGE, Position};
-use annals_shared::sort_key::Timestamp;
+use annals_store::history::{History, MAX_PAGE, Position};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp, a_while};
-use crate::support::faults::{Faults, Plan};
-use crate::support::world::{World, archive_everything, expire};
+use crate::faults::{Faults, Plan};
 use crate::updates::{START, private};
+use crate::world::{World, archive_everything, expire};
 
 const CHAT: &str = "telegram:chat:42";
-/// The bot's user id; [`telegram_api`](crate::support::telegram_api)'s.
-const BOT: i64 = crate::support::telegram_api::BOT_ID;
+/// The bot's user id; [`telegram_api`](annals_test_support::telegram_api)'s.
+const BOT: i64 = annals_test_support::telegram_api::BOT_ID;
 
 fn options(chat: Option<&str>) -> Options {
     let settings = Settings {
@@ -33,7 +33,7 @@ fn file(dir: &Path, name: &str, content: &str) -> PathBuf {
     path
 }
 
-/// What the command says.
+/// Returns the command's output.
 async fn imported(history: &History, file: &Path, options: &Options) -> String {
     let mut out = Vec::new();
     import(history, &[file.to_owned()], options, &mut out).await.unwrap();
@@ -144,8 +144,7 @@ async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
     // Years lie between: the next message starts a session.
     a_while().await;
     assert_eq!((app.model().count(), app.context(CHAT).await.len()), (0, 0));
-    app.receive(private(42, 9, "hello again")).await;
-    app.idle().await;
+    app.handle(private(42, 9, "hello again")).await;
     let request = app.model().requests().pop().unwrap();
     assert!(!request.to_string().contains("my cat"), "{request}");
     assert_eq!(app.telegram_api().sent().len(), 1, "nothing else is answered");
@@ -154,11 +153,10 @@ async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
 }
 
 #[tokio::test]
-async fn what_came_by_the_webhook_is_there_already_and_replies_are_not_said_twice() {
+async fn an_import_skips_messages_that_came_by_the_webhook_and_their_replies() {
     let app = TestApp::start().await;
     app.model().answer_with("See [the **plan**](https://example.com/plan).");
-    app.receive(private(42, 1, "hello")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "hello")).await;
     // What follows was said while the bot was down, but for the edit of the first.
     let history = app.open_history().await;
     let talk = [
@@ -181,8 +179,7 @@ async fn what_came_by_the_webhook_is_there_already_and_replies_are_not_said_twic
     assert_eq!(app.context_lines(CHAT).await, lines);
 
     // Telegram delivers it after all, and somebody edits the first before the next export.
-    app.receive(private(42, 3, "which plan?").at(62)).await;
-    app.idle().await;
+    app.handle(private(42, 3, "which plan?").at(62)).await;
     assert_eq!(app.lines(CHAT).await, lines);
     let mut talk = talk;
     talk[0] =
@@ -234,7 +231,7 @@ async fn an_import_that_breaks_off_anywhere_goes_on() {
 }
 
 #[tokio::test]
-async fn what_has_left_the_table_is_known_all_the_same() {
+async fn an_import_recognises_messages_that_have_left_the_table() {
     let world = World::new().await;
     let (history, chat) = (world.history(), CHAT.parse().unwrap());
     let export = file(world.folder(), "result.json", &bot_chat(&old_talk()));
@@ -302,16 +299,12 @@ async fn an_accounts_export_has_each_chat_under_the_bots_own_id_and_no_strangers
 }
 
 #[tokio::test]
-async fn what_annals_exports_comes_back_as_it_was() {
+async fn an_export_of_annals_is_imported_unchanged() {
     let app = TestApp::start().await;
-    app.receive(private(42, 1, "hello")).await;
-    app.idle().await;
-    app.receive(private(42, 2, "/new a day at sea").command()).await;
-    app.idle().await;
-    app.receive(private(42, 2, "/new a day at sea").edited(30, "a night at sea")).await;
-    app.idle().await;
-    app.receive(private(42, 3, "/help").command()).await;
-    app.idle().await;
+    app.handle(private(42, 1, "hello")).await;
+    app.handle(private(42, 2, "/new a day at sea").command()).await;
+    app.handle(private(42, 2, "/new a day at sea").edited(30, "a night at sea")).await;
+    app.handle(private(42, 3, "/help").command()).await;
     let (exported, lines) = (app.history(CHAT).await, app.lines(CHAT).await);
     assert!(lines.len() > 7 && lines.iter().any(|line| line.contains("boundary")), "{lines:?}");
     let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
@@ -404,7 +397,7 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
     );
 }
 
-/// What a file holds is known by its beginning, and an error speaks of that.
+/// The format of a file is known by its beginning, and an error names it.
 #[tokio::test]
 async fn an_array_is_taken_and_what_is_broken_is_called_what_it_was_to_be() {
     let world = World::new().await;
@@ -453,7 +446,7 @@ async fn an_array_is_taken_and_what_is_broken_is_called_what_it_was_to_be() {
     assert_eq!(lines(&history, "http:chat:dev:other").await, [""; 0]);
 }
 
-/// Whose words are the assistant's cannot be mended later: what is there stays as it is.
+/// The choice of the assistant's author cannot be changed later: imported records stay as they are.
 #[tokio::test]
 async fn without_knowing_the_bot_nothing_is_stored_that_could_be_of_several() {
     let world = World::new().await;
@@ -541,7 +534,7 @@ async fn media_that_were_not_exported_are_called_what_they_are() {
 
 /// The longest id that a message may have, with what hangs on it.
 #[tokio::test]
-async fn what_hangs_on_the_longest_id_comes_back_too() {
+async fn replies_to_the_longest_id_are_imported_too() {
     const ROOM: &str = "http:chat:app:c1";
     let app = TestApp::builder().model().start().await;
     for (letter, text) in [("m", "hello"), ("n", "/help"), ("o", "/reset")] {
@@ -566,9 +559,9 @@ async fn what_hangs_on_the_longest_id_comes_back_too() {
     app.finish().await;
 }
 
-/// What is nested too deep is kept as its JSON, in a text, and the chat can be archived.
+/// A value nested too deeply is stored as its JSON, in a text, and the chat can be archived.
 #[tokio::test]
-async fn what_is_nested_too_deep_becomes_a_text_and_is_archived() {
+async fn a_value_nested_too_deeply_becomes_text_and_is_archived() {
     const ROOM: &str = "http:chat:dev:talk";
     let world = World::new().await;
     let history = world.history();

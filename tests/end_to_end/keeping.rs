@@ -1,16 +1,16 @@
-//! `ARCHIVE_ON_COMPACT=false`: nothing leaves the table, and what was to leave it before the setting changed is archived.
+//! `ARCHIVE_ON_COMPACT=false`: nothing leaves the table, and records with an expiry from before the setting are archived.
 
 use std::time::Duration;
 
+use annals_core::sort_key::SortKey;
 use annals_local::stores::TABLE;
 use annals_local::upkeep::sweep;
-use annals_shared::history::{History, MAX_PAGE, Position};
-use annals_shared::sort_key::SortKey;
+use annals_store::history::{History, MAX_PAGE, Position};
 use serde_json::json;
 
 use crate::app::{APP_KEY, NOW, TestApp, chat_path};
-use crate::support::faults::Faults;
-use crate::support::world::{World, chat, echo_upkeep, message, records_of};
+use crate::faults::Faults;
+use crate::world::{World, chat, echo_upkeep, message, records_of};
 
 const CHAT: &str = "http:chat:app:c";
 
@@ -52,7 +52,7 @@ async fn a_chat_is_summed_up_and_stays_in_the_table_whole() {
 }
 
 #[tokio::test]
-async fn what_has_a_date_from_before_is_archived_before_it_leaves() {
+async fn records_with_an_old_expiry_are_archived_before_they_expire() {
     let world = World::new().await;
     let said = |n: u64| message(&chat(0), n, i64::try_from(n).unwrap() * 60_000, &format!("message {n}"));
     let dated = world.history();
@@ -72,7 +72,7 @@ async fn what_has_a_date_from_before_is_archived_before_it_leaves() {
     world.clock.advance(Duration::from_hours(1_000));
     let visited = echo_upkeep(&kept).visit(&chat(0)).await.unwrap();
     assert_eq!((visited.archived, visited.segments), (0, 0));
-    // As TTL does, whoever waits.
+    // As TTL does, whatever is unanswered.
     for record in kept.range(&chat(0), None).await.unwrap() {
         if record.expires_at.is_some() {
             world.expire(&record).await;

@@ -1,20 +1,21 @@
-//! What stays in the table beyond its date because a live session shows it: where no summary can be made of it, and where
+//! Records that stay in the table beyond their date because a live session shows them: if no summary can be made, and if
 //! sessions never end.
 
 use std::time::Duration;
 
+use annals_test_support::model_api::texts_of;
+
 use crate::sixty_days::{
     DAY, LIFETIME, Life, fact, message_with, say_what_is_noted, whole, write_every_forty_hours,
 };
-use crate::support::model_api::texts_of;
 
-/// What leaves the table within this is kept in view, since nobody may write until then: 48 hours, and a quarter of a week.
+/// Records that expire within this time are kept in view, since nobody may write until then: 48 hours, and a quarter of a week.
 const SOON: Duration = Duration::from_hours(48 + 42);
-/// What leaves within this is kept along with it.
+/// Records that expire within this time are kept along with those.
 const BEFORE_LONG: Duration = Duration::from_hours(48 + 42 + 63);
 
 #[tokio::test]
-async fn where_the_model_summarises_nothing_what_is_shown_stays_and_nothing_else_moves() {
+async fn without_a_summary_the_records_in_view_are_kept_and_no_others() {
     let mut life = Life::new(&[]).await;
     life.model.answer_by(|body| {
         let is_summary = texts_of(body, "system").concat().starts_with("You keep the memory of a chat");

@@ -1,15 +1,15 @@
-//! Large messages, whose bodies lie in S3.
+//! Large messages, whose bodies are in S3.
 
 use std::path::PathBuf;
 
-use annals_local::stores::{BUCKET, Stores};
+use annals_local::stores::BUCKET;
+use annals_test_support::model_api::texts_of;
 use aws_sdk_s3::primitives::ByteStream;
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path, text_of};
-use crate::support::model_api::texts_of;
 use crate::updates::{group, private};
 
 const LOST: &str = "[the content of this message is lost]";
@@ -45,7 +45,7 @@ async fn a_lost_body_takes_no_other_message_with_it() {
     // One is deleted, and one is no message.
     let unreadable = bodies(&app).into_iter().find(|file| !gone.contains(file)).unwrap();
     let key = unreadable.strip_prefix(app.data_dir().join("s3/annals")).unwrap().to_str().unwrap();
-    let s3 = Stores::open(app.data_dir()).await.unwrap().s3;
+    let s3 = &app.stores().await.s3;
     let put = s3.put_object().bucket(BUCKET).key(key).body(ByteStream::from_static(b"{\"id\":"));
     put.send().await.unwrap();
     std::fs::remove_file(&gone[0]).unwrap();
@@ -92,8 +92,7 @@ async fn equal_texts_keep_their_own_ids_and_senders() {
 
     // A person's own chat has a folder of its own.
     app.model().answer_with("Noted.");
-    app.receive(private(42, 7, &text)).await;
-    app.idle().await;
+    app.handle(private(42, 7, &text)).await;
     assert_eq!(bodies(&app).len(), 4);
     app.finish().await;
 }

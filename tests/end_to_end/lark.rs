@@ -1,24 +1,24 @@
-//! Lark, the whole way: from a signed, encrypted event to the reply that its API took.
+//! Lark from end to end: from a signed, encrypted event to the reply that its API accepted.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_test_support::fixtures::all_payloads;
+use annals_test_support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, picture};
+use annals_test_support::mcp_server::{self, McpServer};
+use annals_test_support::model_api::{images_of, lines_said, texts_of};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{Answer, NOW, TestApp};
-use crate::fixtures::payloads;
-use crate::support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, picture};
-use crate::support::mcp_server::{self, McpServer};
-use crate::support::model_api::{images_of, lines_said, texts_of};
 
 pub(crate) const TOKEN: &str = "lark-verification-token";
 const KEY: &str = "lark-encrypt-key";
 pub(crate) const P2P: &str = "oc_ada";
 pub(crate) const GROUP: &str = "oc_garden";
 
-/// The program with a model, and a Lark of its own.
+/// A program with emulators of a model and of Lark.
 pub(crate) struct LarkApp {
     pub(crate) app: TestApp,
     pub(crate) lark: LarkApi,
@@ -59,12 +59,18 @@ impl LarkApp {
         assert_eq!(answer.status, 200, "{event}");
     }
 
+    /// Posts `event` and waits until its turn is done.
+    pub(crate) async fn handle(&self, event: &Value) {
+        self.receive(event).await;
+        self.app.idle().await;
+    }
+
     pub(crate) fn sent(&self) -> Vec<String> {
         self.lark.sent().iter().map(Sent::text).collect()
     }
 }
 
-/// `im.message.receive_v1` with a message that is `seconds` behind [`NOW`].
+/// Creates an `im.message.receive_v1` event whose message is `seconds` after [`NOW`].
 pub(crate) fn message(id: &str, chat: &str, kind: &str, content: &Value, seconds: i64) -> Value {
     let created = ((NOW + seconds) * 1000).to_string();
     json!({
@@ -83,14 +89,14 @@ pub(crate) fn text(id: &str, chat: &str, text: &str, seconds: i64) -> Value {
     message(id, chat, "text", &json!({ "text": text }), seconds)
 }
 
-/// The same, with the bot mentioned as `@_user_1`.
+/// Mentions the bot as `@_user_1` in the message of `event`.
 pub(crate) fn mentioning(mut event: Value) -> Value {
     event["event"]["message"]["mentions"] =
         json!([{"key": "@_user_1", "id": {"open_id": BOT_OPEN_ID}, "name": "Annals"}]);
     event
 }
 
-/// An item of `GET im/v1/messages`.
+/// Creates an item of `GET im/v1/messages`.
 fn listed(id: &str, words: &str, seconds: i64) -> Value {
     json!({
         "message_id": id, "chat_id": GROUP, "msg_type": "text", "create_time": ((NOW + seconds) * 1000).to_string(),
@@ -100,11 +106,10 @@ fn listed(id: &str, words: &str, seconds: i64) -> Value {
 }
 
 #[tokio::test]
-async fn an_event_becomes_one_record_and_one_reply_also_with_another_event_id_behind_a_restart() {
+async fn an_event_becomes_one_record_and_one_reply_also_with_another_event_id_after_a_restart() {
     let mut it = LarkApp::start().await;
     let mut event = text("om_1", P2P, "hello", 0);
-    it.receive(&event).await;
-    it.app.idle().await;
+    it.handle(&event).await;
     let lines = ["om_1 user: hello", "om_1/reply assistant: You said: hello"];
     assert_eq!(it.app.lines("lark:chat:oc_ada").await, lines);
     let sent = it.lark.sent();
@@ -115,8 +120,7 @@ async fn an_event_becomes_one_record_and_one_reply_also_with_another_event_id_be
     it.app.restart().await;
     for event_id in ["ev_later", "ev_much_later"] {
         event["header"]["event_id"] = json!(event_id);
-        it.receive(&event).await;
-        it.app.idle().await;
+        it.handle(&event).await;
     }
     assert_eq!(it.app.lines("lark:chat:oc_ada").await, lines);
     assert_eq!((it.lark.sent().len(), it.app.model().count()), (1, 1));
@@ -170,11 +174,9 @@ async fn the_call_is_answered_while_the_model_takes_its_time() {
 async fn a_group_is_answered_where_the_bot_is_mentioned() {
     let it = LarkApp::start().await;
     it.receive(&text("om_1", GROUP, "who waters today?", 0)).await;
-    it.receive(&text("om_2", GROUP, "@_all please", 1)).await;
-    it.app.idle().await;
+    it.handle(&text("om_2", GROUP, "@_all please", 1)).await;
     assert_eq!((it.app.model().count(), it.lark.sent().len()), (0, 0));
-    it.receive(&mentioning(text("om_3", GROUP, "@_user_1 do you know?", 2))).await;
-    it.app.idle().await;
+    it.handle(&mentioning(text("om_3", GROUP, "@_user_1 do you know?", 2))).await;
     let request = it.app.model().requests().pop().unwrap();
     let asked = lines_said(&request);
     assert_eq!(asked.len(), 3, "{asked:?}");
@@ -193,21 +195,19 @@ async fn a_group_is_answered_where_the_bot_is_mentioned() {
 }
 
 #[tokio::test]
-async fn what_was_said_in_between_is_fetched_once_and_in_order() {
+async fn messages_between_mentions_are_fetched_once_and_in_order() {
     let it = LarkApp::with(&[]).await;
     for (id, words, seconds) in [("om_1", "the roses are dry", 0), ("om_2", "the well is low", 10)] {
         it.lark.seed(listed(id, words, seconds));
     }
-    it.receive(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 20))).await;
-    it.app.idle().await;
+    it.handle(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 20))).await;
     let asked = lines_said(&it.app.model().requests().pop().unwrap());
     assert!(
         asked[0].contains("roses") && asked[1].contains("well") && asked[2].contains("what now?"),
         "{asked:?}"
     );
     it.lark.seed(listed("om_4", "it rains", 30));
-    it.receive(&mentioning(text("om_5", GROUP, "@_user_1 and now?", 40))).await;
-    it.app.idle().await;
+    it.handle(&mentioning(text("om_5", GROUP, "@_user_1 and now?", 40))).await;
     let ids: Vec<String> = it
         .app
         .history("lark:chat:oc_garden")
@@ -217,10 +217,9 @@ async fn what_was_said_in_between_is_fetched_once_and_in_order() {
         .collect();
     assert_eq!(ids, ["om_1", "om_2", "om_3", "om_3/reply", "om_4", "om_5", "om_5/reply"]);
 
-    // Never for p2p.
+    // A p2p chat is never listed.
     let lists = it.lark.codes("list").len();
-    it.receive(&text("om_6", P2P, "hello", 50)).await;
-    it.app.idle().await;
+    it.handle(&text("om_6", P2P, "hello", 50)).await;
     assert_eq!(it.lark.codes("list").len(), lists);
     it.app.finish().await;
 }
@@ -229,8 +228,7 @@ async fn what_was_said_in_between_is_fetched_once_and_in_order() {
 async fn without_its_surroundings_a_message_is_answered_all_the_same() {
     let it = LarkApp::with(&[]).await;
     it.lark.expel("oc_other");
-    it.receive(&mentioning(text("om_1", GROUP, "@_user_1 hello", 0))).await;
-    it.app.idle().await;
+    it.handle(&mentioning(text("om_1", GROUP, "@_user_1 hello", 0))).await;
     it.lark.fail(3, 502);
     it.receive(&mentioning(text("om_2", GROUP, "@_user_1 again", 1))).await;
     it.app.idle_as_time_passes().await;
@@ -241,8 +239,7 @@ async fn without_its_surroundings_a_message_is_answered_all_the_same() {
 #[tokio::test]
 async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
     let it = LarkApp::start().await;
-    it.receive(&text("om_1", P2P, "my secret", 0)).await;
-    it.app.idle().await;
+    it.handle(&text("om_1", P2P, "my secret", 0)).await;
     let mut item = listed("om_1", "", 0);
     item["chat_id"] = json!(P2P);
     item["deleted"] = json!(true);
@@ -255,8 +252,7 @@ async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
                   "recall_type": "message_owner"},
     });
     for _ in 0..2 {
-        it.receive(&recalled).await;
-        it.app.idle().await;
+        it.handle(&recalled).await;
     }
     let ids: Vec<Value> =
         it.app.history("lark:chat:oc_ada").await.iter().map(|message| message["id"].clone()).collect();
@@ -268,7 +264,7 @@ async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_behind_its_own_recall_is_not_answered() {
+async fn a_message_that_arrives_after_its_own_recall_is_not_answered() {
     let it = LarkApp::start().await;
     let mut item = listed("om_1", "", -60);
     item["chat_id"] = json!(P2P);
@@ -276,8 +272,7 @@ async fn a_message_that_comes_behind_its_own_recall_is_not_answered() {
     item["deleted"] = json!(true);
     it.receive(&text("om_2", P2P, "late, and still there", -59)).await;
     it.lark.seed(item);
-    it.receive(&text("om_1", P2P, "my secret", -60)).await;
-    it.app.idle().await;
+    it.handle(&text("om_1", P2P, "my secret", -60)).await;
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("my secret") && context.contains("still there"), "{context}");
     assert_eq!((it.app.model().count(), it.sent().len()), (1, 1));
@@ -299,8 +294,7 @@ async fn a_recall_that_overtakes_its_message_is_asked_for_again() {
         "event": {"message_id": "om_1", "chat_id": P2P, "recall_time": (NOW * 1000).to_string()},
     });
     assert_eq!(it.send(&recalled).await.status, 503);
-    it.receive(&text("om_1", P2P, "my secret", 0)).await;
-    it.app.idle().await;
+    it.handle(&text("om_1", P2P, "my secret", 0)).await;
     it.receive(&recalled).await;
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("user: my secret"), "{context}");
@@ -327,8 +321,7 @@ async fn a_forwarded_conversation_that_cannot_be_opened_keeps_no_other_message_o
     it.lark.seed(closed);
     it.lark.recall("om_2");
     it.lark.seed(listed("om_3", "the well is low", 10));
-    it.receive(&mentioning(text("om_4", GROUP, "@_user_1 what now?", 20))).await;
-    it.app.idle().await;
+    it.handle(&mentioning(text("om_4", GROUP, "@_user_1 what now?", 20))).await;
     let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user").join("\n");
     assert!(asked.contains("roses") && asked.contains("well"), "{asked}");
     it.app.finish().await;
@@ -340,8 +333,7 @@ async fn a_thread_is_a_chat_of_its_own_and_is_answered_in_it() {
     let mut event = mentioning(text("om_2", GROUP, "@_user_1 and here?", 0));
     event["event"]["message"]["thread_id"] = json!("omt_7");
     event["event"]["message"]["root_id"] = json!("om_1");
-    it.receive(&event).await;
-    it.app.idle().await;
+    it.handle(&event).await;
     assert_eq!(it.app.history("lark:chat:oc_garden:thread:omt_7").await.len(), 2);
     let sent = it.lark.sent();
     assert_eq!((sent[0].reply_to.as_deref(), sent[0].in_thread), (Some("om_2"), Some(true)));
@@ -351,15 +343,13 @@ async fn a_thread_is_a_chat_of_its_own_and_is_answered_in_it() {
 #[tokio::test]
 async fn a_command_acts_at_once_and_is_confirmed_once() {
     let it = LarkApp::start().await;
-    it.receive(&text("om_1", P2P, "hello", 0)).await;
-    it.app.idle().await;
+    it.handle(&text("om_1", P2P, "hello", 0)).await;
     for _ in 0..3 {
         it.receive(&text("om_2", P2P, "/new", 1)).await;
     }
     assert_eq!(it.sent().len(), 2);
     assert!(it.app.context_lines("lark:chat:oc_ada").await.is_empty());
-    it.receive(&text("om_3", P2P, "/new what is up?", 2)).await;
-    it.app.idle().await;
+    it.handle(&text("om_3", P2P, "/new what is up?", 2)).await;
     assert_eq!(texts_of(&it.app.model().requests().pop().unwrap(), "user"), ["what is up?"]);
     it.app.finish().await;
 }
@@ -376,8 +366,7 @@ async fn a_forwarded_conversation_is_read_with_its_messages() {
         child["upper_message_id"] = json!("om_9");
         it.lark.seed(child);
     }
-    it.receive(&message("om_9", P2P, "merge_forward", &json!("Merged and Forwarded Message"), 0)).await;
-    it.app.idle().await;
+    it.handle(&message("om_9", P2P, "merge_forward", &json!("Merged and Forwarded Message"), 0)).await;
     let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user").join("\n");
     assert!(asked.contains("first words") && asked.contains("second words"), "{asked}");
     it.app.finish().await;
@@ -386,11 +375,9 @@ async fn a_forwarded_conversation_is_read_with_its_messages() {
 #[tokio::test]
 async fn refusals_end_delivery_and_passing_ones_do_not() {
     let it = LarkApp::start().await;
-    it.receive(&text("om_1", P2P, "one", 0)).await;
-    it.app.idle().await;
+    it.handle(&text("om_1", P2P, "one", 0)).await;
     it.lark.expire_tokens();
-    it.receive(&text("om_2", P2P, "two", 1)).await;
-    it.app.idle().await;
+    it.handle(&text("om_2", P2P, "two", 1)).await;
     assert_eq!(it.sent().len(), 2, "with a new token");
     assert_eq!(it.lark.token_requests_at_once(), 1);
 
@@ -401,8 +388,7 @@ async fn refusals_end_delivery_and_passing_ones_do_not() {
 
     it.lark.seed(listed("om_4", "still here?", 3));
     it.lark.dissolve(GROUP);
-    it.receive(&mentioning(text("om_4", GROUP, "@_user_1 still here?", 3))).await;
-    it.app.idle().await;
+    it.handle(&mentioning(text("om_4", GROUP, "@_user_1 still here?", 3))).await;
     let reply = it.app.history("lark:chat:oc_garden").await.pop().unwrap();
     let reason = reply["metadata"]["deliveryFailure"]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("232009"), "{reason}");
@@ -415,8 +401,7 @@ async fn a_long_answer_arrives_in_cards_with_nothing_lost() {
     let it = LarkApp::start().await;
     let points: Vec<String> = (0..4000).map(|n| format!("- point **{n}** of many")).collect();
     it.app.model().answer_with(points.join("\n"));
-    it.receive(&text("om_1", P2P, "tell me all", 0)).await;
-    it.app.idle().await;
+    it.handle(&text("om_1", P2P, "tell me all", 0)).await;
     let sent = it.lark.sent();
     assert!(sent.len() > 1);
     let all: String = sent.iter().map(Sent::text).collect();
@@ -430,10 +415,8 @@ async fn a_long_answer_arrives_in_cards_with_nothing_lost() {
 async fn every_payload_is_taken() {
     let it = LarkApp::start().await;
     let bare = TestApp::builder().start().await;
-    let own = payloads("tests/fixtures/lark");
-    assert!(own.len() >= 30);
-    for (name, mut event) in [own, payloads("../shared/fixtures/lark")].concat() {
-        // Answers of the API and bodies in an unknown key are no events of ours.
+    for (name, mut event) in all_payloads("lark") {
+        // API answers and bodies in an unknown key are not our events.
         let is_event = ["header", "event", "challenge"].iter().any(|key| event.get(key).is_some());
         if !is_event {
             let answer = it.app.request(Method::POST, "/lark").json(&event);
@@ -456,7 +439,7 @@ async fn every_payload_is_taken() {
 }
 
 #[tokio::test]
-async fn what_lark_will_never_take_ends_delivery_with_its_reason() {
+async fn a_permanent_refusal_of_lark_ends_delivery_with_its_reason() {
     let it = LarkApp::start().await;
     // The bot is not in the group, the message was withdrawn, the user has stopped the bot, the chat is no more.
     for code in [230_002, 230_011, 230_053, 232_009] {
@@ -464,8 +447,7 @@ async fn what_lark_will_never_take_ends_delivery_with_its_reason() {
         it.lark.refuse(1, code);
         let event = mentioning(text(&format!("om_{code}"), &chat, "@_user_1 hello", 0));
         for _ in 0..2 {
-            it.receive(&event).await;
-            it.app.idle().await;
+            it.handle(&event).await;
         }
         let reply = it.app.history(&format!("lark:chat:{chat}")).await.pop().unwrap();
         let reason = reply["metadata"]["deliveryFailure"]["reason"].as_str().unwrap().to_owned();
@@ -478,29 +460,24 @@ async fn what_lark_will_never_take_ends_delivery_with_its_reason() {
 #[tokio::test]
 async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetched_once() {
     let it = LarkApp::start().await;
-    it.receive(&message("om_1", P2P, "image", &json!({"image_key": "img_1"}), 0)).await;
-    it.app.idle().await;
+    it.handle(&message("om_1", P2P, "image", &json!({"image_key": "img_1"}), 0)).await;
     let last = |it: &LarkApp| it.app.model().requests().pop().unwrap();
     assert_eq!(images_of(&last(&it)), [picture("img_1")]);
     let post = json!({"title": "", "content": [[{"tag": "text", "text": "both"}, {"tag": "img", "image_key": "img_2"}]]});
-    it.receive(&message("om_2", P2P, "post", &post, 10)).await;
-    it.app.idle().await;
+    it.handle(&message("om_2", P2P, "post", &post, 10)).await;
     let file = json!({"file_key": "file_3", "file_name": "plan.png"});
-    it.receive(&message("om_3", P2P, "file", &file, 20)).await;
-    it.app.idle().await;
+    it.handle(&message("om_3", P2P, "file", &file, 20)).await;
     let shown = ["img_1", "img_2", "file_3"].map(picture);
     assert_eq!(images_of(&last(&it)), shown);
     assert_eq!(it.lark.codes("resource"), [0; 3]);
     assert!(it.sent().iter().all(|text| !text.contains("Not seen")), "{:?}", it.sent());
 
-    // What Lark has no longer, and what nobody sees.
+    // An image that Lark no longer has, and a video, which is not shown to the model.
     it.lark.forget_resource("img_4");
-    it.receive(&message("om_4", P2P, "image", &json!({"image_key": "img_4"}), 30)).await;
-    it.app.idle().await;
+    it.handle(&message("om_4", P2P, "image", &json!({"image_key": "img_4"}), 30)).await;
     let media =
         json!({"file_key": "file_5", "image_key": "img_5", "file_name": "walk.mp4", "duration": 2000});
-    it.receive(&message("om_5", P2P, "media", &media, 40)).await;
-    it.app.idle().await;
+    it.handle(&message("om_5", P2P, "media", &media, 40)).await;
     let sent = it.sent();
     assert!(sent[3].ends_with("Not seen: image (it can no longer be fetched)."), "{sent:?}");
     assert!(sent[4].ends_with("Not seen: walk.mp4, 0:02 (videos cannot be watched here)."), "{sent:?}");
@@ -509,7 +486,7 @@ async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetc
     it.app.finish().await;
 }
 
-/// Somebody presses a button that carries `value`.
+/// Creates the event of a pressed button that carries `value`.
 pub(crate) fn pressed(value: &Value, chat: &str, user: &str) -> Value {
     json!({
         "schema": "2.0",
@@ -531,8 +508,7 @@ async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
     it.lark.set_managers(GROUP, &["ou_owner", "ou_manager"]);
     for (n, user, is_let) in [(1, "ou_stranger", false), (2, "ou_manager", true), (3, "ou_ada", true)] {
         it.app.model().answer_tools(&[("shop_refund", json!({"order": format!("A{n}")}))]);
-        it.receive(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
-        it.app.idle().await;
+        it.handle(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
         let sent = it.lark.sent();
         let card = sent.last().unwrap();
         assert!(sent[sent.len() - 2].text().contains("/approve"), "who has no buttons is told what to say");
@@ -548,16 +524,15 @@ async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
         }
         assert_eq!(shop.carried_out().len() - before, usize::from(is_let), "{user}");
         if !is_let {
-            // Of two that wait, a word says which.
+            // With two open requests a command would have to name one, so this one is denied.
             it.send(&pressed(&values[1], GROUP, "ou_ada")).await;
             it.app.idle().await;
         }
     }
-    // By its other button, and by words.
+    // By its other button, and by text.
     for (n, is_press) in [(4, true), (5, false)] {
         it.app.model().answer_tools(&[("shop_refund", json!({"order": format!("A{n}")}))]);
-        it.receive(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
-        it.app.idle().await;
+        it.handle(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
         let (values, before) = (it.lark.sent().last().unwrap().button_values(), shop.carried_out().len());
         if is_press {
             let answer = it.send(&pressed(&values[1], GROUP, "ou_ada")).await;
@@ -568,7 +543,7 @@ async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
         }
         it.app.idle().await;
         assert_eq!(shop.carried_out().len(), before);
-        // And the first word stands.
+        // The first answer counts.
         let answer = it.send(&pressed(&values[0], GROUP, "ou_ada")).await;
         assert_eq!(answer.body["toast"]["content"], "Denied already: shop_refund.");
         it.app.idle().await;

@@ -1,4 +1,4 @@
-//! Lark: what people see of a run, and how they stop it.
+//! Lark: signs of a run, and stopping it.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ const CHAT: &str = "lark:chat:oc_ada";
 #[tokio::test]
 async fn a_run_that_takes_its_time_reacts_to_the_message_until_it_is_over() {
     let it = LarkApp::start().await;
-    it.receive(&text("om_1", P2P, "quick", 0)).await;
-    it.app.idle().await;
+    it.handle(&text("om_1", P2P, "quick", 0)).await;
     it.app.model().hang();
     it.receive(&text("om_2", P2P, "slow", 1)).await;
     it.app.model().wait_for(2).await;
@@ -59,12 +58,10 @@ async fn a_run_is_stopped_and_takes_its_reaction_away() {
     it.app.model().wait_for(1).await;
     it.app.clock().advance(Duration::from_secs(2));
     wait_until("it is shown", async || !it.lark.reactions().is_empty()).await;
-    it.receive(&text("om_2", P2P, "/stop", 1)).await;
-    it.app.idle().await;
+    it.handle(&text("om_2", P2P, "/stop", 1)).await;
     assert_eq!(it.lark.reactions(), []);
     it.app.model().resume();
-    it.receive(&text("om_3", P2P, "Just a haiku", 2)).await;
-    it.app.idle().await;
+    it.handle(&text("om_3", P2P, "Just a haiku", 2)).await;
     assert_eq!(it.sent(), ["Stopped.", "You said: Write a novel\nJust a haiku"]);
     assert_eq!(
         it.app.lines(CHAT).await[..4],
@@ -77,8 +74,7 @@ async fn a_run_is_stopped_and_takes_its_reaction_away() {
     );
     assert_answered_once(&it.app.records(CHAT).await);
     // The same event once more stops nothing.
-    it.receive(&text("om_2", P2P, "/stop", 1)).await;
-    it.app.idle().await;
+    it.handle(&text("om_2", P2P, "/stop", 1)).await;
     assert_eq!(it.sent().len(), 2);
     it.app.finish().await;
 }

@@ -1,37 +1,14 @@
-//! What arrives late: a message with an old time announces itself by a turn, though it asks nothing.
+//! Late messages: one with an old time queues a turn, though it asks nothing.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use annals_local::stores::{BUCKET, Stores, TABLE};
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
-use annals_shared::history::{Consumed, History, Outcome};
-use annals_shared::ingress::Ingress;
-use annals_shared::queue::{QueueError, Turn, TurnQueue};
-use annals_shared::record::Draft;
-use annals_shared::sort_key::Timestamp;
-use futures::future::BoxFuture;
+use annals_core::record::Draft;
+use annals_core::sort_key::Timestamp;
+use annals_engine::ingress::Ingress;
+use annals_store::history::{Consumed, Outcome};
 
-use crate::app::NOW;
-use crate::support::world;
-
-/// A queue that keeps what it is given.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Turn>>>);
-
-impl TurnQueue for Kept {
-    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        self.0.lock().unwrap().push(turn.clone());
-        Box::pin(async { Ok(()) })
-    }
-}
-
-impl Kept {
-    fn take(&self) -> Vec<Turn> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
+use crate::world::{self, Turns, World};
 
 /// One that asks nothing.
 fn message(number: u64, ts: Timestamp, text: &str) -> Draft {
@@ -40,19 +17,9 @@ fn message(number: u64, ts: Timestamp, text: &str) -> Draft {
 
 #[tokio::test]
 async fn a_late_message_queues_a_turn_and_costs_no_further_write() {
-    let dir = tempfile::tempdir().unwrap();
-    let stores = Stores::open(dir.path()).await.unwrap();
-    let now = Timestamp::from_secs(NOW);
-    let history = History::new(
-        stores.dynamodb,
-        TABLE.into(),
-        stores.s3,
-        BUCKET.into(),
-        Clock::manual(now),
-        retention(Env::new(&|_| None)).unwrap(),
-    );
-    let queue = Kept::default();
-    let ingress = Ingress::new(history, Arc::new(queue.clone()), "annals".into());
+    let world = World::new().await;
+    let (now, queue) = (world.clock.now(), Turns::default());
+    let ingress = Ingress::new(world.history(), Arc::new(queue.clone()), "annals".into());
     let one_put = Consumed { read_units: 0.0, write_units: 1.0, calls: 1 };
 
     // On time: within the time that a platform takes, or by a clock that goes ahead.
@@ -73,7 +40,7 @@ async fn a_late_message_queues_a_turn_and_costs_no_further_write() {
     assert_eq!(ingress.receive(&late).await.unwrap().outcome, Outcome::Duplicate);
     assert_eq!(queue.take(), first);
 
-    // A later form stands beside a message that was announced.
+    // A later form belongs to a message that has queued its turn.
     let edited = message(3, late.ts, "hello there");
     assert_eq!(ingress.receive(&edited).await.unwrap().outcome, Outcome::Revision(1));
     assert_eq!(queue.take(), []);

@@ -4,16 +4,16 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_core::chat_key::ChatKey;
+use annals_core::context::{Policy, context};
+use annals_core::message::Part;
+use annals_core::record::{Draft, Kind, MAX_AHEAD, Record};
+use annals_core::sort_key::Timestamp;
+use annals_engine::ingress::Ingress;
 use annals_local::stores::{BUCKET, TABLE};
 use annals_local::upkeep::sweep;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::context::{Policy, context};
-use annals_shared::history::turn::{Claim, OpenTurn};
-use annals_shared::history::{Consumed, History, MAX_PAGE, Outcome, Position, Retention};
-use annals_shared::ingress::Ingress;
-use annals_shared::message::Part;
-use annals_shared::record::{Draft, Kind, MAX_AHEAD, Record};
-use annals_shared::sort_key::Timestamp;
+use annals_store::history::turn::{Claim, OpenTurn};
+use annals_store::history::{Consumed, History, MAX_PAGE, Outcome, Position};
 use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::{ClassifyRetry, RetryAction, RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -22,12 +22,13 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp};
-use crate::support::faults::{Faults, Plan};
-use crate::support::solo::{NoQueue, Solo};
-use crate::support::world::{
-    LEASE, START, World, archive_everything, chat, claim, echo_agent, echo_upkeep, message, records_of,
-};
+use crate::faults::{Faults, Plan};
+use crate::solo::{NoQueue, Solo};
 use crate::turns::assert_answered_once;
+use crate::world::{
+    LEASE, START, World, archive_everything, chat, claim, default_retention, echo_agent, echo_upkeep,
+    message, records_of,
+};
 
 /// Longer than a record lives: 48 hours and 168.
 const A_LIFE: Duration = Duration::from_hours(217);
@@ -47,7 +48,7 @@ async fn leave_the_table(world: &World, chat: &ChatKey) {
 /// A visit of the compactor, and what it says in the index.
 async fn visit(world: &World, chat: &ChatKey) {
     let history = world.history();
-    let shard = annals_shared::history::due::shard_of(chat);
+    let shard = annals_store::history::due::shard_of(chat);
     let due = history.due(shard, world.clock.now(), 1000, None).await.unwrap();
     let entries = due.chats.into_iter().find(|due| due.chat == *chat).map(|due| due.entries);
     let visited = echo_upkeep(&history).visit(chat).await.unwrap();
@@ -154,7 +155,7 @@ async fn a_late_edit_leaves_no_segment_that_makes_readers_look_far() {
     let now = world.clock.now().as_millis() - START;
     history.append(&message(&chat, 2, now, "today")).await.unwrap();
     archive_everything(&history, &chat).await;
-    assert_eq!(history.head(&chat).await.unwrap().longest_segment, Some(Duration::ZERO));
+    assert_eq!(history.head(&chat).await.unwrap().longest_segment(), Some(Duration::ZERO));
     assert_eq!(history.segments(&chat).await.unwrap().len(), 3);
 }
 
@@ -225,7 +226,7 @@ async fn a_reply_stays_as_long_as_a_message_that_stays_for_ever() {
     assert_eq!(records.iter().map(|record| record.expires_at).collect::<Vec<_>>(), [None, None]);
 }
 
-/// Where no summary can be made, the dates of what a live session shows are moved on: with a message that of its reply.
+/// If no summary can be made, the expiry of records in view is moved on: of a message together with its reply.
 #[tokio::test]
 async fn a_message_that_is_kept_keeps_its_reply() {
     let solo = Solo::new(&[("KEEP_RECENT", "1"), ("CONTEXT_WINDOW", "100000")]).await;
@@ -269,7 +270,7 @@ async fn an_open_turn_whose_message_has_left_the_table_is_answered_out_of_the_ar
     let said = Draft { asks: true, ..message(&chat, 1, 0, "hello") };
     let asked = history.append(&said).await.unwrap().base;
     let lease = claim(&history, &chat).await;
-    history.commit(&lease, &OpenTurn::new(vec![asked.clone()])).await.unwrap().unwrap();
+    history.commit(&lease, &OpenTurn::new(vec![asked.clone()])).await.unwrap();
     world.clock.advance(LEASE + Duration::from_secs(1));
     archive_everything(&history, &chat).await;
     world.clock.advance(A_LIFE);
@@ -295,8 +296,8 @@ async fn an_open_turn_whose_reply_has_left_the_table_is_not_answered_again() {
         let asked = history.append(&said).await.unwrap().base;
         echo_agent(&history).run(&chat, Some(&asked)).await.unwrap();
         let lease = claim(&history, &chat).await;
-        history.commit(&lease, &OpenTurn::new(vec![asked])).await.unwrap().unwrap();
-        history.release(&lease).await.unwrap().unwrap();
+        history.commit(&lease, &OpenTurn::new(vec![asked])).await.unwrap();
+        history.release(&lease).await.unwrap();
         archive_everything(&history, &chat).await;
         world.clock.advance(A_LIFE);
         for record in history.range(&chat, None).await.unwrap() {
@@ -316,7 +317,7 @@ async fn an_open_turn_whose_reply_has_left_the_table_is_not_answered_again() {
 }
 
 #[tokio::test]
-async fn what_has_passed_its_date_is_not_revived_without_its_reply() {
+async fn an_expired_message_is_not_revived_without_its_reply() {
     let world = World::new().await;
     let (history, chat) = (world.history(), chat(0));
     let asked = Draft { asks: true, ..message(&chat, 1, 0, "hello") };
@@ -335,8 +336,8 @@ async fn an_open_turn_whose_message_is_nowhere_is_given_up() {
     let (history, chat) = (world.history(), chat(0));
     let lost = message(&chat, 1, 0, "").key();
     let lease = claim(&history, &chat).await;
-    history.commit(&lease, &OpenTurn::new(vec![lost])).await.unwrap().unwrap();
-    history.release(&lease).await.unwrap().unwrap();
+    history.commit(&lease, &OpenTurn::new(vec![lost])).await.unwrap();
+    history.release(&lease).await.unwrap();
     let next = Draft { asks: true, ..message(&chat, 2, 1000, "are you there?") };
     let next = history.append(&next).await.unwrap().base;
     echo_agent(&history).run(&chat, Some(&next)).await.unwrap();
@@ -376,14 +377,14 @@ async fn a_platform_whose_clock_is_ahead_hides_nothing() {
         let policy = Policy { stale_after: Some(Duration::from_hours(48)), ..POLICY };
         let seen = history.context(&solo.chat, &head, None, &policy).await.unwrap().context;
         assert_eq!(seen.unanswered, []);
-        seen.messages.iter().map(annals_shared::message::UiMessage::plain_text).collect::<Vec<_>>()
+        seen.messages.iter().map(annals_core::message::UiMessage::plain_text).collect::<Vec<_>>()
     };
     let all = shown().await;
     for text in ["from the future", "message 1", "message 2", "message 3"] {
         assert!(all.iter().any(|shown| shown == text), "{text}: {all:?}");
     }
     let reset = solo.draft(5, "/reset", false);
-    let commanded = ingress.command(&annals_shared::command::Command::Reset, &reset).await.unwrap();
+    let commanded = ingress.command(&annals_core::command::Command::Reset, &reset).await.unwrap();
     ingress.confirmed(&reset, commanded.confirmation.unwrap()).await.unwrap();
     let asked = solo.hear(6, "message 6", true).await;
     solo.run(&asked).await;
@@ -449,11 +450,6 @@ impl ClassifyRetry for Always {
 
 /// A history whose requests are repeated by the SDK, the answer to the `lost`th attempt of which is lost.
 fn lossy(world: &World, lost: usize) -> History {
-    let retention = Retention {
-        stale_after: Some(Duration::from_hours(48)),
-        archive_grace: Duration::from_hours(168),
-        archive: true,
-    };
     let config: Config = world
         .stores
         .dynamodb
@@ -470,7 +466,7 @@ fn lossy(world: &World, lost: usize) -> History {
         world.stores.s3.clone(),
         BUCKET.into(),
         world.clock.clone(),
-        retention,
+        default_retention(),
     )
 }
 
@@ -482,7 +478,7 @@ async fn a_write_whose_answer_was_lost_recognises_itself() {
     let Claim::Claimed(lease) = claimed else { panic!("{claimed:?}") };
     let other = world.history().claim(&chat, LEASE).await.unwrap();
     assert!(matches!(other, Claim::Busy(_)), "nobody else: {other:?}");
-    world.history().release(&lease).await.unwrap().unwrap();
+    world.history().release(&lease).await.unwrap();
 
     let stored = lossy(&world, 1).append(&message(&chat, 1, 0, "hello")).await.unwrap();
     assert_eq!(stored.outcome, Outcome::Stored, "no duplicate of itself");
@@ -508,7 +504,7 @@ async fn a_turn_that_was_throttled_or_met_another_run_has_its_attempts_left() {
         let busy = solo.agent(Faults::default()).run(&solo.chat, Some(&asked)).await;
         assert!(busy.is_err());
     }
-    solo.history().release(&lease).await.unwrap().unwrap();
+    solo.history().release(&lease).await.unwrap();
     solo.model.fail(3, 500);
     let run = solo.start(solo.agent(Faults::default()), &asked);
     let failed = crate::app::passing(&solo.world.clock, Duration::from_millis(100), run).await.unwrap();
@@ -587,7 +583,7 @@ async fn waiting_for_the_reply_of_a_repeated_message_costs_the_same_however_much
     assert!(costs[1] <= costs[0] + 1.0, "{costs:?}");
 }
 
-/// What a turn reads beside a summary does not grow with what came in the minutes before that was made.
+/// The records that a turn reads beside a summary do not grow with the messages of the minutes before it.
 #[tokio::test]
 async fn a_turn_reads_from_where_its_summary_was_made_and_not_five_minutes_more() {
     let solo = Solo::new(&[("KEEP_RECENT", "2")]).await;

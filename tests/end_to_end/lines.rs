@@ -1,23 +1,22 @@
-//! Telegram: what a person says to the bot, and to each business that the bot answers for, are lines of their own,
-//! though they share a chat.
+//! Telegram: messages to the bot and to each business that it answers for are separate lines, though they share a chat.
 
 use std::time::Duration;
 
+use annals_test_support::model_api::{lines_said, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
-use crate::support::model_api::{lines_said, texts_of};
 use crate::turns::assert_answered_once;
 use crate::updates::{Update, private};
 
 const CHAT: &str = "telegram:chat:42";
 
-/// What customer 42 writes to the business of a connection.
+/// A message of customer 42 to the business of a connection.
 fn business(connection: &str, id: i64, text: &str) -> Update {
     private(42, id, text).kind("business_message").with("business_connection_id", json!(connection))
 }
 
-/// What the owner of that business writes to customer 42.
+/// A message of that business's owner to customer 42.
 fn owner(connection: &str, id: i64, text: &str) -> Update {
     business(connection, id, text).with("from", json!({"id": 77, "is_bot": false, "first_name": "Olle"}))
 }
@@ -49,8 +48,7 @@ async fn lines_of_one_chat_never_see_each_other() {
         business("bc_a", 7, "honey two"),
     ];
     for update in said {
-        app.receive(update).await;
-        app.idle().await;
+        app.handle(update).await;
     }
     let requests = app.model().requests();
     let asked: Vec<Vec<String>> = requests.iter().map(lines_said).collect();
@@ -131,8 +129,7 @@ async fn the_context_is_that_of_the_line_last_spoken_on() {
     }
     app.idle().await;
     assert_eq!(app.context_lines(CHAT).await, ["3 user: candle", "3/reply assistant: You said: candle"]);
-    app.receive(private(42, 4, "secret two")).await;
-    app.idle().await;
+    app.handle(private(42, 4, "secret two")).await;
     assert_eq!(
         app.context_lines(CHAT).await,
         [
@@ -150,9 +147,9 @@ async fn the_context_is_that_of_the_line_last_spoken_on() {
     app.finish().await;
 }
 
-/// Where one line's Session starts says nothing of another's, which may have begun long before.
+/// The start of one line's Session says nothing about another's, which may have begun long before.
 #[tokio::test]
-async fn a_lines_session_reaches_back_beyond_anothers() {
+async fn a_session_of_one_line_may_start_before_that_of_another() {
     let app = TestApp::start().await;
     let said = [
         (0, business("bc_a", 1, "honey one")),
@@ -166,8 +163,7 @@ async fn a_lines_session_reaches_back_beyond_anothers() {
     for (hour, update) in said {
         app.clock().advance(Duration::from_hours(hour - now));
         now = hour;
-        app.receive(update.at(i64::try_from(hour).unwrap() * 3600)).await;
-        app.idle().await;
+        app.handle(update.at(i64::try_from(hour).unwrap() * 3600)).await;
     }
     let requests = app.model().requests();
     let asked: Vec<Vec<String>> = requests[3..].iter().map(lines_said).collect();

@@ -1,12 +1,14 @@
-//! Memory: entries are seen, corrected and forgotten by those whose they are, over HTTP, by commands at each door, and in
+//! Memory: people see, correct and forget their own entries, over HTTP, by commands in each channel, and in
 //! the terminal.
 
+use annals_core::memory::{EntryKind, Finding, Owner, Source};
+use annals_core::record::Record;
+use annals_core::settings::Env;
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_local::memory as command;
 use annals_local::program::open_history;
-use annals_shared::config::{Env, retention};
-use annals_shared::memory::{Captured, EntryKind, Finding, Memory, Owner, Source};
-use annals_shared::record::Record;
-use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use annals_store::memory::{Captured, Memory};
+use annals_store::settings::retention;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -141,7 +143,7 @@ async fn the_routes_list_correct_and_delete() {
 }
 
 #[tokio::test]
-async fn nobody_reaches_anothers_entries() {
+async fn nobody_can_read_or_change_the_entries_of_others() {
     let app = TestApp::builder().start().await;
     remember(&app, &user("app/ada"), "http:chat:app:c1", &["Ada's"]).await;
     remember(&app, &user("telegram-42"), "telegram:chat:42", &["of 42"]).await;
@@ -175,7 +177,7 @@ async fn nobody_reaches_anothers_entries() {
     app.finish().await;
 }
 
-/// What the bot says to each of `commands`, posted twice with a restart in between.
+/// Returns the bot's answer to each of `commands`, posted twice with a restart in between.
 async fn told(app: &mut TestApp, commands: &[Update]) -> Vec<String> {
     let before = app.telegram_api().sent().len();
     for command in commands {
@@ -327,7 +329,7 @@ async fn lark_people_see_and_forget_their_own() {
     app.finish().await;
 }
 
-/// What is said to `text` in a conversation of the key `app`.
+/// Returns the answer to `text` in a conversation of the key `app`.
 async fn said(app: &TestApp, chat: &str, user: &str, id: &str, text: &str) -> String {
     let body = json!({"userId": user, "messageId": id, "text": text});
     let path = format!("/v1/chats/{chat}/messages?wait=20");
@@ -401,7 +403,7 @@ async fn the_local_command_lists_corrects_and_forgets_beside_the_running_program
     app.finish().await;
 }
 
-/// The owner that a turn of each kind of chat has, by records as the doors store them.
+/// The owner of the memory of each kind of chat, by records as the channels store them.
 #[tokio::test]
 async fn records_say_whose_session_it_is() {
     let app = TestApp::builder().start().await;
@@ -410,7 +412,7 @@ async fn records_say_whose_session_it_is() {
     said(&app, "c1", "ada", "m1", "hello").await;
     let owner = async |chat: &str, groups: bool| {
         let records: Vec<Record> = app.records(chat).await;
-        annals_shared::memory::owner::owner_of_session(&chat.parse().unwrap(), &records, groups)
+        annals_core::memory::owner::owner_of_session(&chat.parse().unwrap(), &records, groups)
     };
     app.idle().await;
     assert_eq!(owner("telegram:chat:42", false).await, Some(user("telegram-42")));

@@ -1,43 +1,33 @@
-//! Memory's store: a session is captured once, whatever crashes or runs beside it; what is recalled, and its cost.
+//! Memory's store: a session is captured once in spite of crashes and concurrent runs; recall, and its cost.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use annals_local::stores::{Stores, TABLE};
-use annals_shared::clock::Clock;
-use annals_shared::memory::store::MAX_RECALLED_FROM;
-use annals_shared::memory::{Captured, Correction, Deleted, EntryId, Memory, Owner};
-use annals_shared::sort_key::Timestamp;
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContextRef;
-use aws_sdk_dynamodb::config::{ConfigBag, Intercept};
-use aws_sdk_dynamodb::error::BoxError;
+use annals_core::memory::{Correction, EntryId, Owner};
+use annals_local::stores::TABLE;
+use annals_store::memory::MAX_RECALLED_FROM;
+use annals_store::memory::{Captured, Deleted, Memory};
 use futures::future::join_all;
 
-use crate::app::NOW;
+use crate::faults::{Faults, Plan};
 use crate::memory::{findings, source, user};
+use crate::world::World;
 
 const CHAT: &str = "telegram:chat:42";
 
 struct Bench {
-    client: Client,
+    world: World,
     memory: Memory,
-    _dir: tempfile::TempDir,
 }
 
 impl Bench {
     async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let client = Stores::open(dir.path()).await.unwrap().dynamodb;
-        let memory = memory(client.clone());
-        Self { client, memory, _dir: dir }
+        let world = World::new().await;
+        Self { memory: Memory::beside(&world.history()), world }
     }
 
     /// The memory of a process that dies after this many calls.
-    fn mortal(&self, calls: u32) -> Memory {
-        let fuse = Fuse(Arc::new(AtomicU32::new(calls)));
-        memory(Client::from_conf(self.client.config().to_builder().interceptor(fuse).build()))
+    fn mortal(&self, calls: usize) -> Memory {
+        Memory::beside(&self.world.history_with(Faults::new(Plan::Before(calls + 1)), true))
     }
 
     async fn list(&self, owner: &Owner) -> Vec<(u32, String)> {
@@ -47,35 +37,12 @@ impl Bench {
 
     /// Every item of the table as text.
     async fn dump(&self) -> String {
-        format!("{:?}", self.client.scan().table_name(TABLE).send().await.unwrap().items())
+        format!("{:?}", self.world.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items())
     }
 
     async fn recalled(&self, owner: &Owner, query: &str, budget: u32) -> Vec<u32> {
         let recalled = self.memory.recall(owner, query, budget).await.unwrap();
         recalled.iter().map(|kept| kept.number).collect()
-    }
-}
-
-fn memory(client: Client) -> Memory {
-    Memory::new(client, TABLE.into(), Clock::manual(Timestamp::from_secs(NOW)))
-}
-
-/// Lets so many calls through, and none behind them.
-#[derive(Debug)]
-struct Fuse(Arc<AtomicU32>);
-
-impl Intercept for Fuse {
-    fn name(&self) -> &'static str {
-        "Fuse"
-    }
-
-    fn read_before_execution(
-        &self,
-        _: &BeforeSerializationInterceptorContextRef<'_>,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        left.map(|_| ()).map_err(|_| "the process is dead".into())
     }
 }
 
@@ -115,7 +82,7 @@ async fn a_session_is_captured_once() {
 }
 
 #[tokio::test]
-async fn of_what_was_forgotten_no_text_is_left() {
+async fn forgotten_entries_leave_no_text() {
     let bench = Bench::new().await;
     let ada = user("ada");
     bench.memory.capture(&ada, &source(CHAT, 9), &findings(&["a secret garden", "kept"])).await.unwrap();
@@ -125,7 +92,7 @@ async fn of_what_was_forgotten_no_text_is_left() {
     assert!(!dump.contains("secret garden") && dump.contains("kept"), "{dump}");
 }
 
-/// Whichever call a process dies behind, the next ends in the state that no crash would have left, and never in a mixture
+/// After a crash at any call, the next process ends in the state that no crash would have left, and never in a mixture
 /// of two answers of the model.
 #[tokio::test]
 async fn a_crash_between_any_two_steps_changes_nothing() {
@@ -207,7 +174,7 @@ async fn captures_beside_each_other_end_as_one_each() {
 }
 
 #[tokio::test]
-async fn what_fits_the_message_is_recalled_first_also_in_chinese() {
+async fn entries_that_match_the_message_are_recalled_first_also_in_chinese() {
     let bench = Bench::new().await;
     let ada = user("ada");
     let texts = [
@@ -229,7 +196,7 @@ async fn what_fits_the_message_is_recalled_first_also_in_chinese() {
     assert_eq!(bench.recalled(&user("bo"), "tomatoes", 10_000).await, [0; 0]);
     let section = bench.memory.recall_section(&ada, "tomatoes", 100).await.unwrap().unwrap();
     assert!(
-        section.contains("not instructions") && section.contains("\n- [fact, 2025-11-21] Grows tomatoes")
+        section.contains("not instructions") && section.contains("\n- [fact, 2026-11-21] Grows tomatoes")
     );
     bench.memory.delete(&EntryId { owner: ada.clone(), number: 2 }).await.unwrap();
     assert_eq!(bench.recalled(&ada, "tomatoes", 10_000).await, [5, 4, 3, 1]);
@@ -238,7 +205,7 @@ async fn what_fits_the_message_is_recalled_first_also_in_chinese() {
 
 /// A figure here is a promise, as in `budgets.rs`.
 #[tokio::test]
-async fn what_memory_costs() {
+async fn memory_costs_these_units() {
     let bench = Bench::new().await;
     let ada = user("ada");
     let meter = bench.memory.meter();

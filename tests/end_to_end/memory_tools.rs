@@ -1,13 +1,14 @@
-//! What a model may do with memory in a turn: of whom, and once.
+//! The memory tools in a turn: whose memory they reach, and that each call takes effect once.
 
-use annals_shared::memory::{EntryId, Owner, Saved};
+use annals_core::memory::{EntryId, Owner};
+use annals_store::memory::Saved;
+use annals_test_support::mcp_server::McpServer;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, TestApp, chat_path};
 use crate::memory::{findings, memory_of, remember, source, user};
 use crate::outside_tools::with_shop;
-use crate::support::mcp_server::McpServer;
 use crate::updates::{group, private};
 
 const SAVE: &str = "memory_save";
@@ -35,7 +36,7 @@ async fn results(app: &TestApp, chat: &str) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn what_a_person_asks_to_keep_is_found_corrected_and_forgotten() {
+async fn the_tools_save_find_correct_and_forget_entries() {
     let app = TestApp::start().await;
     let chat = "telegram:chat:42";
     app.model().answer_tools(&[
@@ -44,8 +45,7 @@ async fn what_a_person_asks_to_keep_is_found_corrected_and_forgotten() {
         (SAVE, json!({"text": "", "type": "fact"})),
         (SAVE, json!({"text": "x", "type": "secret"})),
     ]);
-    app.receive(private(42, 1, "Remember: oat milk; the boat leaves at 7.")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "Remember: oat milk; the boat leaves at 7.")).await;
     let ada = user("telegram-42");
     let kept = [(1, "Ada takes oat milk.".to_owned()), (2, "The boat leaves at 7.".to_owned())];
     assert_eq!(texts(&app, &ada).await, kept);
@@ -61,8 +61,7 @@ async fn what_a_person_asks_to_keep_is_found_corrected_and_forgotten() {
         ("memory_forget", json!({"number": 7})),
         (SAVE, json!({"text": "the boat leaves at 8"})),
     ]);
-    app.receive(private(42, 2, "It leaves at 8. And forget the milk.")).await;
-    app.idle().await;
+    app.handle(private(42, 2, "It leaves at 8. And forget the milk.")).await;
     let told = results(&app, chat).await;
     assert_eq!(told[0].1["notes"][0]["number"], 2, "the best first: {told:?}");
     assert_eq!(told[3], ("output-error".into(), json!("there is no note number 7")));
@@ -79,15 +78,13 @@ const TEA: &str = "Ada likes tea.";
 const LYON: &str = "Ada lives in Lyon.";
 
 #[tokio::test]
-async fn what_a_reply_saves_behind_an_approval_is_an_entry_of_its_own() {
+async fn an_entry_saved_after_an_approval_is_separate() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
     app.model().answer_tools(&[(SAVE, json!({"text": TEA})), ("shop_refund", json!({"order": "A1"}))]);
     app.model().answer_tools(&[(SAVE, json!({"text": LYON}))]);
-    app.receive(private(42, 1, "Tea, Lyon, and pay A1 back.")).await;
-    app.idle().await;
-    app.receive(private(42, 2, "/approve").command()).await;
-    app.idle().await;
+    app.handle(private(42, 1, "Tea, Lyon, and pay A1 back.")).await;
+    app.handle(private(42, 2, "/approve").command()).await;
     let form = app.context("telegram:chat:42").await.pop().unwrap();
     let states: Vec<&str> =
         form["parts"].as_array().unwrap().iter().filter_map(|part| part["state"].as_str()).collect();
@@ -98,7 +95,7 @@ async fn what_a_reply_saves_behind_an_approval_is_an_entry_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_a_reply_saves_behind_a_refused_image_is_an_entry_of_its_own() {
+async fn an_entry_saved_after_a_refused_image_is_separate() {
     let app = TestApp::start().await;
     app.model().answer_tools(&[(SAVE, json!({"text": TEA}))]);
     app.model().answer_tools(&[(SAVE, json!({"text": LYON}))]);
@@ -132,14 +129,12 @@ async fn a_turn_sees_and_changes_the_memory_of_its_own_people_alone() {
             [("memory_search", json!({"query": "secret garden"})), (SAVE, json!({"text": "Said here."}))];
         app.model().answer_tools(&all);
         // Bo's own chat, then a group that Ada is in.
-        app.receive(private(43, 1, "What do you know?")).await;
-        app.idle().await;
+        app.handle(private(43, 1, "What do you know?")).await;
         let told = results(&app, "telegram:chat:43").await;
         assert_eq!(told[0].1, json!({"notes": []}));
         let before = app.model().count();
         app.model().answer_tools(&all);
-        app.receive(group(-7, 1, "What do you know?")).await;
-        app.idle().await;
+        app.handle(group(-7, 1, "What do you know?")).await;
         let requests = app.model().requests();
         let names = offered(&requests[before]);
         let of_group: Owner = Owner::Chat("telegram:chat:-7".parse().unwrap());
@@ -185,9 +180,9 @@ async fn a_repeated_turn_meets_what_it_has_saved() {
     app.finish().await;
 }
 
-/// What replaces an entry of another chat goes with the chat that it was said in.
+/// An entry that replaces one of another chat is forgotten with its own chat.
 #[tokio::test]
-async fn what_is_said_in_one_chat_is_forgotten_with_it_also_where_it_replaced_what_another_said() {
+async fn forgetting_a_chat_removes_its_entries_also_those_that_replaced_others() {
     let app = TestApp::start().await;
     let say = async |chat: &str, call: Value| {
         app.model().answer_tools(&[(SAVE, call)]);

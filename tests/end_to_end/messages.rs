@@ -12,8 +12,7 @@ const CHAT: &str = "telegram:chat:42";
 #[tokio::test]
 async fn a_message_becomes_one_record_and_one_reply() {
     let app = TestApp::start().await;
-    app.receive(private(42, 7, "hello")).await;
-    app.idle().await;
+    app.handle(private(42, 7, "hello")).await;
 
     let history = app.history(CHAT).await;
     let [message, reply] = &history[..] else { panic!("{history:#?}") };
@@ -44,12 +43,11 @@ async fn a_message_becomes_one_record_and_one_reply() {
 }
 
 #[tokio::test]
-async fn duplicates_change_nothing_side_by_side_and_behind_a_restart() {
+async fn duplicates_change_nothing_concurrently_and_after_a_restart() {
     let mut app = TestApp::start().await;
     let update: Value = private(42, 7, "hello").into();
     for _ in 0..2 {
-        futures::future::join_all((0..20).map(|_| app.receive(update.clone()))).await;
-        app.idle().await;
+        futures::future::join_all((0..20).map(|_| app.handle(update.clone()))).await;
         assert_eq!(app.lines(CHAT).await, ["7 user: hello", "7/reply assistant: You said: hello"]);
         assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
         app.restart().await;
@@ -79,7 +77,7 @@ async fn without_the_secret_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn what_is_no_update_is_refused_for_good() {
+async fn an_invalid_update_is_refused_permanently() {
     let app = TestApp::start().await;
     for body in ["", "{", "hello", "[]", "[{\"update_id\":1}]", "null", "7", "\"x\"", "\u{feff}{}"] {
         let request = app.request(Method::POST, "/telegram").body(body);
@@ -93,7 +91,7 @@ async fn what_is_no_update_is_refused_for_good() {
 }
 
 #[tokio::test]
-async fn what_holds_no_message_is_taken_and_not_answered() {
+async fn an_update_without_a_message_is_accepted_and_not_answered() {
     let app = TestApp::start().await;
     let user = json!({"id": 42, "is_bot": false, "first_name": "Ada"});
     for update in [
@@ -115,7 +113,7 @@ async fn what_holds_no_message_is_taken_and_not_answered() {
     app.finish().await;
 }
 
-/// Telegram's clock has seconds, and ids are numbers: 9 stands before 10.
+/// Telegram's clock has seconds, and ids are numbers: 9 comes before 10.
 #[tokio::test]
 async fn two_messages_of_one_second_keep_their_order() {
     let app = TestApp::start().await;
@@ -129,20 +127,17 @@ async fn two_messages_of_one_second_keep_their_order() {
     let reply = "10/reply assistant: You said: second";
     assert_eq!(app.lines(CHAT).await, [&said[..], &[reply]].concat());
 
-    // In the other order of arrival, each reply still stands behind what it answers.
-    app.receive(private(43, 10, "second").at(5)).await;
-    app.idle().await;
-    app.receive(private(43, 9, "first").at(5)).await;
-    app.idle().await;
+    // In the other order of arrival, each reply still follows its message.
+    app.handle(private(43, 10, "second").at(5)).await;
+    app.handle(private(43, 9, "first").at(5)).await;
     assert_eq!(app.lines("telegram:chat:43").await, [&said[..], &[reply]].concat());
     app.finish().await;
 }
 
 #[tokio::test]
-async fn with_nothing_set_it_works_with_development_secrets_and_an_outbox() {
+async fn without_settings_it_uses_development_secrets_and_an_outbox() {
     let app = TestApp::builder().set("HTTP_API_KEYS", "").start().await;
-    app.receive(private(42, 7, "hello")).await;
-    app.idle().await;
+    app.handle(private(42, 7, "hello")).await;
     let outbox = app.request(Method::GET, "/local/outbox").send().await.unwrap();
     let outbox: Value = outbox.json().await.unwrap();
     assert_eq!(outbox, json!([{"channel": "telegram", "chatId": "42", "text": "hello", "ts": NOW * 1000}]));
@@ -156,10 +151,9 @@ async fn with_nothing_set_it_works_with_development_secrets_and_an_outbox() {
 }
 
 #[tokio::test]
-async fn with_scope_user_a_private_chat_is_the_persons_own() {
+async fn with_scope_user_a_private_chat_belongs_to_the_person() {
     let app = TestApp::builder().telegram().model().set("DM_SCOPE", "user").start().await;
-    app.receive(private(42, 7, "hello")).await;
-    app.idle().await;
+    app.handle(private(42, 7, "hello")).await;
     let said = ["7 user: hello", "7/reply assistant: You said: hello"];
     assert_eq!(app.lines("agent:annals:user:telegram-42").await, said);
     assert_eq!(app.lines(CHAT).await, [""; 0]);

@@ -1,44 +1,36 @@
-//! What is counted of real turns, as CloudWatch is told of it.
+//! The metrics of real turns, in the format that CloudWatch reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::Agent;
-use annals_shared::compaction::cut::Why;
-use annals_shared::compaction::run::Compaction;
-use annals_shared::delivery::{Deliverer, DeliveryError, Outbox, OutboxEntry};
-use annals_shared::ingress::Ingress;
-use annals_shared::message::Role;
-use annals_shared::metrics::{Metrics, NAMESPACE};
-use annals_shared::queue::{QueueError, Turn, TurnQueue};
-use annals_shared::record::Draft;
-use annals_shared::sort_key::SortKey;
+use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
+use annals_core::compaction::cut::Why;
+use annals_core::message::Role;
+use annals_core::record::Draft;
+use annals_core::sort_key::SortKey;
+use annals_engine::compaction::Compaction;
+use annals_engine::delivery::Deliverer;
+use annals_engine::ingress::Ingress;
+use annals_io::metrics::{Metrics, NAMESPACE};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::app::wait_until;
-use crate::support::faults::Faults;
-use crate::support::solo::Solo;
-use crate::support::world::{claim, message};
+use crate::faults::Faults;
+use crate::solo::{NoQueue, Solo};
+use crate::world::{claim, message};
 
 /// Takes what is sent, or refuses it for good.
-struct Door {
-    is_open: bool,
+struct TestOutbox {
+    accepts: bool,
 }
 
-impl Outbox for Door {
+impl Outbox for TestOutbox {
     fn post<'a>(&'a self, _: &'a str, _: OutboxEntry) -> BoxFuture<'a, Result<(), DeliveryError>> {
         let refused = || DeliveryError::Refused { reason: "not here".into() };
-        Box::pin(async move { self.is_open.then_some(()).ok_or_else(refused) })
-    }
-}
-
-struct NoQueue;
-
-impl TurnQueue for NoQueue {
-    fn enqueue<'a>(&'a self, _: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        Box::pin(async { Ok(()) })
+        Box::pin(async move { self.accepts.then_some(()).ok_or_else(refused) })
     }
 }
 
@@ -53,11 +45,11 @@ impl Counted {
         Self { solo: Solo::new(&[("KEEP_RECENT", "2")]).await, metrics: Metrics::collected() }
     }
 
-    fn agent(&self, is_open: bool) -> Agent {
+    fn agent(&self, accepts: bool) -> Agent {
         let agent = self.solo.agent(Faults::default());
         Agent {
             model: agent.model.with_metrics(self.metrics.clone()),
-            deliverer: Deliverer::new(None, None, Some(Arc::new(Door { is_open }))),
+            deliverer: Deliverer::new([], Some(Arc::new(TestOutbox { accepts }))),
             metrics: self.metrics.clone(),
             ..agent
         }
@@ -70,8 +62,8 @@ impl Counted {
     }
 
     /// A run, as time passes; whether it did its work.
-    async fn run(&self, from: &SortKey, is_open: bool) -> bool {
-        let run = self.solo.start(self.agent(is_open), from);
+    async fn run(&self, from: &SortKey, accepts: bool) -> bool {
+        let run = self.solo.start(self.agent(accepts), from);
         wait_until("the run has ended", async || {
             self.solo.world.clock.advance(Duration::from_millis(500));
             run.is_finished()
@@ -80,7 +72,7 @@ impl Counted {
         run.await.unwrap().is_ok()
     }
 
-    /// What the next report tells, by channel and name; each line is one of the embedded metric format.
+    /// Reads the next report, by channel and name; each line is one of the embedded metric format.
     fn told(&self) -> BTreeMap<String, Value> {
         let now = self.solo.world.clock.now();
         let lines = self.metrics.take("annals-t", now);

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, wait_until};
-use crate::support::model_api::texts_of;
 use crate::updates::{group, supergroup};
 
 const OLD: i64 = -4_100_200;
 const NEW: i64 = -1_002_000_300_400;
 
-/// What Telegram says in the old chat and in the new one.
+/// Telegram's updates in the old chat and in the new one.
 fn service_messages() -> [Value; 2] {
     let to = group(OLD, 20, "").without("text").with("migrate_to_chat_id", json!(NEW));
     let from = supergroup(NEW, 1, "").without("text").at(21).with("migrate_from_chat_id", json!(OLD));
@@ -21,8 +21,7 @@ fn service_messages() -> [Value; 2] {
 async fn history_goes_on(order: [usize; 2]) {
     let app = TestApp::start().await;
     let (old, new) = (format!("telegram:chat:{OLD}"), format!("telegram:chat:{NEW}"));
-    app.receive(group(OLD, 11, "@annals_test_bot I am Ada").mention()).await;
-    app.idle().await;
+    app.handle(group(OLD, 11, "@annals_test_bot I am Ada").mention()).await;
     app.receive(group(OLD, 12, "it rains")).await;
     let updates = service_messages();
     for _ in 0..2 {
@@ -30,8 +29,7 @@ async fn history_goes_on(order: [usize; 2]) {
             app.receive(updates[side].clone()).await;
         }
     }
-    app.receive(supergroup(NEW, 2, "@annals_test_bot who am I?").at(30).mention()).await;
-    app.idle().await;
+    app.handle(supergroup(NEW, 2, "@annals_test_bot who am I?").at(30).mention()).await;
 
     let earlier = [
         "11 user: @annals_test_bot I am Ada",
@@ -75,12 +73,12 @@ async fn history_goes_on(order: [usize; 2]) {
 }
 
 #[tokio::test]
-async fn the_history_goes_on_told_by_the_old_chat_first() {
+async fn the_history_continues_if_the_old_chat_reports_the_migration_first() {
     history_goes_on([0, 1]).await;
 }
 
 #[tokio::test]
-async fn the_history_goes_on_told_by_the_new_chat_first() {
+async fn the_history_continues_if_the_new_chat_reports_the_migration_first() {
     history_goes_on([1, 0]).await;
 }
 
@@ -89,13 +87,11 @@ async fn the_history_goes_on_told_by_the_new_chat_first() {
 async fn a_reply_goes_where_telegram_says_that_the_group_has_moved() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     app.telegram_api().migrate(OLD, NEW);
-    app.receive(group(OLD, 11, "@annals_test_bot I am Ada").mention()).await;
-    app.idle().await;
+    app.handle(group(OLD, 11, "@annals_test_bot I am Ada").mention()).await;
     let sent = app.telegram_api().sent();
     assert_eq!((sent.len(), sent[0].chat_id, sent[0].reply_to), (1, NEW, None));
 
-    app.receive(supergroup(NEW, 2, "@annals_test_bot who am I?").at(30).mention()).await;
-    app.idle().await;
+    app.handle(supergroup(NEW, 2, "@annals_test_bot who am I?").at(30).mention()).await;
     assert_eq!(app.lines(&format!("telegram:chat:{NEW}")).await.len(), 4);
     assert_eq!(texts_of(&app.model().requests()[1], "user").len(), 2);
     let reply = &app.history(&format!("telegram:chat:{OLD}")).await[1];
@@ -111,8 +107,7 @@ async fn a_session_over_two_names_is_remembered_once() {
     for update in service_messages() {
         app.receive(update).await;
     }
-    app.receive(supergroup(NEW, 2, "the beans are Olle's").at(30)).await;
-    app.idle().await;
+    app.handle(supergroup(NEW, 2, "the beans are Olle's").at(30)).await;
     let remembered = async || {
         let path = format!("/v1/memory?chatKey=telegram:chat:{NEW}");
         app.get(&path).await["memories"].as_array().unwrap().clone()

@@ -1,12 +1,12 @@
-//! Models in turns: another provider, an answer that breaks off, a fallback, what a turn took, and that each turn sends
-//! what the one before sent.
+//! Models in turns: another provider, an answer that breaks off, a fallback, usage, and a prefix that stays the same for
+//! the provider's cache.
 
-use annals_shared::record::Record;
+use annals_core::record::Record;
+use annals_test_support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
 use crate::memory::{remember, user};
-use crate::support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
 use crate::turns::assert_answered_once;
 use crate::updates::{group, private};
 
@@ -16,13 +16,11 @@ const CLAUDE: &str = "bedrock:eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
 const PROVIDERS: [&str; 3] = ["openai:test", "anthropic:claude-sonnet-4-5", CLAUDE];
 
 async fn ada_says(app: &TestApp, id: i64, text: &str) {
-    app.receive(private(42, id, text)).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, id, text)).await;
 }
 
 async fn compact(app: &TestApp, id: i64) {
-    app.receive(private(42, id, "/compact").command()).await;
-    app.idle().await;
+    app.handle(private(42, id, "/compact").command()).await;
 }
 
 fn last_reply(records: &[Record]) -> Value {
@@ -103,7 +101,7 @@ async fn with_fallback() -> (TestApp, ModelApi) {
 }
 
 #[tokio::test]
-async fn where_a_model_fails_for_good_its_fallback_answers_and_the_reply_says_so() {
+async fn the_fallback_answers_after_a_permanent_failure_and_the_reply_says_so() {
     let (app, spare) = with_fallback().await;
     let model_of = async || last_reply(&app.records(CHAT).await)["metadata"]["model"].clone();
     ada_says(&app, 1, "hello").await;
@@ -150,7 +148,7 @@ async fn a_model_that_fails_amid_calls_leaves_them_to_its_fallback() {
 }
 
 #[tokio::test]
-async fn where_both_fail_the_user_is_told_once() {
+async fn if_both_models_fail_the_user_gets_one_notice() {
     let (app, spare) = with_fallback().await;
     app.model().fail(1000, 500);
     spare.fail(1000, 503);
@@ -168,7 +166,7 @@ async fn where_both_fail_the_user_is_told_once() {
 }
 
 #[tokio::test]
-async fn what_a_turn_took_is_the_sum_of_its_requests() {
+async fn the_usage_of_a_turn_is_the_sum_of_its_requests() {
     let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
     app.model().count_tokens(1.5);
     ada_says(&app, 1, &"The gate code is 80-41-XQ, keep it. ".repeat(5)).await;
@@ -201,7 +199,7 @@ fn stable(request: &Value) -> String {
     let last = messages.pop().unwrap();
     assert_eq!(last["role"], "user");
     let mut text = stable.to_string();
-    // `messages` stands last.
+    // `messages` comes last.
     let end = text.strip_suffix("]}").unwrap().len();
     text.truncate(end);
     text
@@ -261,21 +259,20 @@ async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
     app.finish().await;
 }
 
-/// What the providers that are told what to keep find of it, by their own count.
+/// The tokens that providers with explicit caches find again, by their own count.
 #[tokio::test]
-async fn a_provider_that_keeps_what_it_is_told_finds_all_but_the_end_of_a_request() {
+async fn a_provider_with_a_cache_finds_all_but_the_end_of_a_request() {
     for model in PROVIDERS {
         let app = TestApp::builder().set("MODEL_PROMPT_CACHE", "true").set("SYSTEM_PROMPT", "Be brief.");
         let app = app.set("GROUP_ACTIVATION", "always").telegram().model_of(model).start().await;
         for id in 1..12 {
-            app.receive(group(-7, id, &format!("{id}: {}", "lorem ipsum ".repeat(20)))).await;
-            app.idle().await;
+            app.handle(group(-7, id, &format!("{id}: {}", "lorem ipsum ".repeat(20)))).await;
         }
         let replies = app.records("telegram:chat:-7").await;
         let usage = last_reply(&replies)["metadata"]["usage"].clone();
         let (read, cached) =
             (usage["inputTokens"].as_u64().unwrap(), usage["cachedInputTokens"].as_u64().unwrap());
-        // The last message and reply, and the one before, which stood behind the mark.
+        // The last message and reply, and the one before, which followed the mark.
         assert!(read > 1000 && cached > read * 3 / 4, "{model}: {usage}");
         app.finish().await;
     }

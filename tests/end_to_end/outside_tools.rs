@@ -1,12 +1,12 @@
-//! Outside tools over MCP: listed, called, cut, and what the model is told where they fail.
+//! Outside tools over MCP: listed, called, cut, and their failures as results.
 
 use std::time::Duration;
 
+use annals_test_support::mcp_server::{McpServer, TOKEN};
+use annals_test_support::model_api::{notes_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::{Builder, NOW, TestApp, text_of, wait_until};
-use crate::support::mcp_server::{McpServer, TOKEN};
-use crate::support::model_api::{notes_of, texts_of};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -24,11 +24,6 @@ fn offered(request: &Value) -> Vec<&str> {
     tools.into_iter().flatten().map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
 }
 
-async fn ada_says(app: &TestApp, id: i64, text: &str) {
-    app.receive(private(42, id, text)).await;
-    app.idle().await;
-}
-
 /// `(state, output or errorText)` of each call of the newest reply.
 async fn results(app: &TestApp) -> Vec<(String, Value)> {
     let history = app.history(CHAT).await;
@@ -42,7 +37,7 @@ async fn results(app: &TestApp) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn tools_are_listed_once_and_called_and_whatever_comes_is_a_result() {
+async fn tools_are_listed_once_and_every_outcome_of_a_call_is_a_result() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({"tools": {"long": {"enabled": false}}})).start().await;
     assert_eq!((shop.sessions(), shop.lists()), (0, 0), "nothing is done at start");
@@ -53,7 +48,7 @@ async fn tools_are_listed_once_and_called_and_whatever_comes_is_a_result() {
         ("shop_old", json!({})),
         ("shop_lookup", json!({"order": 7})),
     ]);
-    ada_says(&app, 1, "Where is my order?").await;
+    app.ada_says(1, "Where is my order?").await;
     let request = &app.model().requests()[0];
     let own = ["memory_search", "memory_save", "memory_forget"];
     let shops = ["shop_lookup", "shop_refund", "shop_fail", "shop_slow", "shop_picture", "shop_old"];
@@ -73,7 +68,7 @@ async fn tools_are_listed_once_and_called_and_whatever_comes_is_a_result() {
     assert_eq!(names.len(), 4, "what the schema forbids is not sent: {names:?}");
     assert_eq!(shop.sessions(), 2, "one for the list, one for the calls of the turn");
 
-    ada_says(&app, 2, "Thank you.").await;
+    app.ada_says(2, "Thank you.").await;
     assert_eq!((shop.sessions(), shop.lists()), (2, 1), "a turn that calls nothing asks nobody");
     assert_eq!(app.model().requests().last().unwrap()["tools"], request["tools"], "and offers the same");
     assert_eq!(shop.refusals(), [""; 0]);
@@ -81,7 +76,7 @@ async fn tools_are_listed_once_and_called_and_whatever_comes_is_a_result() {
     app.finish().await;
 }
 
-/// What one provider refuses of a tool would cost every turn of every chat.
+/// A tool that one provider refuses would fail every turn of every chat.
 #[tokio::test]
 async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_takes_it() {
     let text = json!({"type": "string"});
@@ -95,7 +90,7 @@ async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_
         shop.offer(json!({"name": "attach", "description": "", "inputSchema": schema}));
         let app = with_shop_and(&shop, &json!({}), model).start().await;
         app.model().answer_tools(&[("shop_attach", json!({"name": "plan"}))]);
-        ada_says(&app, 1, "Attach the plan.").await;
+        app.ada_says(1, "Attach the plan.").await;
         assert_eq!(results(&app).await, [("output-available".to_owned(), json!("done"))], "{model}");
         assert_eq!(shop.carried_out(), [("attach".to_owned(), json!({"name": "plan"}))]);
         let request = &app.model().requests()[0];
@@ -108,7 +103,7 @@ async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_
     }
 }
 
-/// A model that calls, up to so many times, and fails wherever it is given what came of it.
+/// A model that calls a limited number of times and fails whenever it gets a result.
 async fn failing_behind_a_call(shop: &McpServer, status: u16, calls: usize) -> TestApp {
     let app = with_shop(shop, &json!({})).start().await;
     for _ in 0..calls {
@@ -123,7 +118,7 @@ const UNFINISHED: &str =
     "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
 
 #[tokio::test]
-async fn what_was_called_is_not_called_again_where_the_model_fails_behind_it() {
+async fn a_call_is_not_repeated_if_the_model_fails_afterwards() {
     for status in [500, 400] {
         let shop = McpServer::start().await;
         let app = failing_behind_a_call(&shop, status, 3).await;
@@ -142,7 +137,7 @@ async fn what_was_called_is_not_called_again_where_the_model_fails_behind_it() {
         // A redelivery finds it answered, and the next turn knows what was done.
         app.receive(private(42, 1, "Where is my order?")).await;
         app.model().recover();
-        ada_says(&app, 2, "And now?").await;
+        app.ada_says(2, "And now?").await;
         let seen = texts_of(&app.model().requests()[10], "tool");
         assert_eq!(seen, [r#"{"order":"A1","total":12.5}"#]);
         app.finish().await;
@@ -150,7 +145,7 @@ async fn what_was_called_is_not_called_again_where_the_model_fails_behind_it() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_back_behind_a_call_goes_on_with_what_came_of_it() {
+async fn a_model_that_recovers_after_a_call_continues_with_its_result() {
     let shop = McpServer::start().await;
     let app = failing_behind_a_call(&shop, 503, 1).await;
     app.as_time_passes(app.model().wait_for(6)).await;
@@ -165,7 +160,7 @@ async fn a_model_that_is_back_behind_a_call_goes_on_with_what_came_of_it() {
 
 /// A model that says nothing for as long as a run has.
 #[tokio::test]
-async fn what_was_called_is_kept_where_the_model_takes_too_long_behind_it() {
+async fn a_call_is_kept_if_the_model_takes_too_long_afterwards() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({})).start().await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
@@ -187,11 +182,11 @@ async fn a_result_is_cut_to_its_bound_and_kept_so() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({})).start().await;
     app.model().answer_tools(&[("shop_long", json!({}))]);
-    ada_says(&app, 1, "Tell me.").await;
+    app.ada_says(1, "Tell me.").await;
     let told = results(&app).await;
     let text = told[0].1.as_str().unwrap();
     assert!(text.starts_with("BEGIN") && text.ends_with("END") && text.contains("characters are left out"));
-    assert!(annals_shared::tokens::of_text(text) <= 4_000, "{}", text.len());
+    assert!(annals_core::tokens::of_text(text) <= 4_000, "{}", text.len());
     assert_eq!(texts_of(&app.model().requests()[1], "tool"), [text], "the model sees what is kept");
     app.finish().await;
 }
@@ -201,8 +196,7 @@ async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({"timeoutSecs": 2})).start().await;
     app.model().answer_tools(&[("shop_slow", json!({})), ("shop_lookup", json!({"order": "A1"}))]);
-    app.receive(private(42, 1, "Go.")).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, 1, "Go.")).await;
     let told = results(&app).await;
     let late = "there was no answer within 2 seconds. Whether the call was carried out is not known.";
     assert_eq!(told[0], ("output-error".into(), json!(late)));
@@ -217,20 +211,20 @@ async fn a_redirect_of_a_server_is_not_followed() {
     let (shop, thief) = (McpServer::start().await, McpServer::start().await);
     shop.move_to(&thief);
     let app = with_shop(&shop, &json!({})).start().await;
-    ada_says(&app, 1, "Where is A1?").await;
+    app.ada_says(1, "Where is A1?").await;
     assert_eq!((thief.sessions(), thief.lists(), thief.refusals()), (0, 0, Vec::new()));
     assert_eq!(app.history(CHAT).await.len(), 2, "answered without its tools");
     app.finish().await;
 }
 
-/// `approval: destructive` goes by what a server says of its tools. One that was taken over could say less.
+/// `approval: destructive` relies on the server's hints about its tools. A compromised server could change them.
 #[tokio::test]
-async fn a_server_cannot_make_a_destructive_tool_harmless_by_its_own_word() {
+async fn a_server_cannot_declare_a_destructive_tool_harmless() {
     let shop = McpServer::start().await;
     let mut app = with_shop(&shop, &json!({"approval": "destructive"})).start().await;
     let refund = ("shop_refund", json!({"order": "A1"}));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"})), refund.clone()]);
-    ada_says(&app, 1, "Pay A1 back.").await;
+    app.ada_says(1, "Pay A1 back.").await;
     let carried_out = || shop.carried_out().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(carried_out(), ["lookup"], "what reads needs no word, what pays does");
 
@@ -239,7 +233,7 @@ async fn a_server_cannot_make_a_destructive_tool_harmless_by_its_own_word() {
     for id in [2, 3] {
         app.clock().advance(Duration::from_mins(6));
         app.model().answer_tools(std::slice::from_ref(&refund));
-        ada_says(&app, id, "Now?").await;
+        app.ada_says(id, "Now?").await;
         assert_eq!(carried_out(), ["lookup"]);
         let asked = app.telegram_api().sent().pop().unwrap().text;
         assert!(asked.contains("May I call shop_refund"), "{asked}");
@@ -249,7 +243,7 @@ async fn a_server_cannot_make_a_destructive_tool_harmless_by_its_own_word() {
     shop.hint("lookup", json!({"destructiveHint": true}));
     app.clock().advance(Duration::from_mins(6));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
-    ada_says(&app, 4, "And now?").await;
+    app.ada_says(4, "And now?").await;
     assert_eq!(carried_out(), ["lookup"]);
     app.finish().await;
 
@@ -257,7 +251,7 @@ async fn a_server_cannot_make_a_destructive_tool_harmless_by_its_own_word() {
     let fields = json!({"approval": "destructive", "tools": {"refund": {"approval": false}}});
     let app = with_shop(&shop, &fields).start().await;
     app.model().answer_tools(&[refund]);
-    ada_says(&app, 1, "Pay A1 back.").await;
+    app.ada_says(1, "Pay A1 back.").await;
     assert_eq!(carried_out(), ["lookup", "refund"]);
     app.finish().await;
 }
@@ -267,23 +261,23 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({})).start().await;
     shop.set_down(true);
-    ada_says(&app, 1, "Hello.").await;
+    app.ada_says(1, "Hello.").await;
     let request = app.model().requests().pop().unwrap();
     assert_eq!(offered(&request), ["memory_search", "memory_save", "memory_forget"]);
     assert_eq!(notes_of(&request), "At the moment the tools of shop cannot be reached.");
     assert!(texts_of(&request, "system").is_empty(), "what a request starts with stays the same");
     shop.set_down(false);
-    ada_says(&app, 2, "And now?").await;
+    app.ada_says(2, "And now?").await;
     assert_eq!(shop.lists(), 0, "for a while it is not asked again");
     app.clock().advance(Duration::from_secs(31));
-    ada_says(&app, 3, "And now?").await;
+    app.ada_says(3, "And now?").await;
     let request = app.model().requests().pop().unwrap();
     assert!(offered(&request).contains(&"shop_lookup") && notes_of(&request).is_empty(), "{request}");
     // It goes down again: what is known of it stays, and a call says what is wrong.
     shop.set_down(true);
     app.clock().advance(Duration::from_secs(301));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
-    ada_says(&app, 4, "And now?").await;
+    app.ada_says(4, "And now?").await;
     let told = results(&app).await;
     let wanted = "the tool cannot be reached at the moment; nothing was carried out";
     assert_eq!(told[0], ("output-error".into(), json!(wanted)));

@@ -51,7 +51,7 @@ async fn oldest_cursor(app: &TestApp) -> String {
     while let Some(before) = page["before"].as_str().map(str::to_owned) {
         page = app.get(&format!("{CHAT}?limit=1&before={before}")).await;
     }
-    // What stands behind the oldest message; that one itself is not asked for again.
+    // The records after the oldest message; that one itself is not requested again.
     page["after"].as_str().unwrap().to_owned()
 }
 
@@ -79,7 +79,7 @@ async fn pages_neither_skip_nor_repeat_while_messages_arrive() {
         }
         let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
         assert!(repeated.is_empty(), "{direction}: {repeated:?}");
-        // From the oldest on, the walk began behind the first.
+        // From the oldest on, the walk began after the first.
         let expected = there.iter().skip(usize::from(direction == "after")).map(id);
         let skipped: Vec<&str> = expected.filter(|id| !times.contains_key(id)).collect();
         assert!(skipped.is_empty(), "{direction}: {skipped:?}");
@@ -94,10 +94,10 @@ async fn pages_neither_skip_nor_repeat_while_messages_arrive() {
     app.finish().await;
 }
 
-/// A reply stands behind what it answers, and so in front of the cursor of a page that was read before: it is in the
+/// A reply follows its message, and so precedes the cursor of a page that was read before: it is in the
 /// newest page, and in a walk back.
 #[tokio::test]
-async fn what_comes_behind_an_earlier_message_is_in_the_newest_page() {
+async fn a_late_message_is_in_the_newest_page() {
     let app = TestApp::builder().model().start().await;
     app.model().hang();
     let start = NOW * 1000 - 60_000;

@@ -1,4 +1,4 @@
-//! Long work as people see it: a bar on a terminal while it lasts, nothing beside the result in a pipe.
+//! Progress of long work: a bar on a terminal while it lasts, only the result in a pipe.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Whatever comes, in whatever order: each message once, each answered once, and every reader sees the same.
+//! Random messages in random order: each is stored once and answered once, and every reader sees the same.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What is read of a request before its sender is known, and for how long.
+//! Limits on reading a request before its sender is known: size and time.
 
-use annals_shared::channel::lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
-use annals_shared::request_body::READ_TIMEOUT;
+use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use annals_runtime::request_body::READ_TIMEOUT;
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,17 +1,16 @@
-//! What a turn is told from memory: how much at most, and never what is somebody's own in a
-//! group.
+//! The entries of memory in a turn: their limit in tokens, and never a person's own in a group.
 
-use annals_shared::memory::{EntryKind, Finding, Owner};
-use annals_shared::tokens;
+use annals_core::memory::{EntryKind, Finding, Owner};
+use annals_core::tokens;
+use annals_test_support::model_api::notes_of;
 use reqwest::Method;
 use serde_json::json;
 
 use crate::app::{Answer, NOW, TestApp};
 use crate::memory::{memory_of, remember, source, user};
-use crate::support::model_api::notes_of;
 use crate::updates::{group, private};
 
-/// What memory tells the last request that answers.
+/// Returns the memory section of the last request for an answer.
 fn told(app: &TestApp) -> String {
     notes_of(&app.model().requests().pop().unwrap())
 }
@@ -37,8 +36,7 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
                 .unwrap();
         }
         assert_eq!(memory.list(&user("telegram-42")).await.unwrap().len(), 80);
-        app.receive(private(42, 1, "Which shed is of oak?")).await;
-        app.idle().await;
+        app.handle(private(42, 1, "Which shed is of oak?")).await;
         let told = told(&app);
         let (taken, entries) = (tokens::of_text(&told), told.matches("\n- [fact, ").count());
         println!("{window}: {entries} entries of {taken} tokens");
@@ -50,7 +48,7 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
 }
 
 #[tokio::test]
-async fn what_is_somebodys_own_is_not_told_in_a_group_where_they_speak() {
+async fn personal_entries_are_not_recalled_in_a_group() {
     for groups in ["false", "true"] {
         let app = TestApp::builder()
             .set("CAPTURE_GROUP_MEMORY", groups)
@@ -63,15 +61,13 @@ async fn what_is_somebodys_own_is_not_told_in_a_group_where_they_speak() {
         let of_group = Owner::Chat("telegram:chat:-7".parse().unwrap());
         remember(&app, &of_group, "telegram:chat:-7", &["The group drinks mead."]).await;
         for update in [group(-7, 1, "What do I drink?"), group(-7, 2, "And green tea?")] {
-            app.receive(update).await;
-            app.idle().await;
+            app.handle(update).await;
             let told = told(&app);
             assert!(!told.contains("green tea"), "{groups}: {told}");
             assert_eq!(told.contains("mead"), groups == "true", "{told}");
         }
         // In their own chat they are, and of the group nothing.
-        app.receive(private(42, 3, "What do I drink?")).await;
-        app.idle().await;
+        app.handle(private(42, 3, "What do I drink?")).await;
         let told = told(&app);
         assert!(told.contains("Drinks green tea only.") && !told.contains("mead"), "{told}");
         app.finish().await;
@@ -79,7 +75,7 @@ async fn what_is_somebodys_own_is_not_told_in_a_group_where_they_speak() {
 }
 
 #[tokio::test]
-async fn a_lark_chat_with_one_person_is_told_of_them_and_no_other_is() {
+async fn only_a_lark_chat_with_one_person_recalls_that_person_s_entries() {
     let app = TestApp::builder().set("GROUP_ACTIVATION", "always").model().start().await;
     remember(&app, &user("lark-ou_ada"), "lark:chat:oc_ada", &["Lives in Bergen."]).await;
     for (id, chat, kind, sender, is_told) in [

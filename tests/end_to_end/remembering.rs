@@ -1,11 +1,11 @@
-//! Memory in turns: what an ended session leaves is captured once, and told to those whom it is about.
+//! Memory in turns: an ended session is captured once, and recalled for the people whom it is about.
 
 use std::time::Duration;
 
+use annals_test_support::model_api::{notes_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp, chat_path};
-use crate::support::model_api::{notes_of, texts_of};
 use crate::updates::{group, private};
 
 /// Answers requests for what is worth keeping with what was said of tea in the conversation.
@@ -18,11 +18,10 @@ pub(crate) fn notes_of_tea(body: &Value) -> Option<String> {
 }
 
 async fn says(app: &TestApp, person: i64, id: i64, text: &str) {
-    app.receive(private(person, id, text)).await;
-    app.idle().await;
+    app.handle(private(person, id, text)).await;
 }
 
-/// What the last request that answers is told beside what was said: the prompt, and what is remembered.
+/// Returns the prompt and the memory section of the last request for an answer.
 fn told(app: &TestApp) -> String {
     let request = app.model().requests().pop().unwrap();
     let told = [texts_of(&request, "system").concat(), notes_of(&request)];
@@ -35,13 +34,12 @@ async fn memories(app: &TestApp, person: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_a_session_leaves_is_told_to_the_next_one_of_the_same_person() {
+async fn entries_of_a_session_are_recalled_in_the_person_s_next_one() {
     let app = TestApp::builder().set("SYSTEM_PROMPT", "Be brief.").telegram().model().start().await;
     app.model().answer_by(notes_of_tea);
     says(&app, 42, 1, "I only drink green tea").await;
     assert_eq!(told(&app), "Be brief.");
-    app.receive(private(42, 2, "/new").command()).await;
-    app.idle().await;
+    app.handle(private(42, 2, "/new").command()).await;
     let [entry] = &memories(&app, "telegram-42").await[..] else { panic!("one entry") };
     assert_eq!((&entry["type"], &entry["scope"]), (&json!("preference"), &json!("user")));
     assert_eq!(entry["text"], "I only drink green tea");
@@ -52,7 +50,7 @@ async fn what_a_session_leaves_is_told_to_the_next_one_of_the_same_person() {
     assert!(told(&app).starts_with("Be brief.\n\n") && told(&app).contains("I only drink green tea"));
     let context = app.get(&chat_path("telegram:chat:42", "context")).await;
     assert_eq!(context["system"], told(&app));
-    // Nobody else is told, and asking again captures nothing again.
+    // It is recalled for nobody else, and asking again captures nothing again.
     says(&app, 43, 1, "What do I drink?").await;
     assert_eq!(told(&app), "Be brief.");
     says(&app, 42, 4, "Are you sure?").await;
@@ -82,8 +80,7 @@ async fn a_failing_capture_holds_up_no_answer_and_is_made_up_for() {
     says(&app, 42, 1, "I only drink green tea").await;
     // The capture is asked for once in a run, and the answer of the next message is not the failure's.
     app.model().fail(1, 500);
-    app.receive(private(42, 2, "/new").command()).await;
-    app.idle().await;
+    app.handle(private(42, 2, "/new").command()).await;
     assert_eq!(memories(&app, "telegram-42").await.len(), 0);
     says(&app, 42, 3, "What do I drink?").await;
     assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
@@ -101,15 +98,12 @@ async fn groups_have_a_memory_only_where_that_is_set_and_it_stays_there() {
             .start()
             .await;
         app.model().answer_by(notes_of_tea);
-        app.receive(group(-7, 1, "We only drink green tea")).await;
-        app.idle().await;
-        app.receive(group(-7, 2, "/new").command()).await;
-        app.idle().await;
+        app.handle(group(-7, 1, "We only drink green tea")).await;
+        app.handle(group(-7, 2, "/new").command()).await;
         assert_eq!(app.model().requests_for_notes().len(), expected);
-        app.receive(group(-7, 3, "What do we drink?")).await;
-        app.idle().await;
+        app.handle(group(-7, 3, "What do we drink?")).await;
         assert_eq!(told(&app).contains("green tea"), expected == 1);
-        // Ada's own chat is told nothing of it.
+        // It is not recalled in Ada's own chat.
         says(&app, 42, 1, "What do I drink?").await;
         assert!(!told(&app).contains("green tea"));
         assert!(memories(&app, "telegram-42").await.is_empty());

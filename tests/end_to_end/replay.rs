@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::crash::Process;
+use crate::process::Process;
 use crate::setup::{Settings, annals};
 
 fn fixtures(of: &str) -> String {
-    format!("{}/../tests/fixtures/{of}", env!("CARGO_MANIFEST_DIR"))
+    annals_test_support::fixtures::path(of).display().to_string()
 }
 
 fn at(process: &Process, data_dir: &Path) -> Settings {
@@ -17,7 +17,7 @@ fn at(process: &Process, data_dir: &Path) -> Settings {
 }
 
 #[tokio::test]
-async fn what_is_refused_or_is_no_webhook_is_a_failure_and_says_why() {
+async fn replay_fails_with_the_reason_if_a_body_is_refused_or_not_a_webhook() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(&dir.path().join("data"), &[]);
     let settings = at(&process, &dir.path().join("data"));

@@ -1,16 +1,17 @@
-//! What a run of the compactor reports is what the stores hold behind it.
+//! The compactor's report agrees with what the stores hold afterwards.
 
 use std::time::Duration;
 
 use annals_compactor::{Compactor, Report, metrics};
+use annals_core::chat_key::ChatKey;
+use annals_core::memory::Owner;
+use annals_core::record::{Draft, Kind, Record};
+use annals_core::sort_key::SortKey;
 use annals_local::stores::TABLE;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::memory::{Memory, Owner};
-use annals_shared::record::{Draft, Kind, Record};
-use annals_shared::sort_key::SortKey;
+use annals_store::memory::Memory;
 use serde_json::json;
 
-use crate::support::world::{World, echo_upkeep, message, records_of};
+use crate::world::{World, echo_upkeep, message, records_of};
 
 const HOUR: i64 = 3_600_000;
 

@@ -1,16 +1,16 @@
-//! `POST /v1/chats/{id}/reset`: the model starts anew, the history goes on.
+//! `POST /v1/chats/{id}/reset`: the context starts anew, the history continues.
 
 use std::time::Duration;
 
+use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp, chat_path};
-use crate::support::model_api::texts_of;
 
 const CHAT: &str = "http:chat:app:c";
 
 #[tokio::test]
-async fn behind_a_reset_all_is_listed_and_nothing_of_before_is_in_the_context() {
+async fn after_a_reset_all_is_listed_and_only_new_messages_are_in_the_context() {
     let mut app = TestApp::builder().model().start().await;
     let say = async |app: &TestApp, id: &str, text: &str| {
         app.clock().advance(Duration::from_secs(1));
@@ -30,7 +30,7 @@ async fn behind_a_reset_all_is_listed_and_nothing_of_before_is_in_the_context() 
     assert_eq!(app.lines(CHAT).await[..4], before);
     assert_eq!(app.context(CHAT).await, [Value::Null; 0]);
 
-    // Also behind a restart: it is the records that say so.
+    // Also after a restart: the records say so.
     app.restart().await;
     say(&app, "m3", "What is the gate code?").await;
     let asked = app.model().requests().pop().unwrap();

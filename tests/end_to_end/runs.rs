@@ -4,28 +4,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_agent::{Agent, TurnError, Undone};
-use annals_local::stores::{BUCKET, Stores, TABLE};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
-use annals_shared::delivery::{Deliverer, DeliveryError, Outbox, OutboxEntry};
-use annals_shared::history::turn::{Claim, Ending, Lease, OpenTurn, Superseded};
-use annals_shared::history::{History, Reply, ReplyAppended};
-use annals_shared::message::{Part, Role, UiMessage};
-use annals_shared::model::{Model, ModelChoice, ModelSettings};
-use annals_shared::record::{Channel, Draft, Kind, Record};
-use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
+use annals_core::chat_key::ChatKey;
+use annals_core::record::{Draft, Record};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_engine::delivery::Deliverer;
+use annals_io::clock::Clock;
+use annals_model::Model;
+use annals_store::history::turn::{Ending, Lease, OpenTurn};
+use annals_store::history::{History, HistoryError, ReplyAppended};
+use annals_test_support::model_api::ModelApi;
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use crate::app::NOW;
-use crate::support::model_api::{API_KEY, ModelApi};
-use crate::support::world::echo_agent;
+use crate::faults::Faults;
 use crate::turns::assert_answered_once;
+use crate::world::{self, LEASE, START, World, claim, default_retention, echo_agent, hosted, reply};
 
-const LEASE: Duration = Duration::from_mins(5);
-
-/// What is sent, as often as it is.
+/// An outbox that keeps every send.
 #[derive(Default)]
 struct Posts(Mutex<Vec<String>>);
 
@@ -38,28 +34,23 @@ impl Outbox for Posts {
 
 /// One table, and as many processes on it as a test makes.
 struct Bench {
-    stores: Stores,
+    world: World,
     posts: Arc<Posts>,
-    clock: Clock,
     history: History,
-    _dir: tempfile::TempDir,
 }
 
 impl Bench {
     async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let stores = Stores::open(dir.path()).await.unwrap();
-        let clock = Clock::manual(Timestamp::from_secs(NOW));
-        let history = history(&stores, &clock);
-        Self { stores, posts: Arc::default(), clock, history, _dir: dir }
+        let world = World::new().await;
+        Self { posts: Arc::default(), history: world.history(), world }
     }
 
     fn agent(&self, model: Model, clock: &Clock) -> Agent {
         Agent {
             model,
-            deliverer: Deliverer::new(None, None, Some(self.posts.clone())),
+            deliverer: Deliverer::new([], Some(self.posts.clone())),
             lease: LEASE,
-            ..echo_agent(&history(&self.stores, clock))
+            ..echo_agent(&self.world.process(Faults::default(), default_retention(), clock))
         }
     }
 
@@ -67,24 +58,17 @@ impl Bench {
         self.history.append(&message(number, text)).await.unwrap().base
     }
 
-    async fn claim(&self) -> Lease {
-        match self.history.claim(&chat(), LEASE).await.unwrap() {
-            Claim::Claimed(lease) => *lease,
-            Claim::Busy(until) => panic!("busy until {until}"),
-        }
-    }
-
     /// A run that claims and commits to `covers`, and is not heard of until its lease is over.
     async fn commit_and_fall_silent(&self, covers: &[SortKey]) -> (Lease, OpenTurn) {
-        let (lease, turn) = (self.claim().await, OpenTurn::new(covers.to_vec()));
-        self.history.commit(&lease, &turn).await.unwrap().unwrap();
-        self.clock.advance(LEASE + Duration::from_secs(1));
+        let (lease, turn) = (claim(&self.history, &chat()).await, OpenTurn::new(covers.to_vec()));
+        self.history.commit(&lease, &turn).await.unwrap();
+        self.world.clock.advance(LEASE + Duration::from_secs(1));
         (lease, turn)
     }
 
     /// A run of another process, that answers by echo.
     async fn run(&self, from: &SortKey) {
-        self.agent(Model::Echo, &self.clock).run(&chat(), Some(from)).await.unwrap();
+        self.agent(Model::Echo, &self.world.clock).run(&chat(), Some(from)).await.unwrap();
     }
 
     /// Each record as its id and text, and that each message was answered once.
@@ -99,53 +83,14 @@ impl Bench {
     }
 }
 
-fn history(stores: &Stores, clock: &Clock) -> History {
-    let retention = retention(Env::new(&|_| None)).unwrap();
-    let (dynamodb, s3) = (stores.dynamodb.clone(), stores.s3.clone());
-    History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), clock.clone(), retention)
-}
-
 fn chat() -> ChatKey {
     ChatKey::telegram(42, None)
 }
 
 /// Message `number` of user 42, of that second.
 fn message(number: u64, text: &str) -> Draft {
-    let ts = Timestamp::from_secs(NOW - 60).plus(Duration::from_secs(number));
-    Draft {
-        chat: chat(),
-        channel: Channel::Telegram,
-        chat_id: "42".into(),
-        user_id: "42".into(),
-        message_id: MessageId::number(number),
-        ts,
-        form_ts: Some(ts),
-        role: Role::User,
-        kind: Kind::Normal,
-        parts: vec![Part::text(text)],
-        metadata: serde_json::Map::new(),
-        album: None,
-        asks: true,
-        opens_session: false,
-        person: None,
-    }
-}
-
-/// What the old run has to say, to `covers`, of which message `number` is the newest.
-fn reply(number: u64, covers: &[SortKey]) -> Reply {
-    Reply {
-        kind: Kind::Normal,
-        channel: Channel::Telegram,
-        chat_id: "42".into(),
-        agent_id: "annals".into(),
-        message: UiMessage::text("", Role::Assistant, "of the old run"),
-        behind: covers.last().unwrap().clone(),
-        behind_id: MessageId::number(number),
-        asked_at: None,
-        covers: covers.to_vec(),
-        revision: 0,
-        covered_until: Vec::new(),
-    }
+    let draft = world::message(&chat(), number, i64::try_from(number).unwrap() * 1000 - 60_000, text);
+    Draft { form_ts: Some(draft.ts), asks: true, ..draft }
 }
 
 fn listed(lines: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -153,7 +98,7 @@ fn listed(lines: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_superseded_run_finds_the_reply_of_the_next_and_adds_none() {
+async fn a_superseded_run_finds_the_next_run_s_reply_and_adds_no_other() {
     let bench = Bench::new().await;
     let one = bench.append(1, "one").await;
     let covers = [one.clone()];
@@ -163,14 +108,17 @@ async fn a_superseded_run_finds_the_reply_of_the_next_and_adds_none() {
     assert_eq!(bench.listed().await, all);
 
     // The old run comes back, and goes on where it was.
-    let appended = bench.history.append_reply(&chat(), reply(1, &covers)).await.unwrap();
+    let appended = bench.history.append_reply(&chat(), reply(&covers, 1, "of the old run")).await.unwrap();
     assert!(
         matches!(&appended, ReplyAppended::Present(Record { message, .. }) if message.plain_text() == "one"),
         "{appended:?}"
     );
-    assert_eq!(bench.history.commit(&old, &turn).await.unwrap(), Err(Superseded));
-    assert_eq!(bench.history.finish(&old, &Ending::default()).await.unwrap(), Err(Superseded));
-    assert_eq!(bench.history.release(&old).await.unwrap(), Err(Superseded));
+    let writes = [
+        bench.history.commit(&old, &turn).await,
+        bench.history.finish(&old, &Ending::default()).await,
+        bench.history.release(&old).await,
+    ];
+    assert!(writes.iter().all(|write| matches!(write, Err(HistoryError::LeaseLost))), "{writes:?}");
     assert_eq!(bench.history.head(&chat()).await.unwrap().turn, None);
     bench.run(&one).await;
     assert_eq!(bench.listed().await, all);
@@ -178,12 +126,12 @@ async fn a_superseded_run_finds_the_reply_of_the_next_and_adds_none() {
 }
 
 #[tokio::test]
-async fn what_a_dead_run_has_stored_is_what_the_next_sends() {
+async fn the_next_run_sends_the_reply_that_a_dead_run_has_stored() {
     let bench = Bench::new().await;
     let one = bench.append(1, "one").await;
     let covers = [one.clone()];
     let (_, _) = bench.commit_and_fall_silent(&covers).await;
-    let appended = bench.history.append_reply(&chat(), reply(1, &covers)).await.unwrap();
+    let appended = bench.history.append_reply(&chat(), reply(&covers, 1, "of the old run")).await.unwrap();
     assert!(matches!(appended, ReplyAppended::Stored(_)));
     bench.run(&one).await;
     assert_eq!(bench.listed().await, listed(&[("1", "one"), ("1/reply", "of the old run")]));
@@ -191,11 +139,11 @@ async fn what_a_dead_run_has_stored_is_what_the_next_sends() {
 }
 
 #[tokio::test]
-async fn what_a_dead_run_committed_to_is_answered_without_what_came_since() {
+async fn messages_that_a_dead_run_had_claimed_are_answered_without_later_ones() {
     let bench = Bench::new().await;
     let covers = [bench.append(1, "one").await, bench.append(2, "two").await];
     bench.commit_and_fall_silent(&covers).await;
-    // One stands behind what was committed to, and one in its midst.
+    // One follows the claimed messages, and one is among them.
     let five = bench.append(5, "five").await;
     let late = Draft { message_id: MessageId::number(9), ..message(1, "late") };
     bench.history.append(&late).await.unwrap();
@@ -218,7 +166,7 @@ async fn what_a_dead_run_committed_to_is_answered_without_what_came_since() {
 
 /// Also where the others are of more lines than one, and older than what was committed to.
 #[tokio::test]
-async fn what_a_dead_run_committed_to_is_answered_on_its_own_line() {
+async fn messages_that_a_dead_run_had_claimed_are_answered_on_their_own_line() {
     let bench = Bench::new().await;
     let own = bench.append(5, "own").await;
     bench.commit_and_fall_silent(std::slice::from_ref(&own)).await;
@@ -255,24 +203,22 @@ async fn a_run_that_was_overtaken_while_it_asked_sends_nothing() {
     let one = bench.append(1, "one").await;
     let api = ModelApi::start().await;
     api.hang();
-    let settings = ModelSettings {
-        base_url: Some(api.base_url()),
-        api_key: Some(API_KEY.into()),
-        ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
-    };
-    let clock = Clock::manual(Timestamp::from_secs(NOW));
-    let old = bench.agent(Model::new(&settings, &clock, None).unwrap(), &clock);
+    let clock = Clock::manual(Timestamp::from_millis(START).unwrap());
+    let old = bench.agent(hosted(&api, &clock), &clock);
     let from = one.clone();
     let old = tokio::spawn(async move { old.run(&chat(), Some(&from)).await });
     api.wait_for(1).await;
-    let busy = bench.agent(Model::Echo, &bench.clock).run(&chat(), Some(&one)).await;
+    let busy = bench.agent(Model::Echo, &bench.world.clock).run(&chat(), Some(&one)).await;
     assert!(matches!(busy, Err(Undone { error: TurnError::Busy { .. }, .. })), "{busy:?}");
 
-    bench.clock.advance(LEASE + Duration::from_secs(1));
+    bench.world.clock.advance(LEASE + Duration::from_secs(1));
     bench.run(&one).await;
     api.resume();
     let ended = old.await.unwrap();
-    assert!(matches!(ended, Err(Undone { error: TurnError::Superseded(_), .. })), "{ended:?}");
+    assert!(
+        matches!(ended, Err(Undone { error: TurnError::History(HistoryError::LeaseLost), .. })),
+        "{ended:?}"
+    );
     assert_eq!(bench.listed().await, listed(&[("1", "one"), ("1/reply", "one")]));
     assert_eq!(bench.posts(), ["one"]);
 }

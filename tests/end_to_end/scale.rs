@@ -1,25 +1,25 @@
-//! The compactor where there are many chats: visits side by side, and an index that is not searched.
+//! The compactor with many chats: concurrent visits, and an index that is not scanned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::history::due::{SHARDS, shard_of};
-use annals_shared::history::{Consumed, History};
-use annals_shared::sort_key::Timestamp;
-use annals_shared::upkeep::{UpkeepError, Visited};
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::Timestamp;
+use annals_engine::upkeep::{UpkeepError, Visited};
+use annals_store::history::due::{SHARDS, shard_of};
+use annals_store::history::{Consumed, History};
 use tokio::sync::Barrier;
 
-use crate::support::world::{World, chat, echo_upkeep, message};
+use crate::world::{World, chat, echo_upkeep, message};
 
-/// How long behind a message its chat is due, with the default settings.
+/// Time from a message until its chat is due, with the default settings.
 const DUE_AFTER: Duration = Duration::from_hours(36);
-/// How long what hangs is waited for, by the world's clock: many times what the test takes that does not.
+/// Timeout for what hangs, in real time: many times what the test takes otherwise.
 const GUARD: Duration = Duration::from_secs(5);
 
-/// A message in each of so many chats, an hour behind what `world` has.
+/// A message in each of so many chats, an hour after those of `world`.
 async fn fill(world: &World, history: &History, chats: std::ops::Range<usize>) {
     world.clock.advance(Duration::from_hours(1));
     for number in chats {
@@ -76,7 +76,7 @@ async fn eight_chats_are_visited_at_a_time_and_no_more() {
     assert_eq!(meeting.most.load(Ordering::SeqCst), 8);
 }
 
-/// What a run consumes that comes to one chat that is due, among so many that are not.
+/// Measures a run with one chat that is due, among so many that are not.
 async fn run_among(others: usize) -> Consumed {
     let world = World::new().await;
     let history = world.history();

@@ -4,16 +4,19 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use annals_shared::config::{
-    AgentConfig, ConfigError, DeliveryConfig, Env, HttpResponses, LarkConfig, MemoryConfig, StoreConfig,
-    TelegramConfig, ToolsSetting, ViewConfig, access, admins, agent_id, channel_settings, console,
-    deployed_api_keys, http_cors_origins, http_rate_limit, memory_is_on, reply_quiet,
+use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings};
+use annals_channel_lark::settings::LarkConfig;
+use annals_channel_telegram::settings::TelegramConfig;
+use annals_core::settings::{ConfigError, Env};
+use annals_engine::settings::{
+    AgentConfig, MemoryConfig, ToolsSetting, ViewConfig, admins, memory_is_on, reply_quiet,
 };
+use annals_http::settings::{HttpResponses, console, deployed_api_keys, http_cors_origins, http_rate_limit};
+use annals_store::settings::StoreConfig;
+use annals_test_support::template::{TEMPLATE, properties};
 use serde_json::{Value, json};
 
-use crate::support::template::{TEMPLATE, properties};
-
-/// What stands in a secret, by the parameter that names it.
+/// The settings in each secret, by the parameter that names it.
 const SECRETS: [(&str, &[&str]); 5] = [
     ("TelegramSecret", &["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]),
     ("LarkSecret", &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_ENCRYPT_KEY", "LARK_VERIFICATION_TOKEN"]),
@@ -24,7 +27,7 @@ const SECRETS: [(&str, &[&str]); 5] = [
 ];
 const TOOLS_SECRET: &str = "ToolsSecret";
 
-/// What each function reads before its settings, by `telemetry` and by the SDK; and what nobody reads.
+/// Variables that each function reads before its settings, by `telemetry` and by the SDK; and those that nobody reads.
 const OF_ALL: [&str; 5] = [
     "ANNALS_SECRETS",
     "ANNALS_SECRETS_REVISION",
@@ -33,14 +36,14 @@ const OF_ALL: [&str; 5] = [
     "RUST_LOG",
 ];
 
-/// What the template leaves out: Lambda sets the first, the second is the same where it is not set, the third may stand
+/// Variables that the template omits: Lambda sets the first, the second has the same default, the third may be
 /// in any secret.
 const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_HEADERS"];
 
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
-/// What a `main.rs` reads settings with.
-const READERS: [(&str, Reader); 20] = [
+/// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
+const READERS: [(&str, Reader); 22] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -60,11 +63,14 @@ const READERS: [(&str, Reader); 20] = [
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
     ("access(env)", |env| access(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
-    // Where an endpoint is set, what is said to it.
+    // The code behind these is read with the rest.
+    ("of_channel(env, &settings, &clock)", |_| Ok(())),
+    ("platforms(env, &delivery, &clock)", |_| Ok(())),
+    // The requests to an endpoint, if one is set.
     ("traces.authorized(env)", |_| Ok(())),
 ];
 
-/// What a function has no use for, though it reads it with the rest: what was said in a group is fetched by the agent.
+/// A setting that a function reads with the rest and does not use: the agent fetches a group's messages.
 const UNUSED: [(&str, &str); 1] = [("Lark", "LARK_GROUP_CONTEXT")];
 
 /// The functions' names.
@@ -95,8 +101,20 @@ fn secrets(function: &str) -> BTreeSet<&'static str> {
 /// The names that the program of `function` asks for, where everything is set.
 fn read_by(function: &str) -> BTreeSet<String> {
     let program = TEMPLATE["Resources"][function]["Metadata"]["BuildProperties"]["Binary"].as_str().unwrap();
-    let main = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../functions/{program}/src/main.rs"));
-    let main = std::fs::read_to_string(main).unwrap();
+    let code = |path: String| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    let mut main = code(format!("functions/{program}/src/main.rs"));
+    if main.contains("serve_webhook(") {
+        main += &code("shared/runtime/src/function.rs".into());
+        main += &code(format!("shared/channels/{program}/src/webhook.rs"));
+    }
+    if main.contains("platforms(env") {
+        for channel in ["telegram", "lark"] {
+            main += &code(format!("shared/channels/{channel}/src/platform.rs"));
+        }
+    }
     let names = RefCell::new(BTreeSet::new());
     let lookup = |name: &str| {
         names.borrow_mut().insert(name.to_owned());
@@ -165,9 +183,9 @@ fn each_function_is_given_what_it_reads() {
 
 /// A secret that holds the settings of two functions is readable by both.
 #[test]
-fn the_readme_makes_a_secret_of_its_own_for_each_function() {
-    const README: &str = include_str!("../../README.md");
-    let made: Vec<&str> = README.split("create-secret --name ").skip(1).collect();
+fn the_deployment_page_makes_a_secret_of_its_own_for_each_function() {
+    const PAGE: &str = include_str!("../../docs/operations.md");
+    let made: Vec<&str> = PAGE.split("create-secret --name ").skip(1).collect();
     let held: Vec<&str> = made
         .iter()
         .flat_map(|made| {
@@ -181,13 +199,13 @@ fn the_readme_makes_a_secret_of_its_own_for_each_function() {
     assert_eq!(held, ["HttpSecret", "TelegramSecret", "LarkSecret", "ModelSecret"]);
 }
 
-/// Each setting that the code has is in the template or in a secret, whoever reads it.
+/// Each setting of the code is in the template or in a secret.
 #[test]
 fn each_setting_of_the_code_can_be_set() {
     let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut named =
         BTreeSet::from(["AWS_ENDPOINT_URL", "ANNALS_SECRETS_REVISION", "RUST_LOG"].map(str::to_owned));
-    settings_in(&code.join("shared/src"), &mut named);
+    settings_in(&code.join("shared"), &mut named);
     settings_in(&code.join("functions"), &mut named);
     let mut set = shared_variables();
     set.extend(functions().flat_map(|function| names_of(properties(function))));
@@ -195,6 +213,28 @@ fn each_setting_of_the_code_can_be_set() {
     set.extend(LEFT_OUT.map(str::to_owned));
     assert!(named.len() > 30, "{named:?}");
     assert_eq!(named, set);
+}
+
+/// Texts in the code that look like settings and are not: a prefix, a terminal's variable, a placeholder.
+const OF_OTHERS: [&str; 4] = ["ANNALS_", "NO_COLOR", "OTEL_SERVICE_NAME", "USER_ID"];
+
+#[test]
+fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
+    const PAGE: &str = include_str!("../../docs/settings.md");
+    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let described: BTreeSet<String> =
+        rows.flat_map(|cell| cell.split('`').step_by(2)).map(str::to_owned).collect();
+    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut named = BTreeSet::from(["RUST_LOG".to_owned()]);
+    for folder in ["shared", "functions", "local/src"] {
+        settings_in(&code.join(folder), &mut named);
+    }
+    named.retain(|name| !name.starts_with("AWS_") && !OF_OTHERS.contains(&name.as_str()));
+    assert!(named.len() > 40, "{named:?}");
+    let missing: Vec<_> = named.difference(&described).collect();
+    assert!(missing.is_empty(), "docs/settings.md has no row for {missing:?}");
+    let unread: Vec<_> = described.difference(&named).collect();
+    assert!(unread.is_empty(), "docs/settings.md describes {unread:?}, which nothing reads");
 }
 
 /// The texts in the code that look like the name of a setting.
@@ -213,7 +253,7 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
         let text = std::fs::read_to_string(&path).unwrap();
         let (code, _) = text.split_once("#[cfg(test)]").unwrap_or((&text, ""));
         for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            // What is read when the program is built is none.
+            // A variable that is read at build time is no setting.
             let built = ["CARGO_PKG_VERSION", "CARGO_MANIFEST_DIR", "OUT_DIR"];
             let line = built.iter().fold(line.to_owned(), |line, name| {
                 line.replace(&format!("env!(\"{name}\")"), "")

@@ -1,21 +1,21 @@
-//! `setup`: what a platform is told, and what it is not.
+//! `setup`: the calls to a platform, and those that it does not make.
 
 use std::process::Output;
 
-use annals_shared::channel::telegram::allowed_updates;
-use annals_shared::command;
+use annals_channel_telegram::allowed_updates;
+use annals_core::command;
+use annals_test_support::aws_api::AwsApi;
+use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
+use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::{Value, json};
 
 use crate::app::TELEGRAM_SECRET;
-use crate::crash::Process;
-use crate::support::aws_api::AwsApi;
-use crate::support::lark_api::{APP_ID, APP_SECRET, LarkApi};
-use crate::support::telegram_api::{TOKEN, TelegramApi};
+use crate::process::Process;
 
-/// What the program is told.
+/// The variables of the program.
 pub(crate) type Settings = Vec<(&'static str, String)>;
 
-/// Runs the program to its end, while the stand-ins go on.
+/// Runs the program to its end, while the emulators run on.
 pub(crate) async fn annals(settings: &Settings, arguments: &[&str]) -> (i32, String, String) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
     command.env_clear().env("RUST_LOG", "off").envs(settings.iter().cloned()).args(arguments);
@@ -35,7 +35,7 @@ fn bot(telegram: &TelegramApi, secret: &str) -> Settings {
 }
 
 #[tokio::test]
-async fn telegram_is_told_where_what_and_with_which_secret_and_drops_nothing() {
+async fn setup_sets_telegram_s_webhook_secret_and_commands_and_drops_no_update() {
     let (telegram, dir) = (TelegramApi::start().await, tempfile::tempdir().unwrap());
     telegram.allow_http();
     telegram.wait_with(3);
@@ -130,7 +130,7 @@ async fn a_secret_that_nobody_holds_is_printed_and_set_only_where_that_is_asked_
 }
 
 #[tokio::test]
-async fn what_cannot_be_set_up_changes_nothing_and_says_why() {
+async fn a_setup_that_fails_changes_nothing_and_says_why() {
     let (telegram, aws, dir) =
         (TelegramApi::start().await, AwsApi::start().await, tempfile::tempdir().unwrap());
     let settings = bot(&telegram, TELEGRAM_SECRET);
@@ -149,7 +149,7 @@ async fn what_cannot_be_set_up_changes_nothing_and_says_why() {
     let held = ["setup", "telegram", "--url", &url, "--secret"];
     let own = ["setup", "telegram", "--url", &url];
     let cases: [(Settings, Vec<&str>, &str); 9] = [
-        // Not a Bot API server of one's own, which would take it.
+        // Not a self-hosted Bot API server, which would accept it.
         (settings.clone(), own.to_vec(), "An HTTPS URL must be provided for webhook"),
         (with("TELEGRAM_BOT_TOKEN", ""), own.to_vec(), "TELEGRAM_BOT_TOKEN is not set: @BotFather gives it"),
         (with("TELEGRAM_BOT_TOKEN", "hunter2"), own.to_vec(), "must look like 123456:ABC"),
@@ -247,7 +247,7 @@ async fn discord_is_not_there_and_says_so() {
     {
         let (code, out, err) = annals(&Vec::new(), arguments).await;
         assert_eq!((code, out.as_str()), (1, ""));
-        assert!(err.contains("no door for Discord"), "{err}");
+        assert!(err.contains("does not support Discord"), "{err}");
     }
 }
 

@@ -1,22 +1,22 @@
-//! A chat that nobody asks anything in: only the index brings the compactor to it, and that may be late by `ARCHIVE_GRACE`.
+//! A chat in which nobody asks: only the index leads the compactor to it, which may be late by `ARCHIVE_GRACE`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use annals_compactor::{Compactor, Report, metrics};
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::SortKey;
 use annals_local::stores::TABLE;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::history::due::shard_of;
-use annals_shared::history::{History, MAX_PAGE, Position};
-use annals_shared::sort_key::SortKey;
+use annals_store::history::due::shard_of;
+use annals_store::history::{History, MAX_PAGE, Position};
 use serde_json::json;
 
-use crate::support::world::{World, echo_upkeep, message, records_of};
+use crate::world::{World, echo_upkeep, message, records_of};
 
-/// How long behind the first message its chat is due, with the default settings.
+/// Time from the first message until its chat is due, with the default settings.
 const DUE_AFTER: Duration = Duration::from_hours(36);
 const GRACE: Duration = Duration::from_hours(168);
-/// When the first message may leave the table.
+/// Time at which the first message may leave the table.
 const LIFETIME: Duration = Duration::from_hours(48 + 168);
 
 fn just_before(elapsed: Duration) -> Duration {
@@ -29,7 +29,7 @@ struct Silence {
     history: History,
     chat: ChatKey,
     said: BTreeSet<SortKey>,
-    /// How long the first message has been there.
+    /// Returns the age of the first message.
     elapsed: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Silence {
         compactor.run(self.world.clock.now().plus(GRACE)).await
     }
 
-    /// What the alarm looks at: of a run that sees what is due, and comes to none of it.
+    /// Returns the metric of the alarm, from a run that sees the due chats and visits none.
     async fn grace_used(&self) -> f64 {
         let report = self.run(&Compactor { most: 0, ..self.compactor() }).await;
         assert_eq!(report.visited, 0);
@@ -82,14 +82,14 @@ impl Silence {
         line["GraceUsed"].as_f64().unwrap()
     }
 
-    /// How many entries of the index are due.
+    /// Counts the due entries of the index.
     async fn entries(&self) -> usize {
         let now = self.world.clock.now();
         let due = self.history.due(shard_of(&self.chat), now, 100, None).await.unwrap();
         due.chats.iter().map(|due| due.entries.len()).sum()
     }
 
-    /// What is in the table or in a segment.
+    /// Returns the records in the table or in a segment.
     async fn kept(&self) -> BTreeSet<SortKey> {
         let table = self.history.range(&self.chat, None).await.unwrap();
         let mut kept: BTreeSet<SortKey> = table.into_iter().map(|record| record.key).collect();

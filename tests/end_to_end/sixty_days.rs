@@ -1,62 +1,50 @@
-//! Sixty days of a chat, in seconds: what the model sees all along, and that everything said is still there at the end.
-//! Records leave the table at their `expiresAt` to the second, whether or not anybody has archived them, as DynamoDB's TTL
-//! does. What the model saw is printed: `cargo test sixty_days -- --nocapture`.
+//! Sixty days of a chat, in seconds: checks the model's context throughout, and that every message is still there at
+//! the end. Records leave the table at their `expiresAt` to the second, archived or not, as with DynamoDB's TTL. The
+//! transcript of the model's requests is printed: `cargo test sixty_days -- --nocapture`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_compactor::Compactor;
+use annals_core::chat_key::ChatKey;
+use annals_core::memory::Owner;
+use annals_core::record::{Draft, Kind, Record};
+use annals_core::settings::Env;
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_engine::ingress::Ingress;
+use annals_engine::settings::ViewConfig;
+use annals_engine::upkeep::Upkeep;
 use annals_http::Http;
 use annals_http::limit::Limits;
-use annals_local::stores::{BUCKET, Stores, TABLE};
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::config::{CorsOrigins, Env, ViewConfig, api_keys, retention};
-use annals_shared::history::History;
-use annals_shared::history::due::shard_of;
-use annals_shared::ingress::Ingress;
-use annals_shared::memory::{Memory, Owner};
-use annals_shared::message::{Part, Role};
-use annals_shared::model::{Model, ModelChoice, ModelSettings};
-use annals_shared::queue::{QueueError, Turn, TurnQueue};
-use annals_shared::record::{Channel, Draft, Kind, Record};
-use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
-use annals_shared::upkeep::Upkeep;
-use futures::future::BoxFuture;
+use annals_http::settings::{CorsOrigins, api_keys};
+use annals_io::clock::Clock;
+use annals_store::history::History;
+use annals_store::history::due::shard_of;
+use annals_store::memory::Memory;
+use annals_store::settings::retention;
+use annals_test_support::model_api::{ModelApi, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::chat_path;
-use crate::support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
-use crate::support::world::{echo_agent, echo_upkeep, expire, records_of};
+use crate::faults::Faults;
+use crate::world::{START, Turns, World, echo_agent, echo_upkeep, hosted, message, records_of};
 
-const START: i64 = 1_763_765_920;
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 const SILENCE: Duration = Duration::from_hours(40);
-/// How often the compactor runs and the table is swept, by this test.
+/// Interval at which this test runs the compactor and sweeps the table.
 const STEP: Duration = Duration::from_hours(4);
-/// When an append's record leaves the table: 48 hours and a week.
+/// Lifetime of a record in the table: 48 hours and a week.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(48 + 168);
-/// The days of which the transcript shows what the model last saw.
+/// The days that the transcript shows, each with the last request to the model.
 const SHOWN_DAYS: [u32; 4] = [1, 3, 30, 60];
 
 pub(crate) fn chat() -> ChatKey {
     ChatKey::telegram(42, None)
 }
 
-/// The turns that wait.
-#[derive(Clone, Default)]
-struct Turns(Arc<Mutex<Vec<Turn>>>);
-
-impl TurnQueue for Turns {
-    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        self.0.lock().unwrap().push(turn.clone());
-        Box::pin(async { Ok(()) })
-    }
-}
-
-/// A chat with all that serves it, and a time that only the test moves.
+/// A chat with everything that serves it, and a clock that only the test moves.
 pub(crate) struct Life {
     pub(crate) clock: Clock,
     pub(crate) history: History,
@@ -67,42 +55,28 @@ pub(crate) struct Life {
     pub(crate) model: ModelApi,
     turns: Turns,
     base: String,
-    stores: Stores,
+    world: World,
     /// Every record that was ever in the table.
     pub(crate) stored: BTreeMap<SortKey, Record>,
     /// The records whose dates were moved on.
     pub(crate) moved: BTreeSet<SortKey>,
-    /// What has left it.
+    /// The records that have left the table.
     pub(crate) expired: BTreeSet<SortKey>,
-    /// The requests for answers, and when they were made.
+    /// The requests for answers, with their times.
     seen: Vec<(Duration, Value)>,
-    _dir: tempfile::TempDir,
 }
 
 impl Life {
     pub(crate) async fn new(settings: &'static [(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let stores = Stores::open(dir.path()).await.unwrap();
-        let clock = Clock::manual(Timestamp::from_secs(START));
+        let world = World::new().await;
+        let clock = world.clock.clone();
         let lookup =
             |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
         let env = Env::new(&lookup);
-        let history = History::new(
-            stores.dynamodb.clone(),
-            TABLE.into(),
-            stores.s3.clone(),
-            BUCKET.into(),
-            clock.clone(),
-            retention(env).unwrap(),
-        );
+        let history = world.process(Faults::default(), retention(env).unwrap(), &clock);
         let model = ModelApi::start().await;
         model.answer_by(|body| Some(say_what_is_noted(body)));
-        let settings = ModelSettings {
-            base_url: Some(model.base_url()),
-            api_key: Some(API_KEY.to_owned().into()),
-            ..ModelSettings::new(ModelChoice::OpenAi("test".into()))
-        };
-        let asked = Model::new(&settings, &clock, None).unwrap();
+        let asked = hosted(&model, &clock);
         let view = ViewConfig::from_env(env).unwrap();
         let turns = Turns::default();
         let ingress = Ingress::new(history.clone(), Arc::new(turns.clone()), "annals".into());
@@ -121,7 +95,7 @@ impl Life {
             web: annals_http::chat::Web::buffered(ingress.clone()),
             keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
             view,
-            memory: annals_shared::config::MemoryConfig::default(),
+            memory: annals_engine::settings::MemoryConfig::default(),
             system_prompt: None,
             cors_origins: CorsOrigins::None,
             console: false,
@@ -142,49 +116,33 @@ impl Life {
             model,
             turns,
             base,
-            stores,
+            world,
             stored: BTreeMap::new(),
             moved: BTreeSet::new(),
             expired: BTreeSet::new(),
             seen: Vec::new(),
-            _dir: dir,
         }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        self.clock.now().since(Timestamp::from_secs(START))
+        self.clock.now().since(Timestamp::from_millis(START).unwrap())
     }
 
-    /// Somebody says this, and is answered. Answers with what the model was sent.
+    /// Sends a message, and returns the request that the model got for it.
     pub(crate) async fn say(&mut self, number: u32, text: &str) -> Value {
         let now = self.clock.now();
         self.say_as(number, now, text).await
     }
 
-    /// The same of a message that says it was made at `ts`.
+    /// Sends a message dated `ts`, and returns the request that the model got for it.
     async fn say_as(&mut self, number: u32, ts: Timestamp, text: &str) -> Value {
         let metadata = json!({"senderName": "Ada", "chatType": "private"});
-        let draft = Draft {
-            chat: chat(),
-            channel: Channel::Telegram,
-            chat_id: "42".into(),
-            user_id: "42".into(),
-            message_id: MessageId::number(number.into()),
-            ts,
-            form_ts: None,
-            role: Role::User,
-            kind: Kind::Normal,
-            parts: vec![Part::text(text)],
-            metadata: metadata.as_object().unwrap().clone(),
-            album: None,
-            asks: true,
-            opens_session: false,
-            person: None,
-        };
+        let metadata = metadata.as_object().unwrap().clone();
+        let draft = message(&chat(), number.into(), 0, text);
+        let draft = Draft { chat_id: "42".into(), ts, metadata, asks: true, ..draft };
         self.ingress.receive(&draft).await.unwrap();
         let before = self.model.count();
-        let turns = std::mem::take(&mut *self.turns.0.lock().unwrap());
-        for turn in turns {
+        for turn in self.turns.take() {
             Box::pin(self.agent.run(&turn.chat, Some(&turn.from))).await.unwrap();
         }
         self.note_what_is_stored().await;
@@ -205,12 +163,12 @@ impl Life {
         }
     }
 
-    /// Time passes: the compactor runs on its schedule, if it does, and what has expired leaves the table.
+    /// Lets time pass: the compactor runs on its schedule, if it runs at all, and expired records leave the table.
     pub(crate) async fn pass(&mut self, time: Duration) {
         let until = self.clock.now().plus(time);
         while self.clock.now() < until {
             self.clock.advance(STEP.min(until.since(self.clock.now())));
-            // A run that has nothing to visit reads sixteen shards to find that out; here there is one chat.
+            // A compactor run without a due chat reads sixteen shards to find that out. This test has only one chat.
             if self.compactor_runs && self.is_due().await {
                 let report = self.compactor.run(self.clock.now().plus(DAY)).await;
                 assert_eq!((report.failed, report.busy, report.left, report.unread_shards), (0, 0, 0, 0));
@@ -225,7 +183,7 @@ impl Life {
         !page.chats.is_empty()
     }
 
-    /// Deletes what has expired, and asks nobody.
+    /// Deletes expired records without any checks.
     async fn sweep(&mut self) {
         let now = self.clock.now().as_millis() / 1000;
         let has_expired = |record: &&Record| record.expires_at.unwrap() < now;
@@ -234,7 +192,7 @@ impl Life {
         }
         for record in self.history.range(&chat(), None).await.unwrap() {
             if has_expired(&&record) {
-                expire(&self.stores, &record).await;
+                self.world.expire(&record).await;
                 self.expired.insert(record.key);
             }
         }
@@ -245,7 +203,7 @@ impl Life {
         records.into_iter().map(|record| record.key).collect()
     }
 
-    /// The keys of what the segments hold: each in one of them, and as it was stored.
+    /// Returns the keys of the records in the segments. Checks that each is in one segment, as it was stored.
     async fn in_segments(&self) -> BTreeSet<SortKey> {
         let mut keys = BTreeSet::new();
         for info in self.history.segments(&chat()).await.unwrap() {
@@ -257,7 +215,7 @@ impl Life {
         keys
     }
 
-    /// The whole history by pages of `GET …/messages`, oldest first.
+    /// Returns the whole history, read in pages of `GET …/messages`, oldest first.
     async fn listed(&self) -> Vec<Value> {
         let client = reqwest::Client::new();
         let path = format!("{}{}?limit=50", self.base, chat_path(&chat().to_string(), "messages"));
@@ -271,7 +229,7 @@ impl Life {
         }
     }
 
-    /// Nothing is lost: all that was ever stored is listed once, in order, and is in the table or in one segment.
+    /// Checks that nothing is lost: every record is listed once, in order, and is in the table or in one segment.
     pub(crate) async fn check_that_nothing_is_lost(&self) {
         let expected: Vec<Value> = self.stored.values().map(|record| json!(record.listed())).collect();
         assert_eq!(self.listed().await, expected);
@@ -280,7 +238,8 @@ impl Life {
         assert_eq!(table.union(&segments).cloned().collect::<BTreeSet<_>>(), keys);
     }
 
-    /// Nobody writes any more, the compactor runs, and the table is empty in the end: the segments hold it all.
+    /// Runs the compactor without new messages until the table is empty; then checks that the segments contain all
+    /// records.
     pub(crate) async fn check_what_is_left_when_all_has_expired(&mut self) {
         self.compactor_runs = true;
         self.pass(LIFETIME * 2).await;
@@ -289,7 +248,7 @@ impl Life {
         assert_eq!(self.expired.len(), self.stored.len());
     }
 
-    /// Each record leaves when its append said it would, whatever was appended behind it.
+    /// Checks that each record left at the time set at its append, whatever was appended later.
     fn check_that_no_date_was_moved(&self) {
         assert_eq!(self.moved, BTreeSet::new());
         for record in self.stored.values() {
@@ -302,7 +261,7 @@ impl Life {
         self.stored.values().filter(|record| record.kind == Kind::Summary).count()
     }
 
-    /// What the model was sent last, by the days of the transcript.
+    /// Prints the last request to the model of each day in the transcript.
     fn transcript(&self, title: &str) {
         println!("\n# {title}");
         for days in SHOWN_DAYS {
@@ -330,12 +289,12 @@ fn said(message: &Value) -> String {
     }
 }
 
-/// All that a request says, to whomever.
+/// Returns all texts in a request, of any role.
 pub(crate) fn whole(request: &Value) -> String {
     request["messages"].as_array().unwrap().iter().map(said).collect::<Vec<_>>().join("\n")
 }
 
-/// The `number`th fact.
+/// Returns the `number`th fact.
 pub(crate) fn fact(number: u32) -> String {
     match number % 3 {
         0 => format!("fact {number:03}: 第{number}号棚子的密码是 K{:04}-竹", number * 37),
@@ -343,7 +302,7 @@ pub(crate) fn fact(number: u32) -> String {
     }
 }
 
-/// A message that holds it.
+/// Returns a message that contains it.
 pub(crate) fn message_with(number: u32) -> String {
     format!(
         "Please keep this in mind, {}. And by the way, the beans are coming along nicely this week.",
@@ -351,7 +310,7 @@ pub(crate) fn message_with(number: u32) -> String {
     )
 }
 
-/// The facts in a text, each once, in order.
+/// Returns the facts in a text, each once, in order.
 fn facts_in(text: &str) -> Vec<&str> {
     let mut facts = Vec::new();
     for (at, _) in text.match_indices("fact ") {
@@ -364,7 +323,7 @@ fn facts_in(text: &str) -> Vec<&str> {
     facts
 }
 
-/// A model that keeps each fact in its notes, and nothing else.
+/// Answers like a model that keeps each fact in its notes, and nothing else.
 pub(crate) fn say_what_is_noted(body: &Value) -> String {
     let system = texts_of(body, "system").join("\n");
     let text = format!("{}\n{}", summary_of(body), texts_of(body, "user").join("\n"));
@@ -377,7 +336,7 @@ pub(crate) fn say_what_is_noted(body: &Value) -> String {
     "Noted.".into()
 }
 
-/// Somebody writes every 40 hours for 60 days. `compactor_runs` says whether it does, by the time that has passed.
+/// Writes a message every 40 hours for 60 days. `compactor_runs` tells by the elapsed time if the compactor runs.
 async fn every_forty_hours(title: &str, compactor_runs: impl Fn(Duration) -> bool) -> Life {
     let mut life = Life::new(&[]).await;
     write_every_forty_hours(&mut life, compactor_runs).await;
@@ -388,7 +347,7 @@ async fn every_forty_hours(title: &str, compactor_runs: impl Fn(Duration) -> boo
     life
 }
 
-/// The same, whatever the model says: it sees the whole conversation all along.
+/// Writes like `every_forty_hours`, with any model, and checks that each request contains the whole conversation.
 pub(crate) async fn write_every_forty_hours(life: &mut Life, compactor_runs: impl Fn(Duration) -> bool) {
     let mut number = 0;
     loop {
@@ -401,7 +360,7 @@ pub(crate) async fn write_every_forty_hours(life: &mut Life, compactor_runs: imp
         let head = life.history.head(&chat()).await.unwrap();
         let policy = life.agent.view.policy(0);
         let seen = life.history.context(&chat(), &head, None, &policy).await.unwrap().context;
-        let first = SortKey::message(Timestamp::from_secs(START), &MessageId::number(0));
+        let first = SortKey::message(Timestamp::from_millis(START).unwrap(), &MessageId::number(0));
         assert_eq!(seen.session_start, Some(first), "the session never starts anew");
         let counted =
             seen.messages[0].metadata.get("sourceRange").map_or(0, |range| range["count"].as_u64().unwrap());
@@ -422,7 +381,7 @@ pub(crate) async fn write_every_forty_hours(life: &mut Life, compactor_runs: imp
 }
 
 #[tokio::test]
-async fn who_writes_every_forty_hours_keeps_the_whole_conversation() {
+async fn a_person_who_writes_every_forty_hours_keeps_the_whole_conversation() {
     let mut life = every_forty_hours("Every 40 hours for 60 days", |_| true).await;
     assert!(life.summaries() > 3);
     life.check_what_is_left_when_all_has_expired().await;
@@ -430,7 +389,7 @@ async fn who_writes_every_forty_hours_keeps_the_whole_conversation() {
 }
 
 #[tokio::test]
-async fn also_where_the_compactor_is_down_for_a_week() {
+async fn the_conversation_survives_a_week_without_the_compactor() {
     let is_up = |elapsed: Duration| !(DAY * 26..DAY * 33).contains(&elapsed);
     let mut life =
         every_forty_hours("Every 40 hours for 60 days, the compactor down from day 26 to 33", is_up).await;
@@ -439,7 +398,7 @@ async fn also_where_the_compactor_is_down_for_a_week() {
 }
 
 #[tokio::test]
-async fn also_where_the_compactor_never_runs() {
+async fn the_conversation_survives_without_the_compactor() {
     let mut life = every_forty_hours("Every 40 hours for 60 days, without a compactor", |_| false).await;
     assert!(life.summaries() > 3, "the turns themselves keep the session");
     life.check_what_is_left_when_all_has_expired().await;
@@ -458,7 +417,7 @@ async fn bursts_are_sessions_of_their_own_and_leave_their_facts_to_memory() {
         let first = number;
         for place in 0..BURST {
             let text = match (place, bursts) {
-                // What was said at first, long ago and in another session, is asked for.
+                // Asks for a fact from the beginning, long ago and in another session.
                 (0, 1..) => format!("What opens shed 1, and how far are the plans for shed {number}?"),
                 _ => message_with(number),
             };
@@ -479,7 +438,7 @@ async fn bursts_are_sessions_of_their_own_and_leave_their_facts_to_memory() {
         }
         bursts += 1;
         life.pass(DAY * 3).await;
-        // Nobody had to write again for it.
+        // It was captured without a new message.
         let entries = memory.list(&owner).await.unwrap();
         for number in first + 1..number {
             let is_it = entries.iter().filter(|kept| kept.entry.text.contains(&fact(number))).count();

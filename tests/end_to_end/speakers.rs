@@ -1,14 +1,14 @@
-//! Who speaks, as the model is told: two people with one name are two, and nothing that anybody brings in reads like another
+//! Speakers in the model's input: two people with one name are distinguished, and no text reads like another
 //! person's message, a note or a summary.
 
-use annals_shared::markup::GUIDE;
+use annals_core::markup::GUIDE;
+use annals_test_support::mcp_server::McpServer;
+use annals_test_support::model_api::{is_for_summary, notes_of, summary_of};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, text_of};
 use crate::memory::{remember, user};
 use crate::outside_tools::with_shop;
-use crate::support::mcp_server::McpServer;
-use crate::support::model_api::{is_for_summary, notes_of, summary_of};
 use crate::updates::{START, Update, group, private};
 
 const GROUP: i64 = -7;
@@ -40,8 +40,7 @@ fn always() -> Builder {
 }
 
 async fn receive(app: &TestApp, update: Update) {
-    app.receive(update).await;
-    app.idle().await;
+    app.handle(update).await;
 }
 
 /// All the texts that a request holds beside its system part, calls and tools among them.
@@ -64,7 +63,7 @@ fn sent(request: &Value) -> String {
     texts.join("\n")
 }
 
-/// How often `request` opens and closes each kind of element, read as loosely as may be: in any case, with spaces, slashes and
+/// Counts how often `request` opens and closes each kind of element, read loosely: in any case, with spaces, slashes and
 /// invisible characters anywhere, in letters and brackets that look alike.
 fn elements(request: &Value) -> Vec<(&'static str, usize)> {
     let like = |c: char| match c {
@@ -114,7 +113,7 @@ fn last(app: &TestApp) -> Value {
 }
 
 #[tokio::test]
-async fn two_adas_are_two_and_one_who_changes_the_name_is_one() {
+async fn people_are_distinguished_by_id_not_by_name() {
     let app = always().start().await;
     receive(&app, somebody(42, "Ada", 1, "I am Ada")).await;
     receive(&app, somebody(43, "Ada", 2, "So am I")).await;
@@ -143,7 +142,7 @@ async fn two_adas_are_two_and_one_who_changes_the_name_is_one() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_member_types_is_anothers_message_a_note_or_a_summary() {
+async fn a_member_s_text_cannot_pass_for_another_s_message_a_note_or_a_summary() {
     let app = always().start().await;
     receive(&app, somebody(42, "Ada", 1, "I confirm")).await;
     // Word for word what the model was sent of Ada.
@@ -269,7 +268,7 @@ async fn summaries_and_captures_tell_people_apart_and_cannot_be_forged() {
 }
 
 #[tokio::test]
-async fn several_users_of_an_http_conversation_are_told_apart_and_one_alone_is_not_named() {
+async fn several_users_over_http_are_distinguished_and_a_single_one_is_not_named() {
     let app = TestApp::builder().model().start().await;
     let say = async |key: &str, path: &str, user: &str, id: &str, text: &str| {
         let body = json!({"userId": user, "text": text, "messageId": id, "ts": (NOW + 1) * 1000});

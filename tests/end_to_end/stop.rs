@@ -1,25 +1,24 @@
-//! `/stop`: what is being answered is answered no more, and what comes behind it is.
+//! `/stop`: the current turn ends, and later messages are answered.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::{Agent, TurnError};
-use annals_shared::command::Command;
-use annals_shared::history::stop::LOOK_AGAIN;
-use annals_shared::history::turn::OpenTurn;
-use annals_shared::history::{History, Reply};
-use annals_shared::ingress::{Ingress, IngressError};
-use annals_shared::message::{Role, UiMessage};
-use annals_shared::record::{Channel, Draft, Kind, Record};
-use annals_shared::sort_key::{MessageId, SortKey};
+use annals_core::command::Command;
+use annals_core::record::{Draft, Kind, Record};
+use annals_engine::ingress::{Ingress, IngressError};
+use annals_store::history::History;
+use annals_store::history::HistoryError;
+use annals_store::history::stop::LOOK_AGAIN;
+use annals_store::history::turn::OpenTurn;
 use serde_json::json;
 
 use crate::app::{APP_KEY, TestApp, a_while, text_of, wait_until};
-use crate::support::faults::{Faults, Plan};
-use crate::support::solo::{NoQueue, Solo};
-use crate::support::world::{claim, message};
+use crate::faults::{Faults, Plan};
+use crate::solo::{NoQueue, Solo};
 use crate::turns::assert_answered_once;
 use crate::updates::private;
+use crate::world::{claim, message, reply};
 
 const CHAT: &str = "telegram:chat:42";
 const STOPPED: &str = "Stopped.";
@@ -30,9 +29,9 @@ fn sent(app: &TestApp) -> Vec<String> {
     app.telegram_api().sent().into_iter().map(|sent| sent.text).collect()
 }
 
-/// The time stands still: the run is stopped at once, and nothing else happens.
+/// The clock does not move: the run is stopped at once, and nothing else happens.
 #[tokio::test]
-async fn a_run_is_stopped_at_once_and_what_comes_behind_is_answered() {
+async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
     let app = TestApp::start().await;
     app.model().hang();
     app.receive(private(42, 1, "Write a novel")).await;
@@ -44,8 +43,7 @@ async fn a_run_is_stopped_at_once_and_what_comes_behind_is_answered() {
     assert_eq!(app.model().count(), 1);
     app.model().resume();
     app.model().answer_with("Beans.");
-    app.receive(private(42, 4, "Just a haiku")).await;
-    app.idle().await;
+    app.handle(private(42, 4, "Just a haiku")).await;
     assert_eq!(sent(&app), [STOPPED, "Beans."]);
     let lines = app.lines(CHAT).await;
     assert_eq!(
@@ -73,38 +71,34 @@ async fn a_stop_that_comes_again_stops_nothing_more() {
     app.receive(private(42, 1, "one")).await;
     app.model().wait_for(1).await;
     let stop = private(42, 2, "/stop").command();
-    app.receive(&stop).await;
-    app.idle().await;
+    app.handle(&stop).await;
     app.receive(private(42, 3, "two")).await;
     app.model().wait_for(2).await;
     app.receive(&stop).await;
     a_while().await;
-    assert_eq!(app.model().running(), 1, "what came behind it goes on");
+    assert_eq!(app.model().running(), 1, "the later message is being answered");
     app.restart().await;
     app.model().resume();
-    app.receive(&stop).await;
-    app.idle().await;
+    app.handle(&stop).await;
     assert_eq!(sent(&app), [STOPPED, "You said: one\ntwo"]);
     assert_answered_once(&app.records(CHAT).await);
     app.finish().await;
 }
 
 #[tokio::test]
-async fn with_nothing_running_it_says_so() {
+async fn stop_without_a_run_says_so() {
     let app = TestApp::start().await;
     app.receive(private(42, 1, "/stop").command()).await;
-    app.receive(private(42, 2, "one")).await;
-    app.idle().await;
-    app.receive(private(42, 3, "/stop@annals_test_bot").command()).await;
-    app.idle().await;
+    app.handle(private(42, 2, "one")).await;
+    app.handle(private(42, 3, "/stop@annals_test_bot").command()).await;
     assert_eq!(sent(&app), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
     assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
     app.finish().await;
 }
 
-/// Whoever waits for the answer hears that there is none.
+/// The caller that waits for the answer is told that there is none.
 #[tokio::test]
-async fn over_http_both_are_told() {
+async fn over_http_the_waiting_asker_and_the_stop_are_answered() {
     let app = TestApp::builder().model().start().await;
     app.model().hang();
     let path = "/v1/chats/c1/messages?wait=20";
@@ -125,13 +119,12 @@ async fn over_http_both_are_told() {
 
 /// Between two tries of a turn nothing runs, but something waits.
 #[tokio::test]
-async fn what_waits_for_its_next_try_is_stopped_too() {
+async fn a_turn_between_two_attempts_is_stopped_too() {
     let app = TestApp::start().await;
     app.model().fail(100, 500);
     app.receive(private(42, 1, "one")).await;
     app.as_time_passes(app.model().wait_for(3)).await;
-    app.receive(private(42, 2, "/stop").command()).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, 2, "/stop").command()).await;
     assert_eq!(sent(&app), [STOPPED]);
     assert_eq!(app.lines(CHAT).await[1], format!("1/notice assistant notice: {NOT_ANSWERED}"));
     app.finish().await;
@@ -172,15 +165,16 @@ async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
         let two = solo.hear(1, "two", true).await;
         let lease = claim(&solo.history(), &solo.chat).await;
         let turn = OpenTurn::new(vec![two.clone()]);
-        solo.history().commit(&lease, &turn).await.unwrap().unwrap();
-        let late = reply(&two, "the answer");
+        solo.history().commit(&lease, &turn).await.unwrap();
+        let late = reply(std::slice::from_ref(&two), 2, "the answer");
         if is_stored {
             solo.history().append_reply(&solo.chat, late.clone()).await.unwrap();
         }
         assert_eq!(solo.stop(2).await.as_deref(), Some(STOPPED));
-        assert!(solo.history().commit(&lease, &turn).await.unwrap().is_err(), "no piece is noted any more");
+        let noted = solo.history().commit(&lease, &turn).await;
+        assert!(matches!(noted, Err(HistoryError::LeaseLost)), "no piece is noted any more: {noted:?}");
         solo.start(agent, &two).await.unwrap().unwrap();
-        // Late, it meets what stands there.
+        // Late, it finds the record that is there.
         solo.history().append_reply(&solo.chat, late).await.unwrap();
         let records = solo.records().await;
         assert_answered_once(&records);
@@ -194,15 +188,14 @@ async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
     }
 }
 
-/// What waits for Telegram's rate limit is not sent any more either.
+/// A reply that waits for Telegram's rate limit is not sent any more either.
 #[tokio::test]
 async fn a_delivery_is_stopped() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     app.telegram_api().rate_limit(1, 7);
     app.receive(private(42, 1, "one")).await;
     wait_until("it is throttled", async || !app.telegram_api().statuses("sendMessage").is_empty()).await;
-    app.receive(private(42, 2, "/stop").command()).await;
-    app.idle().await;
+    app.handle(private(42, 2, "/stop").command()).await;
     app.clock().advance(Duration::from_mins(1));
     a_while().await;
     assert_eq!(sent(&app), [STOPPED]);
@@ -225,7 +218,7 @@ async fn a_stop_that_is_cut_off_anywhere_is_carried_out_once() {
     assert!(number > 6);
 }
 
-/// Whether the command makes as many requests as `number`.
+/// Returns true if the command makes as many requests as `number`.
 async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
     let mut is_reached = true;
     for repeats_first in [true, false] {
@@ -249,7 +242,10 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
         }
         solo.model.resume();
         let ended = solo.ended(run).await;
-        assert!(matches!(ended, Ok(()) | Err(TurnError::Superseded(_))), "{what}: {ended:?}");
+        assert!(
+            matches!(ended, Ok(()) | Err(TurnError::History(HistoryError::LeaseLost))),
+            "{what}: {ended:?}"
+        );
         solo.start(solo.agent(Faults::default()), &one).await.unwrap().unwrap();
         drop(solo.stop(1).await);
         // What the stop itself has queued.
@@ -270,9 +266,9 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
     is_reached
 }
 
-/// `/new` does not wait behind a run either, nor does what `/new` begins lose its turn.
+/// `/new` does not wait for a run either, and its first message does not lose its turn.
 #[tokio::test]
-async fn new_and_stop_do_not_wait_behind_a_run() {
+async fn new_and_stop_do_not_wait_for_a_run() {
     let app = TestApp::start().await;
     app.model().hang_answers();
     app.receive(private(42, 1, "Write a novel")).await;
@@ -287,8 +283,7 @@ async fn new_and_stop_do_not_wait_behind_a_run() {
     );
     app.idle().await;
     app.model().resume();
-    app.receive(private(42, 5, "And now?")).await;
-    app.idle().await;
+    app.handle(private(42, 5, "And now?")).await;
     assert_eq!(app.context_lines(CHAT).await, ["5 user: And now?", "5/reply assistant: You said: And now?"]);
     assert_answered_once(&app.records(CHAT).await);
     app.finish().await;
@@ -326,13 +321,13 @@ impl Solo {
         (self.agent(faults.clone()), faults)
     }
 
-    /// What Ada says so many minutes behind the start, while the clock stands still: no run looks but where a test wants it.
+    /// A message of Ada so many minutes after the start, while the clock stands still: a run looks only when a test wants it.
     fn in_time(&self, minute: i64, text: &str) -> Draft {
         let id = u64::try_from(minute).unwrap() + 1;
         Draft { chat_id: "42".into(), ..message(&self.chat, id, minute * 60_000, text) }
     }
 
-    /// Ada types `/stop`; answers with what she is told, if she was not before.
+    /// Ada types `/stop`; returns the confirmation, unless it was sent before.
     async fn stop(&self, minute: i64) -> Option<String> {
         Box::pin(self.try_stop(minute, &self.world.history())).await.unwrap()
     }
@@ -345,21 +340,5 @@ impl Solo {
         let text = confirmation.text.clone();
         ingress.confirmed(&draft, confirmation).await?;
         Ok(Some(text))
-    }
-}
-
-fn reply(base: &SortKey, text: &str) -> Reply {
-    Reply {
-        kind: Kind::Normal,
-        channel: Channel::Telegram,
-        chat_id: "42".into(),
-        agent_id: "annals".into(),
-        message: UiMessage::text("", Role::Assistant, text),
-        behind: base.clone(),
-        behind_id: MessageId::number(2),
-        asked_at: None,
-        covers: vec![base.clone()],
-        revision: 0,
-        covered_until: Vec::new(),
     }
 }

@@ -1,10 +1,9 @@
-//! Turns, `/compact` and visits, stopped at every request to a store and gone on with by the queue's redelivery and the
-//! next visit: nothing is lost, nothing is there twice, and the model sees what it would have seen.
+//! Turns, `/compact` and visits, stopped at every request to a store and continued by the queue's redelivery and the
+//! next visit: nothing is lost or doubled, and the model sees the same context.
 //!
 //! A program that dies before request n + 1 and one that dies while the answer to request n is on its way leave the same
 //! stores, so each path is stopped before each request. Beside that each answer is lost once to a program that lives on.
 
-#[path = "stopped/stage.rs"]
 mod stage;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -12,18 +11,18 @@ use std::pin::Pin;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use annals_shared::command::Command;
-use annals_shared::history::MAX_PAGE;
-use annals_shared::queue::Turn;
-use annals_shared::record::{Kind, Record};
-use annals_shared::sort_key::{SortKey, Timestamp};
+use annals_core::command::Command;
+use annals_core::record::{Kind, Record};
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_store::history::MAX_PAGE;
+use annals_store::queue::Turn;
 
 use self::stage::{Act, Outcome, Remembered, Stage};
-use crate::support::faults::{Faults, Plan};
-use crate::support::world::{LEASE, World};
+use crate::faults::{Faults, Plan};
+use crate::world::{LEASE, World};
 
 const HOUR: i64 = 3600;
-/// The compactor's first request behind those that read the index, one for each shard; before it nothing is done.
+/// The compactor's first request after those that read the index, one for each shard; before it nothing is done.
 const BEHIND_THE_INDEX: usize = 16;
 
 /// A path: what there is before it, and what is done then.
@@ -33,7 +32,7 @@ struct Path {
     act: Act,
     /// Before which request the first stop is.
     first: usize,
-    /// Where the two messages belong that come between stop and resumption, in seconds behind the start.
+    /// Time of the two messages that arrive between stop and resumption, in seconds after the start.
     late: Option<i64>,
 }
 
@@ -84,7 +83,7 @@ impl Path {
         let lates = if self.late.is_some() { &[None, self.late][..] } else { &[None] };
         for number in self.first..=requests {
             for is_stop in [true, false] {
-                // What is late comes to one that was stopped.
+                // Late messages come to a path that was stopped.
                 for late in lates.iter().filter(|late| late.is_none() || is_stop) {
                     let plan = || if is_stop { Plan::Before(number) } else { Plan::Lost(number) };
                     let what = format!("{:?} of {requests}, late: {late:?}", plan());
@@ -126,7 +125,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(Box::pin(future))
 }
 
-/// How many of the records that are listed are summaries.
+/// Counts the summaries among `records`.
 fn summaries(records: &[Record]) -> usize {
     records.iter().filter(|record| record.kind == Kind::Summary).count()
 }
@@ -135,7 +134,7 @@ fn summaries(records: &[Record]) -> usize {
 const SMALL: &[(&str, &str)] = &[("CONTEXT_WINDOW", "375"), ("KEEP_RECENT", "4")];
 
 #[test]
-fn a_turn_that_makes_room_before_it_answers() {
+fn a_turn_that_summarises_before_it_answers() {
     let path = Path {
         settings: SMALL,
         prepare: |stage| {
@@ -246,7 +245,7 @@ fn a_turn_of_a_live_chat_that_no_compactor_has_visited() {
 }
 
 #[test]
-fn a_turn_behind_new() {
+fn a_turn_after_new() {
     let path = Path {
         settings: SMALL,
         prepare: |stage| {
@@ -267,7 +266,7 @@ fn a_turn_behind_new() {
     });
 }
 
-/// A visit stands still before each of its requests, a run takes the chat over, and the visit goes on.
+/// A visit stalls before each of its requests, a run takes the chat over, and the visit continues.
 #[test]
 fn a_visit_that_a_turn_overtakes() {
     let path = Path {

@@ -1,15 +1,15 @@
-//! What the function behind the streaming URL does with a turn: it runs it itself, one run at a time in a chat as everywhere.
+//! Turns in the function with the streaming URL: it runs them itself, one run at a time in a chat as everywhere.
 
 use std::time::Duration;
 
 use annals_agent::Agent;
-use annals_shared::live::{Heard, Live, Said};
-use annals_shared::message::Role;
-use annals_shared::record::Draft;
-use annals_shared::sort_key::SortKey;
+use annals_core::message::Role;
+use annals_core::record::Draft;
+use annals_core::sort_key::SortKey;
+use annals_engine::live::{Heard, Live, Said};
 
 use crate::app::{a_while, passing};
-use crate::support::world::{World, chat, claim, echo_agent, message};
+use crate::world::{World, chat, claim, echo_agent, message};
 
 async fn said(world: &World, id: u64, text: &str) -> SortKey {
     let draft = Draft { asks: true, ..message(&chat(1), id, i64::try_from(id).unwrap(), text) };
@@ -24,7 +24,7 @@ async fn replies(world: &World) -> Vec<String> {
 
 /// As the Lambda function's: all on one thread.
 #[tokio::test]
-async fn a_turn_is_run_where_it_is_heard_as_soon_as_no_other_run_has_the_chat() {
+async fn the_streaming_function_runs_its_turn_as_soon_as_the_chat_is_free() {
     let world = World::new().await;
     let history = world.history();
     let live = Live::on();
@@ -35,7 +35,7 @@ async fn a_turn_is_run_where_it_is_heard_as_soon_as_no_other_run_has_the_chat() 
     let run = tokio::spawn(async move { annals_streaming::run(&agent, &chat(1), &from).await });
     a_while().await;
     assert_eq!(replies(&world).await, [""; 0], "another run has the chat");
-    history.release(&other).await.unwrap().unwrap();
+    history.release(&other).await.unwrap();
     passing(&world.clock, Duration::from_millis(100), run).await.unwrap();
     assert_eq!(replies(&world).await, ["one two"]);
 
@@ -62,5 +62,5 @@ async fn a_turn_that_waits_too_long_is_left_to_the_queue() {
     passing(&world.clock, Duration::from_secs(1), run).await.unwrap();
     assert!(world.clock.now().since(started) < Duration::from_secs(90), "it goes on without the chat");
     assert_eq!(replies(&world).await, [""; 0]);
-    history.release(&other).await.unwrap().unwrap();
+    history.release(&other).await.unwrap();
 }

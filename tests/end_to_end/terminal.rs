@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use annals_test_support::mcp_server::McpServer;
+use annals_test_support::model_api::{API_KEY, ModelApi};
 use reqwest::Method;
 use rexpect::session::{PtySession, spawn_command};
 use serde_json::{Value, json};
@@ -12,11 +14,9 @@ use tokio::task::spawn_blocking;
 
 use crate::app::{Answer, OPS_KEY, TestApp, lines};
 use crate::outside_tools::with_shop;
-use crate::support::mcp_server::McpServer;
-use crate::support::model_api::{API_KEY, ModelApi};
 
 const CHAT: &str = "agent:annals:user:local";
-/// How long something is waited for on a screen, in milliseconds.
+/// Timeout of a wait for output on a screen, in milliseconds.
 const PATIENCE: u64 = 30_000;
 
 /// The program on a data directory, with nothing else in its environment but the kind of terminal.
@@ -89,7 +89,7 @@ fn a_pipe_gets_the_reply_alone_and_a_status() {
     assert!(code == 1 && out.is_empty() && error.starts_with("annals: MODEL must be"), "{error}");
     assert_eq!(history(dir.path()), wanted, "nothing of it is said");
 
-    // Whoever reads has left.
+    // The reader of the pipe has left.
     let mut command = annals(dir.path(), &["chat", "to nobody"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -134,7 +134,7 @@ async fn it_does_not_wait_for_an_answer_in_a_chat_that_was_forgotten() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_a_kill_is_answered_by_the_next_start() {
+async fn messages_before_a_kill_are_answered_after_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let model = ModelApi::start().await;
     model.hang();
@@ -168,14 +168,14 @@ fn press(screen: &mut PtySession, keys: &str) {
     screen.flush().unwrap();
 }
 
-/// Waits until something can be typed: what is pasted is told apart from then on.
+/// Waits until something can be typed: pasted text is recognised from then on.
 fn prompted(screen: &mut PtySession) {
     screen.exp_string("\x1b[?2004h").unwrap();
     screen.exp_string("> ").unwrap();
 }
 
 #[test]
-fn at_a_terminal_lines_are_edited_commands_completed_and_the_chat_is_the_same_next_time() {
+fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = annals(dir.path(), &["chat"]);
     command.env("NO_COLOR", "1");
@@ -267,7 +267,7 @@ async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
 }
 
 #[tokio::test]
-async fn a_call_that_needs_a_word_is_asked_about_and_the_reply_goes_on() {
+async fn a_call_that_needs_approval_is_asked_about_and_the_reply_continues() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
@@ -335,9 +335,9 @@ async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one
     assert_eq!(history(dir.path()), wanted);
 }
 
-/// Whoever wrote it did not know what would be asked.
+/// The person who wrote it did not know what would be asked.
 #[tokio::test]
-async fn what_was_typed_before_a_question_does_not_answer_it() {
+async fn text_typed_before_a_question_does_not_answer_it() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
@@ -368,9 +368,9 @@ async fn what_was_typed_before_a_question_does_not_answer_it() {
     app.finish().await;
 }
 
-/// Why an answer takes its time is one line, and no log.
+/// The reason for a slow answer is one line, and no log.
 #[tokio::test]
-async fn a_model_that_refuses_is_told_of_in_a_line_at_the_prompt_and_beside_a_pipe() {
+async fn a_refusing_model_is_reported_in_one_line_at_the_prompt_and_on_stderr() {
     const WHY: &str =
         "the model's endpoint refused the request with 401; check MODEL, MODEL_BASE_URL and MODEL_API_KEY";
     let (dir, model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
@@ -400,7 +400,7 @@ async fn a_model_that_refuses_is_told_of_in_a_line_at_the_prompt_and_beside_a_pi
 
 /// One answer for all that is printed.
 #[tokio::test]
-async fn without_colours_logs_and_findings_have_none() {
+async fn no_color_removes_colours_from_logs_and_findings() {
     for plain in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let dir = tempfile::tempdir().unwrap();
         let mut command = annals(dir.path(), &[]);

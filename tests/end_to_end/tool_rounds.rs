@@ -1,31 +1,25 @@
-//! Calls of tools: how many of them a turn takes, and that they stay with their results.
+//! Calls of tools: their number in a turn, and their results beside them.
 
 use std::collections::HashSet;
 
+use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
-use crate::support::model_api::texts_of;
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
 const TOOL: &str = "chat_history_search";
 
-async fn ada_says(app: &TestApp, id: i64, text: &str) {
-    app.receive(private(42, id, text)).await;
-    app.idle().await;
-}
-
 async fn compact(app: &TestApp, id: i64) {
-    app.receive(private(42, id, "/compact").command()).await;
-    app.idle().await;
+    app.handle(private(42, id, "/compact").command()).await;
 }
 
 /// A chat with something archived, where the gate code was said.
 async fn archived() -> TestApp {
     let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
-    ada_says(&app, 1, "The gate code is 80-41-XQ, keep it.").await;
-    ada_says(&app, 2, "Thank you.").await;
+    app.ada_says(1, "The gate code is 80-41-XQ, keep it.").await;
+    app.ada_says(2, "Thank you.").await;
     compact(&app, 3).await;
     assert_eq!(app.context(CHAT).await.len(), 3);
     app
@@ -45,11 +39,11 @@ fn states(reply: &Value) -> Vec<&str> {
 async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     let app = archived().await;
     app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
-    ada_says(&app, 4, "What was the gate code?").await;
+    app.ada_says(4, "What was the gate code?").await;
     let answered = app.context(CHAT).await;
     assert_eq!(states(answered.last().unwrap()), ["step-start", "output-available", "step-start", "text"]);
     let seen = |request: &Value| request["messages"].to_string();
-    ada_says(&app, 5, "Good.").await;
+    app.ada_says(5, "Good.").await;
     let request = app.model().requests().pop().unwrap();
     let roles: Vec<&str> =
         request["messages"].as_array().unwrap().iter().rev().map(|m| m["role"].as_str().unwrap()).collect();
@@ -74,7 +68,7 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     let context = app.context(CHAT).await;
     assert_eq!(context.len(), 3);
     assert!(!json!(context).to_string().contains(TOOL), "{context:#?}");
-    ada_says(&app, 7, "And now?").await;
+    app.ada_says(7, "And now?").await;
     let request = app.model().requests().pop().unwrap();
     assert!(!seen(&request).contains(TOOL), "{request}");
     assert!(!request["messages"].to_string().contains("tool_call"), "{request}");
@@ -85,13 +79,13 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
 }
 
 #[tokio::test]
-async fn a_model_that_calls_for_ever_is_asked_without_tools_behind_eight_rounds() {
+async fn after_eight_rounds_the_model_is_asked_without_tools() {
     let app = archived().await;
     for n in 0..20 {
         app.model().answer_tools(&[(TOOL, json!({"query": format!("gate {n}")}))]);
     }
     let before = app.model().count();
-    ada_says(&app, 4, "What was the gate code?").await;
+    app.ada_says(4, "What was the gate code?").await;
     let requests = &app.model().requests()[before..];
     let offered = requests.iter().map(offers_tools).collect::<Vec<_>>();
     assert_eq!(offered, [true, true, true, true, true, true, true, true, false]);
@@ -112,12 +106,12 @@ async fn a_model_that_calls_for_ever_is_asked_without_tools_behind_eight_rounds(
 }
 
 #[tokio::test]
-async fn of_ten_calls_at_once_eight_are_carried_out_and_two_are_told_so() {
+async fn of_ten_simultaneous_calls_eight_are_made_and_two_are_refused() {
     let app = archived().await;
     let calls: Vec<(&str, Value)> = (0..10).map(|_| (TOOL, json!({"query": "gate code"}))).collect();
     app.model().answer_tools(&calls);
     let before = app.model().count();
-    ada_says(&app, 4, "What was the gate code?").await;
+    app.ada_says(4, "What was the gate code?").await;
     let [_, request] = &app.model().requests()[before..] else { panic!("one round") };
     let results = texts_of(request, "tool");
     let found = results.iter().map(|result| result.contains("80-41-XQ"));

@@ -14,7 +14,7 @@ fn topic(thread: i64, update: Update) -> Update {
 fn of_topic(thread: i64) -> Value {
     json!({
         "message_id": thread, "date": 1_763_765_000, "chat": {"id": FORUM, "type": "supergroup", "is_forum": true},
-        "from": {"id": crate::support::telegram_api::BOT_ID, "is_bot": true, "first_name": "Annals"},
+        "from": {"id": annals_test_support::telegram_api::BOT_ID, "is_bot": true, "first_name": "Annals"},
         "message_thread_id": thread, "is_topic_message": true,
         "forum_topic_created": {"name": "Bees", "icon_color": 1},
     })
@@ -24,8 +24,7 @@ fn of_topic(thread: i64) -> Value {
 async fn a_topic_is_a_chat_of_its_own_and_is_answered_there() {
     let app = TestApp::start().await;
     app.receive(topic(17, supergroup(FORUM, 21, "@annals_test_bot a swarm!").mention())).await;
-    app.receive(topic(18, supergroup(FORUM, 22, "@annals_test_bot a hive!").mention())).await;
-    app.idle().await;
+    app.handle(topic(18, supergroup(FORUM, 22, "@annals_test_bot a hive!").mention())).await;
     for (thread, id, text) in [(17, 21, "a swarm!"), (18, 22, "a hive!")] {
         assert_eq!(
             app.lines(&format!("telegram:chat:{FORUM}:topic:{thread}")).await,
@@ -46,8 +45,7 @@ async fn a_topic_is_a_chat_of_its_own_and_is_answered_there() {
 async fn the_topics_own_service_message_is_no_message_of_the_bot() {
     let app = TestApp::start().await;
     let unaddressed = topic(17, supergroup(FORUM, 21, "a swarm!")).with("reply_to_message", of_topic(17));
-    app.receive(unaddressed).await;
-    app.idle().await;
+    app.handle(unaddressed).await;
     assert_eq!(app.lines(&format!("telegram:chat:{FORUM}:topic:17")).await, ["21 user: a swarm!"]);
     assert_eq!(app.model().count(), 0);
     app.finish().await;
@@ -60,8 +58,7 @@ async fn the_general_topic_has_no_id_that_could_be_sent() {
     app.receive(mention(21)).await;
     // A thread of replies is no topic, and some clients' General has the id 1.
     app.receive(mention(22).with("message_thread_id", json!(20))).await;
-    app.receive(topic(1, mention(23))).await;
-    app.idle().await;
+    app.handle(topic(1, mention(23))).await;
     let sent = app.telegram_api().sent_to(FORUM);
     assert!(sent.len() >= 2 && sent.iter().all(|sent| sent.thread_id.is_none()), "{sent:?}");
     let history = app.lines(&format!("telegram:chat:{FORUM}")).await.join("\n");

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use annals_shared::record::Record;
+use annals_core::record::Record;
+use annals_test_support::model_api::{last_user_line, texts_of};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, TestApp, text_of};
-use crate::support::model_api::{last_user_line, texts_of};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
 const NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
 
-/// Checks that each message of `records` that asks is covered by exactly one reply, which stands behind all it covers.
+/// Checks that each message of `records` that asks is covered by exactly one reply, which follows all it covers.
 pub(crate) fn assert_answered_once(records: &[Record]) {
     for message in records.iter().filter(|record| record.asks && record.revision == 0) {
         let replies: Vec<&Record> =
@@ -23,7 +23,7 @@ pub(crate) fn assert_answered_once(records: &[Record]) {
         assert!(replies[0].key > message.key);
     }
     for reply in records.iter().filter(|record| !record.covers.is_empty()) {
-        assert_eq!(reply.key.base(), *reply.covers.last().unwrap(), "directly behind the newest");
+        assert_eq!(reply.key.base(), *reply.covers.last().unwrap(), "directly after the newest");
     }
 }
 
@@ -32,8 +32,7 @@ async fn a_model_that_is_back_at_once_is_asked_again() {
     let app = TestApp::start().await;
     app.model().fail(1, 503);
     app.model().fail(1, 429);
-    app.receive(private(42, 7, "hello")).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, 7, "hello")).await;
     assert_eq!(app.model().count(), 3);
     assert_eq!(app.lines(CHAT).await, ["7 user: hello", "7/reply assistant: You said: hello"]);
     assert_eq!(app.telegram_api().sent().len(), 1);
@@ -44,8 +43,7 @@ async fn a_model_that_is_back_at_once_is_asked_again() {
 async fn a_model_that_fails_on_ends_in_one_notice_within_a_minute() {
     let app = TestApp::start().await;
     app.model().fail(1000, 500);
-    app.receive(private(42, 7, "hello")).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, 7, "hello")).await;
     assert_eq!(app.model().count(), 9, "three tries in each of three deliveries");
     assert!(app.clock().now().as_millis() < (NOW + 60) * 1000, "{}", app.clock().now());
     assert_eq!(app.lines(CHAT).await, ["7 user: hello", &format!("7/notice assistant notice: {NOTICE}")]);
@@ -54,14 +52,12 @@ async fn a_model_that_fails_on_ends_in_one_notice_within_a_minute() {
     assert_eq!(told, [NOTICE]);
 
     // It counts as answered, and stays in the Context.
-    app.receive(private(42, 7, "hello")).await;
-    app.idle().await;
+    app.handle(private(42, 7, "hello")).await;
     assert_eq!(app.model().count(), 9);
     assert_eq!(app.context_lines(CHAT).await, ["7 user: hello"]);
 
     app.model().recover();
-    app.receive(private(42, 8, "and now?")).await;
-    app.idle().await;
+    app.handle(private(42, 8, "and now?")).await;
     assert_eq!(texts_of(app.model().requests().last().unwrap(), "user"), ["hello\nand now?"]);
     assert_eq!(app.lines(CHAT).await[3], "8/reply assistant: You said: hello\nand now?");
     assert_eq!(app.telegram_api().sent().len(), 2);
@@ -73,8 +69,7 @@ async fn a_model_that_fails_on_ends_in_one_notice_within_a_minute() {
 async fn a_refused_request_ends_in_one_notice() {
     let app = TestApp::start().await;
     app.model().fail(1000, 400);
-    app.receive(private(42, 7, "hello")).await;
-    app.idle_as_time_passes().await;
+    app.handle_as_time_passes(private(42, 7, "hello")).await;
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (9, 1));
     assert_eq!(app.history(CHAT).await[1]["metadata"]["kind"], "notice");
     app.finish().await;
@@ -82,7 +77,7 @@ async fn a_refused_request_ends_in_one_notice() {
 
 /// A failing turn takes what came meanwhile with it, each message once.
 #[tokio::test]
-async fn what_comes_while_the_model_fails_is_answered_when_it_is_back() {
+async fn messages_during_a_model_s_failure_are_answered_when_it_recovers() {
     let app = TestApp::start().await;
     app.model().fail(1000, 500);
     app.receive(private(42, 7, "hello")).await;
@@ -100,7 +95,7 @@ async fn what_comes_while_the_model_fails_is_answered_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn what_comes_while_the_model_runs_is_answered_by_the_next_turn() {
+async fn messages_during_a_turn_are_answered_by_the_next() {
     let app = TestApp::start().await;
     app.model().hang();
     app.receive(private(42, 1, "one")).await;
@@ -129,7 +124,7 @@ async fn what_comes_while_the_model_runs_is_answered_by_the_next_turn() {
 }
 
 #[tokio::test]
-async fn no_chat_waits_for_another_and_none_runs_twice_at_once() {
+async fn chats_run_concurrently_and_each_has_one_run_at_a_time() {
     let app = TestApp::start().await;
     app.model().hang();
     app.receive(private(1, 1, "chat1 hello")).await;
@@ -142,8 +137,7 @@ async fn no_chat_waits_for_another_and_none_runs_twice_at_once() {
 
     let updates =
         (2..8).flat_map(|id| (1..5).map(move |chat| private(chat, id, &format!("chat{chat} {id}"))));
-    join_all(updates.map(|update| app.receive(update))).await;
-    app.idle().await;
+    join_all(updates.map(|update| app.handle(update))).await;
     let chat_of = |body: &Value| last_user_line(body).split(' ').next().unwrap().to_owned();
     let most = app.model().max_concurrent_by(chat_of);
     assert_eq!(most.len(), 4);
@@ -157,12 +151,11 @@ async fn no_chat_waits_for_another_and_none_runs_twice_at_once() {
 }
 
 #[tokio::test]
-async fn the_system_prompt_stands_verbatim_in_each_request() {
+async fn each_request_contains_the_system_prompt_verbatim() {
     const PROMPT: &str = "You are \"Annals\".\r\n\n\tKeep {this} <b>& that</b> — 逐字. \n";
     let app = TestApp::builder().telegram().model().set("SYSTEM_PROMPT", PROMPT).start().await;
     for id in 1..4 {
-        app.receive(private(42, id, &format!("message {id}"))).await;
-        app.idle().await;
+        app.handle(private(42, id, &format!("message {id}"))).await;
     }
     for (index, request) in app.model().requests().iter().enumerate() {
         assert_eq!(texts_of(request, "system"), [PROMPT]);
@@ -179,17 +172,14 @@ async fn the_system_prompt_stands_verbatim_in_each_request() {
 #[tokio::test]
 async fn a_stale_session_is_out_of_view_and_stays_in_the_history() {
     let app = TestApp::builder().telegram().model().set("SESSION_STALE_AFTER", "1h").start().await;
-    app.receive(private(42, 1, "before")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "before")).await;
     app.clock().advance(Duration::from_secs(3500));
-    app.receive(private(42, 2, "within the hour").at(3560)).await;
-    app.idle().await;
+    app.handle(private(42, 2, "within the hour").at(3560)).await;
     assert_eq!(app.context(CHAT).await.len(), 4);
 
     app.clock().advance(Duration::from_secs(3700));
     assert_eq!(app.context(CHAT).await, [Value::Null; 0], "without anybody having done anything");
-    app.receive(private(42, 3, "after").at(7260)).await;
-    app.idle().await;
+    app.handle(private(42, 3, "after").at(7260)).await;
     let asked: Vec<Vec<String>> =
         app.model().requests().iter().map(|request| texts_of(request, "user")).collect();
     assert_eq!(asked, [vec!["before"], vec!["before", "within the hour"], vec!["after"]]);
@@ -202,8 +192,7 @@ async fn a_stale_session_is_out_of_view_and_stays_in_the_history() {
 async fn in_fresh_mode_each_message_starts_a_session() {
     let app = TestApp::builder().telegram().model().set("SESSION_MODE", "fresh").start().await;
     for (id, text) in [(1, "one"), (2, "two"), (3, "three")] {
-        app.receive(private(42, id, text)).await;
-        app.idle().await;
+        app.handle(private(42, id, text)).await;
     }
     let asked: Vec<Vec<String>> =
         app.model().requests().iter().map(|request| texts_of(request, "user")).collect();
@@ -214,7 +203,7 @@ async fn in_fresh_mode_each_message_starts_a_session() {
 }
 
 #[tokio::test]
-async fn a_late_message_is_answered_directly_behind_it() {
+async fn the_answer_to_a_late_message_follows_it_directly() {
     let app = TestApp::builder().model().start().await;
     let path = "/v1/chats/c1/messages";
     // The last lies outside of the Session of the others.
@@ -248,8 +237,7 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
     app.model().answer_with("Noted.");
     let text = |id: i64| format!("message {id} {}", "beans ".repeat(14));
     for id in 1..7 {
-        app.receive(private(42, id, &text(id))).await;
-        app.idle().await;
+        app.handle(private(42, id, &text(id))).await;
     }
     let last = app.model().requests().pop().unwrap();
     let asked = texts_of(&last, "user");
@@ -260,8 +248,7 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
     assert_eq!(context["window"], 100);
     assert!(context["tokens"].as_u64().unwrap() <= 100);
 
-    app.receive(private(42, 7, &text(7).repeat(20))).await;
-    app.idle().await;
+    app.handle(private(42, 7, &text(7).repeat(20))).await;
     let last = app.model().requests().pop().unwrap();
     // What no window holds is asked with its middle left out; the history keeps the whole, and says so.
     let [asked] = &texts_of(&last, "user")[..] else { panic!("{last}") };
@@ -276,7 +263,7 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
 }
 
 #[tokio::test]
-async fn what_waits_at_a_stop_is_answered_behind_the_restart() {
+async fn messages_unanswered_at_a_stop_are_answered_after_the_restart() {
     let mut app = TestApp::start().await;
     app.model().hang();
     app.receive(private(42, 1, "one")).await;

@@ -1,13 +1,12 @@
 //! Updates as Telegram sends them.
 
+use annals_test_support::telegram_api::{BOT_ID, BOT_USERNAME};
 use serde_json::{Value, json};
 
-use crate::support::telegram_api::{BOT_ID, BOT_USERNAME};
-
-/// When the first message is dated, in epoch seconds.
+/// Date of the first message, in epoch seconds.
 pub(crate) const START: i64 = 1_763_765_920;
 
-/// An update that holds a message, to be changed before it is sent.
+/// An update with a message, which can be changed before it is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Update {
     kind: &'static str,
@@ -15,24 +14,24 @@ pub(crate) struct Update {
     message: Value,
 }
 
-/// Ada writes to the bot. Message `id` is dated `id` seconds behind [`START`].
+/// Creates a message of Ada to the bot. Message `id` is dated `id` seconds after [`START`].
 pub(crate) fn private(chat_id: i64, id: i64, text: &str) -> Update {
     let chat = json!({"id": chat_id, "type": "private", "first_name": "Ada", "username": "ada_l"});
     let from = json!({"id": chat_id, "is_bot": false, "first_name": "Ada", "username": "ada_l"});
     message(&chat, &from, id, text)
 }
 
-/// Ada, who is user 42, writes in a group.
+/// Creates a message of Ada, who is user 42, in a group.
 pub(crate) fn group(chat_id: i64, id: i64, text: &str) -> Update {
     message(&json!({"id": chat_id, "type": "group", "title": "Allotment"}), &ada(), id, text)
 }
 
-/// Ada, who is user 42, writes in a supergroup.
+/// Creates a message of Ada, who is user 42, in a supergroup.
 pub(crate) fn supergroup(chat_id: i64, id: i64, text: &str) -> Update {
     message(&json!({"id": chat_id, "type": "supergroup", "title": "Allotment"}), &ada(), id, text)
 }
 
-/// A post in a channel.
+/// Creates a post in a channel.
 pub(crate) fn channel_post(chat_id: i64, id: i64, text: &str) -> Update {
     let chat = json!({"id": chat_id, "type": "channel", "title": "Harvest News"});
     let mut update = message(&chat, &Value::Null, id, text).kind("channel_post").with("sender_chat", chat);
@@ -49,7 +48,7 @@ fn ada() -> Value {
     json!({"id": 42, "is_bot": false, "first_name": "Ada"})
 }
 
-/// The bot changed from member to `status` in a chat, at this time.
+/// Creates the update for the bot's change from member to `status` in a chat, at this time.
 pub(crate) fn membership(chat: &Value, status: &str, date: i64) -> Value {
     let bot = json!({"id": BOT_ID, "is_bot": true, "first_name": "Annals", "username": BOT_USERNAME});
     json!({"update_id": date, "my_chat_member": {
@@ -60,37 +59,42 @@ pub(crate) fn membership(chat: &Value, status: &str, date: i64) -> Value {
 }
 
 impl Update {
-    /// With a field of the message.
+    /// Sets a field of the message.
     pub(crate) fn with(mut self, field: &str, value: Value) -> Self {
         self.message[field] = value;
         self
     }
 
-    /// Without a field of the message.
+    /// Sets the sender to another user than Ada.
+    pub(crate) fn by(self, user: i64) -> Self {
+        self.with("from", json!({"id": user, "is_bot": false, "first_name": "Somebody"}))
+    }
+
+    /// Removes a field of the message.
     pub(crate) fn without(mut self, field: &str) -> Self {
         self.message.as_object_mut().unwrap().remove(field);
         self
     }
 
-    /// Dated this many seconds behind [`START`].
+    /// Dates the message this many seconds after [`START`].
     pub(crate) fn at(self, secs: i64) -> Self {
         self.with("date", json!(START + secs))
     }
 
-    /// Under another name in the update.
+    /// Renames the message's field in the update.
     pub(crate) fn kind(mut self, kind: &'static str) -> Self {
         self.kind = kind;
         self
     }
 
-    /// The same message with another text, edited this many seconds behind [`START`].
+    /// Turns it into an edit of the message with another text, made this many seconds after [`START`].
     pub(crate) fn edited(mut self, secs: i64, text: &str) -> Self {
         self.kind = "edited_message";
         self.id += 1;
         self.with("edit_date", json!(START + secs)).with("text", json!(text))
     }
 
-    /// With an entity over the first place of `words`, in UTF-16 units.
+    /// Adds an entity over the first occurrence of `words`, in UTF-16 units.
     pub(crate) fn entity(mut self, kind: &str, words: &str) -> Self {
         let text = self.message["text"].as_str().unwrap();
         let units = |text: &str| text.encode_utf16().count();
@@ -103,18 +107,18 @@ impl Update {
         self
     }
 
-    /// With the bot's name mentioned, where the text has it.
+    /// Adds a mention entity at the bot's name in the text.
     pub(crate) fn mention(self) -> Self {
         self.entity("mention", &format!("@{BOT_USERNAME}"))
     }
 
-    /// With the command that the text starts with.
+    /// Adds a command entity at the start of the text.
     pub(crate) fn command(self) -> Self {
         let name = self.message["text"].as_str().unwrap().split_whitespace().next().unwrap().to_owned();
         self.entity("bot_command", &name)
     }
 
-    /// With its text and entities as those of a document.
+    /// Turns its text and entities into the caption of a document.
     pub(crate) fn captioned(mut self) -> Self {
         let message = self.message.as_object_mut().unwrap();
         for (text, caption) in [("text", "caption"), ("entities", "caption_entities")] {
@@ -125,7 +129,7 @@ impl Update {
         self.with("document", json!({"file_id": "file", "file_unique_id": "f", "file_name": "beans.pdf"}))
     }
 
-    /// In reply to a message of `from`, with this id.
+    /// Makes it a reply to the message of `from` with this id.
     pub(crate) fn reply_to(self, id: i64, from: &Value) -> Self {
         let original = json!({"message_id": id, "date": START, "chat": self.message["chat"], "from": from, "text": "before"});
         self.with("reply_to_message", original)

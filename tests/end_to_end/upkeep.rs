@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use annals_core::settings::Env;
 use annals_local::program::open_history;
-use annals_local::stores::{Stores, TABLE};
-use annals_shared::config::{Env, retention};
-use annals_shared::history::due::{Entry, shard_of};
+use annals_local::stores::TABLE;
+use annals_store::history::due::{Entry, shard_of};
+use annals_store::settings::retention;
 
 use crate::app::{TestApp, wait_until};
 use crate::updates::private;
@@ -13,14 +14,13 @@ use crate::updates::private;
 const CHAT: &str = "telegram:chat:42";
 
 #[tokio::test]
-async fn chats_are_visited_when_they_are_due_and_records_expire_behind_that() {
+async fn chats_are_visited_when_due_and_records_expire_afterwards() {
     let app = TestApp::start().await;
-    app.receive(private(42, 1, "hello")).await;
-    app.idle().await;
+    app.handle(private(42, 1, "hello")).await;
     let told = app.history(CHAT).await;
     assert_eq!(told.len(), 2);
     let arrived = app.clock().now();
-    let stores = Stores::open(app.data_dir()).await.unwrap();
+    let stores = app.stores().await;
     let is_stored = async || {
         let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
         let is_record = |sk: &str| sk.starts_with(|first: char| first.is_ascii_digit());

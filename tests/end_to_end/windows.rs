@@ -1,15 +1,15 @@
-//! One chat may be spoken in by more doors than one: each is answered by its own.
+//! A chat may get messages over several channels: each is answered over its own.
 
+use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
 use crate::app::{OPS_KEY, TestApp, chat_path, text_of, wait_until};
-use crate::support::model_api::texts_of;
 use crate::turns::assert_answered_once;
 use crate::updates::{START, private};
 
 const CHAT: &str = "telegram:chat:42";
 
-/// A turn runs; two Telegram messages (of seconds 2 and 4) and an admin's HTTP post, of `ts`, wait behind it.
+/// A turn runs; two Telegram messages (of seconds 2 and 4) and an admin's HTTP post, of `ts`, wait for it.
 async fn wait_at_once(ts: i64) -> (TestApp, Value) {
     let app = TestApp::start().await;
     app.model().hang();
@@ -30,7 +30,7 @@ async fn wait_at_once(ts: i64) -> (TestApp, Value) {
 
 async fn check(ts: i64, listed: [&str; 7]) {
     let (app, reply) = wait_at_once(ts).await;
-    // Olle is not Ada, so the model is told who speaks.
+    // Olle is not Ada, so the request names the senders.
     assert_eq!((&reply["id"], text_of(&reply).as_str()), (&json!("h/reply"), "You said: olle: by HTTP"));
     assert_eq!(reply["metadata"]["channel"], "http");
     let sent = app.telegram_api().sent();
@@ -49,11 +49,11 @@ async fn check(ts: i64, listed: [&str; 7]) {
 }
 
 #[tokio::test]
-async fn a_post_between_two_telegram_messages_is_answered_by_its_own_door() {
+async fn a_post_between_two_telegram_messages_is_answered_over_http() {
     Box::pin(check(1000 * START + 3000, ["1", "1/reply", "2", "h", "h/reply", "4", "4/reply"])).await;
 }
 
 #[tokio::test]
-async fn a_post_before_telegram_messages_is_answered_by_its_own_door() {
+async fn a_post_before_telegram_messages_is_answered_over_http() {
     Box::pin(check(1000 * START + 1500, ["1", "1/reply", "h", "h/reply", "2", "4", "4/reply"])).await;
 }

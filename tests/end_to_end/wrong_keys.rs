@@ -1,24 +1,26 @@
-//! Wrong API keys: what they cost, and what whoever sends them is told.
+//! Wrong API keys: their cost, and the answers to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use annals_core::settings::Env;
+use annals_engine::ingress::Ingress;
+use annals_engine::live::Live;
+use annals_engine::settings::{MemoryConfig, ViewConfig};
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
+use annals_http::settings::{CorsOrigins, api_keys};
 use annals_http::{Http, random_id};
 use annals_local::server::{HEADER_TIMEOUT, serve};
-use annals_shared::config::{CorsOrigins, Env, MemoryConfig, ViewConfig, api_keys};
-use annals_shared::ingress::Ingress;
-use annals_shared::live::Live;
-use annals_shared::queue::{QueueError, Turn, TurnQueue};
+use annals_store::queue::{QueueError, Turn, TurnQueue};
 use futures::future::BoxFuture;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp};
-use crate::support::openapi;
-use crate::support::world::World;
+use crate::openapi;
+use crate::world::World;
 
 const PATH: &str = "/v1/chats/c1/messages";
 
@@ -65,7 +67,7 @@ impl TurnQueue for Counted {
     }
 }
 
-/// The address that streams has no gateway in front: whoever finds it calls the function itself.
+/// The streaming URL has no gateway in front: anybody who finds it calls the function itself.
 #[tokio::test]
 async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
     let world = World::new().await;

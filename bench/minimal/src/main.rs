@@ -1,5 +1,5 @@
-//! The least that a function of this kind can be: behind an HTTP API, one put to DynamoDB, nothing of Annals. As the
-//! SDK's and the runtime's own examples have it, so that it is a measure. See `bench/README.md`.
+//! A minimal function for comparison: one put to DynamoDB per request of an HTTP API, without Annals, written like the
+//! examples of the SDK and the runtime. See `bench/README.md`.
 
 use aws_config::BehaviorVersion;
 use aws_sdk_dynamodb::Client;

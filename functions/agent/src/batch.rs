@@ -1,23 +1,24 @@
 //! A batch of the queue: the turns of one chat as one run, chats side by side, and each failure handed back alone.
 //!
-//! Turns of one chat are of one message group, and are done or not done together: none is acknowledged behind one that
-//! failed. What is no turn at all fails alone, also before turns of its group. Those are done all the same, since a turn
-//! carries no message and names no other; to hand them back as well would let people wait for, and count against the
-//! tries of, what nobody can read.
+//! Turns of one chat are of one message group, and are done or not done together: none is acknowledged after one that
+//! failed. A queue message that is not a turn fails alone, even before turns of its group. Those turns are done anyway,
+//! since a turn carries no message and names no other; to hand them back too would delay answers, and use up attempts, for
+//! a message that nobody can read.
 //!
-//! A turn that its door carries out itself is there in case that it does not ([`Received::net`]). It is put back unread the
-//! first time, since its door has only just begun; then it costs a look at what waits, and a run where anything does.
+//! An endpoint that runs its own turns queues each as well, in case that its run does not finish ([`Received::net`]). Such a
+//! turn is put back unread the first time, since the endpoint has only just begun; after that it costs a look at the chat,
+//! and a run if anything is unanswered.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::history::HistoryError;
-use annals_shared::metrics::Metric;
-use annals_shared::queue::{Received, Sqs};
-use annals_shared::sort_key::{SortKey, Timestamp};
-use annals_shared::telemetry;
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_io::metrics::Metric;
+use annals_runtime::telemetry;
+use annals_store::history::HistoryError;
+use annals_store::queue::{Received, Sqs};
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt;
 use futures::future::join_all;
@@ -28,26 +29,28 @@ use crate::{Agent, Attempt, TurnError, Undone};
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
 struct Group {
-    /// The messages that they name.
+    /// The messages that the turns name.
     named: Vec<SortKey>,
+    /// Time of the newest message.
     at: Option<Timestamp>,
+    /// Highest number of times that the queue has delivered one of the turns.
     deliveries: u32,
-    /// Whether one of them is nobody's who carries it out itself.
+    /// True if one of the turns is not run by its endpoint.
     is_to_run: bool,
     messages: Vec<Message>,
 }
 
-/// How long a door that carries its turns out itself is left alone: most answers are there by then. Its chat's other turns
-/// wait as long.
+/// Time that an endpoint gets to run its own turn: most answers are stored by then. The chat's other turns wait as long.
 const NET_PAUSE: Duration = Duration::from_secs(20);
 
 /// The id and the receipt handle of a message.
 type Message = (String, Option<String>);
 
-/// Answers the chats of `event`; names the queue messages whose turns are not done, so that only those come again.
+/// Answers the chats of `event`; returns the ids of the queue messages whose turns are not done, so that only those are
+/// delivered again.
 pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResponse {
     let (groups, unreadable) = group(event);
-    // They go to the dead letters without holding their groups any longer than that takes.
+    // At once, so that they reach the dead letters without delaying their groups.
     hand_back(queue, &unreadable, Duration::ZERO).await;
     let failed = join_all(groups.into_iter().map(|(chat, group)| {
         let span = telemetry::of_chat(&chat);
@@ -68,17 +71,17 @@ pub async fn handle(agent: &Agent, queue: &Sqs, event: SqsEvent) -> SqsBatchResp
     response
 }
 
-/// Makes messages visible again after `pause`, or else they come again after the queue's own time, which is longer than
-/// any run; until then they hold their group.
+/// Makes messages visible again after `pause`. Otherwise the queue delivers them after its visibility timeout, which is longer
+/// than any run, and holds their group until then.
 async fn hand_back(queue: &Sqs, messages: &[Message], pause: Duration) {
     for receipt in messages.iter().filter_map(|(_, receipt)| receipt.as_deref()) {
         if let Err(error) = queue.retry_in(receipt, pause).await {
-            tracing::warn!(%error, "a message comes again later than it could");
+            tracing::warn!(%error, "failed to make a queue message visible; it is delivered again after the visibility timeout");
         }
     }
 }
 
-/// The turns of one chat; answers with the ids of those that are not done, which are all or none.
+/// Runs the turns of one chat; returns the ids of those that are not done, which are all or none.
 async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<String> {
     if !group.is_to_run {
         if group.deliveries <= 1 {
@@ -88,7 +91,7 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
         match is_done(agent, &chat, group.named.iter().min()).await {
             Ok(true) => return Vec::new(),
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "a turn is run without a look at whether it is done"),
+            Err(error) => tracing::warn!(%error, "failed to check whether a turn is done; it is run"),
         }
     }
     agent.settle(group.at).await;
@@ -101,16 +104,19 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
             }
         }
     };
-    // A panic is a failure of this chat; those beside it go on.
+    // A panic is a failure of this chat; the other chats continue.
     let pause = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(Ok(())) => return Vec::new(),
         Ok(Err(undone)) => {
             let (error, attempt) = (&undone.error, undone.attempt.0);
-            tracing::error!(%error, attempt, deliveries = group.deliveries, "a turn is not done");
+            tracing::error!(%error, attempt, deliveries = group.deliveries, "failed to finish a turn; the queue delivers it again");
             undone.retry_after(agent.clock.now(), group.deliveries)
         }
         Err(_) => {
-            tracing::error!(deliveries = group.deliveries, "a turn is not done: the run panicked");
+            tracing::error!(
+                deliveries = group.deliveries,
+                "failed to finish a turn: the run panicked; the queue delivers it again"
+            );
             agent.metrics.add(Metric::TurnFailures, 1);
             Attempt(group.deliveries).pause()
         }
@@ -119,7 +125,7 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
     group.messages.into_iter().map(|(id, _)| id).collect()
 }
 
-/// Whether nothing waits in `chat`, seen from `from`, and no run has left anything open. Two reads.
+/// Returns true if nothing is unanswered in `chat` from `from` on, and no run has left anything open. Two reads.
 async fn is_done(agent: &Agent, chat: &ChatKey, from: Option<&SortKey>) -> Result<bool, HistoryError> {
     let head = agent.history.head(chat).await?;
     if head.turn.is_some() || head.stopped_to.is_some() {
@@ -129,7 +135,7 @@ async fn is_done(agent: &Agent, chat: &ChatKey, from: Option<&SortKey>) -> Resul
     Ok(seen.unanswered.is_empty() && seen.to_compact.is_empty() && seen.to_resume.is_empty())
 }
 
-/// The turns by chat, and the messages that are none.
+/// Returns the turns by chat, and the queue messages that are not turns.
 fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
     let mut groups: BTreeMap<ChatKey, Group> = BTreeMap::new();
     let mut unreadable = Vec::new();
@@ -137,7 +143,10 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
         let id = message.message_id.clone().unwrap_or_default();
         let body = message.body.as_deref().unwrap_or_default();
         let Ok(Received { turn, net }) = serde_json::from_str(body) else {
-            tracing::error!(message_id = id, "a queue message is no turn");
+            tracing::error!(
+                message_id = id,
+                "failed to parse a queue message as a turn; it goes to the dead letters"
+            );
             unreadable.push((id, message.receipt_handle));
             continue;
         };
@@ -168,7 +177,7 @@ mod tests {
         json!({"chat": chat, "from": format!("1763765920000#{from:020}")}).to_string()
     }
 
-    /// A message of the queue, received for the `count`th time.
+    /// Returns a message of the queue, received for the `count`th time.
     fn message(id: &str, body: &str, count: &str) -> Value {
         json!({
             "messageId": id, "receiptHandle": format!("receipt-{id}"), "body": body,
@@ -181,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_turns_of_a_chat_are_one_run_from_the_earliest_on() {
+    fn the_turns_of_a_chat_are_one_run_from_the_earliest_message_on() {
         let (groups, unreadable) = group(event(&[
             message("a", &turn(OWN, 7), "1"),
             message("b", &turn(OTHER, 1), "1"),
@@ -192,7 +201,7 @@ mod tests {
         let own = &groups[&OWN.parse().unwrap()];
         let named: Vec<_> = own.named.iter().map(|key| &key.as_str()[32..]).collect();
         assert_eq!(named, ["07", "05", "09"]);
-        assert_eq!(own.deliveries, 3, "of the one that came most often");
+        assert_eq!(own.deliveries, 3, "of the turn that was delivered most often");
         let receipt = |id: &str| (id.to_owned(), Some(format!("receipt-{id}")));
         assert_eq!(own.messages, ["a", "c", "d"].map(receipt), "each is handed back, and made visible again");
         let other = &groups[&OTHER.parse().unwrap()];
@@ -201,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_door_carries_out_is_left_to_it_unless_there_is_more() {
+    fn a_turn_that_its_endpoint_runs_is_left_to_it_unless_the_chat_has_others() {
         let net = |chat: &str, from: u64| {
             let mut turn: Value = serde_json::from_str(&turn(chat, from)).unwrap();
             turn["net"] = true.into();
@@ -218,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_turn_is_a_failure_and_keeps_no_turn_from_running() {
+    fn a_message_that_is_not_a_turn_fails_and_keeps_no_turn_from_running() {
         let head = json!({"chat": OWN, "from": "!head"}).to_string();
         let nobody = json!({"chat": "nonsense", "from": "1763765920000#7"}).to_string();
         let mut without_body = message("none", "", "1");
@@ -237,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_counts_its_deliveries_and_one_that_does_not_is_the_first() {
+    fn a_message_without_a_count_counts_as_the_first_delivery() {
         let counted = |attributes: Value| {
             let mut message = message("a", &turn(OWN, 7), "1");
             message["attributes"] = attributes;
@@ -256,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn no_messages_are_no_runs() {
+    fn an_empty_batch_makes_no_runs() {
         let (groups, unreadable) = group(event(&[]));
         assert!(groups.is_empty() && unreadable.is_empty());
     }

@@ -1,143 +1,131 @@
-//! How a stored reply goes out: what has not been sent of it, through its door, until it is taken or refused for good.
+//! Delivery of a stored reply: its unsent pieces go through its channel until the platform takes them or refuses for good.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use annals_shared::approval;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::delivery::{Asked, DeliveryError, Parcel, Progress, Step};
-use annals_shared::history::turn::{OpenTurn, Reached};
-use annals_shared::message::{Role, UiMessage};
-use annals_shared::metrics::Metric;
-use annals_shared::pace::Pace;
-use annals_shared::record::{Channel, DeliveryFailure, Record};
-use annals_shared::sort_key::Timestamp;
+use annals_channel::delivery::{DeliveryError, OutgoingReply, Progress, RequestedCall, SendStep};
+use annals_channel::pace::Pace;
+use annals_core::approval;
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::{Channel, DeliveryFailure, Record};
+use annals_core::sort_key::Timestamp;
+use annals_io::metrics::Metric;
+use annals_store::history::HistoryError;
+use annals_store::history::turn::{OpenTurn, Reached};
 
-use crate::retry::Attempt;
-use crate::signs::Signs;
-use crate::turn::{Agent, TurnError};
-use crate::work::Work;
+use crate::agent::Agent;
+use crate::error::TurnError;
+use crate::retry_policy::Attempt;
+use crate::task::ClaimedTurn;
+use crate::typing::Typing;
 
-/// How long a group that refused a message is not sent another.
+/// Time after a group refused a message before it is sent another.
 const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
 
-impl Agent {
-    /// Sends what has not been sent of `reply`, as fast as its chat may be sent messages; what cannot go out before
-    /// `until` is left to another run. Ends delivery for good where the platform refuses it, or has not taken it for too
-    /// long, and notes why on the reply. Answers also with when the chat may be sent more: see `Head::paced`.
-    #[tracing::instrument(skip_all)]
-    pub(crate) async fn deliver(
-        &self,
-        work: &Work,
-        reply: &Record,
-        attempt: Attempt,
-        until: Timestamp,
-        signs: &Signs,
-    ) -> Result<(Reached, Option<Timestamp>), TurnError> {
-        let to = work.newest_covered()?;
-        if !self.deliverer.reaches(to.channel) {
-            return Ok((Reached::Unknown, None));
-        }
-        if let Some(blocked) = self.blocked(work, to) {
-            self.history.note_delivery_failure(reply, blocked).await?;
-            return Ok((Reached::Unknown, None));
-        }
-        let shown = work.resumption.as_ref().map_or(0, |resumption| resumption.shown_parts);
-        let (text, buttons) = (text_behind(&reply.message, shown), buttons(reply));
-        let question = approval::question(&reply.message).unwrap_or_default();
-        if text.is_empty() && buttons.is_empty() {
-            // A reply that a `/stop` has ended while it waited.
-            return Ok((Reached::Unknown, None));
-        }
-        let mut parcel = Parcel {
-            to,
-            key: &reply.key,
-            text: &text,
-            question: &question,
-            ts: reply.sent_at,
-            moved_to: None,
-            buttons: &buttons,
-        };
-        let mut sent = work.turn.sent;
-        let way = &Way::new(self, work, to, until, signs);
-        let progress: &Progress<'_> = &|step| Box::pin(way.step(step));
-        loop {
-            let failure = match self.deliverer.deliver(parcel, sent, progress).await {
-                Ok(()) => {
-                    self.metrics.count(Metric::Deliveries, to.channel);
-                    let was_blocked = work.lease.head.blocked.is_some();
-                    return Ok((if was_blocked { Reached::Yes } else { Reached::Unknown }, way.sent()));
-                }
-                Err(error) => match way.take_end() {
-                    // Nothing is wrong with the platform: the rest is not this run's to send.
-                    Some(end) => return Err(end),
-                    None => error,
-                },
-            };
-            let failure = match failure {
-                DeliveryError::Moved { to: moved_to } if parcel.moved_to.is_none() => {
-                    let new = ChatKey::telegram(moved_to, None);
-                    self.history.rename(&work.lease.chat, &new, self.clock.now()).await?;
-                    parcel.moved_to = Some(moved_to);
-                    sent = 0;
-                    continue;
-                }
-                error @ DeliveryError::Unavailable { .. } if !attempt.ends_sending() => {
-                    return Err(TurnError::Delivery(error));
-                }
-                error => error,
-            };
-            self.metrics.count(Metric::DeliveryFailures, to.channel);
-            tracing::error!(error = %failure, "a reply is stored but not delivered");
-            let noted = DeliveryFailure { reason: failure.to_string(), at: self.clock.now() };
-            self.history.note_delivery_failure(reply, &noted).await?;
-            let blocked = matches!(failure, DeliveryError::Blocked { .. });
-            return Ok((if blocked { Reached::No(noted) } else { Reached::Unknown }, way.paid()));
-        }
+/// Sends the parts of `reply` after the first `shown_parts`, except the pieces that have been sent, as fast as the chat's
+/// rate limit allows; another run sends what cannot go out before `until`. Gives up if the platform refuses the reply, or
+/// has been unavailable for too long, and records the reason on the reply. Also returns when the chat may be sent more: see
+/// `Head::paced`.
+#[tracing::instrument(skip_all)]
+pub(crate) async fn deliver(
+    agent: &Agent,
+    turn: &ClaimedTurn,
+    reply: &Record,
+    shown_parts: usize,
+    attempt: Attempt,
+    until: Timestamp,
+    typing: &Typing,
+) -> Result<(Reached, Option<Timestamp>), TurnError> {
+    let (to, head) = (&turn.newest, &turn.lease.head);
+    if !agent.deliverer.reaches(to.channel) {
+        return Ok((Reached::Unknown, None));
     }
-
-    /// Why the platform takes nothing for the chat of `to`, as far as is known.
-    pub(crate) fn blocked<'a>(&self, work: &'a Work, to: &Record) -> Option<&'a DeliveryFailure> {
-        work.lease.head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, self.clock.now()))
+    if let Some(blocked) =
+        head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, agent.clock.now()))
+    {
+        agent.history.note_delivery_failure(reply, blocked).await?;
+        return Ok((Reached::Unknown, None));
     }
+    let (text, buttons) = (text_after(&reply.message, shown_parts), buttons(reply));
+    let question = approval::question(&reply.message).unwrap_or_default();
+    if text.is_empty() && buttons.is_empty() {
+        // A `/stop` has ended the reply while it waited.
+        return Ok((Reached::Unknown, None));
+    }
+    let outgoing = OutgoingReply {
+        to,
+        key: &reply.key,
+        text: &text,
+        question: &question,
+        ts: reply.sent_at,
+        moved_to: None,
+        requests: &buttons,
+    };
+    let sending = &Sending::new(agent, turn, until, typing);
+    let progress: &Progress<'_> = &|step| Box::pin(sending.step(step));
+    let mut delivered = agent.deliverer.deliver(outgoing, turn.turn.sent, progress).await;
+    if let Err(DeliveryError::Moved { chat, chat_id }) = delivered {
+        agent.history.rename(&turn.lease.chat, &chat, agent.clock.now()).await?;
+        let outgoing = OutgoingReply { moved_to: Some(&chat_id), ..outgoing };
+        delivered = agent.deliverer.deliver(outgoing, 0, progress).await;
+    }
+    let Err(failure) = delivered else {
+        agent.metrics.count(Metric::Deliveries, to.channel);
+        let reached = if head.blocked.is_some() { Reached::Yes } else { Reached::Unknown };
+        return Ok((reached, sending.sent()));
+    };
+    if let Some(end) = sending.take_end() {
+        // The platform has not failed: another run sends the rest.
+        return Err(end);
+    }
+    if matches!(failure, DeliveryError::Unavailable { .. }) && !attempt.ends_sending() {
+        return Err(TurnError::Delivery(failure));
+    }
+    agent.metrics.count(Metric::DeliveryFailures, to.channel);
+    tracing::error!(error = %failure, "failed to deliver a stored reply; it is given up");
+    let noted = DeliveryFailure { reason: failure.to_string(), at: agent.clock.now() };
+    agent.history.note_delivery_failure(reply, &noted).await?;
+    let blocked = matches!(failure, DeliveryError::Blocked { .. });
+    Ok((if blocked { Reached::No(noted) } else { Reached::Unknown }, sending.paid()))
 }
 
-/// The way of a reply out, piece by piece.
-struct Way<'a> {
+/// A reply that is being sent, piece by piece.
+struct Sending<'a> {
     agent: &'a Agent,
-    work: &'a Work,
+    turn: &'a ClaimedTurn,
+    /// The chat's rate limit.
     pace: Option<Pace>,
     until: Timestamp,
-    signs: &'a Signs,
+    typing: &'a Typing,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// When all that was sent is paid for.
+    /// Time at which the rate limit has recovered from all pieces so far.
     paid: Option<Timestamp>,
-    /// Whether this run has come to a piece.
+    /// True once this run has come to a piece.
     has_begun: bool,
-    /// Why the run ends where it is.
+    /// The reason why this run sends no more.
     end: Option<TurnError>,
 }
 
-impl<'a> Way<'a> {
-    fn new(agent: &'a Agent, work: &'a Work, to: &Record, until: Timestamp, signs: &'a Signs) -> Self {
-        let pace = agent.deliverer.pace(to);
-        let paid = pace.and_then(|pace| pace.believed(work.lease.head.paced, agent.clock.now()));
+impl<'a> Sending<'a> {
+    fn new(agent: &'a Agent, turn: &'a ClaimedTurn, until: Timestamp, typing: &'a Typing) -> Self {
+        let pace = agent.deliverer.pace(&turn.newest);
+        let paid = pace.and_then(|pace| pace.believed(turn.lease.head.paced, agent.clock.now()));
         let state = Mutex::new(State { paid, ..State::default() });
-        Self { agent, work, pace, until, signs, state }
+        Self { agent, turn, pace, until, typing, state }
     }
 
-    async fn step(&self, step: Step) -> Result<(), DeliveryError> {
+    async fn step(&self, step: SendStep) -> Result<(), DeliveryError> {
         match step {
-            Step::Next { is_last, .. } => self.wait(is_last).await,
-            Step::Sent { pieces } => self.note(pieces).await,
+            SendStep::Next { is_last, .. } => self.wait(is_last).await,
+            SendStep::Sent { pieces } => self.note(pieces).await,
         }
     }
 
-    /// Waits until the chat may be sent another piece.
+    /// Waits until the rate limit allows another piece.
     async fn wait(&self, is_last: bool) -> Result<(), DeliveryError> {
         let now = self.agent.clock.now();
         let wait = self.pace.map(|pace| pace.wait(self.state().paid, now)).unwrap_or_default();
@@ -147,23 +135,24 @@ impl<'a> Way<'a> {
         self.agent.clock.sleep(wait).await;
         let is_first = !std::mem::replace(&mut self.state().has_begun, true);
         if is_first || is_last {
-            self.signs.sending();
+            self.typing.sending();
         }
         Ok(())
     }
 
-    /// Notes how many pieces of the reply have been sent, so that a crash goes on behind them.
+    /// Stores how many pieces of the reply have been sent, so that the run after a crash continues after them.
     async fn note(&self, sent: usize) -> Result<(), DeliveryError> {
         let paced = self.sent();
-        let turn = OpenTurn { sent, ..self.work.turn.clone() };
-        match self.agent.history.note_sent(&self.work.lease, &turn, paced).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(superseded)) => self.end(superseded.into()),
+        let turn = OpenTurn { sent, ..self.turn.turn.clone() };
+        match self.agent.history.note_sent(&self.turn.lease, &turn, paced).await {
+            Ok(()) => Ok(()),
+            Err(error @ HistoryError::LeaseLost) => self.end(error.into()),
             Err(error) => Err(DeliveryError::Unavailable { reason: error.to_string() }),
         }
     }
 
-    /// A piece is sent: when all is paid for. By its end, since when Telegram took it is between.
+    /// Counts a piece as sent; returns the time at which the rate limit has recovered. By the end of the request, since the
+    /// time at which Telegram took it is not known.
     fn sent(&self) -> Option<Timestamp> {
         let mut state = self.state();
         state.paid = self.pace.map(|pace| pace.paid(state.paid, self.agent.clock.now()));
@@ -189,18 +178,18 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Returns what a reply says after its first `shown` parts.
-fn text_behind(message: &UiMessage, shown: usize) -> String {
+/// Returns the text of a reply after its first `shown` parts.
+fn text_after(message: &UiMessage, shown: usize) -> String {
     let new = message.parts.iter().skip(shown).cloned().collect();
     UiMessage::new("", Role::Assistant, new).plain_text()
 }
 
-/// What people are asked to allow.
-fn buttons(reply: &Record) -> Vec<Asked> {
+/// Returns the buttons by which people approve or deny the calls of `reply`.
+fn buttons(reply: &Record) -> Vec<RequestedCall> {
     let requests = approval::requests(&reply.message);
     let numbered = requests.len() > 1;
     let open = requests.into_iter().filter(|request| request.is_open);
-    open.map(|request| Asked {
+    open.map(|request| RequestedCall {
         number: numbered.then_some(request.number),
         tool: request.tool,
         id: request.id,
@@ -209,9 +198,9 @@ fn buttons(reply: &Record) -> Vec<Asked> {
     .collect()
 }
 
-/// Whether a refusal is still believed. Who writes again, or mentions the bot in a Lark group, has let it in again. A
-/// Telegram group goes on being heard where the bot may not write, and says in an update of its own when it may again;
-/// but that update names the group and not its topics, and may be missed, so now and then the platform is asked again.
+/// Returns true if an earlier refusal still holds. A person who writes again, or mentions the bot in a Lark group, has let
+/// it in again. The bot still hears a Telegram group in which it may not write, and an update says when it may again; but
+/// that update names the group and not its topics, and may be missed, so the platform is asked again from time to time.
 pub(crate) fn still_blocked(blocked: &DeliveryFailure, to: &Record, now: Timestamp) -> bool {
     if to.channel == Channel::Telegram && to.is_group() {
         now.since(blocked.at) < BLOCKED_GROUP_PAUSE

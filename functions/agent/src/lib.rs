@@ -1,44 +1,47 @@
-//! The agent: answers what is unanswered in a chat.
+//! The agent: answers the unanswered messages of a chat.
 //!
-//! - [`turn`]: one turn of one chat, from claim to finish
-//! - [`next`]: what a run does next, pure
-//! - `work.rs`, `pacing.rs`: what a turn covers, and how often it is tried
-//! - `quiet.rs`: what more may come at once is waited for
-//! - `stop.rs`: what a `/stop` has ended
-//! - [`surroundings`]: what was said around a message of a Lark group
-//! - `remember.rs`: memory: what ended is captured, what is known recalled
-//! - `room.rs`: compaction before a turn, and on `/compact`
-//! - `answer.rs`: asking the model, within its window, and what is left out where compaction does not do
-//! - `sight.rs`: images that the model is shown, and what it is not
-//! - `rounds.rs`: the model and its calls, within bounds; `tools.rs`: what it may call
-//! - [`mcp`]: outside tools
-//! - `resume.rs`: a reply that goes on behind an approval
-//! - `signs.rs`: what people see of a run before its reply
-//! - `deliver.rs`: the stored reply on its way out
-//! - [`batch`]: a batch of the queue: chats side by side, what failed handed back
+//! # Layout
+//!
+//! - [`batch`]: a batch of the queue: chats side by side, failed turns handed back
+//! - `turn.rs`: one turn of one chat, from claim to finish
+//! - `find.rs`: finds the work and prepares it; [`next`]: the decision, pure; `coverage.rs`: the messages of one turn, pure;
+//!   `task.rs`: the work
+//! - `quiet.rs`: waits for the rest of a burst; `surroundings.rs`: reads the messages around one of a group;
+//!   `remember.rs`: captures and recalls memory; `budget.rs`: compacts
+//! - `answer.rs`, `resume.rs`, `stop.rs`: a new reply, one that continues after an approval, one that a `/stop` ended
+//! - `ask.rs`: asks the model for a reply; `rounds.rs`: the reply while it is made, and its calls; `images.rs`: its images
+//! - `tools.rs`: the tools of a turn; [`mcp`]: external tools
+//! - `deliver.rs`: sends the stored reply; `typing.rs`: signs before it
+//! - `agent.rs`: the services of a run; `error.rs`; `retry_policy.rs`: all bounds on attempts, requests and time, pure
 
+mod agent;
 mod answer;
+mod ask;
 pub mod batch;
+mod budget;
+mod coverage;
 mod deliver;
+mod error;
+mod find;
+mod images;
 pub mod mcp;
 pub mod next;
 mod quiet;
 mod remember;
 mod resume;
-mod retry;
-mod room;
+mod retry_policy;
 mod rounds;
-mod sight;
-mod signs;
 mod stop;
-pub mod surroundings;
+mod surroundings;
+mod task;
 mod tools;
-pub mod turn;
-mod work;
+mod turn;
+mod typing;
 
+pub use agent::Agent;
 pub use answer::{FAILURE_NOTICE, NOT_COMPACTED};
-pub use retry::Attempt;
-pub use turn::{Agent, TurnError, Undone};
+pub use error::{TurnError, Undone};
+pub use retry_policy::{Attempt, MAX_ANSWER_REQUESTS, MAX_REQUESTS};
 
 use std::time::Duration;
 

@@ -4,22 +4,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_agent::mcp::Servers;
-use annals_agent::surroundings::Surroundings;
 use annals_agent::{Agent, LEASE, batch};
-use annals_shared::aws;
-use annals_shared::channel::lark::client as lark;
-use annals_shared::channel::telegram::client::{BOT_PACE, Client};
-use annals_shared::clock::Clock;
-use annals_shared::config::{
-    AgentConfig, DeliveryConfig, LarkConfig, StoreConfig, TelegramConfig, ToolsSetting, channel_settings,
-    reply_quiet,
-};
-use annals_shared::delivery::Deliverer;
-use annals_shared::live::Live;
-use annals_shared::metrics::{Metrics, Reporter};
-use annals_shared::model::Model;
-use annals_shared::telemetry::{self, Traces};
-use annals_shared::tls;
+use annals_channel::settings::DeliveryConfig;
+use annals_engine::delivery::Deliverer;
+use annals_engine::live::Live;
+use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
+use annals_io::clock::Clock;
+use annals_io::metrics::Metrics;
+use annals_io::tls;
+use annals_model::Model;
+use annals_runtime::aws;
+use annals_runtime::channels::platforms;
+use annals_runtime::metrics::Reporter;
+use annals_runtime::telemetry;
+use annals_runtime::telemetry::Traces;
+use annals_store::settings::StoreConfig;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
@@ -30,7 +29,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(traces: Traces) -> Result<(), Error> {
-    // Its first turn asks a model, and sends.
+    // The first turn needs TLS, to ask a model and to send.
     tls::warm();
     let aws = aws::sdk_config().await;
     let settings = aws::settings(&aws).await?;
@@ -41,28 +40,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let delivery = DeliveryConfig::from_env(env)?;
     let queue_url = env.required("ANNALS_QUEUE_URL")?;
     let clock = Clock::system();
-    let lark = match LarkConfig::from_env(env)? {
-        Some(lark) => {
-            let client =
-                lark::Client::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?
-                    .with_pace(delivery.share(lark::APP_PACE));
-            Some((client, lark.app_id, lark.group_context))
-        }
-        None => None,
-    };
-    let surroundings = match &lark {
-        Some((client, app_id, limit)) => {
-            Surroundings::new(client.clone(), app_id.clone(), channel_settings(env)?, *limit)
-        }
-        None => None,
-    };
-    let telegram = match TelegramConfig::from_env(env)? {
-        Some(telegram) => {
-            let client = Client::new(&telegram.api_base, telegram.token, clock.clone())?;
-            Some(client.with_pace(delivery.share(BOT_PACE)))
-        }
-        None => None,
-    };
+    let platforms = platforms(env, &delivery, &clock)?;
 
     let tools = aws::tools(&aws, ToolsSetting::from_env(env)?, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
@@ -72,16 +50,15 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let agent = Agent {
         history: aws::history(&aws, store, clock.clone()),
         model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
-        deliverer: Deliverer::new(telegram, lark.map(|(client, ..)| client), None)
-            .with_paces(delivery.is_paced),
-        surroundings,
+        surroundings: platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect(),
+        deliverer: Deliverer::new(platforms, None).with_paces(delivery.is_paced),
         servers,
         memory: config.memory,
         view: config.view,
         system_prompt: config.system_prompt,
         agent_id: config.agent_id,
         metrics,
-        // Nobody else listens.
+        // Drafts are the only listeners in this process.
         live: if delivery.stream_replies { Live::on() } else { Live::default() },
         stream_replies: delivery.stream_replies,
         lease: LEASE,
@@ -89,7 +66,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         clock,
     };
     let shared = Arc::new((agent, aws::queue(&aws, queue_url)));
-    // One at a time, unless the environment takes more (`AWS_LAMBDA_MAX_CONCURRENCY`): most of a turn is waiting.
+    // One invocation at a time, unless the environment allows more (`AWS_LAMBDA_MAX_CONCURRENCY`): a turn mostly waits.
     lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<SqsEvent>| {
         let shared = Arc::clone(&shared);
         let invocation = reporter.invocation();

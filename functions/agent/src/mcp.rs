@@ -1,13 +1,13 @@
-//! Outside tools: MCP servers over streamable HTTP, as `TOOLS` names them.
+//! External tools: MCP servers over streamable HTTP, as `TOOLS` names them.
 //!
-//! Nothing is done at start. A turn that may call tools asks each server for its list, side by side, unless it was asked a
-//! while ago (`FRESH`); a call opens a connection, which lasts for the turn, since a function is frozen between two. A
-//! server that does not answer is left out: its tools are not offered, or as they were last known, the model is told, and
-//! for a while (`PAUSE`) it holds no turn up.
+//! Nothing is done at start. A turn that may call tools requests each server's list, all at once, unless the last one is
+//! fresh (`FRESH`); a call opens a connection, which lasts for the turn, since a function is frozen between two. A server
+//! that does not answer offers its tools as they were last known, or none; the model is told, and for a while (`PAUSE`) no
+//! turn waits for that server.
 //!
-//! What a server says of its tools, their names, descriptions and results, is passed on within bounds.
+//! Names, descriptions and results of tools are passed on within bounds.
 //!
-//! *Invariant:* no header's value, no address and nothing that a tool is called with or gives is in an error or a log.
+//! *Invariant:* no header's value, no address, no input and no result of a tool is in an error or a log.
 
 mod listed;
 mod result;
@@ -17,11 +17,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use annals_shared::clock::Clock;
-use annals_shared::config::tools::{CallApproval, ServerConfig, ToolsConfig};
-use annals_shared::history::History;
-use annals_shared::sort_key::Timestamp;
-use annals_shared::tls;
+use annals_core::sort_key::Timestamp;
+use annals_engine::settings::tools::{CallApproval, ServerConfig, ToolsConfig};
+use annals_io::clock::Clock;
+use annals_io::tls;
+use annals_store::history::History;
 use futures::future::join_all;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
@@ -37,23 +37,23 @@ use tokio::sync::{Mutex, OnceCell};
 
 pub(crate) use self::listed::External;
 use self::listed::external;
-use crate::tools::{self, result::Output};
+use crate::tools::result::Output;
 
-/// How long a list of tools is gone by.
+/// Time for which a list of tools is used.
 const FRESH: Duration = Duration::from_mins(5);
-/// How long a server that has failed is not asked again for its list.
+/// Time for which a server that has failed is not asked again for its list.
 const PAUSE: Duration = Duration::from_secs(30);
-/// How long a turn waits for the lists of servers.
+/// Maximum time that a turn waits for the lists of servers.
 const LIST_TIMEOUT: Duration = Duration::from_secs(8);
-/// The most pages of a list, and the most tools of one server.
+/// Maximum number of pages of a list, and of tools of one server.
 const MAX_PAGES: usize = 20;
 const MAX_TOOLS: usize = 64;
-/// The most tools that are remembered as destructive of one server, and the longest name of one.
+/// Maximum number of tools of one server that are remembered as destructive, and maximum length of a name.
 const MAX_REMEMBERED: usize = 1024;
 const MAX_NAME_BYTES: usize = 256;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The servers of `TOOLS`. What is known of them is shared by all turns of a process.
+/// The servers of `TOOLS`, with their lists, which all turns of a process share.
 pub struct Servers {
     all: Vec<Server>,
     /// Made when it is first used, since that reads the system's certificates.
@@ -69,30 +69,30 @@ struct Server {
 #[derive(Default)]
 struct Listed {
     tools: Option<Arc<[External]>>,
-    /// When it was asked last, and whether it answered.
+    /// Time of the last request, and true if it was answered.
     asked: Option<(Timestamp, bool)>,
 }
 
-/// What the servers offer now.
+/// The tools of all servers as they are known now.
 #[derive(Clone, Default)]
-pub(crate) struct Offer {
+pub(crate) struct ServerTools {
     /// The tools, server by server in the order of `TOOLS`, each list in its server's.
     pub(crate) tools: Vec<External>,
     /// The servers that do not answer.
-    pub(crate) silent: Vec<String>,
+    pub(crate) unreachable: Vec<String>,
 }
 
 type Connection = RunningService<RoleClient, ClientConfig>;
 
 impl Servers {
-    /// The servers of `config`. Does no work.
+    /// Returns the servers of `config`. Does no work.
     pub fn new(config: ToolsConfig, clock: Clock) -> Self {
         let all =
             config.servers.into_iter().map(|config| Server { config, listed: Mutex::default() }).collect();
         Self { all, http: OnceLock::new(), clock }
     }
 
-    /// The client for all servers, on the TLS of the process's others.
+    /// Returns the client for all servers, with the TLS settings of the process's other clients.
     fn http(&self) -> Result<reqwest::Client, String> {
         if let Some(http) = self.http.get() {
             return Ok(http.clone());
@@ -106,12 +106,13 @@ impl Servers {
         Ok(self.http.get_or_init(|| http).clone())
     }
 
-    /// What there is to call. Never fails, and takes [`LIST_TIMEOUT`] at most.
-    pub(crate) async fn offer(&self, history: &History) -> Offer {
+    /// Returns the tools of all servers, under names other than the `taken` ones. Never fails, and takes [`LIST_TIMEOUT`] at
+    /// most.
+    pub(crate) async fn offer(&self, history: &History, taken: &[&str]) -> ServerTools {
         let lists = self.all.iter().enumerate().map(|(at, server)| self.list(at, server, history));
         let lists = join_all(lists).await;
-        let mut offer = Offer::default();
-        let mut taken: HashSet<String> = tools::OWN.iter().map(|name| (*name).to_owned()).collect();
+        let mut offer = ServerTools::default();
+        let mut taken: HashSet<String> = taken.iter().map(|name| (*name).to_owned()).collect();
         for (server, (tools, answers)) in self.all.iter().zip(lists) {
             for mut tool in tools.iter().flat_map(|tools| tools.iter().cloned()) {
                 // A server `memory` may have a `search`.
@@ -123,13 +124,13 @@ impl Servers {
                 }
             }
             if !answers {
-                offer.silent.push(server.config.name.clone());
+                offer.unreachable.push(server.config.name.clone());
             }
         }
         offer
     }
 
-    /// The tools of one server as far as they are known, and whether it answers.
+    /// Returns the tools of one server as far as they are known, and true if it answers.
     async fn list(&self, at: usize, server: &Server, history: &History) -> (Option<Arc<[External]>>, bool) {
         let mut listed = server.listed.lock().await;
         let now = self.clock.now();
@@ -145,7 +146,7 @@ impl Servers {
         listed.asked = Some((self.clock.now(), asked.is_ok()));
         match asked {
             Ok(mut tools) => {
-                keep_asking(history, &server.config.name, &mut tools).await;
+                keep_approvals(history, &server.config.name, &mut tools).await;
                 listed.tools = Some(tools.into());
                 (listed.tools.clone(), true)
             }
@@ -153,7 +154,7 @@ impl Servers {
                 tracing::warn!(
                     server = server.config.name,
                     error,
-                    "a server of TOOLS does not list its tools"
+                    "failed to list the tools of a server of TOOLS; it is asked again later"
                 );
                 (listed.tools.clone(), false)
             }
@@ -202,10 +203,10 @@ impl Servers {
     }
 }
 
-/// Has each tool go on asking that its server has ever called destructive: with `approval: destructive` the operator relies on
-/// what the server said when it was set up, and one that was taken over could say less. Where what it said before cannot be
-/// read, or is too much to keep, all its tools ask that `TOOLS` says nothing of.
-async fn keep_asking(history: &History, server: &str, tools: &mut [External]) {
+/// Requires approval for each tool that its server has ever called destructive: with `approval: destructive` the operator
+/// relies on the server's hints at the time of the set-up, and a server that was taken over could change them. If the earlier
+/// hints cannot be read, or are too many to store, every tool needs approval for which `TOOLS` has no setting.
+async fn keep_approvals(history: &History, server: &str, tools: &mut [External]) {
     if !tools.iter().any(|tool| tool.is_hinted) {
         return;
     }
@@ -214,12 +215,12 @@ async fn keep_asking(history: &History, server: &str, tools: &mut [External]) {
         Ok(_) => {
             tracing::warn!(
                 server,
-                "a server of TOOLS has named too many tools destructive; all calls of it ask"
+                "a server of TOOLS has named too many tools destructive; all its calls need approval"
             );
             None
         }
         Err(error) => {
-            tracing::warn!(server, %error, "failed to read which tools were destructive; all calls of the server ask");
+            tracing::warn!(server, %error, "failed to read which tools were destructive; all calls of the server need approval");
             None
         }
     };
@@ -248,19 +249,19 @@ async fn keep_asking(history: &History, server: &str, tools: &mut [External]) {
     if !new.is_empty()
         && let Err(error) = history.add_destructive_tools(server, new).await
     {
-        // They ask now; the next list is to be remembered.
+        // They need approval now; the next list is stored again.
         tracing::warn!(server, %error, "failed to store which tools are destructive");
     }
 }
 
-/// The connections of one turn, opened by its calls and closed with it.
+/// The connections of one turn: its calls open them, and its end closes them.
 pub(crate) struct Session<'a> {
     servers: &'a Servers,
     open: Vec<OnceCell<Connection>>,
 }
 
 impl<'a> Session<'a> {
-    /// None so far.
+    /// Returns a session without connections.
     pub(crate) fn new(servers: &'a Servers) -> Self {
         Self { servers, open: servers.all.iter().map(|_| OnceCell::new()).collect() }
     }
@@ -286,7 +287,11 @@ impl<'a> Session<'a> {
         input: &Value,
     ) -> Output {
         let failed = |kind: &str| {
-            tracing::warn!(server = server.config.name, error = kind, "a call of an outside tool has failed");
+            tracing::warn!(
+                server = server.config.name,
+                error = kind,
+                "failed to call an external tool; the model is told"
+            );
         };
         let connection = match open.get_or_try_init(|| self.servers.connect(server)).await {
             Ok(connection) => connection,
@@ -305,19 +310,19 @@ impl<'a> Session<'a> {
             }
             Err(error) => {
                 failed(kind_of(&error));
-                let told = match error {
+                let message = match error {
                     ServiceError::UnexpectedResponse => "the tool gave an answer that cannot be read",
                     _ => {
                         "the tool broke off, or cannot be reached at the moment. Whether the call was carried out is not known."
                     }
                 };
-                Err(told.into())
+                Err(message.into())
             }
         }
     }
 }
 
-/// What went wrong, without what the server said.
+/// Returns the kind of the error, without the server's own text.
 fn kind_of(error: &ServiceError) -> &'static str {
     match error {
         ServiceError::McpError(_) => "an error of the protocol",

@@ -1,41 +1,41 @@
-//! What a run does next: [`next`], a pure function of the head as it was claimed and the records as they were read behind
-//! the claim. The exhaustive model of the protocol (`protocol/`) goes by this very function.
+//! The next thing that a run does: [`next`], a pure function of the head as it was claimed and the records as they were
+//! read after the claim. The exhaustive model of the protocol (`protocol/`) calls this very function.
 
-use annals_shared::approval;
-use annals_shared::context::Context;
-use annals_shared::history::stop::{ends, going_on_before, waiting_before};
-use annals_shared::history::turn::{Head, OpenTurn, Resumed};
-use annals_shared::message::Role;
-use annals_shared::record::Record;
-use annals_shared::sort_key::{SortKey, Timestamp};
+use annals_core::approval;
+use annals_core::context::Context;
+use annals_core::message::Role;
+use annals_core::record::Record;
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_store::history::stop::{ends, going_on_before, waiting_before};
+use annals_store::history::turn::{Head, OpenTurn, Resumed};
 
-use crate::work::covered_by_one_turn;
+use crate::coverage::covered_by_one_turn;
 
-/// What a run does next.
+/// The next thing that a run does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing waits.
+    /// Nothing is unanswered.
     Nothing,
     /// The `/stop` at `command` ends this turn: it is covered by a notice.
     End {
-        /// The turn: the committed one, or one of what waits from before the command, or a reply from before it that
-        /// would go on.
+        /// The turn: the committed one, or one of the unanswered messages before the command, or a reply before it that
+        /// would continue.
         turn: OpenTurn,
         /// The command.
         command: SortKey,
     },
-    /// This turn is carried out.
+    /// This turn is answered.
     Answer {
-        /// The turn: the committed one, one in which a reply goes on, or one of what waits.
+        /// The turn: the committed one, one in which a reply continues, or one of unanswered messages.
         turn: OpenTurn,
-        /// Whether there may be more to answer behind it.
+        /// True if there may be more to answer after it.
         leaves_more: bool,
-        /// Whether its reply is stored, so that it is only delivered, or goes on.
+        /// True if its reply is stored, so that it is only delivered, or continues.
         has_reply: bool,
     },
 }
 
-/// What a run does next that has claimed `head`, and read `records` since; `context` is theirs.
+/// Returns the next thing to do for a run that has claimed `head` and read `records` since; `context` is theirs.
 pub fn next(head: &Head, records: &[Record], context: &Context, now: Timestamp) -> Next {
     if let Some(command) = &head.stopped_to {
         let turn = match &head.turn {
@@ -46,7 +46,7 @@ pub fn next(head: &Head, records: &[Record], context: &Context, now: Timestamp) 
             return Next::End { turn, command: command.clone() };
         }
     }
-    // What was asked first goes on first.
+    // The reply that asked first continues first.
     let resumed = || context.to_resume.iter().find_map(|reply| resuming(records, reply));
     let (turn, leaves_more) = match head.turn.clone().or_else(resumed) {
         Some(turn) => (turn, true),
@@ -57,13 +57,13 @@ pub fn next(head: &Head, records: &[Record], context: &Context, now: Timestamp) 
     Next::Answer { turn, leaves_more, has_reply }
 }
 
-/// Whether a run that claimed `head` has carried out the `/stop` in it once it ends: behind a committed turn that the
-/// command did not end, more of what it ends may wait.
+/// Returns true if a run that claimed `head` has carried out the `/stop` in it once it ends. After a committed turn that the
+/// command did not end, it may have more to end.
 pub fn has_stopped(head: &Head) -> bool {
     head.stopped_to.is_some() && head.turn.is_none()
 }
 
-/// The first of what the `/stop` at `command` ends.
+/// Returns the first turn that the `/stop` at `command` ends.
 fn ended_by(records: &[Record], command: &SortKey, now: Timestamp) -> Option<OpenTurn> {
     let covers = covered_by_one_turn(records, waiting_before(records, command, now));
     if covers.is_empty() {
@@ -72,7 +72,7 @@ fn ended_by(records: &[Record], command: &SortKey, now: Timestamp) -> Option<Ope
     Some(OpenTurn::new(covers))
 }
 
-/// The turn in which the reply at `key` goes on; `None` where what it answers has left the table.
+/// Returns the turn in which the reply at `key` continues; `None` if the messages that it answers have left the table.
 fn resuming(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
     let reply = records.iter().find(|record| record.key == *key)?;
     let newest = reply.covers.last()?;
@@ -87,8 +87,7 @@ fn resuming(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
     Some(OpenTurn { resumes, ..OpenTurn::new(reply.covers.clone()) })
 }
 
-/// What one turn covers of what waits, and whether that leaves more: a `/compact` where it was said first, else
-/// what is unanswered.
+/// Returns the next turn, and true if it leaves more: a `/compact` if that was said first, else unanswered messages.
 fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
     let to_compact = context.to_compact.first();
     if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
@@ -96,14 +95,14 @@ fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
         let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
         return (OpenTurn::new(vec![command.clone()]), leaves_more || context.others_wait);
     }
-    // What was said behind a `/compact` is answered behind it.
+    // Messages after a `/compact` are answered after it.
     let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
     let covers = covered_by_one_turn(records, before.cloned().collect());
     let leaves_more = covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
     (OpenTurn::new(covers), leaves_more)
 }
 
-/// Whether the reply of `turn` is among `records`.
+/// Returns true if the reply of `turn` is among `records`.
 fn has_reply(records: &[Record], turn: &OpenTurn) -> bool {
     let key = turn.covers.last().map(SortKey::reply);
     records.iter().any(|record| Some(&record.key) == key.as_ref())

@@ -1,193 +1,112 @@
-//! A reply that goes on: somebody has answered what it asked, so what is allowed is carried out, and the model is asked again
-//! with what came of it.
+//! Continuing a reply whose calls were approved or denied: the approved calls are carried out, and the model is asked again
+//! with their results.
 //!
 //! Each step is a later form of the reply, put create-only at the next place, before the next step is taken:
 //!
-//! | form | what it holds | a crash behind it leaves |
+//! | form | content | after a crash that follows it |
 //! | --- | --- | --- |
-//! | answers | what is denied is over, what is allowed is about to be called | a call that was made or not: the next run says that nobody knows, and does not make it again |
-//! | results | what each call came to | the next run asks the model |
-//! | the end | what the model said behind that, maybe with another request | the next run delivers what people have not seen |
+//! | answers | denied calls are over, approved ones are about to be made | a call was made or not: the next run says that its outcome is unknown, and does not make it again |
+//! | results | the result of each call | the next run asks the model |
+//! | the end | the model's next words, maybe with another request | the next run delivers the parts that people have not seen |
 //!
-//! What a `/stop` has ended has one form more, which says so, and does not go on: see [`approval::stopped`].
+//! A reply that a `/stop` has ended has one form more, which says so, and does not continue: see [`approval::stopped`].
 //!
-//! The model sees what it saw when it asked: what stands before the reply, then its own calls with their results. What was
-//! said since has its place behind the reply, and is answered, or was, by a turn of its own.
+//! The model sees the context of its first request: the messages before the reply, then its own calls with their results.
+//! Later messages follow the reply, and a turn of their own answers them.
 
-use annals_shared::approval::{self, Verdict};
-use annals_shared::history::ReplyAppended;
-use annals_shared::history::turn::{Ending, Lease, OpenTurn};
-use annals_shared::live::Feed;
-use annals_shared::message::{Part, UiMessage};
-use annals_shared::metrics::Metric;
-use annals_shared::model::ToolCall;
-use annals_shared::model::exchange::{self, UNKNOWN};
-use annals_shared::record::Record;
-use annals_shared::sort_key::Timestamp;
+use annals_core::approval;
+use annals_core::approval::UNKNOWN;
+use annals_core::approval::Verdict;
+use annals_core::message::ToolCall;
+use annals_core::message::UiMessage;
+use annals_core::record::Record;
+use annals_core::sort_key::Timestamp;
+use annals_engine::live::Feed;
+use annals_model::exchange;
 
-use crate::answer::UNFINISHED_NOTICE;
-use crate::retry::Attempt;
-use crate::rounds::{BOUNDS, Rounds};
-use crate::tools::Toolbox;
+use crate::agent::Agent;
+use crate::ask::{Asked, Scope, ask};
+use crate::error::TurnError;
+use crate::mcp::Session;
+use crate::retry_policy::{Asking, Attempt, CALLS_TIME};
+use crate::rounds::{RESULT_TOKENS, Rounds};
+use crate::task::{ClaimedTurn, PausedReply};
 use crate::tools::result::{Output, cut_to};
-use crate::turn::{Agent, TurnError};
-use crate::work::{Resumption, Work, of_turn};
+use crate::tools::{Offered, Toolbox};
 
-impl Agent {
-    /// What it takes to go on with the reply that `turn` names; `None` where that has left the table.
-    pub(crate) async fn look_at_resumed(
-        &self,
-        lease: Lease,
-        turn: OpenTurn,
-        remembered: Ending,
-    ) -> Result<Option<Work>, TurnError> {
-        let Some(resumed) = turn.resumes.clone() else { return Ok(None) };
-        let forms = self.history.message(&lease.chat, &resumed.reply).await?;
-        let Some(reply) = forms.iter().find(|record| record.key == resumed.reply).cloned() else {
-            return Ok(None);
+/// Continues the reply until it is complete, or waits for another approval; returns its newest form. Calls and the model
+/// have until `until`.
+pub(crate) async fn resume(
+    agent: &Agent,
+    turn: &mut ClaimedTurn,
+    offered: Offered,
+    paused: &PausedReply,
+    attempt: Attempt,
+    until: Timestamp,
+    feed: &Feed,
+) -> Result<Record, TurnError> {
+    let (history, PausedReply { reply, forms, .. }) = (&agent.history, paused);
+    turn.commit(history).await?;
+    let mut form = paused.newest().clone();
+    if let Some(stopped) = approval::stopped_by_answer(forms, &reply.key) {
+        return turn.put_form(history, reply, &form, stopped).await;
+    }
+    let verdicts: Vec<Verdict> = forms.iter().filter_map(Verdict::of).collect();
+    let mut is_own = false;
+    if approval::is_answered(&form.message, &verdicts) {
+        let message = approval::answered(&form.message, &verdicts);
+        form = turn.put_form(history, reply, &form, message).await?;
+        is_own = true;
+    }
+    let approved: Vec<ToolCall> =
+        approval::allowed(&form.message).filter_map(exchange::done).map(|done| done.call).collect();
+    feed.parts(&form.message.parts);
+    if !approved.is_empty() {
+        let outcomes = if is_own {
+            call_approved(agent, turn, &offered, &approved, until).await
+        } else {
+            approved.iter().map(|_| Err(UNKNOWN.to_owned())).collect()
         };
-        let (policy, at) = (self.policy(0), reply.sent_at);
-        let base = reply.key.base();
-        let from = turn.covers.first().unwrap_or(&base);
-        let (chat, head) = (&lease.chat, &lease.head);
-        let mut records = self.history.records_before(chat, head, from, &reply.key, at, &policy).await?;
-        if !self.add_covered(chat, &turn, &mut records).await? {
-            return Ok(None);
-        }
-        let own = of_turn(&records, &turn, at, &policy);
-        let memory = self.recall(chat, &own).await;
-        let outside = self.offer().await;
-        let tools = self.offered(head, memory.as_ref(), &outside);
-        let shown = forms.iter().find(|form| {
-            form.revision == resumed.shown
-                && (form.key == reply.key || form.key == reply.key.reply_form(resumed.shown))
+        let message = approval::carried_out(&form.message, outcomes);
+        form = turn.put_form(history, reply, &form, message).await?;
+        feed.parts(&form.message.parts);
+    }
+    if approval::is_unfinished(&form.message) {
+        let asking = Asking::new(attempt, agent.model.fallback().is_some(), agent.clock.now(), until);
+        let rounds = Rounds::resumed(&form.message, &turn.lease.chat, &reply.key);
+        let scope = Scope::Paused { at: reply.sent_at };
+        let Asked::Reply(more) = ask(agent, turn, scope, offered, rounds, asking, feed).await? else {
+            return Ok(form);
+        };
+        let mut metadata = form.message.metadata.clone();
+        metadata.extend(more.metadata);
+        let message = UiMessage { parts: more.parts, metadata, ..form.message.clone() };
+        form = turn.put_form(history, reply, &form, message).await?;
+    }
+    Ok(form)
+}
+
+/// Carries out approved calls one after the other, within the time for calls. All are of external tools.
+async fn call_approved(
+    agent: &Agent,
+    turn: &ClaimedTurn,
+    offered: &Offered,
+    calls: &[ToolCall],
+    until: Timestamp,
+) -> Vec<Output> {
+    let clock = &agent.clock;
+    let until = until.min(clock.now().plus(CALLS_TIME));
+    let session = agent.servers.as_deref().map(Session::new);
+    let chat = (&turn.lease.chat, turn.newest.line());
+    let source = turn.memory_source();
+    let toolbox = Toolbox::new(&agent.history, clock, chat, source, offered, &[], session.as_ref());
+    let mut outcomes = Vec::new();
+    for (nth, call) in calls.iter().enumerate() {
+        let left = until.since(clock.now());
+        outcomes.push(match toolbox.call_allowed(call, nth, &[], left).await {
+            Ok(output) => Ok(cut_to(&output, RESULT_TOKENS)),
+            Err(error) => Err(cut_to(&error.into(), RESULT_TOKENS).as_str().unwrap_or_default().to_owned()),
         });
-        let shown_parts = shown.map_or(0, |form| form.message.parts.len());
-        Ok(Some(Work {
-            is_committed: lease.head.turn.is_some(),
-            lease,
-            records,
-            turn,
-            leaves_more: true,
-            reaches_back_to: None,
-            from: None,
-            remembered,
-            memory,
-            outside,
-            tools,
-            resumption: Some(Resumption { reply, forms, shown_parts }),
-            stopped_by: None,
-            feed: Feed::default(),
-        }))
     }
-
-    /// Takes the reply to its next end, which it answers with: all is said, or somebody is asked again. Calls and the model
-    /// have until `until`.
-    pub(crate) async fn resume(
-        &self,
-        work: &mut Work,
-        attempt: Attempt,
-        until: Timestamp,
-    ) -> Result<Record, TurnError> {
-        if !work.is_committed {
-            self.history.commit(&work.lease, &work.turn).await??;
-            work.is_committed = true;
-        }
-        let Some(Resumption { reply, forms, .. }) = work.resumption.clone() else {
-            return Err(TurnError::Unfinished);
-        };
-        let mut form = approval::newest_form(&forms, &reply.key).unwrap_or(&reply).clone();
-        if let Some(stopped) = approval::stopped_by_answer(&forms, &reply.key) {
-            return self.put_form(work, &reply, &form, stopped).await;
-        }
-        let verdicts: Vec<Verdict> = forms.iter().filter_map(Verdict::of).collect();
-        let mut is_own = false;
-        if approval::is_answered(&form.message, &verdicts) {
-            let message = approval::answered(&form.message, &verdicts);
-            form = self.put_form(work, &reply, &form, message).await?;
-            is_own = true;
-        }
-        let allowed: Vec<ToolCall> =
-            approval::allowed(&form.message).filter_map(exchange::done).map(|done| done.call).collect();
-        work.feed.parts(&form.message.parts);
-        if !allowed.is_empty() {
-            let outcomes = if is_own {
-                self.carry_out(work, &allowed, until).await
-            } else {
-                allowed.iter().map(|_| Err(UNKNOWN.to_owned())).collect()
-            };
-            let message = approval::carried_out(&form.message, outcomes);
-            form = self.put_form(work, &reply, &form, message).await?;
-            work.feed.parts(&form.message.parts);
-        }
-        if approval::is_unfinished(&form.message) {
-            let message = self.go_on(work, &reply, &form.message, attempt, until).await?;
-            form = self.put_form(work, &reply, &form, message).await?;
-        }
-        Ok(form)
-    }
-
-    /// Carries out what was allowed, one call behind the other, within the time of a turn's calls, all of which are of
-    /// outside tools.
-    async fn carry_out(&self, work: &Work, calls: &[ToolCall], until: Timestamp) -> Vec<Output> {
-        let until = until.min(self.clock.now().plus(BOUNDS.time));
-        let Ok(newest) = work.newest_covered() else { return Vec::new() };
-        let toolbox = Toolbox::new(self, work, (newest.line(), &[]), &work.tools);
-        let mut outcomes = Vec::new();
-        for (nth, call) in calls.iter().enumerate() {
-            let left = until.since(self.clock.now());
-            let limit = BOUNDS.result_tokens;
-            outcomes.push(match toolbox.call_allowed(call, nth, &[], left).await {
-                Ok(output) => Ok(cut_to(&output, limit)),
-                Err(error) => Err(cut_to(&error.into(), limit).as_str().unwrap_or_default().to_owned()),
-            });
-        }
-        outcomes
-    }
-
-    /// Asks the model with what the calls of `message` came to, or on the last try says that there is no answer.
-    async fn go_on(
-        &self,
-        work: &mut Work,
-        reply: &Record,
-        message: &UiMessage,
-        attempt: Attempt,
-        until: Timestamp,
-    ) -> Result<UiMessage, TurnError> {
-        let newest = work.newest_covered()?.clone();
-        let (now, until) = self.model_time(until);
-        let rounds = Rounds::resumed(message, now, until.since(now), &work.lease.chat, &reply.key);
-        match self.ask_on(work, &newest, rounds, attempt, until).await {
-            Ok(answer) => {
-                let mut metadata = message.metadata.clone();
-                metadata.extend(answer.metadata);
-                Ok(UiMessage { parts: answer.parts, metadata, ..message.clone() })
-            }
-            Err(error @ TurnError::Model(_)) if attempt.ends_asking() => {
-                tracing::error!(%error, "a reply does not go on after the last try; the user is told");
-                self.metrics.add(Metric::TurnsGivenUp, 1);
-                let mut message = message.clone();
-                message.parts.extend([Part::step_start(), Part::text(UNFINISHED_NOTICE)]);
-                Ok(message)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Puts the form behind `form`. Where it is there already, another run has put it, and goes on.
-    pub(crate) async fn put_form(
-        &self,
-        work: &Work,
-        reply: &Record,
-        form: &Record,
-        message: UiMessage,
-    ) -> Result<Record, TurnError> {
-        match self.history.append_reply_form(reply, form.revision + 1, message).await? {
-            ReplyAppended::Stored(form) => Ok(form),
-            ReplyAppended::Present(_) => {
-                self.history.commit(&work.lease, &work.turn).await??;
-                Err(TurnError::Unfinished)
-            }
-        }
-    }
+    outcomes
 }

@@ -1,116 +1,108 @@
-//! The rounds of a turn: the model is asked, what it calls is carried out, and it is asked again with the results, until it
-//! has said what it has to say, or somebody must allow a call first.
+//! One reply while it is made: [`Rounds`], the answers of the model so far with their calls, and [`call_tools`], which
+//! carries out the calls of one answer.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use annals_shared::approval;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::message::{Part, Role, UiMessage};
-use annals_shared::model::exchange::{self, UNKNOWN};
-use annals_shared::model::{Answer, Done, ModelError, Question, Step, ToolCall, Usage};
-use annals_shared::sort_key::{SortKey, Timestamp};
-use annals_shared::visible::shown_input;
+use annals_core::approval;
+use annals_core::approval::UNKNOWN;
+use annals_core::chat_key::ChatKey;
+use annals_core::message::ToolCall;
+use annals_core::message::{Part, Role, UiMessage};
+use annals_core::sort_key::SortKey;
+use annals_core::visible::shown_input;
+use annals_engine::live::Feed;
+use annals_model::exchange;
+use annals_model::{Answer, Done, Step, Usage};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::answer::Asking;
+use crate::retry_policy::CALLS;
 use crate::tools::Toolbox;
 use crate::tools::result::{Output, cut_to};
-use crate::turn::Agent;
 
-/// What the calls of one turn may take. Behind any of these the model is asked once more, without tools, so that the
-/// turn ends in words.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    /// How many rounds of calls.
-    pub(crate) rounds: usize,
-    /// How many calls of one round are carried out; the others are told so.
-    pub(crate) calls: usize,
-    /// How many tokens of one result the model is given, and the history keeps.
-    pub(crate) result_tokens: u32,
-    /// What is kept free of the window for the answer: one part in this many.
-    pub(crate) answer_share: u32,
-    /// How long after its beginning a turn starts calls, and a call may run; three fifths of its time where that is less.
-    /// What is left is the model's, for its last word.
-    pub(crate) time: Duration,
-}
+/// Maximum tokens of one result that the model is given, and the history keeps.
+pub(crate) const RESULT_TOKENS: u32 = 4_000;
+/// Minimum tokens for a tool result. With less left, only the turn's first call is made.
+const MIN_RESULT_TOKENS: u32 = 500;
+/// Share of the window that is kept free for the answer, as one in this many.
+const ANSWER_SHARE: u32 = 8;
 
-/// The bounds of every turn.
-pub(crate) const BOUNDS: Bounds =
-    Bounds { rounds: 8, calls: 8, result_tokens: 4_000, answer_share: 8, time: Duration::from_secs(90) };
-
-/// Less room than this is none; a result that has been called for gets so much in any case.
-const LEAST_RESULT_TOKENS: u32 = 500;
-
-/// What was said and called so far of one reply.
+/// The answers of the model for one reply so far, with their calls.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     parts: Vec<Part>,
     /// The steps of this turn as the model is sent them.
     steps: Vec<Step>,
-    /// How many of `steps` this run has made.
+    /// Number of `steps` that this run has made.
     made: usize,
     /// The calls of the step that is under way.
     under_way: Vec<ToolCall>,
     usage: Option<Usage>,
-    /// Until when calls are started, and may run.
-    calls_until: Timestamp,
-    /// The ids of all calls of the reply: what joins a call to its result is unique in a message.
+    /// The ids of all calls of the reply: an id that joins a call to its result is unique in a message.
     ids: HashSet<String>,
-    /// Where the reply is, or will be.
     chat: ChatKey,
+    /// Key of the reply.
     key: SortKey,
 }
 
 impl Rounds {
-    /// A reply that has not begun, and will stand at `key`, for which there is so much time from now on.
-    pub(crate) fn new(now: Timestamp, time: Duration, chat: &ChatKey, key: &SortKey) -> Self {
+    /// Returns an empty reply that will be stored at `key`.
+    pub(crate) fn new(chat: &ChatKey, key: &SortKey) -> Self {
         Self {
             parts: Vec::new(),
             steps: Vec::new(),
             made: 0,
             under_way: Vec::new(),
             usage: None,
-            calls_until: now.plus(BOUNDS.time.min(time * 3 / 5)),
             ids: HashSet::new(),
             chat: chat.clone(),
             key: key.clone(),
         }
     }
 
-    /// The reply that is `message` so far, and goes on behind its last calls; else as [`Rounds::new`].
-    pub(crate) fn resumed(
-        message: &UiMessage,
-        now: Timestamp,
-        time: Duration,
-        chat: &ChatKey,
-        key: &SortKey,
-    ) -> Self {
+    /// Returns the reply at `key` that is `message` so far, and continues after its last calls.
+    pub(crate) fn resumed(message: &UiMessage, chat: &ChatKey, key: &SortKey) -> Self {
         let steps: Vec<Step> = exchange::steps(message);
         let ids = steps.iter().flat_map(|step| &step.done).map(|done| done.call.id.clone()).collect();
         let usage =
             message.metadata.get("usage").and_then(|usage| serde_json::from_value(usage.clone()).ok());
-        Self { parts: message.parts.clone(), steps, usage, ids, ..Self::new(now, time, chat, key) }
+        Self { parts: message.parts.clone(), steps, usage, ids, ..Self::new(chat, key) }
     }
 
-    /// Whether this run has called anything.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.made > 0 || !self.under_way.is_empty()
+    /// Returns true if the reply has no content at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.under_way.is_empty()
     }
 
-    /// How many calls of the tool `name` the reply has so far.
+    /// Returns the steps of the reply so far.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Returns the tokens that the results of the next calls may take in a `window` of which the question takes
+    /// `question_tokens`; `None` if there is too little left for calls.
+    pub(crate) fn result_budget(&self, window: u32, question_tokens: u32) -> Option<u32> {
+        let left = window.saturating_sub(window / ANSWER_SHARE).saturating_sub(question_tokens);
+        // A first call is always worth it: a chat whose window is full is the one that must search.
+        (self.made == 0 || left >= MIN_RESULT_TOKENS).then_some(left)
+    }
+
+    /// Returns the number of calls of the tool `name` in the reply so far.
     fn calls_of(&self, name: &str) -> usize {
         self.steps.iter().flat_map(|step| &step.done).filter(|done| done.call.name == name).count()
     }
 
-    /// Takes a third of each result away, since the model found the request too long. Answers whether there was any to
-    /// take.
-    pub(crate) fn squeeze(&mut self) -> bool {
+    /// Shortens each result by a third, since the model found the request too long. Returns false if this run has made no
+    /// calls, or all results are short.
+    pub(crate) fn shorten_results(&mut self) -> bool {
         let mut is_done = false;
+        if self.made == 0 {
+            return false;
+        }
         for done in self.steps.iter_mut().flat_map(|step| &mut step.done) {
             let takes = done.tokens();
-            if takes > LEAST_RESULT_TOKENS {
+            if takes > MIN_RESULT_TOKENS {
                 done.output = cut_to(&done.output, takes * 2 / 3);
                 is_done = true;
             }
@@ -118,20 +110,20 @@ impl Rounds {
         is_done
     }
 
-    /// The reply as it is where the model says no more: what was called, and `notice` for its last word. Of a call that was
-    /// cut off nobody knows what came.
+    /// Returns the reply if the model says no more: the calls so far, and `notice` at the end. The outcome of a call that was
+    /// cut off is unknown.
     pub(crate) fn given_up(&mut self, notice: &str) -> UiMessage {
         let cut_off = std::mem::take(&mut self.under_way);
-        self.parts.extend(cut_off.iter().map(|call| part(call, Err(UNKNOWN.into()), BOUNDS.result_tokens)));
+        self.parts.extend(cut_off.iter().map(|call| part(call, Err(UNKNOWN.into()), RESULT_TOKENS)));
         self.parts.extend([Part::step_start(), Part::text(notice)]);
         self.take_message(None)
     }
 
-    /// The reply, of the model of this name.
+    /// Returns the reply, made by the model of this name.
     pub(crate) fn take_message(&mut self, model: Option<String>) -> UiMessage {
         let is_start = |part: &Part| part.kind() == "step-start";
         let mut parts = std::mem::take(&mut self.parts);
-        // Of one step alone there is no need to say where it starts.
+        // A reply of one step needs no mark of its start.
         if parts.first().is_some_and(is_start) && parts.iter().filter(|part| is_start(part)).count() == 1 {
             parts.remove(0);
         }
@@ -145,7 +137,8 @@ impl Rounds {
         message
     }
 
-    fn begin_step(&mut self, answer: &Answer) {
+    /// Adds the text and thoughts of `answer`.
+    pub(crate) fn begin_step(&mut self, answer: &Answer) {
         self.parts.push(Part::step_start());
         let thought = answer.reasoning.as_ref().map(|reasoning| reasoning.text.as_str());
         self.parts.extend(thought.filter(|thought| !thought.trim().is_empty()).map(Part::reasoning));
@@ -155,14 +148,14 @@ impl Rounds {
         self.usage = [self.usage, answer.usage].into_iter().flatten().reduce(Usage::plus);
     }
 
-    /// What was said so far, and behind it the calls that are under way.
+    /// Returns the parts so far, and the calls that are under way.
     fn with_calls(&self) -> Vec<Part> {
         let call =
             |call: &ToolCall| Part::tool(&call.name, &call.id, "input-available", &call.input, json!({}));
         self.parts.iter().cloned().chain(self.under_way.iter().map(call)).collect()
     }
 
-    /// Notes what the calls of a step came to.
+    /// Adds the calls of a step with their results.
     fn end_step(&mut self, answer: Answer, parts: Vec<Part>) {
         let done: Vec<Done> = parts.iter().filter_map(exchange::done).collect();
         self.steps.push(Step { text: answer.text, reasoning: answer.reasoning, done });
@@ -171,7 +164,7 @@ impl Rounds {
         self.parts.extend(parts);
     }
 
-    /// `call` under a name that providers take and an id of its own.
+    /// Returns `call` under a name that providers accept and a unique id.
     fn normalized(&mut self, call: ToolCall) -> ToolCall {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let name: String = call.name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
@@ -185,83 +178,53 @@ impl Rounds {
     }
 }
 
-impl Agent {
-    /// Asks until there is an answer, and carries out the calls on the way. What was said and called is in `rounds`, also
-    /// where the model fails: whoever asks again goes on behind it.
-    pub(crate) async fn ask(
-        &self,
-        question: Question<'_>,
-        toolbox: &Toolbox<'_>,
-        rounds: &mut Rounds,
-        asking: &mut Asking<'_>,
-    ) -> Result<(), ModelError> {
-        while self.one_round(question, toolbox, rounds, asking).await? {}
-        Ok(())
-    }
-
-    /// One request, and the calls that it brings; answers whether the model is to be asked again.
-    async fn one_round(
-        &self,
-        question: Question<'_>,
-        toolbox: &Toolbox<'_>,
-        rounds: &mut Rounds,
-        asking: &mut Asking<'_>,
-    ) -> Result<bool, ModelError> {
-        let asked = Question { steps: &rounds.steps, ..question };
-        let room = self.view.window.saturating_sub(self.view.window / BOUNDS.answer_share);
-        let room = room.saturating_sub(asked.tokens());
-        let left = rounds.calls_until.since(self.clock.now());
-        // A first call is always worth it: a chat whose window is full is the one that must search.
-        let has_room = rounds.made == 0 || room >= LEAST_RESULT_TOKENS;
-        let may_call = rounds.made < BOUNDS.rounds && has_room && !left.is_zero();
-        let mut answer = self.ask_repeatedly(Question { must_answer: !may_call, ..asked }, asking).await?;
-        let calls = std::mem::take(&mut answer.calls);
-        if calls.is_empty() || !may_call || question.tools.is_empty() {
-            if answer.text.is_empty() {
-                return Err(ModelError::Empty);
-            }
-            rounds.begin_step(&answer);
-            return Ok(false);
+/// Carries out the calls of `answer`, whose results may take `budget` tokens, within `left`. Returns true if some call waits
+/// for an approval.
+pub(crate) async fn call_tools(
+    toolbox: &Toolbox<'_>,
+    rounds: &mut Rounds,
+    mut answer: Answer,
+    budget: u32,
+    left: Duration,
+    feed: &Feed,
+) -> bool {
+    let calls = std::mem::take(&mut answer.calls);
+    let calls: Vec<ToolCall> = calls.into_iter().map(|call| rounds.normalized(call)).collect();
+    let share = budget / u32::try_from(calls.len().min(CALLS)).unwrap_or(1).max(1);
+    let limit = share.clamp(MIN_RESULT_TOKENS, RESULT_TOKENS);
+    rounds.begin_step(&answer);
+    rounds.under_way.clone_from(&calls);
+    feed.parts(&rounds.with_calls());
+    let so_far = &*rounds;
+    let names = so_far.steps.iter().flat_map(|step| &step.done).map(|done| &done.call).chain(&calls);
+    let names: Vec<&str> = names.map(|call| call.name.as_str()).collect();
+    let outputs = calls.iter().enumerate().map(async |(number, call)| {
+        if number >= CALLS {
+            return Some(Err(format!("only {CALLS} calls are carried out at once")));
         }
-        let calls: Vec<ToolCall> = calls.into_iter().map(|call| rounds.normalized(call)).collect();
-        let share = room / u32::try_from(calls.len().min(BOUNDS.calls)).unwrap_or(1).max(1);
-        let limit = share.clamp(LEAST_RESULT_TOKENS, BOUNDS.result_tokens);
-        rounds.begin_step(&answer);
-        rounds.under_way.clone_from(&calls);
-        asking.feed.parts(&rounds.with_calls());
-        // The model has taken its time meanwhile.
-        let left = rounds.calls_until.since(self.clock.now());
-        let so_far = &*rounds;
-        let names = so_far.steps.iter().flat_map(|step| &step.done).map(|done| &done.call).chain(&calls);
-        let names: Vec<&str> = names.map(|call| call.name.as_str()).collect();
-        let outputs = calls.iter().enumerate().map(async |(number, call)| {
-            if number >= BOUNDS.calls {
-                return Some(Err(format!("only {} calls are carried out at once", BOUNDS.calls)));
-            }
-            // A call that somebody must allow has no result yet. Nobody is asked for what they cannot be shown.
-            if toolbox.asks(call) {
-                return shown_input(&call.input).err().map(|too_long| Err(too_long.to_string()));
-            }
-            let beside = calls[..number].iter().filter(|earlier| earlier.name == call.name).count();
-            Some(toolbox.call(call, so_far.calls_of(&call.name) + beside, &names, left).await)
-        });
-        let outputs = join_all(outputs).await;
-        let waits = outputs.iter().any(Option::is_none);
-        let parts = calls.iter().zip(outputs).map(|(call, output)| {
-            if let Some(output) = output {
-                return part(call, output, limit);
-            }
-            let id = approval::id(&rounds.chat, &rounds.key, &call.id);
-            approval::request_part(call, &id, toolbox.asks_admins(call))
-        });
-        let parts = parts.collect();
-        rounds.end_step(answer, parts);
-        asking.feed.parts(&rounds.parts);
-        Ok(!waits)
-    }
+        // A call that needs approval has no result yet. Nobody is asked to approve an input that cannot be shown.
+        if toolbox.needs_approval(call) {
+            return shown_input(&call.input).err().map(|too_long| Err(too_long.to_string()));
+        }
+        let earlier = calls[..number].iter().filter(|earlier| earlier.name == call.name).count();
+        Some(toolbox.call(call, so_far.calls_of(&call.name) + earlier, &names, left).await)
+    });
+    let outputs = join_all(outputs).await;
+    let waits = outputs.iter().any(Option::is_none);
+    let parts = calls.iter().zip(outputs).map(|(call, output)| {
+        if let Some(output) = output {
+            return part(call, output, limit);
+        }
+        let id = approval::id(&rounds.chat, &rounds.key, &call.id);
+        approval::request_part(call, &id, toolbox.needs_admin(call))
+    });
+    let parts = parts.collect();
+    rounds.end_step(answer, parts);
+    feed.parts(&rounds.parts);
+    waits
 }
 
-/// A call with its result as a part of the reply, in the AI SDK's states; of the result as much as `limit` tokens.
+/// Returns a call with its result as a part of the reply, in the AI SDK's states; the result is cut to `limit` tokens.
 fn part(call: &ToolCall, output: Output, limit: u32) -> Part {
     let (state, more) = match output {
         Ok(output) => ("output-available", json!({"output": cut_to(&output, limit)})),

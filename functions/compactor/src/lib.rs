@@ -1,89 +1,89 @@
 //! The compactor: visits the chats that are due, on a schedule.
 //!
-//! - `lib.rs`: one run: which chats, in which order, how many, and what becomes of those that fail
-//! - [`metrics`]: what a run reports to CloudWatch
+//! - `lib.rs`: a run: selection and order of the chats, and handling of failures
+//! - [`metrics`]: metrics of a run for CloudWatch
 //!
-//! What a visit does for its chat is [`Upkeep`]'s.
+//! The work on a chat is done by [`Upkeep`].
 //!
-//! There is no cursor to keep between runs: the index itself is one. A chat that was visited has left it, one that
-//! failed or is busy stands further on in it, and what a run had no time for is still in front. So a run starts at the
-//! oldest entry, and a chat that never succeeds keeps no other from its turn.
+//! No cursor is kept between runs, since the index serves as one: a chat that was visited leaves it, one that failed or
+//! is busy moves further back, and those that a run had no time for are still in front. So a run starts at the oldest
+//! entry, and a chat that never succeeds does not keep others from being visited.
 
 pub mod metrics;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::history::History;
-use annals_shared::history::due::{Due, DueStart, SHARDS};
-use annals_shared::sort_key::Timestamp;
-use annals_shared::telemetry;
-use annals_shared::upkeep::{Upkeep, UpkeepError, Visited};
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::Timestamp;
+use annals_engine::upkeep::{Upkeep, UpkeepError, Visited};
+use annals_runtime::telemetry;
+use annals_store::history::due::{Due, DueStart, SHARDS};
+use annals_store::history::{History, HistoryError};
 use futures::future::join_all;
 use futures::{StreamExt, stream};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-/// How long a visit may take, by the world's clock: what hangs is given up, so that it does not hold a place for ever.
+/// Time limit of a visit by the system clock: one that hangs is cancelled, so that it does not take a place forever.
 pub const PATIENCE: Duration = Duration::from_mins(4);
 
-/// How many entries of each shard are read at once.
+/// Number of entries of each shard that are read at once.
 const PAGE: usize = 100;
 
-/// The longest that a chat is put off. The alarm on overdue chats looks at two hours, and so at each that fails.
+/// Longest time until a failed chat is visited again. The alarm on overdue chats fires after two hours, so it includes
+/// each chat that keeps failing.
 const LONGEST_PAUSE: Duration = Duration::from_mins(30);
 
 /// Visits the chats that are due.
 #[derive(Clone, Debug)]
 pub struct Compactor {
-    /// The histories, whose index says what is due.
+    /// The histories, whose index lists the chats that are due.
     pub history: History,
-    /// What visits.
+    /// Work on one chat.
     pub upkeep: Upkeep,
-    /// How many chats are visited side by side.
+    /// Number of chats that are visited concurrently.
     pub parallel: usize,
-    /// How many chats one run visits at most.
+    /// Maximum number of chats per run.
     pub most: usize,
-    /// How long a visit may take; [`PATIENCE`].
+    /// Time limit of a visit; [`PATIENCE`].
     pub patience: Duration,
 }
 
-/// What a run did.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Chats whose visits succeeded.
+    /// Chats whose visit succeeded.
     pub visited: u32,
-    /// Chats whose visits failed; they are put off.
+    /// Chats whose visit failed. They are visited again later.
     pub failed: u32,
-    /// Chats that a run had just then; they are put off.
+    /// Chats that a turn was working on. They are visited again later.
     pub busy: u32,
-    /// Chats that it did not get to, as far as it has seen them: the next run's.
+    /// Chats that were seen but not visited. They are left to the next run.
     pub left: u32,
-    /// Parts of the index that could not be read.
+    /// Shards of the index that could not be read.
     pub unread_shards: u32,
     /// Segments written.
     pub segments: u32,
-    /// Records that they hold.
+    /// Records in these segments.
     pub archived: u32,
     /// Summaries appended.
     pub summaries: u32,
     /// Memory entries captured.
     pub captured: u32,
-    /// How long the run took.
+    /// Duration of the run.
     pub duration: Duration,
-    /// For how long the chat has been due that has waited longest, of those that the run saw and leaves undone; zero
-    /// where it leaves none.
+    /// Time by which the oldest chat that the run saw and did not finish is overdue; zero if there is none.
     pub oldest_overdue: Duration,
 }
 
-/// What became of a chat in this run.
+/// Result for one chat in this run.
 enum Attended {
-    /// Visited, with nothing left to do before the date.
+    /// Visited, and nothing is left to do before `next`.
     Settled { visited: Visited, next: Option<Timestamp> },
-    /// To be visited again from then on; it has been waiting `since`.
+    /// To be visited again at `until`. It has been due `since`.
     PutOff { why: Why, until: Timestamp, since: Timestamp },
-    /// Not taken.
+    /// Not visited.
     Left { since: Timestamp },
 }
 
@@ -94,13 +94,13 @@ enum Why {
 }
 
 impl Compactor {
-    /// One that visits eight chats at a time: a visit is mostly waiting, for S3 and for a model.
+    /// Creates a compactor that visits eight chats at a time, since a visit mostly waits for S3 and for a model.
     pub fn new(history: History, upkeep: Upkeep) -> Self {
         Self { history, upkeep, parallel: 8, most: 5_000, patience: PATIENCE }
     }
 
-    /// Visits what is due now, the oldest first, until `deadline`: what is under way then is still waited for, for at
-    /// most [`PATIENCE`].
+    /// Visits the chats that are due, the oldest first, until `deadline`. Visits that are running then are awaited, for
+    /// at most [`PATIENCE`].
     pub async fn run(&self, deadline: Timestamp) -> Report {
         let upkeep = self.upkeep.clone();
         self.run_visiting(deadline, move |chat| {
@@ -110,7 +110,8 @@ impl Compactor {
         .await
     }
 
-    /// [`Compactor::run`], with `visit` in place of [`Upkeep::visit`]: what a test counts, breaks and holds up.
+    /// Like [`Compactor::run`], with `visit` in place of [`Upkeep::visit`], so that tests can count, fail and delay
+    /// visits.
     pub async fn run_visiting<F, V>(&self, deadline: Timestamp, visit: F) -> Report
     where
         F: Fn(ChatKey) -> V,
@@ -129,7 +130,7 @@ impl Compactor {
             let (again, new): (Vec<Due>, Vec<Due>) =
                 round.into_iter().partition(|due| done.contains_key(&due.chat));
             for due in again {
-                // Its visit began after this entry had come due as well.
+                // This entry became due before the visit of its chat began in this run.
                 if let Some(attended) = done.get(&due.chat) {
                     self.repeat(&due, attended).instrument(telemetry::of_chat(&due.chat)).await;
                 }
@@ -176,7 +177,8 @@ impl Compactor {
         report
     }
 
-    /// The next page of each of `starts`: its chats, the oldest first, and where there is more.
+    /// Reads the next page of each shard in `starts`. Returns its chats, the oldest first, and the starts of further
+    /// pages.
     async fn read(
         &self,
         starts: Vec<(u8, Option<DueStart>)>,
@@ -197,7 +199,7 @@ impl Compactor {
                     further.extend(page.next.map(|next| (shard, Some(next))));
                 }
                 Err(error) => {
-                    tracing::error!(shard, %error, "the due chats of a shard are not read");
+                    tracing::error!(shard, %error, "failed to read the due chats of a shard; the next run tries again");
                     report.unread_shards += 1;
                 }
             }
@@ -206,13 +208,13 @@ impl Compactor {
         (round, further)
     }
 
-    /// Visits one chat, and says so in the index. Whatever goes wrong is logged here, once.
+    /// Visits one chat and updates its index entry. This is the one place where failures of a visit are logged.
     async fn attend(
         &self,
         due: &Due,
         visit: impl Future<Output = Result<Visited, UpkeepError>> + Send + 'static,
     ) -> Attended {
-        // On a task of its own, so that a panic is a failure of this chat; it ends with the set.
+        // A task of its own turns a panic into a failure of this chat only. Dropping the set cancels it.
         let mut task = JoinSet::new();
         task.spawn(visit.in_current_span());
         let visited = match tokio::time::timeout(self.patience, task.join_next()).await {
@@ -227,8 +229,8 @@ impl Compactor {
                 if let Err(error) =
                     self.history.settle(&due.chat, &due.entries, next, visited.spoken_at).await
                 {
-                    // What was done is done; another visit will find nothing to do.
-                    tracing::warn!(%error, "a visited chat will be visited again");
+                    // The work is done; the next visit will find nothing to do.
+                    tracing::warn!(%error, "failed to update the due index after a visit; the chat will be visited again");
                 }
                 Attended::Settled { visited, next }
             }
@@ -240,7 +242,7 @@ impl Compactor {
                 let until = until.min(now.plus(self.pause())).max(now.plus(Duration::from_secs(1)));
                 self.put_off(due, Why::Busy, until).await
             }
-            Err(UpkeepError::Superseded(_)) => {
+            Err(UpkeepError::History(HistoryError::LeaseLost)) => {
                 self.put_off(due, Why::Busy, now.plus(self.pause().min(Duration::from_mins(1)))).await
             }
             Err(error) => self.fail(due, &error).await,
@@ -248,7 +250,7 @@ impl Compactor {
     }
 
     async fn fail(&self, due: &Due, error: &(dyn std::fmt::Display + Sync)) -> Attended {
-        tracing::error!(%error, "a visit failed; the chat is put off");
+        tracing::error!(%error, "a visit failed; the chat will be visited again later");
         let until = self.history.clock().now().plus(self.pause());
         self.put_off(due, Why::Failed, until).await
     }
@@ -257,15 +259,15 @@ impl Compactor {
         let since = match self.history.put_off(&due.chat, &due.entries, until).await {
             Ok(since) => since,
             Err(error) => {
-                // It stays where it is, and the next run comes to it first.
-                tracing::error!(%error, "a chat is not put off");
+                // The entry is unchanged, so the next run visits this chat first.
+                tracing::error!(%error, "failed to postpone a chat in the due index; the next run visits it first");
                 due.due_at()
             }
         };
         Attended::PutOff { why, until, since }
     }
 
-    /// For further entries of a chat that was attended in this run: what was done with the first.
+    /// Updates another entry of a chat that was visited in this run, with the same result.
     async fn repeat(&self, due: &Due, attended: &Attended) {
         let repeated = match attended {
             Attended::Settled { next, visited } => {
@@ -277,11 +279,11 @@ impl Compactor {
             Attended::Left { .. } => Ok(()),
         };
         if let Err(error) = repeated {
-            tracing::warn!(%error, "a visited chat will be visited again");
+            tracing::warn!(%error, "failed to update the due index after a visit; the chat will be visited again");
         }
     }
 
-    /// How long a chat that failed is put off.
+    /// Returns the time until a failed chat is visited again.
     fn pause(&self) -> Duration {
         (self.history.retention().due_after() / 8).clamp(Duration::from_secs(1), LONGEST_PAUSE)
     }

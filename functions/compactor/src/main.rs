@@ -1,23 +1,27 @@
-//! The scheduled Lambda function: wires the compactor to its table, bucket and model.
+//! Scheduled Lambda function: connects the compactor to its table, bucket and model.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_channel::settings::access;
 use annals_compactor::{Compactor, PATIENCE, metrics as report_metrics};
-use annals_shared::aws;
-use annals_shared::clock::Clock;
-use annals_shared::config::{AgentConfig, StoreConfig, access};
-use annals_shared::metrics::{Metrics, Reporter};
-use annals_shared::model::Model;
-use annals_shared::sort_key::Timestamp;
-use annals_shared::telemetry::{self, Traces};
-use annals_shared::upkeep::Upkeep;
+use annals_core::sort_key::Timestamp;
+use annals_engine::settings::AgentConfig;
+use annals_engine::upkeep::Upkeep;
+use annals_io::clock::Clock;
+use annals_io::metrics::Metrics;
+use annals_model::Model;
+use annals_runtime::aws;
+use annals_runtime::metrics::Reporter;
+use annals_runtime::telemetry;
+use annals_runtime::telemetry::Traces;
+use annals_store::settings::StoreConfig;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
 
-/// What is left of the function's time when the last visit has ended, to note it in the index and to report.
+/// Time that is reserved after the last visit for updating the index and reporting.
 const MARGIN: Duration = Duration::from_secs(15);
 
 #[tokio::main(flavor = "current_thread")]
@@ -45,7 +49,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
         let shared = Arc::clone(&shared);
         let invocation = reporter.invocation();
-        // Boxed, since a future of this depth is more than the compiler lays out in one piece.
+        // Boxed, since the compiler cannot lay out a future of this depth in one piece.
         Box::pin(async move {
             let ended = run(&shared.0, &shared.1, &shared.2, event.context.deadline).await;
             invocation.ended().await;
@@ -55,7 +59,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     .await
 }
 
-/// One run, in what time is left until `ends_at` (epoch milliseconds).
+/// Runs the compactor in the time that is left until `ends_at` (epoch milliseconds).
 async fn run(compactor: &Compactor, table: &str, clock: &Clock, ends_at: u64) -> Result<(), Error> {
     let ends_at = i64::try_from(ends_at).ok().and_then(Timestamp::from_millis).unwrap_or_else(|| clock.now());
     let report = compactor.run(ends_at.minus(PATIENCE + MARGIN)).await;
@@ -63,7 +67,7 @@ async fn run(compactor: &Compactor, table: &str, clock: &Clock, ends_at: u64) ->
         report_metrics::embedded(&report, table, compactor.history.retention().archive_grace, clock.now());
     writeln!(std::io::stdout().lock(), "{line}")?;
     if report.unread_shards > 0 {
-        // The alarm on errors tells of it; the next run tries again.
+        // The alarm on errors reports it; the next run tries again.
         return Err("a part of the index could not be read".into());
     }
     Ok(())

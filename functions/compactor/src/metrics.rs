@@ -1,19 +1,19 @@
-//! What a run reports to CloudWatch of itself: one line, beside those of what it [counted](annals_shared::metrics).
+//! Metrics of a run, as one line for CloudWatch, in addition to those that it [counted](annals_io::metrics).
 
 use std::time::Duration;
 
-use annals_shared::metrics;
-use annals_shared::sort_key::Timestamp;
+use annals_core::sort_key::Timestamp;
+use annals_io::metrics;
 use serde_json::Value;
 
 use crate::Report;
 
-/// The metrics of `report`, of a run that ended at `now` on `table`. `grace` is `ARCHIVE_GRACE`: `GraceUsed` is how
-/// much of it, in percent, the chat that has waited longest has used up; some time beyond 100, records begin to expire
-/// unarchived.
+/// Returns the metrics of `report`, of a run that ended at `now` on `table`. `grace` is `ARCHIVE_GRACE`. `GraceUsed` is
+/// the percentage of it that the longest overdue chat has used up; some time after it exceeds 100, records begin to
+/// expire unarchived.
 pub fn embedded(report: &Report, table: &str, grace: Duration, now: Timestamp) -> Value {
     let overdue = report.oldest_overdue.as_secs_f64();
-    // No grace at all is used up by the first second; where nothing waits, nothing is.
+    // With no grace, the first overdue second uses up all of it; if nothing is overdue, none is used.
     let grace_used = if overdue > 0.0 { 100.0 * overdue / grace.as_secs_f64().max(1.0) } else { 0.0 };
     let metrics: [(&str, &str, Value); 12] = [
         ("Visited", "Count", report.visited.into()),
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn each_metric_that_is_named_has_its_value() {
+    fn each_declared_metric_has_a_value() {
         let report = Report {
             visited: 12,
             failed: 1,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_leaves_nothing_has_used_no_grace_and_no_grace_is_used_up_at_once() {
+    fn grace_used_is_zero_if_nothing_is_left_and_large_if_there_is_no_grace() {
         assert_eq!(line(&Report::default(), Duration::ZERO)["GraceUsed"], 0.0);
         let late = Report { oldest_overdue: Duration::from_secs(1), ..Report::default() };
         assert_eq!(line(&late, Duration::ZERO)["GraceUsed"], 100.0);

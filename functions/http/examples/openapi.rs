@@ -1,5 +1,5 @@
 //! Prints the document of `GET /openapi.json`: `just openapi`.
-#![allow(clippy::print_stdout, reason = "that is what it is for")]
+#![allow(clippy::print_stdout, reason = "its output is the document")]
 
 fn main() {
     println!("{:#}", annals_http::openapi());

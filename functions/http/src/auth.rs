@@ -1,12 +1,11 @@
-//! API keys, and which chats a caller may name.
+//! API keys, and the chats that a caller may name: [`Caller`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_shared::chat_key::{ChatKey, Place};
-use annals_shared::config::ApiKey;
-use annals_shared::memory::Owner;
-use annals_shared::problem::Problem;
+use annals_core::chat_key::{ChatKey, Place};
+use annals_core::memory::Owner;
+use annals_runtime::problem::Problem;
 use aws_lc_rs::{constant_time, digest};
 use axum::Json;
 use axum::extract::FromRequestParts;
@@ -18,50 +17,68 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::Http;
+use crate::settings::ApiKey;
+use crate::state::Http;
 use crate::wrong_keys::source;
 
-/// The longest conversation id of a caller's own, in bytes.
-pub const MAX_CHAT_ID_BYTES: usize = 512;
+/// Longest conversation id of a caller's own, in bytes.
+const MAX_CHAT_ID_BYTES: usize = 512;
 
-/// Who calls: the key that the request carries as `Authorization: Bearer <secret>`.
+/// Caller of a request, by the key that it carries as `Authorization: Bearer <secret>`.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The key's name.
+    /// Name of the key.
     pub name: String,
-    /// Whether the key may read every chat.
+    /// True for an admin key, which may read every chat.
     pub admin: bool,
 }
 
 impl Caller {
-    /// The chat that `chat_id` names in this caller's mouth: a whole ChatKey for an admin's key where it is one, else
-    /// a conversation of the key's own.
+    /// Returns the chat that this caller names by `chat_id`: a conversation of its key, or any chat if the key is an
+    /// admin's and the id is a whole ChatKey.
     pub fn chat(&self, chat_id: &str) -> Result<ChatKey, Problem> {
+        let own = Place::HttpChat { key_name: self.name.clone(), chat_id: chat_id.to_owned() };
+        self.named(chat_id, own, |_| true)
+    }
+
+    /// Returns the room that this caller names by `room_id`: one of its key, or any room if the key is an admin's and the id
+    /// is a whole ChatKey.
+    pub fn room(&self, room_id: &str) -> Result<ChatKey, Problem> {
+        let own = Place::WebRoom { key_name: self.name.clone(), room_id: room_id.to_owned() };
+        self.named(room_id, own, |place| matches!(place, Place::WebRoom { .. }))
+    }
+
+    fn named(&self, id: &str, own: Place, may_be_any: impl Fn(&Place) -> bool) -> Result<ChatKey, Problem> {
         if self.admin
-            && let Ok(chat) = chat_id.parse()
+            && let Ok(chat) = id.parse::<ChatKey>()
+            && may_be_any(chat.place())
         {
             return Ok(chat);
         }
-        let bad = |detail: String| Problem::bad_request("bad-chat-id", "The chat id is unusable", detail);
-        if chat_id.len() > MAX_CHAT_ID_BYTES {
-            return Err(bad(format!("{} bytes are more than {MAX_CHAT_ID_BYTES}", chat_id.len())));
+        if id.len() > MAX_CHAT_ID_BYTES {
+            return Err(bad_chat_id(format!("{} bytes are more than {MAX_CHAT_ID_BYTES}", id.len())));
         }
-        ChatKey::http(&self.name, chat_id).map_err(|error| bad(error.to_string()))
+        ChatKey::new(own).map_err(|error| bad_chat_id(error.to_string()))
     }
 
-    /// `user_id` as keys that cross channels have it: as it is from an admin's key, else under the key's name.
+    /// Refuses a key that is not an admin's; `action` is an infinitive.
+    pub(crate) fn require_admin(&self, action: &str) -> Result<(), Problem> {
+        if self.admin { Ok(()) } else { Err(Problem::forbidden(format!("only an admin key may {action}"))) }
+    }
+
+    /// Returns the name of `user_id` across channels: the id itself for an admin key, else `<key name>/<user_id>`.
     pub fn crossing_user_id(&self, user_id: &str) -> String {
         if self.admin { user_id.to_owned() } else { format!("{}/{user_id}", self.name) }
     }
 
-    /// The `userId` by which this caller names `person`, the reverse of [`Caller::crossing_user_id`]; `None` for a person
-    /// of another key, or of none.
+    /// Returns the `userId` of `person`, the reverse of [`Caller::crossing_user_id`], or `None` if the person belongs to
+    /// another key or to none.
     pub fn own_user_id<'a>(&self, person: &'a str) -> Option<&'a str> {
         if self.admin { Some(person) } else { person.strip_prefix(self.name.as_str())?.strip_prefix('/') }
     }
 
-    /// Whether this caller may see and change what is remembered of `owner`: of people and conversations of its key, or
-    /// with an admin's key of all.
+    /// Returns whether this caller may read and change the memory of `owner`: of people and conversations of its key, or of
+    /// all with an admin key.
     pub fn may_remember(&self, owner: &Owner) -> bool {
         self.admin
             || match owner {
@@ -79,9 +96,9 @@ impl Caller {
 /// `{name, admin}`
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Key {
-    /// Its name: part of the ChatKeys of its conversations and rooms.
+    /// Part of the ChatKeys of its conversations and rooms.
     name: String,
-    /// Whether it may read every chat.
+    /// True if the key may read every chat.
     admin: bool,
 }
 
@@ -114,14 +131,15 @@ impl FromRequestParts<Arc<Http>> for Caller {
     }
 }
 
-/// `problem`, and after how long to come again.
+/// Returns `problem` with a `Retry-After` of `wait`.
 fn later(wait: Duration, problem: Problem) -> Response {
-    // Whole seconds, and none too few.
+    // Rounded up to whole seconds.
     let secs = wait.as_millis().div_ceil(1000).max(1);
     ([(RETRY_AFTER, secs.to_string())], problem).into_response()
 }
 
-/// The key whose secret `header`, an `Authorization`, carries. Compares digests, with every key, in constant time.
+/// Returns the caller whose key is in `header`, an `Authorization`. Compares the digest with that of every key, in constant
+/// time.
 pub fn caller(header: Option<&[u8]>, keys: &[ApiKey]) -> Option<Caller> {
     let (scheme, given) = header?.split_at_checked(7)?;
     if !scheme.eq_ignore_ascii_case(b"bearer ") {
@@ -138,12 +156,17 @@ pub fn caller(header: Option<&[u8]>, keys: &[ApiKey]) -> Option<Caller> {
     found
 }
 
+/// 400: an invalid id of a chat.
+pub(crate) fn bad_chat_id(detail: impl Into<String>) -> Problem {
+    Problem::bad_request("bad-chat-id", "The chat id is invalid", detail)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_known_secret_is_a_caller() {
+    fn only_a_complete_known_secret_identifies_a_caller() {
         let keys = [
             ApiKey { name: "app".into(), secret: "s3cret".into(), admin: false },
             ApiKey { name: "ops".into(), secret: "0ps".into(), admin: true },
@@ -167,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_remembers_its_own_people_and_conversations() {
+    fn a_key_may_use_the_memory_of_its_own_people_and_conversations() {
         let app = Caller { name: "app".into(), admin: false };
         let ops = Caller { name: "ops".into(), admin: true };
         let chat = |key: &str| Owner::Chat(key.parse().unwrap());

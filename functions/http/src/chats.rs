@@ -1,60 +1,60 @@
-//! `GET /v1/chats`: the chats of all keys and platforms, those first in which somebody spoke last. For admin keys.
-//! `GET /v1/chats/{chatId}`: the same of one chat, for whoever may read it.
+//! Lists chats, the most recently used first: `GET /v1/chats`, for admin keys. `GET /v1/chats/{chatId}` returns one entry of
+//! that list to any caller that may read the chat.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::context::context;
-use annals_shared::history::directory::{ListCursor, Listed, MAX_CHATS};
-use annals_shared::history::{History, HistoryError, Page, Position};
-use annals_shared::problem::Problem;
-use annals_shared::record::{Channel, DeliveryFailure, Kind, Record};
-use annals_shared::sort_key::Timestamp;
-use annals_shared::telemetry;
+use annals_core::chat_key::ChatKey;
+use annals_core::context::context;
+use annals_core::record::{Channel, DeliveryFailure, Kind, Record};
+use annals_core::sort_key::Timestamp;
+use annals_runtime::problem::Problem;
+use annals_store::history::directory::{ListCursor, Listed, MAX_CHATS};
+use annals_store::history::{History, HistoryError, Page, Position};
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
-use crate::get::{bad_cursor, bad_query, limit_of, read_failure};
-use crate::post::path;
-use crate::{Failure, Http};
+use crate::failure::{Failure, bad_cursor};
+use crate::history::limit_of;
+use crate::request::{ChatPath, InChat, Query, QueryParameters};
+use crate::state::Http;
 
 const DEFAULT_CHATS: usize = 25;
 
-/// How many of a chat's newest records are looked at: a message with its reply and what may hang on both.
-const LOOK: usize = 6;
+/// Number of a chat's newest records that are read: a message, its reply, and what may be derived from both.
+const NEWEST_RECORDS: usize = 6;
 
-/// How many chats are looked at side by side.
-const AT_ONCE: usize = 8;
+/// Number of chats that are read at a time.
+const CONCURRENT_READS: usize = 8;
 
-/// The longest excerpt, in characters.
+/// Longest excerpt, in characters.
 const EXCERPT_CHARS: usize = 200;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// `before` of the page in front.
+    /// `before` of the previous page.
     before: Option<String>,
-    /// How many chats; 25, at most 100.
+    /// Number of chats: by default 25, at most 100.
     #[param(value_type = Option<u32>, minimum = 1)]
     limit: Option<String>,
-    /// Whether to read each chat's context, for `tokens`.
-    #[param(value_type = Option<bool>)]
-    context: Option<String>,
+    /// True to read each chat's context, for `tokens`.
+    context: Option<bool>,
 }
+
+impl QueryParameters for ListQuery {}
 
 /// A page of chats.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Chats {
-    /// There may be fewer than were asked for, and more behind.
+    /// May be fewer than `limit` although there is another page.
     chats: Vec<ChatView>,
-    /// What to ask the next page with; null where there is none.
+    /// Cursor of the next page; null if there is none.
     #[schema(required)]
     before: Option<String>,
 }
@@ -64,50 +64,50 @@ pub(crate) struct Chats {
 #[serde(rename_all = "camelCase")]
 #[schema(as = ListedChat)]
 pub(crate) struct ChatView {
-    /// The name that the chat has now.
+    /// The current key of the chat.
     chat_key: ChatKey,
-    /// The door of the last message; null where the end of the history is damaged.
+    /// Channel of the last message; null if the end of the history is damaged.
     #[schema(required)]
     channel: Option<Channel>,
     #[schema(required)]
     last_message: Option<Excerpt>,
-    /// Who last spoke: the name that the platform has for them, else their id; null where nobody did lately.
+    /// The last sender: the platform's name for them, or else their id; null if none of the newest records is from a person.
     #[schema(required)]
     speaker: Option<String>,
-    /// What kind of chat the platform says that it is: `private`, `group`, …; null where it does not.
+    /// Kind of chat on its platform: `private`, `group`, …; null if unknown.
     #[schema(required)]
     chat_type: Option<String>,
-    /// When a person last spoke.
+    /// Time of the last message from a person.
     last_interaction_at: Timestamp,
-    /// When the session is over; null where that never comes.
+    /// Time at which the session ends; null if it never does.
     #[schema(required)]
     stale_at: Option<Timestamp>,
     stale: bool,
-    /// `answering`: a run has the chat. `waiting`: something waits for an answer, and nobody is at it.
+    /// `answering`: a run holds the chat. `waiting`: a message is unanswered, and no run holds the chat.
     #[schema(required)]
     pending_turn: Option<PendingTurn>,
-    /// The newest of the last replies that did not reach its platform.
+    /// The newest of the last replies that failed to reach the platform.
     #[schema(required)]
     delivery_failure: Option<FailedDelivery>,
-    /// Since when the platform takes nothing for this chat, and why.
+    /// Time since which the platform refuses messages to this chat, and the reason.
     #[schema(required)]
     blocked: Option<DeliveryFailure>,
-    /// With `context=true`: the estimate of the messages that the model would see.
+    /// With `context=true`: estimated size of the context.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     tokens: Option<u32>,
-    /// With `context=true`: what the model's window takes, in tokens.
+    /// With `context=true`: size of the model's window, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     window: Option<u32>,
 }
 
-/// How a message begins.
+/// Beginning of a message.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Excerpt {
     id: String,
-    role: annals_shared::message::Role,
+    role: annals_core::message::Role,
     kind: Kind,
     user_id: String,
     ts: Timestamp,
@@ -118,19 +118,19 @@ struct Excerpt {
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 enum PendingTurn {
-    /// A run has the chat.
+    /// A run holds the chat.
     Answering,
-    /// Something waits for an answer, and nobody is at it.
+    /// A message is unanswered, and no run holds the chat.
     Waiting,
 }
 
-/// A reply that did not reach its platform.
+/// A reply that failed to reach its platform.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct FailedDelivery {
-    /// The reply.
+    /// Id of the reply.
     message_id: String,
-    /// What the platform said.
+    /// The platform's reason.
     reason: String,
     at: Timestamp,
 }
@@ -138,54 +138,45 @@ struct FailedDelivery {
 /// `GET /v1/chats`
 #[utoipa::path(get, path = "/v1/chats", operation_id = "listChats", tag = "histories", security(("key" = [])),
     params(ListQuery),
-    responses((status = 200, description = "Chats, those first in which somebody spoke last", body = Chats)))]
+    responses((status = 200, description = "Chats, the most recently used first", body = Chats)))]
 pub(crate) async fn list(
     State(http): State<Arc<Http>>,
     caller: Caller,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    query: Result<Query<ListQuery>, Problem>,
 ) -> Result<Json<Chats>, Failure> {
-    if !caller.admin {
-        return Err(Problem::forbidden("only an admin key may list the chats of all").into());
-    }
-    let Query(query) = query.map_err(|_| bad_query())?;
+    caller.require_admin("list the chats of all callers")?;
+    let Query(query) = query?;
     let before = query.before.as_deref().map(ListCursor::decode).transpose();
     let before = before.map_err(|error| bad_cursor(error.to_string()))?;
     let limit = limit_of(query.limit.as_deref(), DEFAULT_CHATS, MAX_CHATS)?;
-    let with_context = match query.context.as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(bad_query().into()),
-    };
+    let with_context = query.context.unwrap_or_default();
     let history = http.ingress.history();
-    let page = history.chats(before.as_ref(), limit).await.map_err(read_failure)?;
+    let page = history.chats(before.as_ref(), limit).await.map_err(Failure::unreadable)?;
     let views = stream::iter(page.chats).map(|listed| http.view_of(listed, with_context));
-    let views: Vec<Option<ChatView>> = views.buffered(AT_ONCE).try_collect().await.map_err(read_failure)?;
+    let views: Vec<Option<ChatView>> =
+        views.buffered(CONCURRENT_READS).try_collect().await.map_err(Failure::unreadable)?;
     let mut chats: Vec<ChatView> = views.into_iter().flatten().collect();
-    // Where too many chats are lively, they come in the order in which they registered.
+    // The directory orders very busy chats by the time of their registration.
     chats.sort_by_key(|chat| Reverse(chat.last_interaction_at));
     Ok(Json(Chats { chats, before: page.before.map(|cursor| cursor.encode()) }))
 }
 
 /// `GET /v1/chats/{chatId}`
 #[utoipa::path(get, path = "/v1/chats/{chatId}", operation_id = "getChat", tag = "histories", security(("key" = [])),
-    params(("chatId" = String, Path, description = "A conversation id of the caller's own, at most 512 bytes, or with an admin key a whole ChatKey", min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")),
-    responses((status = 200, description = "What the list says of this chat, with `context=false`", body = ChatView)))]
+    params(ChatPath),
+    responses((status = 200, description = "The chat's entry in the list, with `context=false`", body = ChatView)))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,
-    caller: Caller,
-    chat_id: Result<Path<String>, PathRejection>,
+    InChat { chat, .. }: InChat,
 ) -> Result<Json<ChatView>, Failure> {
-    let chat = caller.chat(&path(chat_id)?)?;
-    telemetry::about(&chat);
-    let listed = http.ingress.history().chat(&chat).await.map_err(read_failure)?;
-    let view = http.view_of(listed, false).await.map_err(read_failure)?;
-    let none =
-        || Problem::no_such("no-such-chat", "No such chat", "nothing was said there, or it was forgotten");
-    Ok(Json(view.ok_or_else(none)?))
+    let listed = http.ingress.history().chat(&chat).await.map_err(Failure::unreadable)?;
+    let view = http.view_of(listed, false).await.map_err(Failure::unreadable)?;
+    let missing = || Problem::no_such("no-such-chat", "No such chat", "it has no messages, or was forgotten");
+    Ok(Json(view.ok_or_else(missing)?))
 }
 
 impl Http {
-    /// `None` where nothing of the chat is left: it was forgotten.
+    /// Returns the entry of a chat, or `None` if the chat was forgotten.
     async fn view_of(&self, listed: Listed, with_context: bool) -> Result<Option<ChatView>, HistoryError> {
         let Listed { chat, at, head, answered_until } = listed;
         let history = self.ingress.history();
@@ -198,34 +189,35 @@ impl Http {
             None
         };
         let spoken = newest.iter().rev().find(|record| record.is_interaction());
-        let said_of_it = |record: &Record, key: &str| {
+        let metadata = |record: &Record, key: &str| {
             record.message.metadata.get(key).and_then(Value::as_str).map(str::to_owned)
         };
         let speaker =
-            spoken.map(|record| said_of_it(record, "senderName").unwrap_or_else(|| record.user_id.clone()));
+            spoken.map(|record| metadata(record, "senderName").unwrap_or_else(|| record.user_id.clone()));
         let last_interaction_at = spoken.map_or(at, |record| record.ts);
         let stale_at = self.view.stale_after.map(|stale_after| last_interaction_at.plus(stale_after));
-        let waits = || {
+        let is_unanswered = || {
             let seen = context(&newest, now, &self.view.policy(0));
             seen.others_wait || !(seen.unanswered.is_empty() && seen.to_compact.is_empty())
         };
         let pending_turn = if answered_until.is_some() {
             Some(PendingTurn::Answering)
         } else {
-            (head.turn.is_some() || waits()).then_some(PendingTurn::Waiting)
+            (head.turn.is_some() || is_unanswered()).then_some(PendingTurn::Waiting)
         };
         let failed = newest.iter().rev().find_map(|record| {
             let DeliveryFailure { reason, at } = record.delivery_failure.clone()?;
             Some(FailedDelivery { message_id: record.message_id.to_string(), reason, at })
         });
-        let said = |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Revision | Kind::Event);
-        let last = newest.iter().rev().find(said).or(newest.last());
+        let is_message =
+            |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Revision | Kind::Event);
+        let last = newest.iter().rev().find(is_message).or(newest.last());
         Ok(Some(ChatView {
             channel: last.map(|record| record.channel),
             last_message: last.map(excerpt),
             chat_key: chat,
             speaker,
-            chat_type: spoken.and_then(|record| said_of_it(record, "chatType")),
+            chat_type: spoken.and_then(|record| metadata(record, "chatType")),
             last_interaction_at,
             stale_at,
             stale: stale_at.is_some_and(|stale_at| stale_at < now),
@@ -238,12 +230,12 @@ impl Http {
     }
 }
 
-/// The newest records of `chat`, the oldest first; none where its archive is damaged, `None` where there is nothing of it.
+/// Returns the newest records of `chat`, oldest first: an empty list if its archive is damaged, `None` if it has no records.
 async fn newest(history: &History, chat: &ChatKey) -> Result<Option<Vec<Record>>, HistoryError> {
-    match history.page(chat, &Position::Newest, LOOK).await {
+    match history.page(chat, &Position::Newest, NEWEST_RECORDS).await {
         Ok(Page { records, .. }) => Ok(Some(records).filter(|records| !records.is_empty())),
         Err(HistoryError::Segment(error)) => {
-            tracing::error!(chat = %chat.session_id(), %error, "the end of a history cannot be read");
+            tracing::error!(chat = %chat.session_id(), %error, "failed to read the end of a history");
             Ok(Some(Vec::new()))
         }
         Err(error) => Err(error),

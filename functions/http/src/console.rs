@@ -1,15 +1,15 @@
-//! The console: one page at `/`, with its script and its style at `/console/…`.
+//! Serves the console: one page at `/`, with its script and its style at `/console/…`.
 //!
-//! It holds no data and asks for no key itself: what it shows it asks the API for, with a key that a person types in. Its
-//! sources are in `console/`, and what is built of them in `console/dist`, which `build.rs` puts in here compressed.
+//! The files hold no data and need no key: the page reads from the API, with a key that a person enters. Its sources are in
+//! `console/`, and the build in `console/dist`, which `build.rs` compresses into the program.
 //!
-//! The page may run its own script alone, talk to its own server alone and be shown in no other page's frame: what people
-//! and models say is shown in it. So it loads no picture from elsewhere either, by which a message could tell that, and
-//! where, it was read.
+//! The page shows messages of people and models. So it may run only its own script, talk only to its own server, and be shown in
+//! no frame of another page. Nor does it load images from other servers, which would tell their owner when and where a message
+//! is read.
 
 use std::io::Read;
 
-use annals_shared::problem::Problem;
+use annals_runtime::problem::Problem;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::header::{
@@ -22,7 +22,7 @@ use flate2::read::GzDecoder;
 
 /// A file of the built console.
 struct File {
-    /// Its name; that of a script or a style holds a digest of its content.
+    /// Its name, which contains a digest of the content if it is a script or a style.
     name: &'static str,
     etag: &'static str,
     gzip: &'static [u8],
@@ -42,7 +42,7 @@ pub(crate) async fn page(headers: HeaderMap) -> Response {
 
 /// `GET /console/{file}`
 pub(crate) async fn file(name: Result<Path<String>, PathRejection>, headers: HeaderMap) -> Response {
-    // A name that is no UTF-8 is no file's.
+    // No file has a name that is not UTF-8.
     name.map_or_else(|_| Problem::not_found().into_response(), |Path(name)| answer(&name, &headers))
 }
 
@@ -50,11 +50,11 @@ fn answer(name: &str, headers: &HeaderMap) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         return Problem::not_found().into_response();
     };
-    let has = |name: HeaderName, what: &str| {
+    let has = |name: HeaderName, item: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|value| {
             let value = value.split(';').next().unwrap_or_default().trim();
-            value.trim_start_matches("W/") == what || value == "*"
+            value.trim_start_matches("W/") == item || value == "*"
         })
     };
     let content_type = match name.rsplit('.').next() {
@@ -63,7 +63,7 @@ fn answer(name: &str, headers: &HeaderMap) -> Response {
         Some("css") => "text/css; charset=utf-8",
         _ => "text/plain; charset=utf-8",
     };
-    // Its name changes with its content, but for the page's, which is asked for anew each time.
+    // A name changes with its content, except that of the page, which browsers revalidate each time.
     let is_named_by_content = matches!(name.rsplit('.').next(), Some("js" | "css"));
     let caching = if is_named_by_content { "public, max-age=31536000, immutable" } else { "no-cache" };
     let own = [
@@ -85,7 +85,7 @@ fn answer(name: &str, headers: &HeaderMap) -> Response {
     }
     let mut plain = Vec::new();
     if let Err(error) = GzDecoder::new(file.gzip).read_to_end(&mut plain) {
-        tracing::error!(%error, "the console cannot be decompressed");
+        tracing::error!(%error, "failed to decompress a file of the console");
         return Problem::internal().into_response();
     }
     (own, kind, plain).into_response()

@@ -1,58 +1,65 @@
-//! Limits of one process for its callers: how often a key may call (`HTTP_RATE_LIMIT`), and how much may be posted at once.
+//! Limits of one process for its callers: calls of a key (`HTTP_RATE_LIMIT`), and memory for request bodies.
 //!
-//! The generic cell rate algorithm, by the program's clock: of each key one time is kept, at which all that it has
-//! called so far would be paid for. Each process counts for itself, since a count that all share would cost a write for
-//! each call. Lambda gives an environment one call at a time, so there the limit is one of each environment; the
-//! API's throttle (`ApiRateLimit`) is what bounds all of them.
+//! Uses the generic cell rate algorithm with the program's clock: for each key it keeps the time at which its calls so far
+//! would have been due. Each process counts for itself, since a shared count would cost a write for each call. Lambda gives an
+//! environment one call at a time, so there the limit is one of each environment; the API's throttle (`ApiRateLimit`) bounds
+//! all of them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use annals_shared::config::RateLimit;
-use annals_shared::request_body::BodyReader;
-use annals_shared::sort_key::Timestamp;
+use annals_core::sort_key::Timestamp;
+use annals_runtime::request_body::BodyReader;
 
+use crate::settings::RateLimit;
 use crate::wrong_keys::WrongKeys;
 
-/// What each key has called.
+/// The limits, and the use of each key.
 #[derive(Debug)]
 pub struct Limits {
     limit: Option<RateLimit>,
-    /// By a key's name, in microseconds: milliseconds are too coarse for a thousand calls a second.
-    paid_at: Mutex<HashMap<String, i64>>,
-    /// Senders of wrong keys.
+    /// Time at which the calls of a key would have been due, by its name, in microseconds: milliseconds are too coarse for a
+    /// thousand calls a second.
+    due_at: Mutex<HashMap<String, i64>>,
+    /// Wrong keys by source address.
     pub(crate) wrong_keys: WrongKeys,
-    /// Reads what is posted.
+    /// Reads request bodies.
     pub(crate) bodies: BodyReader,
 }
 
 impl Limits {
-    /// With no `limit`, all may.
+    /// Returns limits of `limit` calls for each key; unlimited calls if it is `None`.
     pub fn new(limit: Option<RateLimit>) -> Self {
         let (wrong_keys, bodies) = (WrongKeys::default(), BodyReader::default());
-        Self { limit, paid_at: Mutex::default(), wrong_keys, bodies }
+        Self { limit, due_at: Mutex::default(), wrong_keys, bodies }
     }
 
-    /// Counts a call of `key` at `now`; or, uncounted, after how long it may come.
+    /// Counts a call of `key` at `now`.
+    ///
+    /// # Errors
+    /// Returns the time after which the call is allowed, and does not count it, if there were too many.
     pub(crate) fn take(&self, key: &str, now: Timestamp) -> Result<(), Duration> {
         let Some(RateLimit { per_second, burst }) = self.limit else { return Ok(()) };
-        #[allow(clippy::cast_possible_truncation, reason = "a call that costs years is as good as none")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "a limit of one call in thousands of years may be rounded"
+        )]
         let cost = (1_000_000.0 / per_second) as i64;
-        let room = cost.saturating_mul(i64::from(burst));
+        let burst = cost.saturating_mul(i64::from(burst));
         let now = now.as_millis().saturating_mul(1000);
-        let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let paid = paid_at.entry(key.to_owned()).or_insert(now);
-        // No call leads further ahead; a clock that was set back does.
-        if *paid < now || *paid > now.saturating_add(room) {
-            *paid = now;
+        let mut due_at = self.due_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = due_at.entry(key.to_owned()).or_insert(now);
+        // Calls never lead further ahead than a burst; a clock that was set back does.
+        if *due < now || *due > now.saturating_add(burst) {
+            *due = now;
         }
-        let next = paid.saturating_add(cost);
-        let early = next.saturating_sub(now.saturating_add(room));
+        let next = due.saturating_add(cost);
+        let early = next.saturating_sub(now.saturating_add(burst));
         if early > 0 {
             return Err(Duration::from_micros(u64::try_from(early).unwrap_or_default()));
         }
-        *paid = next;
+        *due = next;
         Ok(())
     }
 }
@@ -62,14 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_then_the_rate_of_each_key() {
+    fn each_key_has_a_burst_and_then_its_rate() {
         let limits = Limits::new(Some(RateLimit { per_second: 2.0, burst: 3 }));
         let at = |millis: i64| Timestamp::from_millis(1_795_305_600_000 + millis).unwrap();
         let taken = |millis| limits.take("app", at(millis)).map_err(|wait| wait.as_millis());
         assert_eq!([taken(0), taken(0), taken(0), taken(0)], [Ok(()), Ok(()), Ok(()), Err(500)]);
         assert_eq!([taken(100), taken(499), taken(500), taken(500)], [Err(400), Err(1), Ok(()), Err(500)]);
         assert_eq!(limits.take("ops", at(500)), Ok(()), "each key has its own");
-        // After a while all of the burst is there again, and no more.
+        // After a pause the whole burst is available again, and no more.
         assert_eq!([0; 4].map(|_| taken(60_000)), [Ok(()), Ok(()), Ok(()), Err(500)]);
         assert_eq!(taken(0), Ok(()), "a clock that was set back locks nobody out");
     }

@@ -1,21 +1,24 @@
-//! The Lambda function behind `/v1/…`, and behind a function URL that streams: wires the API to its table, bucket and
+//! The Lambda function of the HTTP API, at API Gateway or at a function URL that streams: wires the API to its table, bucket and
 //! queue.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use annals_channel::settings::agent_id;
+use annals_core::settings::ConfigError;
+use annals_engine::ingress::{Approvers, Ingress};
+use annals_engine::settings::{MemoryConfig, ViewConfig, admins};
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
+use annals_http::settings::{HttpResponses, console, deployed_api_keys, http_cors_origins, http_rate_limit};
 use annals_http::{Http, random_id, router};
-use annals_shared::aws;
-use annals_shared::clock::Clock;
-use annals_shared::config::{
-    ConfigError, HttpResponses, MemoryConfig, StoreConfig, ViewConfig, admins, agent_id, console,
-    deployed_api_keys, http_cors_origins, http_rate_limit,
-};
-use annals_shared::ingress::{Approvers, Ingress};
-use annals_shared::metrics::{Metrics, Reporter};
-use annals_shared::telemetry::{self, Traces};
+use annals_io::clock::Clock;
+use annals_io::metrics::Metrics;
+use annals_runtime::aws;
+use annals_runtime::metrics::Reporter;
+use annals_runtime::telemetry;
+use annals_runtime::telemetry::Traces;
+use annals_store::settings::StoreConfig;
 use lambda_http::Error;
 
 #[tokio::main(flavor = "current_thread")]

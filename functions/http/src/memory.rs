@@ -1,59 +1,109 @@
-//! What is remembered: `GET /v1/memory?userId=…` or `?chatKey=…`, `PUT` and `DELETE /v1/memory/{id}`.
+//! Lists, corrects and deletes memory entries: `GET /v1/memory?userId=…` or `?chatKey=…`, `PUT` and `DELETE
+//! /v1/memory/{id}`.
 //!
-//! An id holds whose entry it is, so the caller's right is known before the store is asked. An entry that a caller has no
-//! right to, and one that is not there, have the same answer.
+//! An id contains the owner of its entry, so the caller's right is checked before the store is read. An entry that the caller
+//! has no right to gets the same answer as one that does not exist.
 
 use std::sync::Arc;
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::memory::{
-    Correction, CorrectionError, Deleted, EntryId, EntryKind, Kept, MemoryError, Overview, Owner, Undoable,
-};
-use annals_shared::problem::Problem;
-use annals_shared::sort_key::{MessageId, Timestamp};
+use annals_core::chat_key::ChatKey;
+use annals_core::memory::Kept;
+use annals_core::memory::{Correction, CorrectionError, EntryId, EntryKind, Owner};
+use annals_core::sort_key::{MessageId, Timestamp};
+use annals_runtime::problem::Problem;
+use annals_store::memory::{Deleted, Overview, Undoable};
 use axum::Json;
-use axum::body::Body as RequestBody;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
-use crate::post::{MAX_USER_ID_BYTES, bad_user};
-use crate::{Failure, Http};
+use crate::failure::Failure;
+use crate::request::{Body, JsonBody, MAX_USER_ID_BYTES, Query, QueryParameters, bad_body, bad_user};
+use crate::state::Http;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OwnerQuery {
-    /// Whose; or `chatKey`, and not both.
+    /// The person who owns the entries; or `chatKey`, and not both.
     #[param(min_length = 1)]
     user_id: Option<String>,
-    /// Of which chat: a conversation id, at most 512 bytes, or with an admin key a whole ChatKey.
+    /// The chat that owns the entries: a conversation id, at most 512 bytes, or with an admin key a whole ChatKey.
     #[param(min_length = 1, max_length = 2048)]
     chat_key: Option<String>,
+}
+
+impl QueryParameters for OwnerQuery {
+    fn invalid() -> Problem {
+        let detail = "give the owner of the entries as ?userId= or as ?chatKey=, and not both";
+        Problem::bad_request("bad-owner", "The query names no owner", detail)
+    }
+}
+
+/// Path parameter of `/v1/memory/{id}`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct EntryPath {
+    /// As listed
+    #[param(min_length = 1)]
+    id: String,
+}
+
+/// Caller of a request, and the entry that its [`EntryPath`] names, to which the caller has a right.
+pub(crate) struct OwnEntry {
+    caller: Caller,
+    id: EntryId,
+}
+
+impl FromRequestParts<Arc<Http>> for OwnEntry {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Response> {
+        let caller = Caller::from_request_parts(parts, http).await?;
+        let path = Path::<EntryPath>::from_request_parts(parts, http).await;
+        let id: Option<EntryId> = path.ok().and_then(|Path(path)| path.id.parse().ok());
+        match id.filter(|id| caller.may_remember(&id.owner)) {
+            Some(id) => Ok(Self { caller, id }),
+            None => Err(no_entry().into_response()),
+        }
+    }
 }
 
 /// `{text}` or `{markdown}`
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = Correction)]
-pub(crate) struct Body {
-    /// What the entry shall say.
-    #[schema(value_type = Option<String>)]
-    text: Option<Value>,
-    /// Or all of it: Markdown with front matter.
-    #[schema(value_type = Option<String>)]
-    markdown: Option<Value>,
+pub(crate) struct NewContent {
+    /// The new text of the entry.
+    text: Option<String>,
+    /// Or the whole new entry: Markdown with front matter.
+    markdown: Option<String>,
+}
+
+impl JsonBody for NewContent {
+    const SHAPE: &str = "{text} or {markdown}";
+}
+
+impl NewContent {
+    fn correction(self) -> Result<Correction, Problem> {
+        let corrected = match (self.text, self.markdown) {
+            (Some(text), None) => Correction::of_text(&text),
+            (None, Some(markdown)) => Correction::of_markdown(&markdown),
+            _ => return Err(bad_body("give one string, as \"text\" or as \"markdown\"".into())),
+        };
+        corrected.map_err(|error: CorrectionError| bad_body(error.to_string()))
+    }
 }
 
 /// `{memories, forgotten?}`
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Memories {
     memories: Vec<Remembered>,
-    /// Entries that the agent's tool has forgotten in the last seven days, as they were: `PUT` of its `earlier.markdown` brings it back, `DELETE`
-    /// deletes it for good.
+    /// Entries that the agent's tool deleted in the last seven days. `PUT` of an entry's `earlier.markdown` restores it,
+    /// `DELETE` deletes it for good.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     forgotten: Vec<Remembered>,
@@ -68,7 +118,7 @@ pub(crate) struct Remembered {
     number: u32,
     #[serde(rename = "type")]
     kind: EntryKind,
-    /// `user` or `chat`.
+    /// Returns `user` or `chat`.
     scope: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -78,11 +128,11 @@ pub(crate) struct Remembered {
     chat_key: Option<ChatKey>,
     text: String,
     markdown: String,
-    /// The outside tools, as `<server>/<tool>`, whose results the model had read when it saved or changed the entry.
+    /// MCP tools, as `<server>/<tool>`, whose results the model had read when it saved or changed the entry.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     outside: Vec<String>,
-    /// What the entry was before the agent's tool replaced or forgot it; `PUT` of its `markdown` brings it back.
+    /// The entry before the agent's tool replaced or deleted it; `PUT` of its `markdown` restores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     earlier: Option<Earlier>,
@@ -121,17 +171,12 @@ struct SourceView {
 /// `GET /v1/memory`
 #[utoipa::path(get, path = "/v1/memory", operation_id = "listMemory", tag = "memory", security(("key" = [])),
     params(OwnerQuery),
-    responses((status = 200, description = "What is remembered of a person, or of a chat", body = Memories)))]
+    responses((status = 200, description = "The memory of a person, or of a chat", body = Memories)))]
 pub(crate) async fn list(
     State(http): State<Arc<Http>>,
     caller: Caller,
-    query: Result<Query<OwnerQuery>, QueryRejection>,
+    Query(query): Query<OwnerQuery>,
 ) -> Result<Json<Memories>, Failure> {
-    let whose = || {
-        let detail = "give whose entries to list as ?userId= or as ?chatKey=, and not both";
-        Problem::bad_request("bad-owner", "The query names no one owner", detail)
-    };
-    let Query(query) = query.map_err(|_| whose())?;
     let owner = match (query.user_id, query.chat_key) {
         (Some(user_id), None) if user_id.is_empty() => {
             return Err(bad_user("must not be empty".into()).into());
@@ -142,7 +187,7 @@ pub(crate) async fn list(
         }
         (Some(user_id), None) => Owner::User(caller.crossing_user_id(&user_id)),
         (None, Some(chat)) => Owner::Chat(http.ingress.history().first_name(&caller.chat(&chat)?).await?),
-        _ => return Err(whose().into()),
+        _ => return Err(OwnerQuery::invalid().into()),
     };
     let Overview { kept, undoable } = http.ingress.memory().overview(&owner).await?;
     let shown = |kept: &Kept| {
@@ -161,31 +206,26 @@ fn earlier(undoable: &Undoable) -> Earlier {
 
 /// `PUT /v1/memory/{id}`
 #[utoipa::path(put, path = "/v1/memory/{id}", operation_id = "correctMemory", tag = "memory", security(("key" = [])),
-    params(("id" = String, Path, description = "As listed", min_length = 1)),
-    request_body(content = Body, content_type = "application/json"),
+    params(EntryPath),
+    request_body(content = NewContent, content_type = "application/json"),
     responses((status = 200, description = "The entry as it is now", body = Remembered)))]
 pub(crate) async fn correct(
     State(http): State<Arc<Http>>,
-    caller: Caller,
-    id: Result<Path<String>, PathRejection>,
-    body: RequestBody,
+    OwnEntry { caller, id }: OwnEntry,
+    Body(content): Body<NewContent>,
 ) -> Result<Json<Remembered>, Failure> {
-    let id = entry_id(&caller, id)?;
-    let correction = correction(&http.read(body).await?)?;
-    let kept = http.ingress.memory().correct(&id, &correction).await?.ok_or_else(no_entry)?;
+    let kept = http.ingress.memory().correct(&id, &content.correction()?).await?.ok_or_else(no_entry)?;
     Ok(Json(remembered(&kept, &caller)))
 }
 
 /// `DELETE /v1/memory/{id}`
 #[utoipa::path(delete, path = "/v1/memory/{id}", operation_id = "deleteMemory", tag = "memory", security(("key" = [])),
-    params(("id" = String, Path, description = "As listed", min_length = 1)),
-    responses((status = 204, description = "Forgotten for good")))]
+    params(EntryPath),
+    responses((status = 204, description = "Deleted for good")))]
 pub(crate) async fn delete(
     State(http): State<Arc<Http>>,
-    caller: Caller,
-    id: Result<Path<String>, PathRejection>,
+    OwnEntry { id, .. }: OwnEntry,
 ) -> Result<StatusCode, Failure> {
-    let id = entry_id(&caller, id)?;
     match http.ingress.memory().delete(&id).await? {
         Deleted::Now => Ok(StatusCode::NO_CONTENT),
         Deleted::Before | Deleted::Unknown => Err(no_entry().into()),
@@ -221,41 +261,12 @@ fn remembered(kept: &Kept, caller: &Caller) -> Remembered {
     }
 }
 
-/// The id in the path, if the caller has a right to its owner's entries.
-fn entry_id(caller: &Caller, id: Result<Path<String>, PathRejection>) -> Result<EntryId, Problem> {
-    let id: Option<EntryId> = id.ok().and_then(|Path(id)| id.parse().ok());
-    id.filter(|id| caller.may_remember(&id.owner)).ok_or_else(no_entry)
-}
-
-fn correction(body: &[u8]) -> Result<Correction, Problem> {
-    let bad = |detail: &str| Problem::bad_request("bad-body", "The body is no correction", detail);
-    let body: Body = serde_json::from_slice(body)
-        .map_err(|_| bad("the body must be a JSON object with \"text\" or \"markdown\""))?;
-    let corrected = match (body.text, body.markdown) {
-        (Some(Value::String(text)), None | Some(Value::Null)) => Correction::of_text(&text),
-        (None | Some(Value::Null), Some(Value::String(markdown))) => Correction::of_markdown(&markdown),
-        _ => return Err(bad("give one string, as \"text\" or as \"markdown\"")),
-    };
-    corrected.map_err(|error: CorrectionError| bad(&error.to_string()))
-}
-
-/// 404: also where the entry is another's.
+/// 404: the entry does not exist, or belongs to somebody else.
 fn no_entry() -> Problem {
     Problem {
         status: StatusCode::NOT_FOUND,
         kind: "no-entry",
         title: "No such entry",
-        detail: "GET /v1/memory lists the entries that there are".into(),
-    }
-}
-
-/// 503: memory could not be read or written; logged here, once.
-pub(crate) fn unavailable(error: &MemoryError) -> Problem {
-    tracing::error!(%error, "memory does not answer");
-    Problem {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        kind: "unavailable",
-        title: "Memory does not answer",
-        detail: "the store did not answer; send the same request again".into(),
+        detail: "GET /v1/memory lists the entries".into(),
     }
 }

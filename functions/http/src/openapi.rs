@@ -1,8 +1,10 @@
-//! `GET /openapi.json`: what the API takes and answers, as `OpenAPI` 3.1.
+//! `GET /openapi.json`: a description of the API in `OpenAPI` 3.1.
 //!
-//! The document is made of the annotations at the handlers and at what they take and answer, by [`describe`], and stands
-//! in the repository (`openapi.json`), which the program gives out as it is: so no start makes it, no binary holds what
-//! makes it, and a change of the API shows in a diff. A test compares the two; `just openapi` writes it anew.
+//! [`describe`] generates it from the annotations of handlers, parameters, bodies and answers. The repository holds the result,
+//! `openapi.json`, which the program serves: so it costs nothing at start-up, adds no code to a binary, and a change of the API
+//! shows in a diff. A test compares the two; `just openapi` writes the file.
+
+use std::collections::BTreeMap;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
@@ -10,9 +12,10 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi, ToSchema};
 
-use crate::{auth, chat, chats, forget, get, memory, post, segments, strangers};
+use crate::schema::{Problem, UiMessage};
+use crate::{auth, chat, chats, forget, history, memory, messages, segments, strangers};
 
-/// The document as it is given out.
+/// The served document.
 const DOCUMENT: &str = include_str!("../openapi.json");
 
 /// `GET /openapi.json`
@@ -40,71 +43,29 @@ pub(crate) struct Health {
 #[openapi(
     info(
         title = "Annals",
-        description = "One durable history per chat, whatever door a message comes in by.\n\n\
-            `chatId` is a caller's own conversation id; an admin key may give a whole ChatKey, such as \
-            `telegram:chat:42`, there instead. Each answer carries `x-request-id`, a caller's own where it sends one.",
+        description = "One durable history per chat, whatever channel a message comes by.\n\n\
+            `chatId` is a caller's own conversation id; an admin key may give a whole ChatKey instead, such as \
+            `telegram:chat:42`. Each answer carries `x-request-id`, which a caller may choose.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(
-        auth::key, chats::list, chats::one, forget::delete, post::chat_message, get::messages, get::context, segments::list, segments::one,
-        chat::say, chat::resume, chat::stop, post::reset, post::compact, post::direct_message, memory::list, memory::correct, memory::delete, strangers::list, health,
-        document,
+        auth::key, chats::list, chats::one, forget::delete, messages::post, history::messages, history::context, segments::list,
+        segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
+        memory::list, memory::correct, memory::delete, strangers::list, health, document,
     ),
     components(schemas(Problem, UiMessage)),
     tags(
-        (name = "messages", description = "Saying something, and commands"),
-        (name = "chat", description = "What `useChat` of the Vercel AI SDK speaks, from 6.0.0 on"),
-        (name = "histories", description = "Reading what was said, and what the model would see of it"),
-        (name = "memory", description = "What is remembered beyond a session"),
+        (name = "messages", description = "Messages and commands"),
+        (name = "chat", description = "The protocol of `useChat` of the Vercel AI SDK, from 6.0.0 on"),
+        (name = "histories", description = "Histories, and the context of the next turn"),
+        (name = "memory", description = "Memory that outlives a session"),
         (name = "about", description = "The program, without a key, and the key"),
     ),
     modifiers(&Common)
 )]
 struct Api;
 
-/// A message of the Vercel AI SDK. Keys that this version does not know are kept.
-#[derive(ToSchema)]
-#[schema(as = UIMessage)]
-#[allow(dead_code, reason = "what `annals_shared::message::UiMessage` is written as")]
-pub(crate) struct UiMessage {
-    /// Its `messageId`; of revision n `<messageId>@<n>`. A reply to the message m is `m/reply`, a confirmation `m/notice`, a
-    /// boundary `m/boundary`, a summary up to it `m/summary`. Unique in its chat, unless a caller gives ids of these shapes
-    /// itself: then two of a listing may have one, and `metadata` tells them apart.
-    id: String,
-    role: annals_shared::message::Role,
-    parts: Vec<Part>,
-    /// `ts, chatKey, channel, chatId, userId, actorKey, messageId, kind` of a listed message, `sentAt` of a reply,
-    /// `sourceRange {fromId, toId, count}` of a summary, `deliveryFailure`, `model`, `usage`, and what the platform said.
-    metadata: Option<Map<String, Value>>,
-}
-
-/// A part of a message: text, file, reasoning, tool, …
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "what a part has at least")]
-pub(crate) struct Part {
-    #[schema(min_length = 1)]
-    r#type: String,
-}
-
-/// What is wrong (RFC 9457).
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "what `annals_shared::problem::Problem` is written as")]
-struct Problem {
-    /// Stable: `urn:annals:problem:<kind>`.
-    r#type: String,
-    /// The same for each problem of this type.
-    title: String,
-    /// The answer's status.
-    #[schema(minimum = 400, maximum = 599)]
-    status: u16,
-    /// What is wrong here, and what to do.
-    detail: String,
-    /// The answer's `x-request-id`.
-    #[schema(rename = "requestId")]
-    request_id: String,
-}
-
-/// What all routes have in common.
+/// Adds the security scheme that all routes have in common.
 struct Common;
 
 impl Modify for Common {
@@ -115,161 +76,87 @@ impl Modify for Common {
     }
 }
 
-/// The kinds of problems of one status.
+/// Kinds of problems of one status.
 type Problems = (u16, &'static [&'static str]);
 
-/// Of each operation, by status, the kinds of problems that it can answer, beside those that all have.
+/// Kinds of problems by operation, without those of its inputs ([`INPUTS`]).
 const PROBLEMS: [(&str, &[Problems]); 19] = [
     (
         "postChat",
         &[
-            (400, &["bad-chat-id", "bad-body", "bad-chat", "missing-user", "bad-user", "bad-message-id"]),
             (403, &["forbidden"]),
             (404, &["unknown-message"]),
             (409, &["message-id-taken", "more-approvals-needed"]),
-            (503, &["unavailable", "overloaded"]),
+            (503, &["unavailable"]),
         ],
     ),
     ("resumeChat", &[(400, &["bad-chat-id"]), (503, &["unavailable"])]),
-    (
-        "stopChat",
-        &[
-            (400, &["bad-chat-id", "bad-body", "missing-user", "bad-user", "bad-message-id"]),
-            (409, &["message-id-taken"]),
-            (503, &["unavailable", "overloaded"]),
-        ],
-    ),
-    (
-        "listChats",
-        &[(400, &["bad-cursor", "bad-limit", "bad-query"]), (403, &["forbidden"]), (503, &["unreadable"])],
-    ),
+    ("stopChat", &[(400, &["bad-chat-id"]), (409, &["message-id-taken"]), (503, &["unavailable"])]),
+    ("listChats", &[(403, &["forbidden"]), (503, &["unreadable"])]),
     ("getKey", &[]),
-    ("getChat", &[(400, &["bad-chat-id"]), (404, &["no-such-chat"]), (503, &["unreadable"])]),
-    ("forgetChat", &[(400, &["bad-chat-id"]), (409, &["busy"]), (503, &["not-forgotten"])]),
-    (
-        "postMessage",
-        &[
-            (
-                400,
-                &[
-                    "bad-chat-id",
-                    "bad-wait",
-                    "bad-body",
-                    "missing-user",
-                    "bad-user",
-                    "bad-message",
-                    "bad-message-id",
-                    "bad-ts",
-                ],
-            ),
-            (409, &["message-id-taken"]),
-            (503, &["unavailable", "overloaded"]),
-        ],
-    ),
-    (
-        "postDirectMessage",
-        &[
-            (
-                400,
-                &[
-                    "bad-wait",
-                    "bad-body",
-                    "missing-user",
-                    "bad-user",
-                    "bad-message",
-                    "bad-message-id",
-                    "bad-ts",
-                ],
-            ),
-            (409, &["message-id-taken"]),
-            (503, &["unavailable", "overloaded"]),
-        ],
-    ),
-    (
-        "resetChat",
-        &[
-            (400, &["bad-chat-id", "bad-body", "missing-user", "bad-user", "bad-message-id"]),
-            (409, &["message-id-taken"]),
-            (503, &["unavailable", "overloaded"]),
-        ],
-    ),
-    (
-        "compactChat",
-        &[
-            (
-                400,
-                &[
-                    "bad-chat-id",
-                    "bad-wait",
-                    "bad-body",
-                    "bad-focus",
-                    "missing-user",
-                    "bad-user",
-                    "bad-message-id",
-                ],
-            ),
-            (409, &["message-id-taken"]),
-            (503, &["unavailable", "overloaded"]),
-        ],
-    ),
-    (
-        "listMessages",
-        &[(400, &["bad-chat-id", "bad-query", "bad-cursor", "bad-limit"]), (503, &["unreadable"])],
-    ),
-    ("getContext", &[(400, &["bad-chat-id"]), (503, &["unreadable", "unavailable"])]),
-    ("listSegments", &[(400, &["bad-chat-id"]), (503, &["unreadable"])]),
-    ("getSegment", &[(400, &["bad-chat-id"]), (404, &["no-such-segment"]), (503, &["unreadable"])]),
+    ("getChat", &[(404, &["no-such-chat"]), (503, &["unreadable"])]),
+    ("forgetChat", &[(409, &["busy"]), (503, &["not-forgotten"])]),
+    ("postMessage", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
+    ("postDirectMessage", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
+    ("resetChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
+    ("compactChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
+    ("listMessages", &[(503, &["unreadable"])]),
+    ("getContext", &[(503, &["unreadable", "unavailable"])]),
+    ("listSegments", &[(503, &["unreadable"])]),
+    ("getSegment", &[(404, &["no-such-segment"]), (503, &["unreadable"])]),
     ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),
-    ("listMemory", &[(400, &["bad-owner", "bad-user", "bad-chat-id"]), (503, &["unavailable"])]),
-    ("correctMemory", &[(400, &["bad-body"]), (404, &["no-entry"]), (503, &["unavailable", "overloaded"])]),
+    ("listMemory", &[(503, &["unavailable"])]),
+    ("correctMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),
     ("deleteMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),
 ];
 
-/// The document, made of the code's annotations.
+/// Kinds of problems, all of status 400, by parameter and by field of a body.
+const INPUTS: [(&str, &[&str]); 11] = [
+    ("chatId", &["bad-chat-id"]),
+    ("trigger", &["bad-chat-id", "bad-chat"]),
+    ("chatKey", &["bad-owner", "bad-chat-id"]),
+    ("wait", &["bad-wait"]),
+    ("before", &["bad-query", "bad-cursor"]),
+    ("limit", &["bad-limit"]),
+    ("userId", &["bad-user"]),
+    // Only a message must name its sender.
+    ("parts", &["missing-user", "bad-message"]),
+    ("messageId", &["bad-message-id"]),
+    ("ts", &["bad-ts"]),
+    ("focus", &["bad-focus"]),
+];
+
+/// Generates the document from the annotations of the code.
 pub(crate) fn describe() -> Value {
     let mut api = serde_json::to_value(Api::openapi()).unwrap_or_default();
-    // `text` or `parts`, and the other absent or null.
-    api["components"]["schemas"]["NewMessage"]["oneOf"] = json!([
-        {"required": ["text"], "properties": {"text": {"type": "string"}, "parts": {"type": "null"}}},
-        {"required": ["parts"], "properties": {"text": {"type": "null"}, "parts": {"type": "array"}}},
-    ]);
-    api["components"]["schemas"]["Correction"]["oneOf"] = json!([
-        {"required": ["text"], "properties": {"text": {"type": "string"}, "markdown": {"type": "null"}}},
-        {"required": ["markdown"], "properties": {"text": {"type": "null"}, "markdown": {"type": "string"}}},
-    ]);
-    let request_id =
-        json!({"description": "Names this request in logs and problems", "schema": {"type": "string"}});
+    // One of two fields, and the other absent or null.
+    for (schema, one, other, other_type) in
+        [("NewMessage", "text", "parts", "array"), ("Correction", "text", "markdown", "string")]
+    {
+        api["components"]["schemas"][schema]["oneOf"] = json!([
+            {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}},
+            {"required": [other], "properties": {one: {"type": "null"}, other: {"type": other_type}}},
+        ]);
+    }
     without_int32(&mut api);
+    let schemas = api["components"]["schemas"].clone();
     let operations = api["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
     for operation in operations.flat_map(|path| path.as_object_mut().into_iter().flat_map(Map::values_mut)) {
-        if operation.get("operationId").is_none() {
-            continue;
-        }
-        let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
-        let mut problems: Vec<Problems> = Vec::new();
-        problems.extend(PROBLEMS.iter().filter(|(of, _)| *of == id).flat_map(|(_, problems)| *problems));
-        if operation.get("security").is_some() {
-            problems.extend([
-                (401, &["unauthorized"] as &[&str]),
-                (429, &["too-many-requests", "too-many-failures"]),
-            ]);
-        }
-        if matches!(id.as_str(), "resetChat" | "compactChat" | "stopChat") {
+        // Commands need no body.
+        if matches!(operation["operationId"].as_str(), Some("resetChat" | "compactChat" | "stopChat")) {
             operation["requestBody"]["required"] = json!(false);
         }
-        if operation.get("requestBody").is_some() {
-            problems.extend([(408, &["too-slow"] as &[&str]), (413, &["too-large"])]);
-        }
-        problems.push((500, &["internal"]));
-        for (status, kinds) in problems {
-            operation["responses"][status.to_string()] = problem(status, kinds);
+        for (status, kinds) in problems(operation, &schemas) {
+            operation["responses"][status.to_string()] = problem(status, &kinds);
         }
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
-            // What a schema would say there is of one event.
+            // A schema would describe a single event.
             if let Some(stream) = response.pointer_mut("/content/text~1event-stream") {
                 *stream = json!({});
             }
-            response["headers"]["x-request-id"] = request_id.clone();
+            let description = "Names this request in logs and problems";
+            response["headers"]["x-request-id"] =
+                json!({"description": description, "schema": {"type": "string"}});
         }
         if let Some(responses) = operation["responses"].as_object_mut() {
             responses.sort_keys();
@@ -278,8 +165,43 @@ pub(crate) fn describe() -> Value {
     api
 }
 
-/// Takes off the format that `utoipa` gives numbers of 32 bits without a sign, half of which are out of its range; and a
-/// `limit` may be any number.
+/// Returns the kinds of problems that `operation` may answer with, by status.
+fn problems(operation: &Value, schemas: &Value) -> BTreeMap<u16, Vec<&'static str>> {
+    let mut problems: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    let mut add = |status: u16, kinds: &[&'static str]| problems.entry(status).or_default().extend(kinds);
+    let body = operation.get("requestBody");
+    let schema =
+        body.map(|body| body["content"]["application/json"]["schema"].to_string()).unwrap_or_default();
+    let fields = schemas.as_object().into_iter().flatten();
+    let fields = fields.filter(|(name, _)| schema.contains(&format!("/{name}\"")));
+    let fields = fields.filter_map(|(_, schema)| schema["properties"].as_object()).flat_map(Map::keys);
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let inputs: Vec<&str> = parameters
+        .filter_map(|parameter| parameter["name"].as_str())
+        .chain(fields.map(String::as_str))
+        .collect();
+    for (_, kinds) in INPUTS.iter().filter(|(input, _)| inputs.contains(input)) {
+        add(400, kinds);
+    }
+    for (_, own) in PROBLEMS.iter().filter(|(id, _)| operation["operationId"] == **id) {
+        own.iter().for_each(|(status, kinds)| add(*status, kinds));
+    }
+    if operation.get("security").is_some() {
+        add(401, &["unauthorized"]);
+        add(429, &["too-many-requests", "too-many-failures"]);
+    }
+    if body.is_some() {
+        add(400, &["bad-body"]);
+        add(408, &["too-slow"]);
+        add(413, &["too-large"]);
+        add(503, &["overloaded"]);
+    }
+    add(500, &["internal"]);
+    problems
+}
+
+/// Removes the format `int32`, which `utoipa` gives to unsigned numbers of 32 bits, half of which are out of its range. A `limit`
+/// may even be larger.
 fn without_int32(value: &mut Value) {
     match value {
         Value::Object(object) => {

@@ -1,55 +1,58 @@
-//! Wrong API keys, counted by the address that they come from: [`WrongKeys`].
+//! Counts wrong API keys by source address: [`WrongKeys`].
 //!
-//! The first [`FREE`] are answered 401. Each later one is answered 429, with a `Retry-After` that doubles from one second to
-//! [`LONGEST`]; after [`FORGOTTEN`] without one, the address starts anew. A right key from the same address always passes,
-//! so nobody is locked out by a neighbour behind the same router, nor by a forgotten client with an old key.
+//! The first [`FREE`] get a 401. Each later one gets a 429, with a `Retry-After` that doubles from one second to [`LONGEST`];
+//! after [`FORGET_AFTER`] without a wrong key, the count of an address starts again. A right key from the same address always
+//! passes, so neither a neighbour behind the same router nor a forgotten client with an old key locks anybody out.
 //!
-//! The answer comes at once and is not held back: a Lambda function is paid for while it waits, and who sends many calls side
-//! by side waits for none of them. So this tells a faulty client to stop, and the operator, by a line in the log, that keys
-//! are being guessed; what makes guessing hopeless is the length of a secret ([`MIN_SECRET_CHARS`]).
+//! The answer is not delayed: a Lambda function is paid for while it waits, and a caller with many parallel calls waits for
+//! none of them. So this tells a faulty client to stop, and the operator, by a line in the log, that keys are being guessed;
+//! the length of a secret ([`MIN_SECRET_CHARS`]) makes guessing hopeless.
 //!
-//! Each process counts for itself, as with [`limit`](crate::limit). Calls without a key, and those of this machine to a local
+//! Each process counts for itself, like [`limit`](crate::limit). Calls without a key, and calls from this machine to a local
 //! program, are not counted.
 //!
-//! [`MIN_SECRET_CHARS`]: annals_shared::config::MIN_SECRET_CHARS
+//! [`MIN_SECRET_CHARS`]: crate::settings::MIN_SECRET_CHARS
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use annals_shared::sort_key::Timestamp;
+use annals_core::sort_key::Timestamp;
 use axum::extract::ConnectInfo;
 use axum::http::Extensions;
 use axum::http::header::HeaderMap;
 use lambda_http::request::RequestContext;
 
-/// How many wrong keys of one address are answered 401.
+/// Number of wrong keys of one address that get a 401.
 const FREE: u32 = 10;
-/// The longest `Retry-After`.
+/// Longest `Retry-After`.
 const LONGEST: Duration = Duration::from_mins(15);
-/// After how long without a wrong key an address is forgotten.
-const FORGOTTEN: Duration = Duration::from_hours(1);
-/// The most addresses that are remembered.
+/// Time without a wrong key after which an address is forgotten.
+const FORGET_AFTER: Duration = Duration::from_hours(1);
+/// Largest number of remembered addresses.
 const MAX_SOURCES: usize = 1024;
 
-/// The wrong keys that each address has sent.
+/// Number of wrong keys of each address, and the time of the last.
 #[derive(Debug, Default)]
 pub(crate) struct WrongKeys(Mutex<HashMap<IpAddr, (u32, Timestamp)>>);
 
 impl WrongKeys {
-    /// Counts a wrong key from `source` at `now`; or returns after how long the next may come.
+    /// Counts a wrong key from `source` at `now`.
+    ///
+    /// # Errors
+    /// Returns the time after which the next may be sent, if there were too many.
     pub(crate) fn count(&self, source: IpAddr, now: Timestamp) -> Result<(), Duration> {
         let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() >= MAX_SOURCES && !sources.contains_key(&source) {
-            sources.retain(|_, (_, last)| now.since(*last) < FORGOTTEN);
+            sources.retain(|_, (_, last)| now.since(*last) < FORGET_AFTER);
             if sources.len() >= MAX_SOURCES {
-                // Many addresses guess together: none of them is worth remembering.
+                // So many addresses guess together that remembering them serves nothing.
                 sources.clear();
             }
         }
         let (count, last) = sources.entry(source).or_insert((0, now));
-        if now.since(*last) >= FORGOTTEN {
+        if now.since(*last) >= FORGET_AFTER {
             *count = 0;
         }
         (*count, *last) = (count.saturating_add(1), now);
@@ -58,19 +61,20 @@ impl WrongKeys {
             return Ok(());
         }
         if over.is_power_of_two() {
-            tracing::warn!(wrong = *count, "one address sends wrong API keys; it is told to wait");
+            tracing::warn!(wrong = *count, "an address sends wrong API keys and is told to wait");
         }
         Err(LONGEST.min(Duration::from_secs(1 << over.saturating_sub(1).min(32))))
     }
 }
 
-/// The address that a request comes from, where it is known; of IPv6 the network of its site, which one caller has whole.
+/// Returns the source address of a request, if it is known. Of IPv6 it returns the /64 network, all of whose addresses one
+/// caller can use.
 pub(crate) fn source(extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
     let address = match extensions.get::<RequestContext>() {
-        // What API Gateway and function URLs saw, not what a caller says.
+        // Set by API Gateway and function URLs, not by the caller.
         Some(RequestContext::ApiGatewayV2(context)) => context.http.source_ip.as_deref()?.parse().ok()?,
         _ => match extensions.get::<ConnectInfo<SocketAddr>>()?.ip().to_canonical() {
-            // A tunnel's program: it adds whom it forwards for.
+            // A tunnel on this machine, which appends the address that it forwards for.
             peer if peer.is_loopback() => {
                 let forwarded = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
                 forwarded.rsplit(',').next()?.trim().parse().ok()?
@@ -113,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_number_of_remembered_addresses_is_bounded() {
         let keys = WrongKeys::default();
         for n in 0..10 * u32::try_from(MAX_SOURCES).unwrap() {
             let _ = keys.count(IpAddr::V4(n.into()), at(0));

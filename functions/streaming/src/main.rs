@@ -1,5 +1,5 @@
-//! The Lambda function behind a function URL that streams: wires the API and the agent to their table, bucket, queue and
-//! model.
+//! The Lambda function of the HTTP API at a function URL that streams: wires the API and the agent to their table, bucket, queue
+//! and model.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,26 +7,28 @@ use std::time::Duration;
 
 use annals_agent::mcp::Servers;
 use annals_agent::{Agent, LEASE};
+use annals_core::settings::ConfigError;
+use annals_engine::delivery::Deliverer;
+use annals_engine::ingress::{Approvers, Ingress};
+use annals_engine::live::Live;
+use annals_engine::settings::{AgentConfig, ToolsSetting, admins};
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
+use annals_http::settings::{console, deployed_api_keys, http_cors_origins, http_rate_limit};
 use annals_http::{Http, random_id, router};
-use annals_shared::aws;
-use annals_shared::clock::Clock;
-use annals_shared::config::{
-    AgentConfig, ConfigError, StoreConfig, ToolsSetting, admins, console, deployed_api_keys,
-    http_cors_origins, http_rate_limit,
-};
-use annals_shared::delivery::Deliverer;
-use annals_shared::ingress::{Approvers, Ingress};
-use annals_shared::live::Live;
-use annals_shared::metrics::{Metrics, Reporter};
-use annals_shared::model::Model;
-use annals_shared::queue::SafetyNet;
-use annals_shared::telemetry::{self, Traces};
-use annals_shared::tls;
+use annals_io::clock::Clock;
+use annals_io::metrics::Metrics;
+use annals_io::tls;
+use annals_model::Model;
+use annals_runtime::aws;
+use annals_runtime::metrics::Reporter;
+use annals_runtime::telemetry;
+use annals_runtime::telemetry::Traces;
+use annals_store::queue::SafetyNet;
+use annals_store::settings::StoreConfig;
 use lambda_http::Error;
 
-/// How long a stream waits for its reply: it ends itself, and is not cut off.
+/// Longest time that a stream waits for its reply, so that it ends before the function is stopped.
 const PATIENCE: Duration = LEASE.saturating_sub(Duration::from_secs(15));
 
 #[tokio::main(flavor = "current_thread")]
@@ -36,7 +38,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(traces: Traces) -> Result<(), Error> {
-    // Most requests ask no model, but for those that do, people wait.
+    // People wait for the requests that call a model.
     tls::warm();
     let aws = aws::sdk_config().await;
     let settings = aws::settings(&aws).await?;
@@ -65,9 +67,9 @@ async fn serve(traces: Traces) -> Result<(), Error> {
     let agent = Arc::new(Agent {
         history: history.clone(),
         model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
-        // Its rooms' people fetch their replies.
+        // Clients of rooms fetch their replies.
         deliverer: Deliverer::default(),
-        surroundings: None,
+        surroundings: Vec::new(),
         servers,
         memory: config.memory,
         view: config.view,
@@ -85,7 +87,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         ingress: ingress(Arc::new(SafetyNet(queue.clone()))),
         live,
         run: Some(Arc::new(move |chat, from| {
-            // What a run counts is told at its end, which is behind that of its request's head.
+            // Metrics of a run are reported when it ends, which is after the head of the answer is sent.
             let (agent, invocation) = (Arc::clone(&agent), runs.invocation());
             Box::pin(async move {
                 annals_streaming::run(&agent, &chat, &from).await;

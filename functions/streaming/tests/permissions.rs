@@ -1,13 +1,7 @@
-//! What the function may do in `infra/template.yaml` is what it does.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a failure that names its line")]
-
-#[path = "../../../tests/support/permissions.rs"]
-mod permissions;
-#[path = "../../../tests/support/template.rs"]
-mod template;
+//! The function's role in `infra/template.yaml` permits the calls that its program contains, and no others.
 
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "an optimised program lacks the symbols")]
-fn it_may_do_what_it_does_and_no_more() {
-    permissions::check("HttpStreaming", env!("CARGO_BIN_EXE_streaming"));
+fn the_role_permits_the_program_s_calls_and_no_others() {
+    annals_test_support::permissions::check("HttpStreaming", env!("CARGO_BIN_EXE_streaming"));
 }

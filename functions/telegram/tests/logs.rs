@@ -1,9 +1,9 @@
-//! What the process tells of an invocation: each line and each span names it, and where it is for a chat, that too.
+//! Logs and spans of an invocation: each names it, and its chat if it is about one.
 
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use annals_shared::chat_key::ChatKey;
+use annals_core::chat_key::ChatKey;
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
@@ -103,10 +103,10 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
         let mut found = lines.iter().filter(|line| line["message"] == message);
         found.next().unwrap_or_else(|| panic!("{written}"))
     };
-    let ignored = of("update ignored");
+    let ignored = of("event ignored");
     assert_eq!((&ignored["requestId"], &ignored["xrayTraceId"]), (&"request-0".into(), &"Root=1-0".into()));
     assert_eq!(ignored.get("session"), None);
-    let failed = of("an update is not stored; Telegram will deliver it again");
+    let failed = of("failed to store an event; the platform will deliver it again");
     assert_eq!(failed["requestId"], "request-1");
     assert_eq!(failed["session"], ChatKey::telegram(42, None).session_id().to_string());
     for line in &lines {

@@ -1,5 +1,5 @@
-//! What the process says where its settings keep it from starting: one line that names the variable. The same code
-//! says it in every function.
+//! A function that cannot start because of a setting prints one line that names the variable. The same code
+//! does so in every function.
 
 use std::process::Command;
 
@@ -31,7 +31,7 @@ fn a_setting_that_keeps_a_function_from_starting_is_one_line_that_names_it() {
             (&line["level"], &line["variable"], &line["problem"]),
             (&"ERROR".into(), &variable.into(), &problem.into())
         );
-        assert_eq!(line["message"], format!("the function does not start: {variable} {problem}"));
+        assert_eq!(line["message"], format!("the function cannot start: {variable} {problem}"));
         assert!(!said.contains("hunter2"), "{said}");
     }
 }

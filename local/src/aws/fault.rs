@@ -1,10 +1,10 @@
-//! A refusal, in the words of AWS's JSON protocols.
+//! Errors of AWS's JSON protocols: [`Fault`].
 
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// What a call is refused with.
+/// An error for a caller.
 ///
 /// ```json
 /// {"__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "…"}
@@ -17,7 +17,7 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// 400: the caller's.
+    /// 400: an error of the caller.
     pub(super) fn new(kind: &'static str, message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, kind, message: message.into() }
     }
@@ -27,18 +27,18 @@ impl Fault {
         Self { status: StatusCode::FORBIDDEN, kind, message: message.into() }
     }
 
-    /// 500: ours. The caller may try again.
+    /// 500: an error of this program. The caller may retry.
     pub(super) fn internal() -> Self {
         let (status, message) = (StatusCode::INTERNAL_SERVER_ERROR, "see the program's log".into());
         Self { status, kind: "InternalServerError", message }
     }
 
-    /// The name of the kind, without its namespace.
+    /// Returns the kind without its namespace.
     pub(super) fn kind(&self) -> &'static str {
         self.kind.rsplit('#').next().unwrap_or(self.kind)
     }
 
-    /// What is wrong.
+    /// Returns the message.
     pub(super) fn message(&self) -> &str {
         &self.message
     }
@@ -46,13 +46,13 @@ impl Fault {
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        // Services differ in how they write it.
+        // Services differ in the spelling of this field.
         let body = json!({"__type": self.kind, "message": self.message, "Message": self.message});
         (self.status, answered(&body)).into_response()
     }
 }
 
-/// An answer in JSON.
+/// Returns an answer in JSON.
 pub(super) fn answered(body: &Value) -> Response {
     let headers: [(HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/x-amz-json-1.0")];
     (headers, body.to_string()).into_response()

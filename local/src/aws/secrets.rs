@@ -1,9 +1,9 @@
-//! Secrets Manager: `GetSecretValue` and `BatchGetSecretValue` of the one secret that there is, which holds what the local
-//! program itself goes by, development secrets among them.
+//! Secrets Manager: `GetSecretValue` and `BatchGetSecretValue` of a single secret, which holds the local program's own settings,
+//! development secrets included.
 //!
 //! Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html>.
 
-use annals_shared::config::ApiKey;
+use annals_http::settings::ApiKey;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -13,13 +13,13 @@ use super::sqs::ACCOUNT;
 use crate::config::{DEV_LARK_APP, DEV_TELEGRAM_TOKEN, LocalConfig};
 use crate::stores::REGION;
 
-/// The secret's name.
+/// Name of the secret.
 pub const SECRET: &str = "annals";
-/// What AWS appends to the name in an ARN.
+/// Suffix that AWS appends to the name in an ARN.
 const SUFFIX: &str = "-AbCdEf";
 const VERSION: &str = "00000000-0000-4000-a000-000000000001";
 
-/// The secret's text: a JSON object of strings, by the names of the settings.
+/// The text of the secret: a JSON object of strings, by the names of the settings.
 pub(super) struct Secrets(SecretString);
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct BatchGetSecretValue {
 }
 
 impl Secrets {
-    /// What the program of `config` goes by.
+    /// Returns the secret of a program with `config`.
     pub(super) fn of(config: &LocalConfig) -> Self {
         let mut values = Map::new();
         let mut set = |name: &str, value: &str| values.insert(name.to_owned(), Value::from(value));
@@ -64,10 +64,11 @@ impl Secrets {
         Self(Value::Object(values).to_string().into())
     }
 
-    /// Answers the operation `name`.
+    /// Carries out the operation `name`.
     pub(super) fn call(&self, name: &str, body: &[u8]) -> Result<Value, Fault> {
-        let unreadable =
-            |_: serde_json::Error| Fault::new("InvalidRequestException", format!("the request is no {name}"));
+        let unreadable = |_: serde_json::Error| {
+            Fault::new("InvalidRequestException", format!("the request is not a {name}"))
+        };
         match name {
             "GetSecretValue" => {
                 let request: GetSecretValue = serde_json::from_slice(body).map_err(unreadable)?;
@@ -89,13 +90,13 @@ impl Secrets {
                 }
                 Ok(json!({"SecretValues": values, "Errors": errors}))
             }
-            _ => Err(Fault::new("InvalidRequestException", format!("{name} is not done here"))),
+            _ => Err(Fault::new("InvalidRequestException", format!("{name} is not supported here"))),
         }
     }
 
     fn get(&self, id: &str) -> Result<Value, Fault> {
         let arn = format!("arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{SECRET}{SUFFIX}");
-        // An ARN may also be given without its suffix.
+        // An ARN without its suffix is valid too.
         if id != SECRET && id != arn && Some(id) != arn.strip_suffix(SUFFIX) {
             return Err(not_found());
         }
@@ -113,7 +114,7 @@ fn not_found() -> Fault {
     Fault::new("ResourceNotFoundException", message)
 }
 
-/// As `HTTP_API_KEYS` writes them.
+/// Returns `keys` in the format of `HTTP_API_KEYS`.
 fn api_keys(keys: &[ApiKey]) -> String {
     let entry = |key: &ApiKey| {
         format!("{}:{}{}", key.name, key.secret.expose_secret(), if key.admin { ":admin" } else { "" })

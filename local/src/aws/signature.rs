@@ -1,15 +1,15 @@
-//! Who may call: whoever signs with the data directory's own key, as each AWS SDK does (Signature Version 4).
+//! Checks that a caller signs with the data directory's key, as each AWS SDK does (Signature Version 4).
 //!
-//! S3 has its own check, in `s3s`. For the services that take JSON, the request is signed here once more, with `aws-sigv4`
-//! of the SDK itself, and the signatures are compared.
+//! `s3s` checks requests to S3. A request to one of the JSON services is signed again here, with the SDK's own `aws-sigv4`, and
+//! the signatures are compared.
 //!
 //! Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html>.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use annals_shared::clock::Clock;
-use annals_shared::sort_key::Timestamp;
+use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
@@ -19,32 +19,30 @@ use axum::http::header::AUTHORIZATION;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::fault::Fault;
+use crate::stores::files;
 use crate::stores::private::secret_of;
 
-/// The file of the secret in a data directory.
-pub(crate) const KEY_FILE: &str = "aws-secret-key";
-
-/// `AWS_ACCESS_KEY_ID` of whoever calls.
+/// `AWS_ACCESS_KEY_ID` of all callers.
 pub const ACCESS_KEY: &str = "local";
 
-/// How far a signature's time may be from ours.
+/// Largest difference between a signature's time and the clock.
 const MAX_SKEW: Duration = Duration::from_mins(15);
 
-/// The key of a data directory.
+/// Key of a data directory.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// `AWS_SECRET_ACCESS_KEY` of whoever calls.
+    /// `AWS_SECRET_ACCESS_KEY` of all callers.
     pub secret: SecretString,
 }
 
 impl Key {
-    /// The key of `data_dir`, made if there is none: it stays the same, so that what was set once works after a restart. It is
-    /// no development secret: nobody else knows it.
+    /// Returns the key of `data_dir`. Creates a random one if there is none; it stays the same, so settings of callers still work
+    /// after a restart.
     pub fn of(data_dir: &Path) -> anyhow::Result<Self> {
-        Ok(Self { secret: secret_of(&data_dir.join(KEY_FILE))? })
+        Ok(Self { secret: secret_of(&data_dir.join(files::AWS_KEY))? })
     }
 
-    /// Whether a `POST /` with these `headers` and this `body` is signed with this key, by `clock`'s time.
+    /// Checks that a `POST /` with these `headers` and this `body` is signed with this key, at about `clock`'s time.
     pub(super) fn check(&self, headers: &HeaderMap, body: &[u8], clock: &Clock) -> Result<(), Fault> {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let missing = || Fault::forbidden("MissingAuthenticationTokenException", "the request is not signed");
@@ -52,12 +50,12 @@ impl Key {
         let given = given.ok_or_else(missing)?;
         if given.access_key != ACCESS_KEY {
             let message =
-                "the security token included in the request is invalid: this is no key of this program";
+                "the security token included in the request is invalid: it is not the key of this program";
             return Err(Fault::forbidden("UnrecognizedClientException", message));
         }
         let wrong = |message: &'static str| Fault::forbidden("InvalidSignatureException", message);
         let time =
-            header("x-amz-date").and_then(date).ok_or_else(|| wrong("x-amz-date is missing or no time"))?;
+            header("x-amz-date").and_then(date).ok_or_else(|| wrong("x-amz-date is missing or invalid"))?;
         let now = UNIX_EPOCH + clock.now().since(Timestamp::MIN);
         let skew = now.duration_since(time).or_else(|_| time.duration_since(now)).unwrap_or_default();
         if skew > MAX_SKEW {
@@ -140,7 +138,7 @@ mod tests {
     const NOW: i64 = 1_763_765_921;
     const DATE: &str = "20251121T225841Z";
 
-    /// What is said to a call that was signed at [`NOW`], for `host`, and comes `skew` seconds later as `sent`.
+    /// Checks a call that was signed at [`NOW`] and arrives `skew` seconds later with `sent` as its `Authorization`.
     fn check(sent: &str, body: &[u8], skew: i64) -> Result<(), &'static str> {
         let key = Key { secret: "s".into() };
         let mut headers = HeaderMap::new();
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_let_in_as_it_was_signed_and_not_for_long() {
+    fn only_an_unchanged_recent_signature_is_accepted() {
         assert_eq!(date(DATE), Some(UNIX_EPOCH + Duration::from_secs(NOW.unsigned_abs())));
         for skew in [0, 899, -899] {
             assert_eq!(check("<signed>", b"{}", skew), Ok(()), "{skew}");
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn an_invalid_date_is_refused() {
         for text in
             ["", "2025", "20251121225841Z", "2025-11-21T22:58:41Z", "20251121T225841ÄÖ", "20251321T225841Z"]
         {

@@ -1,6 +1,6 @@
 //! SQS: `SendMessage` to the in-process queue, as to a FIFO queue with deduplication for each group.
 //!
-//! A message sent twice within five minutes, by its deduplication id, is taken once and answered with the first's id. The
+//! Of two messages with one deduplication id within five minutes, the second is dropped and answered with the first one's id. The
 //! queue is the local program's own, so it takes turns only, and the group of a turn is its chat.
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>.
@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use annals_shared::clock::Clock;
-use annals_shared::queue::Turn;
-use annals_shared::sort_key::Timestamp;
+use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
+use annals_io::random;
+use annals_store::queue::Turn;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
@@ -20,28 +21,27 @@ use tokio::sync::Mutex;
 
 use super::fault::Fault;
 use crate::queue::LocalQueue;
-use crate::stores::random_hex;
 
-/// The account that everything is in.
+/// Account of all resources.
 pub(super) const ACCOUNT: &str = "000000000000";
-/// The queue's name.
+/// Name of the queue.
 pub(super) const QUEUE: &str = "annals.fifo";
 
 const DEDUPLICATED_FOR: Duration = Duration::from_mins(5);
-/// The longest body, in bytes.
+/// Longest body, in bytes.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// The queue's door.
+/// The SQS service.
 pub(super) struct Sqs {
     queue: LocalQueue,
     clock: Clock,
-    /// Held through a send, so that the second of two that come at once finds the first.
-    taken: Mutex<Taken>,
+    /// Locked during a send, so that a concurrent duplicate finds the first message.
+    sent: Mutex<Sent>,
 }
 
 #[derive(Default)]
-struct Taken {
-    /// By group and deduplication id.
+struct Sent {
+    /// Receipts by group and deduplication id.
     recent: HashMap<(String, String), Receipt>,
     count: u64,
 }
@@ -78,14 +78,14 @@ struct Attribute {
 
 impl Sqs {
     pub(super) fn new(queue: LocalQueue, clock: Clock) -> Self {
-        Self { queue, clock, taken: Mutex::default() }
+        Self { queue, clock, sent: Mutex::default() }
     }
 
-    /// Answers the operation `name`.
+    /// Carries out the operation `name`.
     pub(super) async fn call(&self, name: &str, body: &[u8]) -> Result<Value, Fault> {
         if name != "SendMessage" {
             let message = format!(
-                "{name} is not done here: the queue is worked by the program itself, and takes SendMessage"
+                "{name} is not supported here: the program itself reads the queue, which takes SendMessage only"
             );
             return Err(Fault::new("com.amazonaws.sqs#UnsupportedOperation", message));
         }
@@ -98,28 +98,28 @@ impl Sqs {
     async fn send_message(&self, request: SendMessage) -> Result<Value, Fault> {
         let turn = request.turn()?;
         let (group, deduplication_id) = request.ids(&turn)?;
-        let mut taken = self.taken.lock().await;
+        let mut sent = self.sent.lock().await;
         let now = self.clock.now();
-        taken.recent.retain(|_, receipt| now.since(receipt.at) < DEDUPLICATED_FOR);
+        sent.recent.retain(|_, receipt| now.since(receipt.at) < DEDUPLICATED_FOR);
         let key = (group, deduplication_id.clone());
-        let receipt = if let Some(receipt) = taken.recent.get(&key) {
+        let receipt = if let Some(receipt) = sent.recent.get(&key) {
             receipt.clone()
         } else {
             self.queue.send(&turn, &deduplication_id).await.map_err(|error| {
-                tracing::error!(%error, "a message of SQS is not taken");
+                tracing::error!(%error, "failed to store a message of SQS");
                 Fault::internal()
             })?;
-            taken.count += 1;
+            sent.count += 1;
             let receipt = Receipt {
                 at: now,
-                message_id: uuid().ok_or_else(Fault::internal)?,
-                // Twenty digits that grow, also across restarts.
+                message_id: uuid(),
+                // Twenty digits that increase, even across restarts.
                 sequence_number: format!(
                     "{:020}",
-                    u128::from(now.as_millis().unsigned_abs()) * 1_000_000 + u128::from(taken.count)
+                    u128::from(now.as_millis().unsigned_abs()) * 1_000_000 + u128::from(sent.count)
                 ),
             };
-            taken.recent.insert(key, receipt.clone());
+            sent.recent.insert(key, receipt.clone());
             receipt
         };
         let mut answer = json!({
@@ -152,12 +152,13 @@ impl SendMessage {
             ));
         }
         serde_json::from_str(&self.message_body).map_err(|_| {
-            let message = "this queue takes turns only, {\"chat\": …, \"from\": …}: it has no dead letters";
+            let message =
+                "this queue takes turns only, {\"chat\": …, \"from\": …}: it has no dead-letter queue";
             Fault::new("com.amazonaws.sqs#InvalidMessageContents", message)
         })
     }
 
-    /// The group, and the deduplication id.
+    /// Returns the group and the deduplication id.
     fn ids(&self, turn: &Turn) -> Result<(String, String), Fault> {
         let Some(group) = &self.message_group_id else {
             let message = "The request must contain the parameter MessageGroupId.";
@@ -195,8 +196,8 @@ fn invalid(message: impl Into<String>) -> Fault {
     Fault::new("com.amazonaws.sqs#InvalidParameterValue", message)
 }
 
-/// By <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>: in the order
-/// of their names, the name, the type and the value of each, with the lengths before them.
+/// Returns the digest of attributes: in the order of their names, the name, the type and the value of each, with their lengths
+/// before them. Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>.
 fn md5_of(attributes: &BTreeMap<String, Attribute>) -> Result<[u8; 16], Fault> {
     let mut bytes = Vec::new();
     for (name, attribute) in attributes {
@@ -221,8 +222,8 @@ fn put(bytes: &mut Vec<u8>, value: &[u8]) {
     bytes.extend_from_slice(value);
 }
 
-/// A version 4 UUID.
-fn uuid() -> Option<String> {
-    let hex = random_hex::<16>().ok()?;
-    Some(format!("{}-{}-4{}-a{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..]))
+/// Returns a version 4 UUID.
+fn uuid() -> String {
+    let hex = random::hex::<16>();
+    format!("{}-{}-4{}-a{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
 }

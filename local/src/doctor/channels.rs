@@ -1,28 +1,29 @@
-//! The platforms: whether they let the bot in, and whether what they send arrives.
+//! Checks the platforms: whether they accept the bot, and whether their webhooks arrive.
 
 use std::time::Duration;
 
-use annals_shared::channel::lark::client::{Client as LarkClient, SendError};
-use annals_shared::channel::settings::{GroupActivation, Settings};
-use annals_shared::channel::telegram::client::{Client, Me, WebhookInfo};
-use annals_shared::clock::Clock;
-use annals_shared::config::{LarkConfig, TelegramConfig};
-use annals_shared::sort_key::Timestamp;
+use annals_channel::settings::{GroupActivation, Settings};
+use annals_channel_lark::client::{Client as LarkClient, SendError};
+use annals_channel_lark::settings::LarkConfig;
+use annals_channel_telegram::client::{Client, Me, WebhookInfo};
+use annals_channel_telegram::settings::TelegramConfig;
+use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
 use secrecy::ExposeSecret;
 
 use super::finding::Finding;
-use crate::said::{chain, shown_url};
+use crate::errors::{chain, shown_url};
 use crate::setup::{self, Problem};
 use crate::show::time;
 
-/// How long ago a failed delivery still tells of a fault, where nothing waits.
+/// Age up to which a failed delivery is a fault although no update is pending.
 const RECENT: Duration = Duration::from_mins(10);
-/// How long to wait where a platform asks to slow down.
+/// Longest wait if a platform limits the rate.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const SET_UP: &str = "cargo run -- setup telegram --url https://…/telegram";
 
-/// Telegram's bot and its webhook.
+/// Checks Telegram's bot and its webhook.
 pub(super) async fn telegram(
     config: Option<&TelegramConfig>,
     settings: Option<&Settings>,
@@ -97,7 +98,7 @@ fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
     Finding::of(CHECK, is_over, failed.clone(), format!("{failed}: {remedy}"))
 }
 
-/// Whether what answers at the webhook takes the secret. Telegram does not tell whether it has the same.
+/// Checks that the webhook's address accepts the secret. Telegram does not tell whether it has the same.
 async fn door(url: &str, config: &TelegramConfig) -> Finding {
     const CHECK: &str = "telegram door";
     let answered = setup::takes_secret(url, config.secret.expose_secret()).await;
@@ -120,7 +121,7 @@ async fn door(url: &str, config: &TelegramConfig) -> Finding {
     }
 }
 
-/// Lark's app. What is set in its console, no API tells.
+/// Checks Lark's app. No API tells the settings of its console.
 pub(super) async fn lark(config: Option<&LarkConfig>, clock: &Clock) -> Vec<Finding> {
     let Some(config) = config else { return vec![Finding::none("lark", "not set up")] };
     let client =

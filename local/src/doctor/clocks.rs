@@ -1,31 +1,31 @@
-//! The clock, beside those of the services: signatures, session times and the ends of tokens go by it.
+//! Compares the clock with those of services: signatures, session times and the expiry of tokens depend on it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use annals_shared::clock::Clock;
-use annals_shared::sort_key::Timestamp;
+use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
 use aws_config::SdkConfig;
 use reqwest::{Client, Url};
 
 use super::finding::Finding;
 use super::model::address;
-use super::settings::Found;
+use super::settings::ValidSettings;
 
-/// What a `Date`, which is in whole seconds and was on its way, may differ.
+/// Largest difference to a `Date`, which is in whole seconds and has travelled.
 const MAX_SKEW: Duration = Duration::from_secs(30);
 
-pub(super) async fn check(found: &Found, aws: Option<&SdkConfig>, clock: &Clock) -> Vec<Finding> {
+pub(super) async fn check(settings: &ValidSettings, aws: Option<&SdkConfig>, clock: &Clock) -> Vec<Finding> {
     let mut services: Vec<String> = Vec::new();
     if let Some(aws) = aws {
         let region = aws.region().map_or("us-east-1", |region| region.as_ref());
         let own = aws.endpoint_url().map(str::to_owned);
         services.push(own.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com")));
     }
-    services.extend(found.telegram.iter().map(|telegram| telegram.api_base.clone()));
-    services.extend(found.lark.iter().map(|lark| lark.api_base.clone()));
-    services.extend(found.model.set().and_then(address));
+    services.extend(settings.telegram.iter().map(|telegram| telegram.api_base.clone()));
+    services.extend(settings.lark.iter().map(|lark| lark.api_base.clone()));
+    services.extend(settings.model.valid().and_then(address));
     let Ok(client) = Client::builder().timeout(Duration::from_secs(10)).build() else {
-        return vec![Finding::fault("clock", "no HTTP client can be made")];
+        return vec![Finding::fault("clock", "failed to create an HTTP client")];
     };
     let mut findings = Vec::new();
     for service in &services {
@@ -47,7 +47,7 @@ pub(super) async fn check(found: &Found, aws: Option<&SdkConfig>, clock: &Clock)
     findings
 }
 
-/// By how many seconds our clock is ahead of the one at `service`; `None` where that tells none.
+/// Returns the seconds by which this clock is ahead of that of `service`, or `None` if the service does not tell its time.
 async fn skew(client: &Client, service: &str, clock: &Clock) -> Option<(String, i64)> {
     let url = Url::parse(service).ok()?;
     let host = url.host_str()?.to_owned();

@@ -1,8 +1,10 @@
-//! What a check has found: one line.
+//! Result of a check, printed as a line: [`Finding`].
 
 use std::io::{Result, Write};
 
-/// What a check has found.
+use crate::tty::printable;
+
+/// Result of a check.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     check: String,
@@ -13,35 +15,35 @@ pub(super) struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Ok,
-    /// It works, and is not what most people want.
+    /// It works, but may not be intended.
     Warning,
     Fault,
-    /// There is nothing to check, or not from here.
+    /// There is nothing to check, or it cannot be checked here.
     None,
 }
 
 impl Finding {
-    /// All is well; what there is.
+    /// Returns a success, with its details.
     pub(super) fn ok(check: impl Into<String>, words: impl Into<String>) -> Self {
         Self { check: check.into(), verdict: Verdict::Ok, words: words.into() }
     }
 
-    /// What works and may not be meant, and what to do.
+    /// Returns a warning, with its remedy.
     pub(super) fn warning(check: impl Into<String>, words: impl Into<String>) -> Self {
         Self { check: check.into(), verdict: Verdict::Warning, words: words.into() }
     }
 
-    /// What is wrong, and what to do.
+    /// Returns a fault, with its remedy.
     pub(super) fn fault(check: impl Into<String>, words: impl Into<String>) -> Self {
         Self { check: check.into(), verdict: Verdict::Fault, words: words.into() }
     }
 
-    /// Why there is nothing to check.
+    /// Returns the reason why there is nothing to check.
     pub(super) fn none(check: impl Into<String>, words: impl Into<String>) -> Self {
         Self { check: check.into(), verdict: Verdict::None, words: words.into() }
     }
 
-    /// Well where `is_well`, with `good` or else `bad` to say.
+    /// Returns a success with `good` if `is_well`, else a fault with `bad`.
     pub(super) fn of(check: &str, is_well: bool, good: impl Into<String>, bad: impl Into<String>) -> Self {
         if is_well { Self::ok(check, good) } else { Self::fault(check, bad) }
     }
@@ -58,13 +60,8 @@ impl Finding {
             Verdict::None => ("-", "2"),
         };
         let mark = if colours { format!("\x1b[{colour}m{mark:<6}\x1b[0m") } else { format!("{mark:<6}") };
-        // Names and words come from elsewhere too: one line each, and nothing that drives a terminal.
-        let line = |text: &str| -> String {
-            text.chars()
-                .map(|c| if c == '\n' { ' ' } else { c })
-                .map(|c| if c.is_control() { '\u{FFFD}' } else { c })
-                .collect()
-        };
+        // Text from other systems must stay on its line, and must not control the terminal.
+        let line = |text: &str| printable(text).replace('\n', " ");
         writeln!(out, "{mark} {:<20} {}", line(&self.check), line(&self.words))
     }
 }

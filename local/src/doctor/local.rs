@@ -1,24 +1,25 @@
-//! The local program: its data directory, and whether it runs.
+//! Checks the local program: its data directory, and whether it runs.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, retention};
+use annals_core::settings::Env;
+use annals_io::clock::Clock;
+use annals_store::settings::retention;
 
 use super::finding::Finding;
 use super::stack;
 use crate::config::{LocalConfig, data_dir};
+use crate::errors::{aws_message, counted};
 use crate::program::open_history;
 use crate::queue::LocalQueue;
-use crate::said::{counted, said};
 use crate::stores::{BUCKET, Stores, TABLE, check_writable, is_worked_on};
 
 pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
     let dir = data_dir(env);
     let shown = dir.display().to_string();
     let mut findings = vec![program(env).await];
-    // Its error says what to do; with retention at fault, the settings have said so.
+    // An invalid retention was reported with the settings.
     if let Ok(retention) = retention(env)
         && let Err(error) = open_history(&dir, retention, clock.clone()).await
     {
@@ -32,7 +33,7 @@ pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
             return findings;
         }
     };
-    // Whoever may only read gets as far as this beside the program.
+    // A user without write permission gets this far if the program runs.
     let is_writable = match check_writable(&dir) {
         Ok(()) => {
             findings.push(Finding::ok("data", shown));
@@ -46,9 +47,9 @@ pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
     findings.extend(stack::table_shape(&stores.dynamodb, TABLE).await);
     match stores.s3.head_bucket().bucket(BUCKET).send().await {
         Ok(_) if is_writable => findings.push(Finding::ok("bucket", "bodies and segments can be stored")),
-        // Said above.
+        // Reported above.
         Ok(_) => {}
-        Err(error) => findings.push(Finding::fault("bucket", said(&error))),
+        Err(error) => findings.push(Finding::fault("bucket", aws_message(&error))),
     }
     findings.push(match LocalQueue::open(stores.dynamodb.clone(), Clock::system()).await {
         Ok((queue, _)) => {

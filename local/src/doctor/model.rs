@@ -1,37 +1,30 @@
-//! The model: whether its endpoint is there and takes the key. Nothing is asked of the model itself, so nothing is spent.
+//! Checks that the model's endpoint answers and accepts the key. The model itself is not called, so the check is free.
 
 use std::time::Duration;
 
-use annals_shared::model::{ModelChoice, ModelSettings};
+use annals_model::{HostedModel, ModelChoice, ModelSettings};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
 use super::finding::Finding;
-use super::settings::Of;
-use crate::said::{chain, shown_url};
+use super::settings::Checked;
+use crate::errors::{chain, shown_url};
 
-/// The providers' own addresses, as `MODEL_BASE_URL` says another.
-const OPENAI: &str = "https://api.openai.com/v1";
-const ANTHROPIC: &str = "https://api.anthropic.com/v1";
-
-/// Where the model of `settings` is; of Bedrock's own address, which is the region's, nothing is said.
+/// Returns the address of the model of `settings`; `None` if it depends on the AWS region.
 pub(super) fn address(settings: &ModelSettings) -> Option<String> {
-    let own = match &settings.choice {
-        ModelChoice::Echo => return None,
-        ModelChoice::OpenAi(_) => Some(OPENAI),
-        ModelChoice::Anthropic(_) => Some(ANTHROPIC),
-        ModelChoice::Bedrock(_) => None,
-    };
-    settings.base_url.clone().or(own.map(str::to_owned))
+    let ModelChoice::Hosted(model) = &settings.choice else { return None };
+    settings.base_url.clone().or_else(|| model.base_url())
 }
 
-pub(super) async fn check(settings: &Of<ModelSettings>) -> Vec<Finding> {
+pub(super) async fn check(settings: &Checked<ModelSettings>) -> Vec<Finding> {
     let settings = match settings {
-        Of::Set(settings) => settings,
-        Of::Unset => {
+        Checked::Valid(settings) => settings,
+        Checked::Unset => {
             return vec![Finding::none("model", "MODEL is not set here: the stack's parameters have it")];
         }
-        Of::Wrong => return vec![Finding::none("model", "not looked at, before the settings are right")],
+        Checked::Invalid => {
+            return vec![Finding::none("model", "not looked at, before the settings are right")];
+        }
     };
     let own = one("model", "MODEL", settings).await;
     match &settings.fallback {
@@ -40,21 +33,19 @@ pub(super) async fn check(settings: &Of<ModelSettings>) -> Vec<Finding> {
     }
 }
 
-/// What there is to say of the model of the setting `variable`.
+/// Checks the model of the setting `variable`.
 async fn one(check: &'static str, variable: &str, settings: &ModelSettings) -> Finding {
-    let name = match &settings.choice {
-        ModelChoice::Echo => return Finding::ok(check, "echo, which needs nothing"),
-        // To list its models takes another permission than to ask one.
-        ModelChoice::Bedrock(name) => {
-            return Finding::ok(
-                check,
-                format!("{name} of Bedrock: not asked; see that it is enabled in the region"),
-            );
-        }
-        ModelChoice::OpenAi(name) | ModelChoice::Anthropic(name) => name,
+    let ModelChoice::Hosted(model) = &settings.choice else {
+        return Finding::ok(check, "echo, which needs nothing");
     };
+    let name = model.name();
+    if model.may_use_aws() {
+        // To list Bedrock's models takes another permission than to ask one.
+        let text = format!("{name} of Bedrock: not asked; see that it is enabled in the region");
+        return Finding::ok(check, text);
+    }
     let base = address(settings).unwrap_or_default();
-    let answered = list(base.trim_end_matches('/'), settings).await;
+    let answered = list(base.trim_end_matches('/'), settings, model).await;
     let base = shown_url(&base);
     let base = base.trim_end_matches('/');
     match answered {
@@ -72,7 +63,7 @@ async fn one(check: &'static str, variable: &str, settings: &ModelSettings) -> F
             let listed = if is_listed { "" } else { &missing };
             Finding::ok(check, format!("{name} at {base}, the key is taken{listed}"))
         }
-        // Not every server lists its models.
+        // Some servers do not list their models.
         Ok((404 | 405, _)) => {
             Finding::ok(check, format!("{base} answers; it has no list of models to check name and key by"))
         }
@@ -83,16 +74,17 @@ async fn one(check: &'static str, variable: &str, settings: &ModelSettings) -> F
 }
 
 /// The status of `GET /models`, and the models' ids.
-async fn list(base: &str, settings: &ModelSettings) -> reqwest::Result<(u16, Vec<String>)> {
+async fn list(
+    base: &str,
+    settings: &ModelSettings,
+    model: &HostedModel,
+) -> reqwest::Result<(u16, Vec<String>)> {
     let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build()?;
     let mut request = client.get(format!("{base}/models"));
     if let Some(key) = &settings.api_key {
-        request = match settings.choice {
-            ModelChoice::Anthropic(_) => {
-                request.header("x-api-key", key.expose_secret()).header("anthropic-version", "2023-06-01")
-            }
-            _ => request.bearer_auth(key.expose_secret()),
-        };
+        for (name, value) in model.headers(key.expose_secret()) {
+            request = request.header(name, value);
+        }
     }
     let answer = request.send().await.map_err(reqwest::Error::without_url)?;
     let status = answer.status().as_u16();

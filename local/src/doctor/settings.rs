@@ -1,39 +1,42 @@
-//! The settings: each concern as the program reads it, so that all that is wrong is said at once.
+//! Checks the settings: each concern as the program reads it, so that all faults are reported at once.
 
-use annals_shared::access::OPEN_WITH_TOOLS;
-use annals_shared::channel::settings::Settings as Channels;
-use annals_shared::config::{
-    AgentConfig, ConfigError, Env, LarkConfig, MemoryConfig, TelegramConfig, ToolsSetting, ViewConfig,
-    access, api_keys, channel_settings, deployed_api_keys, retention,
-};
-use annals_shared::model::ModelSettings;
+use annals_channel::settings::Settings as Channels;
+use annals_channel::settings::{access, channel_settings};
+use annals_channel_lark::settings::LarkConfig;
+use annals_channel_telegram::settings::TelegramConfig;
+use annals_core::access::OPEN_WITH_TOOLS;
+use annals_core::settings::{ConfigError, Env};
+use annals_engine::settings::{AgentConfig, MemoryConfig, ToolsSetting, ViewConfig};
+use annals_http::settings::{api_keys, deployed_api_keys};
+use annals_model::ModelSettings;
+use annals_store::settings::retention;
 
-use super::STACK;
 use super::finding::Finding;
+use super::stack;
 use crate::config::LocalConfig;
 
-/// What later checks go by; `None` where it is not set up, or wrongly.
-pub(super) struct Found {
+/// Settings for later checks; `None` if they are not set, or invalid.
+pub(super) struct ValidSettings {
     pub(super) telegram: Option<TelegramConfig>,
     pub(super) lark: Option<LarkConfig>,
-    pub(super) model: Of<ModelSettings>,
+    pub(super) model: Checked<ModelSettings>,
     pub(super) channels: Option<Channels>,
 }
 
-/// A concern's settings.
-pub(super) enum Of<T> {
-    Set(T),
+/// Settings of a concern.
+pub(super) enum Checked<T> {
+    Valid(T),
     Unset,
-    Wrong,
+    Invalid,
 }
 
-impl<T> Of<T> {
-    pub(super) fn set(&self) -> Option<&T> {
-        if let Self::Set(value) = self { Some(value) } else { None }
+impl<T> Checked<T> {
+    pub(super) fn valid(&self) -> Option<&T> {
+        if let Self::Valid(value) = self { Some(value) } else { None }
     }
 }
 
-pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
+pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSettings) {
     let mut faults: Vec<ConfigError> = Vec::new();
     macro_rules! read {
         ($read:expr) => {
@@ -58,11 +61,11 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
     read!(retention(env));
     read!(ViewConfig::from_env(env));
     read!(MemoryConfig::from_env(env));
-    // Deployed, it is the agent's alone, and set by the stack's parameters.
+    // In a stack, only the agent has it, from the stack's parameters.
     let has_model = !is_stack || env.optional("MODEL").is_some();
     let agent = if has_model { read!(AgentConfig::from_env(env, Some("echo"))) } else { None };
     if is_stack {
-        for name in STACK {
+        for name in stack::NAMES {
             read!(env.required(name));
         }
     } else {
@@ -93,9 +96,9 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, Found) {
         findings.push(Finding::warning("access", OPEN_WITH_TOOLS));
     }
     let model = match agent {
-        Some(agent) => Of::Set(agent.model),
-        None if has_model => Of::Wrong,
-        None => Of::Unset,
+        Some(agent) => Checked::Valid(agent.model),
+        None if has_model => Checked::Invalid,
+        None => Checked::Unset,
     };
-    (findings, Found { telegram, lark, model, channels })
+    (findings, ValidSettings { telegram, lark, model, channels })
 }

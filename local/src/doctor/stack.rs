@@ -1,15 +1,18 @@
-//! A deployed stack: the table, the bucket and the queues, as `infra/template.yaml` makes them.
+//! Checks a deployed stack: the table, the bucket and the queues of `infra/template.yaml`.
 
 mod bucket;
 mod queue;
 mod table;
 
-use annals_shared::config::Env;
+use annals_core::settings::Env;
 use aws_config::SdkConfig;
 
 use super::finding::Finding;
 
 pub(super) use table::shape as table_shape;
+
+/// Settings that name the parts of the stack.
+pub(super) const NAMES: [&str; 3] = ["ANNALS_TABLE", "ANNALS_BUCKET", "ANNALS_QUEUE_URL"];
 
 /// Reports on each part that is named.
 pub(super) async fn check(

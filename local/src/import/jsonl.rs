@@ -1,21 +1,21 @@
-//! `UIMessage`s of the AI SDK, one a line: as Annals exports them (`annals history --jsonl`, `GET …/messages` as
-//! `application/x-ndjson`), or anybody's `{id, role, parts}`; or in one array, as programs with the AI SDK keep them.
+//! Parses `UIMessage`s of the AI SDK: one a line, as Annals exports them (`annals history --jsonl`, `GET …/messages` as
+//! `application/x-ndjson`), or any `{id, role, parts}`; or an array of them, as programs with the AI SDK store them.
 //!
-//! An export of Annals comes back as it was: each message in its place, with its forms, replies, boundaries and notices. Its
-//! summaries are left out: they do not say which messages they count, and are made anew where they are needed.
+//! An export of Annals is restored as it was: each message in its place, with its forms, replies, boundaries and notices.
+//! Summaries are skipped: they do not name the messages that they summarize, and are made again when needed.
 
 use std::collections::{HashMap, HashSet};
 
-use annals_shared::chat_key::{ActorKey, ChatKey, Place as Window};
-use annals_shared::message::{Role, UiMessage};
-use annals_shared::record::{Channel, Draft, Kind, REPLACES_FROM};
-use annals_shared::sort_key::{MessageId, Timestamp};
+use annals_core::chat_key::{ActorKey, ChatKey, Place as ChatPlace};
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::{Channel, Draft, Kind, REPLACES_FROM};
+use annals_core::sort_key::{MessageId, Timestamp};
 use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 
-use super::{Chat, Item, Left, Options, Place, Read};
+use super::item::{Chat, Content, Item, Options, Place, Skipped};
 
-/// What a listing adds to a message's metadata.
+/// Metadata that a listing adds to a message.
 const LISTED: [&str; 11] = [
     "ts",
     "chatKey",
@@ -30,8 +30,8 @@ const LISTED: [&str; 11] = [
     "deliveryFailure",
 ];
 
-/// Reads the lines of `text`, the file `name`.
-pub(super) fn read(name: &str, text: &str, options: &Options) -> anyhow::Result<Read> {
+/// Parses the lines of `text`, the file `name`.
+pub(super) fn read(name: &str, text: &str, options: &Options) -> anyhow::Result<Content> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let messages = lines.map(|(number, line)| {
         let message = serde_json::from_str(line).map_err(|error| anyhow!(in_line(&error)));
@@ -40,8 +40,8 @@ pub(super) fn read(name: &str, text: &str, options: &Options) -> anyhow::Result<
     read_messages(name, messages, options)
 }
 
-/// Reads the array `text`, the file `name`.
-pub(super) fn read_array(name: &str, text: &str, options: &Options) -> anyhow::Result<Read> {
+/// Parses the array `text`, the file `name`.
+pub(super) fn read_array(name: &str, text: &str, options: &Options) -> anyhow::Result<Content> {
     let array: Vec<Value> = serde_json::from_str(text).with_context(|| format!("{name} is no JSON"))?;
     let messages = array.into_iter().enumerate().map(|(number, message)| {
         (format!("message {}", number + 1), serde_json::from_value(message).map_err(anyhow::Error::from))
@@ -49,82 +49,86 @@ pub(super) fn read_array(name: &str, text: &str, options: &Options) -> anyhow::R
     read_messages(name, messages, options)
 }
 
-/// What is wrong with a line, without the number of it that the parser counts, which is always one.
+/// Returns the parser's error without its line number, which is always 1.
 fn in_line(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     error.to_string().replace(&format!(" at line {line} column {column}"), &format!(" at column {column}"))
 }
 
-/// Reads messages, each with its place in the file `name`.
+/// Parses messages, each with its place in the file `name`.
 fn read_messages(
     name: &str,
     messages: impl Iterator<Item = (String, anyhow::Result<UiMessage>)>,
     options: &Options,
-) -> anyhow::Result<Read> {
-    let mut read = Read::default();
+) -> anyhow::Result<Content> {
+    let mut content = Content::default();
     let mut places: HashMap<ChatKey, usize> = HashMap::new();
-    let mut seen = Seen::default();
+    let mut earlier = Earlier::default();
     for (place, message) in messages {
-        let taken = message
+        let parsed = message
             .context("it is no UIMessage: {id, role, parts}")
-            .and_then(|message| take(message, options, &mut seen))
+            .and_then(|message| parse(message, options, &mut earlier))
             .with_context(|| format!("{name}, {place}"))?;
-        match taken {
-            Taken::Left(left) => read.leave(left),
-            Taken::Item(item) => {
+        match parsed {
+            Parsed::Skipped(skipped) => content.skip(skipped),
+            Parsed::Item(item) => {
                 let key = item.draft.chat.clone();
                 let at = *places.entry(key.clone()).or_insert_with(|| {
-                    read.chats.push(Chat { key, name: name.to_owned(), items: Vec::new() });
-                    read.chats.len() - 1
+                    content.chats.push(Chat { key, name: name.to_owned(), items: Vec::new() });
+                    content.chats.len() - 1
                 });
-                read.chats[at].items.push(*item);
+                content.chats[at].items.push(*item);
             }
         }
     }
     if let Some(only) = &options.chat
-        && read.chats.len() > 1
+        && content.chats.len() > 1
     {
-        read.chats.retain(|chat| chat.key == *only);
+        content.chats.retain(|chat| chat.key == *only);
     }
-    Ok(read)
+    Ok(content)
 }
 
-enum Taken {
+enum Parsed {
     Item(Box<Item>),
-    Left(Left),
+    Skipped(Skipped),
 }
 
-/// What was before in the file.
+/// Earlier messages of the file.
 #[derive(Default)]
-struct Seen {
+struct Earlier {
     boundaries: HashSet<(ChatKey, String)>,
-    /// Where the first form of each reply stands.
+    /// Time of the first form of each reply.
     replies: HashMap<(ChatKey, String), Timestamp>,
 }
 
-fn take(message: UiMessage, options: &Options, seen: &mut Seen) -> anyhow::Result<Taken> {
+fn parse(message: UiMessage, options: &Options, earlier: &mut Earlier) -> anyhow::Result<Parsed> {
     if message.role == Role::System {
-        let why = ": SYSTEM_PROMPT is what the bot goes by";
-        return Ok(Taken::Left(Left::of("system message", "system messages", why)));
+        let why = ": SYSTEM_PROMPT is used instead";
+        return Ok(Parsed::Skipped(Skipped::of("system message", "system messages", why)));
     }
     let listed = Listed::of(&message);
     if listed.as_ref().is_some_and(|listed| listed.kind == Kind::Summary) {
-        return Ok(Taken::Left(Left::of("summary: it is made anew", "summaries: they are made anew", "")));
+        return Ok(Parsed::Skipped(Skipped::of(
+            "summary: it is made anew",
+            "summaries: they are made anew",
+            "",
+        )));
     }
     let named = message.metadata.get("chatKey").and_then(Value::as_str).map(str::parse::<ChatKey>);
-    // One chat's export goes where it is told to; of several, only that chat is wanted.
+    // `--chat` is the target of an export of one chat, and selects one of several.
     let chat = match (named.transpose().context("its chatKey names no chat")?, &options.chat) {
         (_, Some(chat)) => chat.clone(),
         (Some(named), None) => named,
         (None, None) => bail!("it names no chat: say which with --chat, such as http:chat:dev:hello"),
     };
     match listed {
-        Some(listed) => of_annals(&message, listed, chat, seen),
-        None => of_anybody(message, chat, options),
+        Some(listed) => of_annals(&message, listed, chat, earlier),
+        None => of_others(message, chat, options),
     }
 }
 
-/// What a listing of Annals says of a message.
+/// Metadata of a message in a listing of Annals.
 struct Listed {
     ts: Timestamp,
     id: String,
@@ -153,7 +157,12 @@ impl Listed {
     }
 }
 
-fn of_annals(message: &UiMessage, listed: Listed, chat: ChatKey, seen: &mut Seen) -> anyhow::Result<Taken> {
+fn of_annals(
+    message: &UiMessage,
+    listed: Listed,
+    chat: ChatKey,
+    earlier: &mut Earlier,
+) -> anyhow::Result<Parsed> {
     let Listed { ts, id, kind, channel, chat_id, user_id, revision } = listed;
     let mut metadata = message.metadata.clone();
     metadata.retain(|name, _| !LISTED.contains(&name.as_str()));
@@ -168,23 +177,23 @@ fn of_annals(message: &UiMessage, listed: Listed, chat: ChatKey, seen: &mut Seen
         ),
         (Kind::Boundary, _) => {
             let own = id.strip_suffix("/boundary").unwrap_or(&id).to_owned();
-            seen.boundaries.insert((chat.clone(), own.clone()));
+            earlier.boundaries.insert((chat.clone(), own.clone()));
             (Place::Message, id_of(&own)?)
         }
         _ if is_agents && id.ends_with("/notice") => (Place::Notice, derived_id_of(&id, &["notice"])?),
         _ if is_agents && id.ends_with("/reply") && revision == 0 => {
-            seen.replies.insert(known, ts);
+            earlier.replies.insert(known, ts);
             (Place::Reply, derived_id_of(&id, &["reply"])?)
         }
         _ if is_agents && id.ends_with("/reply") => {
-            let is_beside = seen.replies.get(&known) == Some(&ts);
+            let is_beside = earlier.replies.get(&known) == Some(&ts);
             (if is_beside { Place::ReplyForm } else { Place::Reply }, derived_id_of(&id, &["reply"])?)
         }
         _ if revision > 0 && !is_again => (Place::Form, id_of(&id)?),
-        _ if seen.boundaries.contains(&known) => (Place::Opening, id_of(&id)?),
+        _ if earlier.boundaries.contains(&known) => (Place::Opening, id_of(&id)?),
         _ => (Place::Message, id_of(&id)?),
     };
-    // What was said again stands in a place of its own, with a number; it is no form beside another.
+    // A message that was sent again has a place of its own and a number, but is not a form of another.
     let kind = match place {
         Place::Message | Place::Reply if kind == Kind::Revision => Kind::Normal,
         _ => kind,
@@ -210,8 +219,8 @@ fn of_annals(message: &UiMessage, listed: Listed, chat: ChatKey, seen: &mut Seen
     checked(draft, Some(ts), place, revision)
 }
 
-fn of_anybody(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::Result<Taken> {
-    ensure!(!message.id.is_empty(), "it has no id, by which a second import would know it");
+fn of_others(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::Result<Parsed> {
+    ensure!(!message.id.is_empty(), "it has no id, which a second import needs to recognize it");
     let user = message.metadata.get("userId").and_then(Value::as_str).map(str::to_owned);
     let ts = ["ts", "createdAt"].into_iter().find_map(|name| time(message.metadata.get(name)));
     let ts = ts.or_else(|| time(message.extra.get("createdAt")));
@@ -241,23 +250,23 @@ fn of_anybody(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::R
     checked(draft, ts, Place::Message, 0)
 }
 
-fn checked(draft: Draft, ts: Option<Timestamp>, place: Place, revision: u32) -> anyhow::Result<Taken> {
-    ActorKey::new(draft.chat.clone(), &draft.user_id).context("its userId is unusable")?;
-    Ok(Taken::Item(Box::new(Item { draft, ts, place, revision })))
+fn checked(draft: Draft, ts: Option<Timestamp>, place: Place, revision: u32) -> anyhow::Result<Parsed> {
+    ActorKey::new(draft.chat.clone(), &draft.user_id).context("its userId is invalid")?;
+    Ok(Parsed::Item(Box::new(Item { draft, ts, place, revision })))
 }
 
-/// The id of a message.
+/// Parses the id of a message.
 fn id_of(id: &str) -> anyhow::Result<MessageId> {
-    MessageId::new(id).context("its id is unusable")
+    MessageId::new(id).context("its id is invalid")
 }
 
-/// The id of what hangs on a message, `<its id>/<one>/<the next>`: the message's own is what is bounded.
-fn derived_id_of(id: &str, hangs: &[&str]) -> anyhow::Result<MessageId> {
-    let own = id.strip_suffix(&format!("/{}", hangs.join("/"))).unwrap_or(id);
-    Ok(hangs.iter().fold(id_of(own)?, |id, what| id.derived(what)))
+/// Parses a derived id, `<id>/<suffix>/<suffix>`: only the length of the first part is bounded.
+fn derived_id_of(id: &str, suffixes: &[&str]) -> anyhow::Result<MessageId> {
+    let own = id.strip_suffix(&format!("/{}", suffixes.join("/"))).unwrap_or(id);
+    Ok(suffixes.iter().fold(id_of(own)?, |id, suffix| id.derived(suffix)))
 }
 
-/// Milliseconds since 1970, or a time as JSON has it.
+/// Parses milliseconds since 1970, or a time in RFC 3339.
 fn time(value: Option<&Value>) -> Option<Timestamp> {
     let value = value?;
     value.as_i64().and_then(Timestamp::from_millis).or_else(|| Timestamp::parse_rfc3339(value.as_str()?))
@@ -265,11 +274,11 @@ fn time(value: Option<&Value>) -> Option<Timestamp> {
 
 fn channel_of(chat: &ChatKey) -> Channel {
     match chat.place() {
-        Window::TelegramChat { .. } | Window::TelegramTopic { .. } => Channel::Telegram,
-        Window::LarkChat { .. } | Window::LarkThread { .. } => Channel::Lark,
-        Window::HttpChat { .. } => Channel::Http,
-        Window::WebRoom { .. } => Channel::Web,
-        Window::DiscordChannel { .. } | Window::DiscordThread { .. } => Channel::Discord,
-        Window::Direct { .. } => Channel::Terminal,
+        ChatPlace::TelegramChat { .. } | ChatPlace::TelegramTopic { .. } => Channel::Telegram,
+        ChatPlace::LarkChat { .. } | ChatPlace::LarkThread { .. } => Channel::Lark,
+        ChatPlace::HttpChat { .. } => Channel::Http,
+        ChatPlace::WebRoom { .. } => Channel::Web,
+        ChatPlace::DiscordChannel { .. } | ChatPlace::DiscordThread { .. } => Channel::Discord,
+        ChatPlace::Direct { .. } => Channel::Terminal,
     }
 }

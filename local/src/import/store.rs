@@ -1,26 +1,26 @@
-//! What was read, stored: each message where it would stand if it had come by its door, unless it is there.
+//! Stores parsed messages: each under the key that it would have if it had come by its channel, unless it is stored already.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use annals_shared::history::{History, HistoryError, Imported, MAX_PAGE, Page, Position};
-use annals_shared::message::Role;
-use annals_shared::record::{Channel, Kind, Record};
-use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::message::Role;
+use annals_core::record::{Channel, Kind, Record};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_store::history::{History, HistoryError, Imported, MAX_PAGE, Page, Position};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{Chat, Item, Place};
+use super::item::{Chat, Item, Place};
 use crate::progress::Progress;
 
-/// How many messages are stored side by side.
-const AT_ONCE: usize = 16;
-/// How long behind a reply of ours its pieces still go out, and how far clocks may be apart.
+/// Number of messages that are stored at a time.
+const CONCURRENT_WRITES: usize = 16;
+/// Time after a reply of the agent within which its pieces are sent, and largest difference of clocks.
 const DELIVERED_WITHIN: Duration = Duration::from_hours(1);
-const APART: Duration = Duration::from_mins(1);
+const MAX_SKEW: Duration = Duration::from_mins(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// What came of a chat.
+/// Result of importing a chat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     stored: u64,
@@ -42,36 +42,36 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What a history has of a chat.
+/// Index of the stored history of a chat.
 #[derive(Default)]
-struct Known {
-    /// By message id and form: when it was made, and where its message stands.
+struct Stored {
+    /// Time of each form, by message id and number.
     forms: HashMap<(String, u32), Timestamp>,
-    /// The newest form of each message.
+    /// Time of the newest form of each message.
     newest: HashMap<String, Timestamp>,
-    /// Where each message stands.
+    /// Time of each message.
     places: HashMap<String, Timestamp>,
-    /// What the agent has said: when, and in which letters.
-    said: Vec<(Timestamp, Vec<char>)>,
-    /// Who somebody is across channels.
+    /// Time and letters of each reply of the agent.
+    replies: Vec<(Timestamp, Vec<char>)>,
+    /// Ids of people across channels, by user id.
     persons: HashMap<String, String>,
-    /// When people spoke.
+    /// Times of messages from people.
     spoken: Vec<Timestamp>,
 }
 
-impl Known {
-    /// Reads the whole history of `chat`, what is archived too: what has left the table is met by no put.
+impl Stored {
+    /// Reads the whole history of `chat`, the archive included: a put does not detect a record that has left the table.
     async fn of(history: &History, chat: &Chat) -> Result<Self, HistoryError> {
-        let mut known = Self::default();
+        let mut stored = Self::default();
         let mut position = Some(Position::Oldest);
         while let Some(at) = position {
             let Page { records, after, .. } = history.page(&chat.key, &at, MAX_PAGE).await?;
             for record in &records {
-                known.add(record);
+                stored.add(record);
             }
             position = after.map(Position::After);
         }
-        Ok(known)
+        Ok(stored)
     }
 
     fn add(&mut self, record: &Record) {
@@ -82,7 +82,7 @@ impl Known {
         *newest = made_at.max(*newest);
         self.places.entry(id).or_insert(record.ts);
         if record.role() == Role::Assistant && record.kind != Kind::Summary {
-            self.said.push((record.sent_at, letters(&record.message.plain_text())));
+            self.replies.push((record.sent_at, letters(&record.message.plain_text())));
         }
         if let Some(person) = &record.person {
             self.persons.insert(record.user_id.clone(), person.clone());
@@ -92,65 +92,65 @@ impl Known {
         }
     }
 
-    /// Whether a message of the bot at Telegram is, or is a piece of, what the agent has said here.
-    fn has_said(&self, item: &Item) -> bool {
+    /// Returns whether `item` is a message of the bot at Telegram that is a stored reply of the agent, or a piece of one.
+    fn has_reply(&self, item: &Item) -> bool {
         if item.draft.role != Role::Assistant || item.draft.channel != Channel::Telegram {
             return false;
         }
         let text: String =
             item.draft.parts.iter().filter_map(|part| part.as_map().get("text")?.as_str()).collect();
         let (at, text) = (item.draft.ts, letters(&text));
-        self.said.iter().any(|(sent_at, said)| {
-            at.plus(APART) >= *sent_at && at.since(*sent_at) <= DELIVERED_WITHIN && is_within(&text, said)
+        self.replies.iter().any(|(sent_at, reply)| {
+            at.plus(MAX_SKEW) >= *sent_at && at.since(*sent_at) <= DELIVERED_WITHIN && is_within(&text, reply)
         })
     }
 }
 
-/// The letters and digits of a text: what is left of it whatever is made of its Markdown.
+/// Returns the letters and digits of a text, which rendering its Markdown does not change.
 fn letters(text: &str) -> Vec<char> {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// Whether `piece` is what is left of `whole` where some of it is taken away, such as the address behind a link.
+/// Returns whether `piece` is `whole` without some characters, such as the address of a link.
 fn is_within(piece: &[char], whole: &[char]) -> bool {
     let mut whole = whole.iter();
     piece.iter().all(|c| whole.any(|w| w == c))
 }
 
-/// Stores what of `chat` is not there. Safe to repeat after any failure.
+/// Stores the messages of `chat` that are not stored yet. May be repeated after any failure.
 pub(super) async fn store(
     history: &History,
     chat: &Chat,
     progress: &mut Progress,
 ) -> Result<Counts, HistoryError> {
-    let known = Known::of(history, chat).await?;
+    let stored = Stored::of(history, chat).await?;
     let mut counts = Counts::default();
-    let mut spoken = known.spoken.clone();
+    let mut spoken = stored.spoken.clone();
     let mut first: Option<Timestamp> = None;
     let mut last: Option<Timestamp> = None;
     let mut wanted: Vec<(Item, SortKey)> = Vec::new();
     for item in &chat.items {
         let id = id_of(item);
-        // Where no time is told: behind the one before, as that stands; the first of all, now.
-        let untold = || known.places.get(&id).copied().or(last.map(|last| last.plus(MILLISECOND)));
-        let ts = item.ts.or_else(untold).unwrap_or_else(|| history.clock().now());
+        // A message without a time follows the one before it; the first is of now.
+        let default = || stored.places.get(&id).copied().or(last.map(|last| last.plus(MILLISECOND)));
+        let ts = item.ts.or_else(default).unwrap_or_else(|| history.clock().now());
         last = Some(ts);
         let mut draft = item.draft.clone();
         draft.ts = ts;
-        draft.person = draft.person.or_else(|| known.persons.get(&draft.user_id).cloned());
+        draft.person = draft.person.or_else(|| stored.persons.get(&draft.user_id).cloned());
         if draft.role == Role::User && draft.kind == Kind::Normal {
             spoken.push(ts);
         }
         let is_newer = |newest: &Timestamp| {
             item.revision == 0
                 && draft.form_ts.is_some_and(|form| form > *newest)
-                && known.places.get(&id) == Some(&ts)
+                && stored.places.get(&id) == Some(&ts)
         };
-        let is_known = known.forms.contains_key(&(id.clone(), item.revision));
-        if is_known && !known.newest.get(&id).is_some_and(is_newer) {
+        let is_known = stored.forms.contains_key(&(id.clone(), item.revision));
+        if is_known && !stored.newest.get(&id).is_some_and(is_newer) {
             counts.present += 1;
             progress.advance(1);
-        } else if known.has_said(item) {
+        } else if stored.has_reply(item) {
             counts.replies += 1;
             progress.advance(1);
         } else {
@@ -163,15 +163,15 @@ pub(super) async fn store(
     if wanted.is_empty() {
         return Ok(counts);
     }
-    // Before anything is stored, so that an import that breaks off has done it; and once more behind it, for a turn that
-    // came in between. A run that has the chat finds out for itself.
+    // Before anything is stored, in case the import is interrupted, and again afterwards, for a turn in between. A run that holds
+    // the chat notices by itself.
     let from = session_from(spoken, history.retention().stale_after);
     if let Some(from) = &from {
         history.read_from(&chat.key, from, first).await?;
     }
     let mut storing = stream::iter(&wanted)
         .map(|(item, key)| history.import(&item.draft, key, item.revision))
-        .buffered(AT_ONCE);
+        .buffered(CONCURRENT_WRITES);
     while let Some(imported) = storing.try_next().await? {
         match imported {
             Imported::Stored => counts.stored += 1,
@@ -186,7 +186,7 @@ pub(super) async fn store(
     Ok(counts)
 }
 
-/// The id that the item's record has.
+/// Returns the id of the item's record.
 fn id_of(item: &Item) -> String {
     let id = &item.draft.message_id;
     match &item.place {
@@ -199,7 +199,7 @@ fn key_of(item: &Item) -> SortKey {
     let id = item.draft.message_id.as_str();
     let of = |suffix: &str| {
         let id = id.strip_suffix(suffix).unwrap_or(id);
-        // It was one with the suffix, and maybe longer.
+        // Valid, since the longer id with the suffix is.
         let id = MessageId::new(id).unwrap_or_else(|_| item.draft.message_id.clone());
         SortKey::message(item.draft.ts, &id)
     };
@@ -214,7 +214,8 @@ fn key_of(item: &Item) -> SortKey {
     }
 }
 
-/// From where on the last Session of those who have `spoken` is to be read, with what may still join it.
+/// Returns the key from which the last Session of messages at the times `spoken` is to be read, with earlier messages that may
+/// still join it.
 fn session_from(mut spoken: Vec<Timestamp>, stale_after: Option<Duration>) -> Option<SortKey> {
     let stale_after = stale_after?;
     spoken.sort_unstable();
@@ -233,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_is_known_by_its_letters() {
+    fn a_sent_reply_is_recognized_by_its_letters() {
         let said = letters("See [the **plan**](https://example.com/plan), it is *ready*.");
         assert!(is_within(&letters("See the plan, it is ready."), &said));
         assert!(is_within(&letters("it is ready."), &said), "a piece");
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_session_is_read_with_what_may_join_it() {
+    fn the_last_session_is_read_with_messages_that_may_join_it() {
         let at = |hours: i64| Timestamp::from_secs(1_700_000_000 + hours * 3600);
         let from = |hours: &[i64]| {
             let spoken = hours.iter().map(|hours| at(*hours)).collect();

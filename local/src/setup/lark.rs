@@ -1,25 +1,26 @@
-//! `setup lark`: Lark has no API for what its console sets, so this checks what can be checked and prints the rest.
+//! `setup lark`: checks the app's settings and address, and prints the steps in Lark's console, for which Lark has no API.
 
 use std::io::Write;
 
-use annals_shared::channel::lark::EVENTS;
-use annals_shared::channel::lark::card::PRESSED;
-use annals_shared::channel::lark::client::{Client, SendError};
-use annals_shared::channel::lark::verify::encrypt;
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, LarkConfig};
+use annals_channel_lark::EVENTS;
+use annals_channel_lark::card::PRESSED;
+use annals_channel_lark::client::{Client, SendError};
+use annals_channel_lark::settings::LarkConfig;
+use annals_channel_lark::verify::encrypt;
+use annals_core::settings::Env;
+use annals_io::clock::Clock;
 use anyhow::Context;
 use reqwest::Url;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::vault::Vault;
-use super::{LarkSetup, address, asking, unreachable};
-use crate::said::shown_url;
+use super::webhook::{LarkSetup, address, asking, unreachable};
+use crate::errors::shown_url;
 
-/// Without which there is no app.
+/// Required settings.
 pub(super) const NEEDED: [&str; 3] = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"];
-/// What is read from the environment or the secret.
+/// Settings that are read from the environment or the secret.
 const HELD: [&str; 4] = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN", "LARK_ENCRYPT_KEY"];
 
 pub(super) async fn run(
@@ -57,7 +58,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Why the app's bot is not known.
+/// Returns the error of a bot that could not be read.
 fn unknown(error: SendError, base: &str) -> anyhow::Error {
     let context = match error {
         SendError::Blocked { .. } | SendError::Refused { .. } => {
@@ -107,7 +108,7 @@ fn steps(url: &Url, config: &LarkConfig, out: &mut impl Write) -> std::io::Resul
     writeln!(out, "5. Create a version and publish it: permissions, events and callbacks hold from then on")
 }
 
-/// Asks `url` as Lark does when it is entered in the console.
+/// Sends the challenge to `url` that Lark sends when the address is entered in its console.
 async fn challenge(url: &Url, config: &LarkConfig) -> anyhow::Result<Option<String>> {
     const CHALLENGE: &str = "annals-setup";
     let token = config.verification_token.expose_secret();
@@ -133,14 +134,14 @@ async fn challenge(url: &Url, config: &LarkConfig) -> anyhow::Result<Option<Stri
 
 #[cfg(test)]
 mod tests {
-    use annals_shared::channel::lark::bot::Bot;
-    use annals_shared::channel::lark::parse::{Incoming, parse};
-    use annals_shared::config::channel_settings;
+    use annals_channel::settings::channel_settings;
+    use annals_channel_lark::bot::Bot;
+    use annals_channel_lark::parse::{Incoming, parse};
 
     use super::*;
 
     #[test]
-    fn the_events_that_the_console_is_given_are_those_that_are_read() {
+    fn every_printed_event_is_parsed() {
         let settings = channel_settings(Env::new(&|_| None)).unwrap();
         let reason = |kind: &str| {
             let event = json!({"schema": "2.0", "header": {"event_type": kind}, "event": {}});

@@ -1,23 +1,24 @@
-//! `setup telegram`: the webhook, and the menu of commands.
+//! `setup telegram`: sets the webhook and the menu of commands.
 //!
-//! 1. The token is asked who it is.
-//! 2. Where there is no webhook secret, one is made; it is stored before anybody uses it.
-//! 3. The address is asked whether it takes the secret: with a body that is no update, so that nothing is stored.
-//! 4. Only then Telegram is pointed to it, and asked what it has understood.
+//! 1. Reads the bot of the token.
+//! 2. Makes a webhook secret if there is none, and stores it before it is used.
+//! 3. Probes whether the address accepts the secret, with a body that is not an update, so that nothing is stored.
+//! 4. Only then sets the webhook at Telegram, and reads it back.
 
 use std::io::Write;
 
-use annals_shared::channel::telegram::allowed_updates;
-use annals_shared::channel::telegram::client::{Client, Webhook};
-use annals_shared::channel::telegram::verify::SECRET_HEADER;
-use annals_shared::clock::Clock;
-use annals_shared::config::{Env, TelegramConfig};
+use annals_channel_telegram::allowed_updates;
+use annals_channel_telegram::client::{Client, Webhook};
+use annals_channel_telegram::settings::TelegramConfig;
+use annals_channel_telegram::verify::SECRET_HEADER;
+use annals_core::settings::Env;
+use annals_io::clock::Clock;
 use anyhow::{Context, bail};
 use reqwest::{StatusCode, Url};
 use secrecy::ExposeSecret;
 
 use super::vault::Vault;
-use super::{TelegramSetup, address, asking, unreachable};
+use super::webhook::{TelegramSetup, address, asking, unreachable};
 use crate::stores::random_hex;
 
 pub(super) const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
@@ -38,7 +39,7 @@ pub(super) async fn run(
     let known = vault.setting(env, SECRET)?;
     let is_new = known.is_none();
     let secret = known.map_or_else(random_hex::<32>, Ok)?;
-    // Read as a function reads it.
+    // Parsed like in a function.
     let settings = |name: &str| match name {
         TOKEN => Some(token.clone()),
         SECRET => Some(secret.clone()),
@@ -119,22 +120,22 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Why an address does not take a secret.
+/// Reason why an address does not accept a secret.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
     #[error("it answers 401, so what answers there holds another one")]
     OtherSecret,
-    /// Nothing can be said about it.
+    /// The address could not be probed.
     #[error("{0}")]
     Unreachable(&'static str),
     #[error("{0}")]
     Other(String),
 }
 
-/// Asks `url` whether it takes `secret`.
+/// Probes whether `url` accepts `secret`.
 pub(super) async fn ask(url: &Url, secret: &str) -> anyhow::Result<Option<Problem>> {
     let request = asking()?.post(url.clone()).header(SECRET_HEADER, secret);
-    // No update: refused, once the secret is taken.
+    // Not an update, so it is refused, but only after the secret is checked.
     let answer = match request.header("Content-Type", "application/json").body("[]").send().await {
         Ok(answer) => answer,
         Err(error) => return Ok(Some(Problem::Unreachable(unreachable(&error)))),

@@ -1,23 +1,23 @@
-//! A secret in Secrets Manager that settings are read from and one is written to: [`Vault`].
+//! Reads settings from a secret in Secrets Manager, and writes one to it: [`Vault`].
 
-use annals_shared::aws;
-use annals_shared::config::Env;
+use annals_core::settings::Env;
+use annals_runtime::aws;
 use anyhow::{Context, anyhow, bail};
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueError;
 use serde_json::{Map, Value};
 
-use crate::said::said;
+use crate::errors::aws_message;
 
-/// What a secret holds; nothing where none is named.
+/// Content of a secret, empty if none is named.
 pub(super) struct Vault {
-    /// The client, and the secret's name or ARN.
+    /// Client, and name or ARN of the secret.
     place: Option<(Client, String)>,
     held: Map<String, Value>,
 }
 
 impl Vault {
-    /// The secret of this name, or ARN, which is to hold the settings `wanted`.
+    /// Reads the secret of this name or ARN. The error for a missing one shows how to create it with the settings `wanted`.
     pub(super) async fn open(name: Option<&str>, wanted: &[&str]) -> anyhow::Result<Self> {
         let Some(name) = name else { return Ok(Self { place: None, held: Map::new() }) };
         let client = Client::new(&aws::sdk_config().await);
@@ -35,12 +35,12 @@ impl Vault {
         Ok(Self { place: Some((client, name.to_owned())), held })
     }
 
-    /// The secret's name.
+    /// Returns the name of the secret.
     pub(super) fn name(&self) -> Option<&str> {
         self.place.as_ref().map(|(_, name)| name.as_str())
     }
 
-    /// Whether the secret has this setting.
+    /// Returns whether the secret has this setting.
     pub(super) fn has(&self, variable: &str) -> bool {
         self.get(variable).is_some()
     }
@@ -49,8 +49,8 @@ impl Vault {
         self.held.get(variable).and_then(Value::as_str).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// The setting, of the environment or the secret. Where both have one, they must agree: else a bot would be set up by
-    /// settings that its functions do not have.
+    /// Returns a setting of the environment or the secret. If both have one, they must be equal: otherwise a bot would be set up
+    /// with settings that its functions do not have.
     pub(super) fn setting(&self, env: Env<'_>, variable: &str) -> anyhow::Result<Option<String>> {
         match (env.optional(variable), self.get(variable)) {
             (Some(own), Some(held)) if own != held => {
@@ -61,14 +61,14 @@ impl Vault {
         }
     }
 
-    /// Writes one setting, beside all that the secret holds by now, and reads it back. Does nothing without a secret.
+    /// Adds a setting to the current content of the secret, and reads it back. Does nothing without a secret.
     pub(super) async fn put(&mut self, variable: &str, value: &str) -> anyhow::Result<()> {
         let Some((client, name)) = &self.place else { return Ok(()) };
         let mut held = read(client, name).await.map_err(|unread| unread.of(name))?;
         held.insert(variable.to_owned(), value.into());
         let text = Value::Object(held.clone()).to_string();
         let put = client.put_secret_value().secret_id(name).secret_string(text).send().await;
-        put.map_err(|error| anyhow!("{}", said(&error)))
+        put.map_err(|error| anyhow!("{}", aws_message(&error)))
             .with_context(|| format!("{variable} cannot be stored in the secret {name}"))?;
         anyhow::ensure!(
             read(client, name).await.map_err(|unread| unread.of(name))? == held,
@@ -79,15 +79,15 @@ impl Vault {
     }
 }
 
-/// Why a secret is not read.
+/// Reason why a secret could not be read.
 enum Unread {
-    /// There is none of this name.
+    /// No secret has this name.
     Missing,
     Other(anyhow::Error),
 }
 
 impl Unread {
-    /// As an error about the secret `name`, which was there before.
+    /// Returns the error about the secret `name`, which existed before.
     fn of(self, name: &str) -> anyhow::Error {
         match self {
             Self::Missing => anyhow!("the secret {name} is gone"),
@@ -101,9 +101,9 @@ async fn read(client: &Client, name: &str) -> Result<Map<String, Value>, Unread>
         if error.as_service_error().is_some_and(GetSecretValueError::is_resource_not_found_exception) {
             return Unread::Missing;
         }
-        Unread::Other(anyhow!("the secret {name} cannot be read: {}", said(&error)))
+        Unread::Other(anyhow!("the secret {name} cannot be read: {}", aws_message(&error)))
     })?;
-    // Never the parser's words, which quote what they met.
+    // Without the parser's message, which may quote the secret.
     let parsed = given.secret_string().and_then(|text| serde_json::from_str(text).ok());
     parsed.ok_or_else(|| Unread::Other(anyhow!("the secret {name} is not a JSON object of settings")))
 }

@@ -1,9 +1,9 @@
-//! The index of due chats on the local table, as `infra/template.yaml` makes it in AWS.
+//! Creates the index of due chats on the local table, as `infra/template.yaml` does in AWS.
 
 use std::collections::HashMap;
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::history::due::{DUE_AT, DUE_SHARD, DUE_SINCE, INDEX, shard_of};
+use annals_core::chat_key::ChatKey;
+use annals_store::history::due::{DUE_AT, DUE_SHARD, DUE_SINCE, INDEX, shard_of};
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
     GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
 };
 
-/// The attributes that the index has its keys of.
+/// Returns the attributes of the index's keys.
 pub(super) fn attributes() -> anyhow::Result<Vec<AttributeDefinition>> {
     let of = |name: &str, scalar: ScalarAttributeType| {
         AttributeDefinition::builder().attribute_name(name).attribute_type(scalar).build()
@@ -19,7 +19,7 @@ pub(super) fn attributes() -> anyhow::Result<Vec<AttributeDefinition>> {
     Ok(vec![of(DUE_SHARD, ScalarAttributeType::S)?, of(DUE_AT, ScalarAttributeType::N)?])
 }
 
-/// The index of a new table.
+/// Returns the index of a new table.
 pub(super) fn index() -> anyhow::Result<GlobalSecondaryIndex> {
     let index = GlobalSecondaryIndex::builder().index_name(INDEX).projection(projection());
     Ok(index.set_key_schema(Some(key_schema()?)).build()?)
@@ -36,8 +36,8 @@ fn projection() -> Projection {
     Projection::builder().projection_type(ProjectionType::KeysOnly).build()
 }
 
-/// Adds the index to a table of an earlier version, whose chats are registered first: each is due since its last
-/// record came. A crash between the two leaves a table without the index, and so all of it is done again.
+/// Adds the index to a table of an earlier version. Registers its chats first: each is due since the time of its last record.
+/// A crash in between leaves a table without the index, so the next start repeats both.
 pub(super) async fn add(dynamodb: &Client, table: &str) -> anyhow::Result<()> {
     for (pk, last) in last_records(dynamodb, table).await? {
         let Ok(chat) = pk.parse::<ChatKey>() else { continue };
@@ -52,7 +52,7 @@ pub(super) async fn add(dynamodb: &Client, table: &str) -> anyhow::Result<()> {
             .expression_attribute_values(":date", date)
             .send()
             .await
-            .context("cannot register a chat")?;
+            .context("failed to register a chat")?;
     }
     let index = CreateGlobalSecondaryIndexAction::builder().index_name(INDEX).projection(projection());
     let create = index.set_key_schema(Some(key_schema()?)).build()?;
@@ -63,17 +63,17 @@ pub(super) async fn add(dynamodb: &Client, table: &str) -> anyhow::Result<()> {
         .global_secondary_index_updates(GlobalSecondaryIndexUpdate::builder().create(create).build())
         .send()
         .await
-        .context("cannot make the index of due chats")?;
+        .context("failed to create the index of due chats")?;
     Ok(())
 }
 
-/// When the last record of each partition came, in epoch milliseconds.
+/// Returns the time of the last record of each partition, in epoch milliseconds.
 async fn last_records(dynamodb: &Client, table: &str) -> anyhow::Result<HashMap<String, i64>> {
     let mut last = HashMap::new();
     let scan = dynamodb.scan().table_name(table).projection_expression("pk, sentAt");
     let mut items = scan.into_paginator().items().send();
     while let Some(item) = items.next().await {
-        let item = item.context("cannot read the table")?;
+        let item = item.context("failed to read the table")?;
         let sent_at: Option<i64> =
             item.get("sentAt").and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok());
         if let (Some(Ok(pk)), Some(sent_at)) = (item.get("pk").map(AttributeValue::as_s), sent_at) {

@@ -1,4 +1,4 @@
-//! The embedded DynamoDB engine, called by DynamoDB's JSON protocol: [`Engine`].
+//! The embedded DynamoDB engine, with DynamoDB's JSON protocol: [`Engine`].
 //!
 //! ```text
 //! X-Amz-Target: DynamoDB_20120810.GetItem
@@ -6,8 +6,8 @@
 //! {"TableName": "annals", "Key": {"pk": {"S": "telegram:chat:42"}, "sk": {"S": "head"}}}
 //! ```
 //!
-//! *Architecture Invariant:* the engine's own server, which checks no signature and answers pages of any origin, is not compiled
-//! into the program (no feature `http-server`).
+//! *Architecture Invariant:* the program does not contain the engine's own server (feature `http-server`), which checks no
+//! signature and answers pages of any origin.
 
 use axum::body::{Bytes, to_bytes};
 use axum::extract::Request;
@@ -15,10 +15,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use dynoxide::{Database, DynoxideError};
 
-/// DynamoDB's limit of a request.
+/// Longest request that DynamoDB takes.
 pub(crate) const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
-/// The header that names the operation.
+/// Header that names the operation.
 pub(crate) const TARGET: &str = "x-amz-target";
 
 /// A DynamoDB engine. Clones share the database.
@@ -32,12 +32,12 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// The engine over `database`.
+    /// Returns the engine over `database`.
     pub fn new(database: Database) -> Self {
         Self(database)
     }
 
-    /// Answers one request, whoever sent it: the caller checks that.
+    /// Answers one request. The caller checks who sent it.
     pub async fn answer(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         match to_bytes(body, MAX_BODY_BYTES).await {
@@ -46,8 +46,8 @@ impl Engine {
         }
     }
 
-    /// Answers the operation that `headers` name, with `body` as its parameters. It is carried out also if nobody waits for
-    /// the answer any more, as in AWS.
+    /// Carries out the operation that `headers` name, with `body` as its parameters. Like AWS, does so even if nobody waits for
+    /// the answer any more.
     pub(crate) async fn call(&self, headers: &HeaderMap, body: Bytes) -> Response {
         let target = headers.get(TARGET).and_then(|target| target.to_str().ok()).unwrap_or_default();
         let Some(("DynamoDB_20120810" | "DynamoDBStreams_20120810", operation)) = target.split_once('.')
@@ -75,11 +75,11 @@ fn unknown(name: &str) -> DynoxideError {
     DynoxideError::ValidationException(format!("{name:?} is not an operation of DynamoDB"))
 }
 
-/// Marks the engine's own messages about a value that it cannot read.
+/// Prefixes of the engine's messages about a value that it cannot read.
 const MARKS: [&str; 5] =
     ["VALIDATION_REQUEST:", "VALIDATION_AS_READ:", "VALIDATION:", "SERIALIZATION_AS_READ:", "SERIALIZATION:"];
 
-/// The error of parameters that the engine cannot read.
+/// Returns the error of parameters that the engine cannot read.
 fn unreadable(error: &serde_json::Error) -> DynoxideError {
     let message = error.to_string();
     let unmarked = MARKS.iter().find_map(|mark| message.strip_prefix(mark)).unwrap_or(&message);

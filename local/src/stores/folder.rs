@@ -15,22 +15,21 @@ use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::sync::RwLock;
 
-/// The buckets in a folder.
+/// Buckets in a folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
-    /// The folder service checks and then writes, and readers may see half a write: one writer at a time.
+    /// Excludes other requests during a write: the service checks before it writes, and readers could see half a write.
     lock: Arc<RwLock<()>>,
 }
 
 impl Folder {
-    /// The buckets in `root`, which exists.
+    /// Returns the buckets in `root`, which exists.
     pub(super) fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), lock: Arc::default() }
     }
 
-    /// Deletes the service's own files about an object that is gone: they name its key. Deletes the folders too that it
-    /// leaves empty.
+    /// Deletes the service's own files about a deleted object, which contain its key, and the folders that are empty without it.
     fn clean_up(root: &Path, bucket: &str, key: &str) {
         let name =
             format!(".bucket-{}.object-{}", URL_SAFE_NO_PAD.encode(bucket), URL_SAFE_NO_PAD.encode(key));
@@ -44,7 +43,7 @@ impl Folder {
         }
         let bucket = root.join(bucket);
         let object = bucket.join(key);
-        // The first folder that is not empty ends it.
+        // A folder that is not empty cannot be removed, nor can those above it.
         let folders = object.ancestors().skip(1).take_while(|folder| *folder != bucket);
         for folder in folders {
             if std::fs::remove_dir(folder).is_err() {
@@ -53,21 +52,21 @@ impl Folder {
         }
     }
 
-    /// The S3 service of this process itself, which checks no signature.
-    pub(super) fn open(&self) -> anyhow::Result<Door> {
-        Ok(Door { service: self.service()?.build(), root: self.root.clone(), lock: Arc::clone(&self.lock) })
+    /// Returns the S3 service for this process itself, which checks no signature.
+    pub(super) fn unsigned(&self) -> anyhow::Result<S3> {
+        Ok(S3 { service: self.service()?.build(), root: self.root.clone(), lock: Arc::clone(&self.lock) })
     }
 
-    /// The S3 service for whoever signs with this key and its secret.
-    pub(crate) fn door(&self, access_key: &str, secret_key: &str) -> anyhow::Result<Door> {
+    /// Returns the S3 service for callers that sign with this key and its secret.
+    pub(crate) fn signed(&self, access_key: &str, secret_key: &str) -> anyhow::Result<S3> {
         let mut builder = self.service()?;
         builder.set_auth(SimpleAuth::from_single(access_key, secret_key));
-        Ok(Door { service: builder.build(), root: self.root.clone(), lock: Arc::clone(&self.lock) })
+        Ok(S3 { service: builder.build(), root: self.root.clone(), lock: Arc::clone(&self.lock) })
     }
 
     fn service(&self) -> anyhow::Result<S3ServiceBuilder> {
         let files = s3s_fs::FileSystem::new(&self.root).map_err(|error| {
-            anyhow::anyhow!("cannot open the bucket's folder {}: {error:?}", self.root.display())
+            anyhow::anyhow!("failed to open the bucket's folder {}: {error:?}", self.root.display())
         })?;
         Ok(S3ServiceBuilder::new(files))
     }
@@ -75,13 +74,13 @@ impl Folder {
 
 /// The S3 service over a folder.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct S3 {
     service: S3Service,
     root: PathBuf,
     lock: Arc<RwLock<()>>,
 }
 
-impl Door {
+impl S3 {
     /// Answers one request.
     pub async fn answer(&self, request: Request) -> Response {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -105,7 +104,7 @@ impl Door {
         match answered {
             Ok(response) => response.map(Body::new),
             Err(error) => {
-                tracing::error!(?error, "the S3 service gives no answer");
+                tracing::error!(?error, "the S3 service failed to answer");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
         }

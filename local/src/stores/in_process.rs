@@ -1,4 +1,4 @@
-//! The SDK's requests to a service of this process, without a socket: [`InProcess`].
+//! Sends the SDK's requests to a service of this process, without a socket: [`InProcess`].
 
 use aws_sdk_s3::primitives::SdkBody;
 use aws_smithy_runtime_api::client::http::{
@@ -9,20 +9,20 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use axum::body::{Body, to_bytes};
 
 use super::engine::Engine;
-use super::folder::Door;
+use super::folder;
 
-/// The endpoint in the SDK's configuration. Nothing is looked up or called there: `.invalid` is nobody's (RFC 2606).
+/// Endpoint in the SDK's configuration. It is neither resolved nor called: `.invalid` never exists (RFC 2606).
 pub(super) const ENDPOINT: &str = "http://stores.invalid";
 
-/// A service of this process, in the place of the network.
+/// A service of this process, in place of the network.
 #[derive(Clone, Debug)]
 pub(super) enum InProcess {
     DynamoDb(Engine),
-    S3(Door),
+    S3(folder::S3),
 }
 
 impl InProcess {
-    /// The HTTP client of an SDK client.
+    /// Returns the HTTP client for an SDK client.
     pub(super) fn http_client(self) -> SharedHttpClient {
         let connector = SharedHttpConnector::new(self);
         http_client_fn(move |_, _| connector.clone())
@@ -34,12 +34,12 @@ impl HttpConnector for InProcess {
         let service = self.clone();
         HttpConnectorFuture::new(async move {
             let request = request.try_into_http1x().map_err(|error| ConnectorError::user(error.into()))?;
-            // What was sent is carried out, also if the caller gives up: so does AWS.
+            // Like AWS, carries out a request even if the caller gives up.
             let answered = tokio::spawn(async move {
                 let request = request.map(Body::new);
                 let response = match service {
                     Self::DynamoDb(engine) => engine.answer(request).await,
-                    Self::S3(door) => door.answer(request).await,
+                    Self::S3(service) => service.answer(request).await,
                 };
                 let (parts, body) = response.into_parts();
                 let body =

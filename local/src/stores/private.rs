@@ -1,7 +1,7 @@
-//! Files of a data directory, for its owner alone: what people said is in them, and secrets.
+//! Keeps the files of a data directory private to its owner: they contain messages and secrets.
 //!
-//! What the program makes is private by the process's umask ([`make_private`]), whichever library makes it; what an earlier
-//! version made is tightened once (`tighten`).
+//! The process's umask makes new files private ([`make_private`]), whichever library creates them. `tighten` closes the files
+//! that an earlier version created.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -9,45 +9,54 @@ use std::path::Path;
 use anyhow::Context;
 use secrecy::SecretString;
 
-use super::{DATABASE_FILES, random_hex};
-use crate::aws::{KEY_FILE as AWS_KEY_FILE, SAM_ENV};
-use crate::config::KEY_FILE;
+use super::files;
 
-/// The other files and folders of a data directory.
+/// Files and folders of a data directory beside the database. `terminal.json` is an earlier version's.
 #[cfg(unix)]
-const NAMES: [&str; 8] =
-    ["lock", "s3", "outbox.jsonl", "terminal.json", "terminal-history", KEY_FILE, AWS_KEY_FILE, SAM_ENV];
+const NAMES: [&str; 8] = [
+    files::LOCK,
+    files::S3,
+    files::OUTBOX,
+    "terminal.json",
+    files::TERMINAL_HISTORY,
+    files::KEY,
+    files::AWS_KEY,
+    files::SAM_ENV,
+];
 
-/// The bits of a mode by which group and others may do something.
+/// Permission bits of group and others.
 #[cfg(unix)]
 const OTHERS: u32 = 0o077;
 
-/// Makes every file and folder that this process creates from now on its owner's alone. A program calls it first.
+/// Makes every file and folder that this process creates from now on private to its owner. Call it first.
 pub fn make_private() {
     #[cfg(unix)]
     nix::sys::stat::umask(nix::sys::stat::Mode::S_IRWXG | nix::sys::stat::Mode::S_IRWXO);
 }
 
-/// Takes the rights of group and others from `data_dir`, and from what the program keeps in it. A file that is not the
-/// program's stays as it is, in a directory that nobody else may enter. One that cannot be changed is named in the log.
+/// Removes the permissions of group and others from `data_dir` and from the program's files in it. Other files stay as they are,
+/// in a directory that nobody else may enter. Logs each file that cannot be changed.
 #[cfg(unix)]
 pub(super) fn tighten(data_dir: &Path) {
     use std::os::unix::fs::PermissionsExt;
 
-    /// Of a directory such as `/tmp`, which is everybody's on purpose.
+    /// The mode of a shared directory such as `/tmp`.
     const STICKY: u32 = 0o1000;
 
     let mode = std::fs::metadata(data_dir).map_or(0, |metadata| metadata.permissions().mode());
     if mode & OTHERS != 0 && mode & STICKY == 0 && close(data_dir, mode) {
         let data_dir = data_dir.display().to_string();
-        tracing::warn!(data_dir, "other users could enter the data directory: it is now its owner's alone");
+        tracing::warn!(
+            data_dir,
+            "other users could enter the data directory: it is private to its owner now"
+        );
     }
-    for name in NAMES.iter().chain(&DATABASE_FILES) {
+    for name in NAMES.iter().chain(&files::DATABASE) {
         tighten_tree(&data_dir.join(name));
     }
 }
 
-/// The same for `path`. A folder is closed after what is in it, so that one that is closed needs no second look.
+/// Removes the permissions from `path`. Closes a folder after its content, so that the content of a closed one needs no check.
 #[cfg(unix)]
 fn tighten_tree(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
@@ -75,17 +84,18 @@ fn close(path: &Path, mode: u32) -> bool {
         tracing::warn!(
             path,
             %error,
-            "failed to take the rights of other users from a file: own it, or move ANNALS_DATA_DIR to another file system"
+            "failed to remove the permissions of other users from a file: become its owner, or move ANNALS_DATA_DIR to another \
+             file system"
         );
     }
     closed.is_ok()
 }
 
-/// The random secret in the file `path`, which is made if there is none: 40 hex digits, for its owner alone.
+/// Returns the random secret in the file `path`: 40 hex digits. Creates the file if it does not exist, private to its owner.
 pub(crate) fn secret_of(path: &Path) -> anyhow::Result<SecretString> {
     match std::fs::read_to_string(path) {
         Ok(secret) if secret.trim().len() >= 32 => return Ok(secret.trim().into()),
-        // Half of one, as a crash leaves it.
+        // An incomplete one, which a crash leaves behind.
         Ok(_) => std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?,
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
@@ -98,4 +108,11 @@ pub(crate) fn secret_of(path: &Path) -> anyhow::Result<SecretString> {
     let written = options.open(path).and_then(|mut file| writeln!(file, "{secret}"));
     written.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(secret.into())
+}
+
+/// Returns `N` random bytes, in hex.
+pub(crate) fn random_hex<const N: usize>() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; N];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system has no random numbers"))?;
+    Ok(hex::encode(bytes))
 }

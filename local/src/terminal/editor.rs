@@ -1,12 +1,11 @@
-//! What is typed: a line with its history, completion of commands, and hints.
+//! Reads lines from a person, with a history, completion of commands, and hints: [`Prompt`].
 //!
-//! Several lines: end one with `\`, or paste them. Lines that were typed ahead are said one after the other: what is left
-//! over of one is there for the next.
+//! A message may have several lines: end one with `\`, or paste them. Lines that are typed ahead are sent one after the other.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use annals_shared::command;
+use annals_core::command;
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
@@ -17,21 +16,22 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
 
 use super::screen::Style;
+use crate::stores::files;
 
-/// The commands of the terminal itself, like [`command::LIST`].
+/// Commands of the terminal itself, like [`command::LIST`].
 pub(super) const OWN: &[(&str, &str)] =
-    &[("/history [number]", "show what was said last"), ("/quit", "leave; so does Ctrl-D")];
+    &[("/history [number]", "show the last messages"), ("/quit", "leave; so does Ctrl-D")];
 
-/// How many lines are kept.
+/// Longest history, in lines.
 const MAX_LINES: usize = 1_000;
 
-/// What a person did at the prompt.
+/// Input at the prompt.
 pub(super) enum Typed {
-    /// Said this.
+    /// A line.
     Line(String),
-    /// Pressed Ctrl-C.
+    /// Ctrl-C.
     Interrupted,
-    /// Pressed Ctrl-D, or the terminal is gone.
+    /// Ctrl-D, or the terminal is gone.
     End,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Prompt {
     editor: Editor<Commands, DefaultHistory>,
     style: Style,
     history: PathBuf,
-    /// As it is, and as it is shown.
+    /// The prompt, plain and styled.
     sign: (String, String),
 }
 
@@ -56,28 +56,28 @@ impl Prompt {
         let mut editor = Editor::with_config(config)?;
         editor.set_color_mode(color_mode(style));
         editor.set_helper(Some(Commands { style }));
-        let history = data_dir.join("terminal-history");
-        // There is none at first.
+        let history = data_dir.join(files::TERMINAL_HISTORY);
+        // The first start has no history.
         drop(editor.load_history(&history));
         let sign = "> ".to_owned();
         Ok(Self { editor, style, history, sign: (sign.clone(), style.bold(&sign)) })
     }
 
-    /// The next line, trimmed.
+    /// Reads the next line, trimmed.
     pub(super) fn read(&mut self) -> anyhow::Result<Typed> {
         let typed = typed(self.editor.readline(&self.sign))?;
         if let Typed::Line(line) = &typed
             && !line.is_empty()
             && self.editor.add_history_entry(line.as_str())?
         {
-            // What cannot be kept is no reason not to say it.
+            // A line that cannot be saved is sent nevertheless.
             drop(self.editor.append_history(&self.history));
         }
         Ok(typed)
     }
 
-    /// The answer to `question`, which is not kept. It has an editor of its own, so that nothing typed at the prompt, or for
-    /// another question, is taken for it.
+    /// Reads the answer to `question`, which is not saved. Uses an editor of its own, so that no input at the prompt, or for another
+    /// question, is taken for the answer.
     pub(super) fn ask(&self, question: &str) -> anyhow::Result<Typed> {
         let mut editor: Editor<(), DefaultHistory> = Editor::with_config(Config::default())?;
         editor.set_color_mode(color_mode(self.style));

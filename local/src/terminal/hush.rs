@@ -1,8 +1,9 @@
-//! What is typed while an answer is made. It would be echoed into the middle of it, and moves the cursor, by which a spinner
-//! is taken back; so it is not echoed. It waits in the terminal until the next prompt shows it.
+//! The terminal while an answer is made: [`Hush`] turns its echo off, [`CtrlC`] is how the person stops the answer.
+//! Echoed input would appear inside the answer, and would move the cursor, by which a spinner is erased. The input stays in the
+//! terminal until the next prompt shows it.
 
-/// Keeps the terminal from echoing for as long as this lives. Ctrl-C comes all the same. Whoever is killed meanwhile leaves
-/// the terminal as an editor of lines does; shells set theirs anew.
+/// Keeps the terminal from echoing until it is dropped. Ctrl-C still works. If the process is killed, the terminal stays without
+/// an echo, which shells turn on again.
 pub(super) struct Hush {
     #[cfg(unix)]
     before: Option<nix::sys::termios::Termios>,
@@ -10,13 +11,13 @@ pub(super) struct Hush {
 
 #[cfg(unix)]
 impl Hush {
-    /// From now on. Does nothing where nobody types.
+    /// Turns the echo off. Does nothing if standard input is not a terminal.
     pub(super) fn begin() -> Self {
         use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, tcgetattr, tcsetattr};
         let stdin = std::io::stdin();
         let Ok(before) = tcgetattr(&stdin) else { return Self { before: None } };
         let mut hushed = before.clone();
-        // Letter by letter, so that the prompt gets keys as they were pressed, and a line that was only begun too.
+        // Without line buffering, so that the prompt gets single keys and incomplete lines.
         hushed.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON);
         hushed.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
         hushed.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
@@ -24,7 +25,7 @@ impl Hush {
         Self { before: is_set.then_some(before) }
     }
 
-    /// Whether something was typed that no prompt has taken.
+    /// Returns whether there is input that no prompt has read.
     pub(super) fn has_typed(&self) -> bool {
         use std::os::fd::AsFd;
 
@@ -40,7 +41,7 @@ impl Drop for Hush {
     fn drop(&mut self) {
         use nix::sys::termios::{SetArg, tcsetattr};
         if let Some(before) = &self.before {
-            // At once, and without dropping what was typed. The terminal may be gone.
+            // `TCSANOW` keeps pending input. An error means that the terminal is gone.
             let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, before);
         }
     }
@@ -48,7 +49,7 @@ impl Drop for Hush {
 
 #[cfg(not(unix))]
 impl Hush {
-    #[allow(clippy::missing_const_for_fn, reason = "it is none on Unix")]
+    #[allow(clippy::missing_const_for_fn, reason = "it is not constant on Unix")]
     pub(super) fn begin() -> Self {
         Self {}
     }
@@ -56,5 +57,37 @@ impl Hush {
     #[allow(clippy::unused_self, reason = "it is used on Unix")]
     pub(super) fn has_typed(&self) -> bool {
         false
+    }
+}
+
+/// Presses of Ctrl-C. None is lost between two calls of [`CtrlC::pressed`], unlike with `tokio::signal::ctrl_c`, which sees
+/// only those that come while it is awaited.
+pub(super) struct CtrlC {
+    #[cfg(unix)]
+    presses: tokio::signal::unix::Signal,
+    #[cfg(not(unix))]
+    presses: tokio::signal::windows::CtrlC,
+}
+
+impl CtrlC {
+    /// Listens from now on, also after it is dropped: the process no longer ends by Ctrl-C.
+    pub(super) fn listen() -> std::io::Result<Self> {
+        #[cfg(unix)]
+        let presses = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
+        #[cfg(not(unix))]
+        let presses = tokio::signal::windows::ctrl_c()?;
+        Ok(Self { presses })
+    }
+
+    /// Waits until it has been pressed since the last call. Cancel-safe.
+    pub(super) async fn pressed(&mut self) {
+        // It ends only with the runtime.
+        self.presses.recv().await;
+    }
+
+    /// Forgets a press that stopped nothing.
+    pub(super) fn forget(&mut self) {
+        use futures::FutureExt;
+        let _ = self.pressed().now_or_never();
     }
 }

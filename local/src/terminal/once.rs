@@ -1,31 +1,33 @@
-//! One message, and its reply: `annals chat "…"`, and in a pipe.
+//! Sends a single message and prints its reply: `annals chat "…"`, and in a pipe.
 //!
-//! To somebody who watches, the reply is shown as it is made. In a pipe it comes once it is stored, whole: what broke off and
-//! was made again cannot be taken back there.
+//! A terminal shows the reply while it is made. A pipe gets it whole when it is stored, since the output of a broken answer could
+//! not be taken back.
 
 use std::io::{Write, stdout};
 
+use annals_core::approval::requests;
+use annals_core::message::UiMessage;
+use annals_core::record::STOPPED_BY;
 use annals_http::random_id;
-use annals_shared::approval::requests;
-use annals_shared::message::UiMessage;
-use annals_shared::record::STOPPED_BY;
 
-use super::screen::{FORGOTTEN, Screen, Style, shown};
+use super::screen::{FORGOTTEN, Screen, Style};
 use super::session::Session;
 use super::wire::Event;
+use crate::tty::printable;
 
-/// How often it is said, under one id, where the program goes meanwhile.
-const TRIES: usize = 3;
+/// Attempts to send a message, under one id, if the program ends meanwhile.
+const ATTEMPTS: usize = 3;
 
-/// Says `message` and prints the reply to standard output, all else to standard error. Whether there is one.
+/// Sends `message` and prints the reply to standard output, everything else to standard error. Returns whether there is a reply.
 pub(super) async fn say(mut session: Session, message: &str, style: Style) -> anyhow::Result<bool> {
     let id = random_id();
-    let mut tries = 0;
+    let mut attempts = 0;
     let said = loop {
-        tries += 1;
+        attempts += 1;
         match say_once(&mut session, &id, message, style).await {
             Err(error)
-                if tries < TRIES && error.chain().any(<dyn std::error::Error>::is::<reqwest::Error>) =>
+                if attempts < ATTEMPTS
+                    && error.chain().any(<dyn std::error::Error>::is::<reqwest::Error>) =>
             {
                 session.reopen().await?;
             }
@@ -45,16 +47,16 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
             event = events.next() => event?,
             why = session.failed() => {
                 screen.rest()?;
-                eprintln!("annals: {}; once more", shown(&why));
+                eprintln!("annals: {}; once more", printable(&why));
                 screen.wait("waiting");
                 continue;
             }
         };
         let Some(event) = event else { break };
         match event {
-            Event::Told { text } => {
+            Event::Confirmed { text } => {
                 screen.rest()?;
-                writeln!(stdout(), "{}", shown(&text))?;
+                writeln!(stdout(), "{}", printable(&text))?;
             }
             Event::Forgotten => {
                 screen.rest()?;
@@ -69,14 +71,14 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
             }
             Event::Done { message, .. } if style.is_terminal => {
                 screen.show(&Event::Done { message: message.clone(), failed: false })?;
-                say_what_waits(&message);
+                print_requests(&message);
                 return Ok(true);
             }
             Event::Done { message, .. } => {
                 let text = message.plain_text();
-                // In a pipe it is data, as it was said.
+                // Data for a pipe is not changed.
                 writeln!(stdout(), "{}", text.trim_end_matches('\n'))?;
-                say_what_waits(&message);
+                print_requests(&message);
                 return Ok(true);
             }
             event if style.is_terminal => screen.show(&event)?,
@@ -87,11 +89,11 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
     Ok(true)
 }
 
-fn say_what_waits(message: &UiMessage) {
+fn print_requests(message: &UiMessage) {
     for request in requests(message).iter().filter(|request| request.is_open) {
         eprintln!(
-            "annals: {} waits for a word: annals chat '/approve {}', or /deny",
-            shown(&request.tool),
+            "annals: {} waits for approval: annals chat '/approve {}', or /deny",
+            printable(&request.tool),
             request.id
         );
     }

@@ -3,29 +3,28 @@
 use std::io::{Stdout, Write, stdout};
 use std::path::Path;
 
+use annals_core::approval::{Request, requests};
+use annals_core::command::Command;
+use annals_core::message::{PartView, Role, UiMessage};
+use annals_core::visible::shown_input;
 use annals_http::random_id;
-use annals_shared::approval::{Request, requests};
-use annals_shared::command::Command;
-use annals_shared::message::{PartView, Role, UiMessage};
-use annals_shared::visible::shown_input;
-use futures::FutureExt;
 use serde_json::Value;
-use tokio::signal::ctrl_c;
 use tokio::task::spawn_blocking;
 
 use super::editor::{OWN, Prompt, Typed};
-use super::hush::Hush;
-use super::screen::{Screen, Style, shown};
+use super::hush::{CtrlC, Hush};
+use super::screen::{Screen, Style};
 use super::session::{Events, Session};
 use super::wire::Event;
+use crate::tty::printable;
 
-/// How many of the last messages are shown at the start, and by `/history`.
-const LAST: usize = 4;
-const MORE: usize = 20;
-/// The most that `/history` shows.
-const MOST: usize = 200;
-/// How often what was said is said again, under its id, where the program has gone.
-const TRIES: usize = 3;
+/// Number of messages shown at the start.
+const SHOWN_AT_START: usize = 4;
+/// Number of messages that `/history` shows: by default, and at most.
+const SHOWN: usize = 20;
+const MAX_SHOWN: usize = 200;
+/// Attempts to send a message, under one id, if the program ends meanwhile.
+const ATTEMPTS: usize = 3;
 
 /// A conversation.
 struct Talk {
@@ -33,9 +32,10 @@ struct Talk {
     screen: Screen<Stdout>,
     style: Style,
     prompt: Option<Prompt>,
+    ctrl_c: CtrlC,
 }
 
-/// Talks until the person leaves.
+/// Runs a conversation until the person leaves.
 pub(super) async fn talk(
     session: Session,
     data_dir: &Path,
@@ -43,13 +43,13 @@ pub(super) async fn talk(
     style: Style,
 ) -> anyhow::Result<bool> {
     let prompt = Some(Prompt::open(data_dir, style)?);
-    // Which model a running program has, its own settings say.
+    // Only the settings of a running program tell its model.
     let by =
         if session.is_shared() { "Through the program that serves".to_owned() } else { format!("{model},") };
-    let mut talk = Talk { session, screen: Screen::new(stdout(), style), style, prompt };
+    // From here on, Ctrl-C does not end the process, which would leave the terminal without its echo.
+    let ctrl_c = CtrlC::listen()?;
+    let mut talk = Talk { session, screen: Screen::new(stdout(), style), style, prompt, ctrl_c };
     talk.screen.note(&format!("{by} {}. /help lists the commands, Ctrl-D leaves.", data_dir.display()))?;
-    // From here on Ctrl-C ends no program: it must not leave the terminal without its echo.
-    drop(ctrl_c().now_or_never());
     let ended = talk.go().await;
     talk.session.end().await;
     ended.map(|()| true)
@@ -57,11 +57,11 @@ pub(super) async fn talk(
 
 impl Talk {
     async fn go(&mut self) -> anyhow::Result<()> {
-        self.show_last(LAST).await?;
-        // What was said before the terminal was closed, or through another door.
+        self.show_last(SHOWN_AT_START).await?;
+        // A message from before the terminal was closed, or of another channel.
         if let Some(events) = self.session.pending().await? {
             let _hush = Hush::begin();
-            self.screen.wait("answering what was said before");
+            self.screen.wait("answering earlier messages");
             self.follow(events).await?;
         }
         loop {
@@ -70,8 +70,8 @@ impl Talk {
                 Typed::Line(line) if line.eq_ignore_ascii_case("/quit") => return Ok(()),
                 Typed::Line(line) => match line.strip_prefix("/history") {
                     Some(rest) if rest.is_empty() || rest.starts_with(' ') => {
-                        let number = rest.trim().parse().unwrap_or(MORE);
-                        self.show_last(number.clamp(1, MOST)).await?;
+                        let number = rest.trim().parse().unwrap_or(SHOWN);
+                        self.show_last(number.clamp(1, MAX_SHOWN)).await?;
                     }
                     _ => self.say(&line).await?,
                 },
@@ -81,7 +81,7 @@ impl Talk {
         }
     }
 
-    /// What is typed next.
+    /// Reads the next input.
     async fn read(&mut self, question: Option<String>) -> anyhow::Result<Typed> {
         let Some(mut prompt) = self.prompt.take() else { return Ok(Typed::End) };
         let (prompt, typed) = spawn_blocking(move || {
@@ -96,7 +96,7 @@ impl Talk {
         typed
     }
 
-    /// Says `line` and shows what it is answered, and asks what that asks.
+    /// Sends `line`, shows the reply, and asks for the approvals that it requests.
     async fn say(&mut self, line: &str) -> anyhow::Result<()> {
         let mut line = line.to_owned();
         loop {
@@ -117,13 +117,14 @@ impl Talk {
         }
     }
 
-    /// Says `line`, again where the program goes meanwhile. `None` where nothing more is known of it.
+    /// Sends `line`, and sends it again if the program ends meanwhile. Returns `None` if the result is unknown.
     async fn say_once(&mut self, line: &str) -> anyhow::Result<Option<Option<UiMessage>>> {
         let id = random_id();
         let _hush = Hush::begin();
-        let mut tries = 0;
+        self.ctrl_c.forget();
+        let mut attempts = 0;
         loop {
-            tries += 1;
+            attempts += 1;
             self.screen.wait(match Command::parse(line, None) {
                 Some(Command::Compact) => "summing up",
                 _ => "waiting",
@@ -134,20 +135,21 @@ impl Talk {
             };
             match said {
                 Ok(reply) => return Ok(Some(reply)),
-                Err(error) if is_ours(&error) => return Err(error),
-                Err(error) if tries == TRIES => {
-                    self.screen.note(&format!("{error:#}. What was stored of it is answered later."))?;
+                Err(error) if is_of_terminal(&error) => return Err(error),
+                Err(error) if attempts == ATTEMPTS => {
+                    self.screen
+                        .note(&format!("{error:#}. If the message was stored, it is answered later."))?;
                     return Ok(None);
                 }
                 Err(_) => {
-                    self.screen.note("· the program has gone; looking for it again")?;
+                    self.screen.note("· the program has ended; connecting again")?;
                     self.session.reopen().await?;
                 }
             }
         }
     }
 
-    /// Shows a reply to its end; Ctrl-C stops it, a second one leaves it alone.
+    /// Shows a reply to its end. Ctrl-C stops the reply; a second one stops waiting for it.
     async fn follow(&mut self, mut events: Events) -> anyhow::Result<Option<UiMessage>> {
         let mut is_stopped = false;
         let reply = loop {
@@ -165,11 +167,10 @@ impl Talk {
                     self.screen.note(&format!("· {why}; once more"))?;
                     self.screen.wait("waiting");
                 }
-                pressed = ctrl_c() => {
-                    pressed?;
+                () = self.ctrl_c.pressed() => {
                     self.screen.rest()?;
                     if is_stopped {
-                        self.screen.note("· left alone; what comes of it is in /history")?;
+                        self.screen.note("· not waiting any longer; /history shows the result")?;
                         return Ok(None);
                     }
                     is_stopped = true;
@@ -182,25 +183,26 @@ impl Talk {
         Ok(reply)
     }
 
-    /// Asks whether these calls may be made, one after the other; answers with the last answer, all others are given. `None`
-    /// where the person leaves one open.
+    /// Asks for approval of these calls, one after the other, and sends all answers but the last, which it returns. Returns `None`
+    /// if the person leaves one open.
     async fn ask(&mut self, open: Vec<Request>) -> anyhow::Result<Option<String>> {
         let count = open.len();
         for (at, request) in open.into_iter().enumerate() {
             let input = shown_input(&request.input).unwrap_or_else(|too_long| too_long.to_string());
-            self.screen.line(&self.style.bold(&format!("May I call {} with this?", shown(&request.tool))))?;
+            self.screen
+                .line(&self.style.bold(&format!("May I call {} with this?", printable(&request.tool))))?;
             self.screen.note(&input)?;
-            let question = "y allows it, n does not, other words say why not: ".to_owned();
-            // What was typed before it was asked is no answer to it.
+            let question = "y allows it, n denies it, other text denies it with that reason: ".to_owned();
+            // Input from before the question does not answer it.
             if Hush::begin().has_typed() {
                 self.screen
-                    .note("· it waits, since more was typed already: /approve or /deny when you know")?;
+                    .note("· it waits, since more was typed already: decide with /approve or /deny")?;
                 return Ok(None);
             }
             let answer = match self.read(Some(question)).await? {
                 Typed::Line(line) if !line.is_empty() => line,
                 _ => {
-                    self.screen.note("· it waits: /approve or /deny when you know")?;
+                    self.screen.note("· it waits: decide with /approve or /deny")?;
                     return Ok(None);
                 }
             };
@@ -228,14 +230,14 @@ impl Talk {
     }
 }
 
-/// A message of the history, as it was on the screen.
+/// Returns a message of the history as it was on the screen.
 fn earlier(message: &UiMessage) -> String {
     let line = |part| match part {
         PartView::Text(text) if message.role == Role::User => {
-            Some(format!("> {}\n", shown(text).replace('\n', "\n  ")))
+            Some(format!("> {}\n", printable(text).replace('\n', "\n  ")))
         }
-        PartView::Text(text) => Some(format!("{}\n", shown(text))),
-        PartView::Tool { name, .. } => Some(format!("· {}\n", shown(name))),
+        PartView::Text(text) => Some(format!("{}\n", printable(text))),
+        PartView::Tool { name, .. } => Some(format!("· {}\n", printable(name))),
         _ => None,
     };
     let lines: String = message.parts.iter().filter_map(|part| line(part.view())).collect();
@@ -245,8 +247,8 @@ fn earlier(message: &UiMessage) -> String {
     }
 }
 
-/// Whether it is the terminal that failed.
-fn is_ours(error: &anyhow::Error) -> bool {
+/// Returns whether the terminal failed, and not the program.
+fn is_of_terminal(error: &anyhow::Error) -> bool {
     error.chain().any(<dyn std::error::Error>::is::<std::io::Error>)
         && !error.chain().any(<dyn std::error::Error>::is::<reqwest::Error>)
 }

@@ -1,42 +1,43 @@
-//! What the terminal shows of a reply while it is made.
+//! Shows a reply in the terminal while it is made: [`Screen`].
 //!
-//! Text is shown as it is written, Markdown and all, but for control characters: what a model or a tool says must not drive
-//! the terminal. What was shown cannot be taken back; where an answer broke off, that is said, and the new one follows.
+//! Text is shown unchanged, Markdown included, except control characters: a model or a tool must not control the terminal. Shown
+//! text cannot be taken back; if an answer breaks off, a note says so, and the new one follows.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use annals_shared::message::{Part, PartView, UiMessage};
-use annals_shared::record::STOPPED_BY;
+use annals_core::message::{Part, PartView, UiMessage};
+use annals_core::record::STOPPED_BY;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use super::wire::Event;
 use crate::progress::SPINNER_TICK;
+use crate::tty::printable;
 
-/// How much of a call's input is shown, in characters.
+/// Longest shown input of a call, in characters.
 const MAX_INPUT_CHARS: usize = 60;
-/// What is said where nothing will be answered.
+/// Message for a chat that was forgotten.
 pub(super) const FORGOTTEN: &str = "the chat was forgotten before there was an answer";
 
-/// How things may be shown.
+/// Capabilities of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
-    /// With colours.
+    /// Takes colours.
     pub(super) colours: bool,
-    /// With what is taken back.
+    /// Can erase text, as spinners do.
     pub(super) can_move: bool,
-    /// To somebody who watches.
+    /// Is a terminal.
     pub(super) is_terminal: bool,
 }
 
 impl Style {
-    /// `text` in the background.
+    /// Returns `text` dimmed.
     pub(super) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
 
-    /// `text` that asks for attention.
+    /// Returns `text` in bold.
     pub(super) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
@@ -45,7 +46,7 @@ impl Style {
         if !self.colours {
             return text.to_owned();
         }
-        // Line by line, so that what is cut off by a pager or a scroll leaves nothing dim.
+        // Line by line, so that a pager that cuts the text leaves nothing dim.
         let lines = text
             .split('\n')
             .map(|line| if line.is_empty() { String::new() } else { format!("\x1b[{code}m{line}\x1b[0m") });
@@ -53,28 +54,22 @@ impl Style {
     }
 }
 
-/// Control characters other than line breaks and tabs could drive the terminal, so they are shown instead.
-pub(super) fn shown(text: &str) -> String {
-    let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c };
-    text.replace("\r\n", "\n").chars().map(shown).collect()
-}
-
 /// A reply on the screen.
 pub(super) struct Screen<W> {
     out: W,
     style: Style,
     spinner: Option<ProgressBar>,
-    /// Which reply it is; one that goes on behind an approval is not shown from its beginning.
+    /// Id of the reply. A reply that is resumed after an approval is not shown from its beginning.
     message_id: String,
-    /// Its texts as far as they are shown, and how many of them are whole.
+    /// Its texts as far as they are shown, and the number of complete ones.
     texts: Vec<String>,
     whole: usize,
     /// The state of each call that is shown.
     calls: HashMap<String, String>,
     thinks: bool,
-    /// Whether something is on the screen that is not said any more; told where something else is.
+    /// True if the screen shows text that is void. A note follows when new text is shown.
     is_void: bool,
-    /// Whether the cursor stands behind something.
+    /// True if the cursor is not at the start of a line.
     is_in_line: bool,
 }
 
@@ -94,7 +89,7 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// Shows that something is under way, until something is shown.
+    /// Shows a spinner until the next output.
     pub(super) fn wait(&mut self, what: &str) {
         if !self.style.can_move {
             return;
@@ -108,7 +103,7 @@ impl<W: Write> Screen<W> {
         self.spinner = Some(spinner);
     }
 
-    /// Ends the line and the wait.
+    /// Ends the line and the spinner.
     pub(super) fn rest(&mut self) -> io::Result<()> {
         self.stop_waiting();
         if self.is_in_line {
@@ -118,13 +113,13 @@ impl<W: Write> Screen<W> {
         self.out.flush()
     }
 
-    /// A line of its own, in the background.
+    /// Shows a dimmed line of its own.
     pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
-        let text = self.style.dim(&shown(text));
+        let text = self.style.dim(&printable(text));
         self.line(&text)
     }
 
-    /// A line of its own.
+    /// Shows a line of its own.
     pub(super) fn line(&mut self, text: &str) -> io::Result<()> {
         self.rest()?;
         writeln!(self.out, "{text}")?;
@@ -151,7 +146,7 @@ impl<W: Write> Screen<W> {
                 Ok(())
             }
             Event::Parts { parts } => self.parts(parts),
-            Event::Told { text } => self.note(text),
+            Event::Confirmed { text } => self.note(text),
             Event::Forgotten => self.note(&format!("· {FORGOTTEN}")),
             Event::Done { message, .. } => self.done(message),
         }
@@ -174,14 +169,14 @@ impl<W: Write> Screen<W> {
 
     fn text(&mut self, delta: &str) -> io::Result<()> {
         if self.texts.len() == self.whole {
-            // White space before the first word is not stored either.
+            // The stored reply has no white space before the first word.
             let delta = delta.trim_start();
             if delta.is_empty() {
                 return Ok(());
             }
             self.open_text(delta)
         } else {
-            self.go_on(delta)
+            self.append(delta)
         }
     }
 
@@ -191,15 +186,15 @@ impl<W: Write> Screen<W> {
             self.note("· that broke off; once more")?;
         }
         self.texts.push(String::new());
-        self.go_on(text)
+        self.append(text)
     }
 
-    fn go_on(&mut self, delta: &str) -> io::Result<()> {
+    fn append(&mut self, delta: &str) -> io::Result<()> {
         self.stop_waiting();
         if let Some(text) = self.texts.last_mut() {
             text.push_str(delta);
         }
-        let delta = shown(delta);
+        let delta = printable(delta);
         write!(self.out, "{delta}")?;
         self.is_in_line = delta.chars().last().map_or(self.is_in_line, |last| last != '\n');
         self.out.flush()
@@ -210,7 +205,7 @@ impl<W: Write> Screen<W> {
         self.texts.truncate(self.whole);
     }
 
-    /// The reply as far as it is: what of it is not shown yet.
+    /// Shows the rest of the reply so far.
     fn parts(&mut self, parts: &[Part]) -> io::Result<()> {
         let mut texts = 0;
         for part in parts {
@@ -242,7 +237,7 @@ impl<W: Write> Screen<W> {
         let Some(had) = self.texts.get(at) else { return self.open_text(text) };
         if let Some(rest) = text.strip_prefix(had.as_str()) {
             let rest = rest.to_owned();
-            return if at + 1 == self.texts.len() && !rest.is_empty() { self.go_on(&rest) } else { Ok(()) };
+            return if at + 1 == self.texts.len() && !rest.is_empty() { self.append(&rest) } else { Ok(()) };
         }
         if had.trim() != text.trim() {
             self.is_void = true;
@@ -311,7 +306,7 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use annals_shared::message::Role;
+    use annals_core::message::Role;
     use serde_json::json;
 
     use super::*;
@@ -339,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_shown_once_as_it_is_made_and_whole_where_it_was_not_heard() {
+    fn a_reply_is_shown_once_and_whole() {
         let hello = || Part::text("Hello, Ada.");
         check(&[text(" \n"), text("Hello"), text(", Ada."), done(vec![hello()])], "Hello, Ada.\n");
         check(&[text("Hello"), done(vec![hello()])], "Hello, Ada.\n");
@@ -348,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_broke_off_is_said_where_something_else_follows() {
+    fn a_note_separates_a_broken_answer_from_the_next() {
         let broke_off = "Hel\n· that broke off; once more\n";
         check(&[text("Hel"), Event::Void, text("Good day")], &format!("{broke_off}Good day"));
         check(&[text("Hel"), done(vec![Part::text("Good day")])], &format!("{broke_off}Good day\n"));
@@ -359,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_and_calls_take_a_line_each() {
+    fn reasoning_and_calls_take_a_line_each() {
         let (before, after) = (|| Part::text("I look."), || Part::text("Found."));
         check(
             &[

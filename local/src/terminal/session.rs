@@ -1,41 +1,41 @@
-//! The way to the program that has the data directory, or a program of one's own where none has.
+//! Connects a terminal to the program that uses the data directory, or runs a program if there is none: [`Session`].
 
 use std::future::pending;
 use std::time::Duration;
 
-use annals_shared::chat_key::ChatKey;
-use annals_shared::clock::Clock;
-use annals_shared::message::UiMessage;
+use annals_core::chat_key::ChatKey;
+use annals_core::message::UiMessage;
+use annals_io::clock::Clock;
 use anyhow::{Context, bail};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
 
-use super::USER;
-use super::wire::{Event, Say};
+use super::endpoint;
+use super::wire::{Event, Say, USER};
 use crate::config::LocalConfig;
+use crate::errors::plain;
 use crate::program::Program;
 use crate::queue::Failed;
-use crate::said::plain;
 use crate::stores::try_lock;
 
-/// How often a program that has just started, or just ended, is looked for again, and after how long: three seconds.
-const TRIES: usize = 30;
+/// Attempts to reach a program that has just started or just ended, over three seconds.
+const ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a request that streams nothing may take.
+/// Longest time of a request that does not stream.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A way to the program.
+/// A connection to the program.
 pub(super) struct Session {
     http: reqwest::Client,
     config: LocalConfig,
     clock: Clock,
-    own: Option<Own>,
+    own: Option<OwnProgram>,
 }
 
-/// A program that lives as long as the terminal.
-struct Own {
+/// A program that runs as long as the terminal.
+struct OwnProgram {
     stop: oneshot::Sender<()>,
     served: JoinHandle<anyhow::Result<()>>,
     failures: broadcast::Receiver<Failed>,
@@ -43,59 +43,59 @@ struct Own {
 
 impl Session {
     pub(super) async fn open(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
-        // It is on this machine, whatever proxies are set.
+        // The program is on this machine, so no proxy is used.
         let http = reqwest::Client::builder().no_proxy();
         #[cfg(unix)]
-        let http = http.unix_socket(super::door::socket(&config.data_dir));
+        let http = http.unix_socket(endpoint::socket(&config.data_dir));
         let http = http.build()?;
         let own = reach(&http, &config, &clock).await?;
         Ok(Self { http, config, clock, own })
     }
 
-    /// Whether the program is another's.
+    /// Returns whether the program is not this terminal's own.
     pub(super) fn is_shared(&self) -> bool {
         self.own.is_none()
     }
 
-    /// Finds the program anew: it may have ended, and then this is the next.
+    /// Connects again. If the program has ended, runs one.
     pub(super) async fn reopen(&mut self) -> anyhow::Result<()> {
         self.end().await;
         self.own = reach(&self.http, &self.config, &self.clock).await?;
         Ok(())
     }
 
-    /// Says `text` under `id`, which a repeat shares.
+    /// Sends `text` under `id`. A repeated message has the same id.
     pub(super) async fn say(&self, id: &str, text: &str) -> anyhow::Result<Events> {
         let said = Say { id: id.to_owned(), text: text.to_owned() };
         Ok(Events::of(sent(self.http.post(url("/say")).json(&said)).await?))
     }
 
-    /// The reply that is being made, if one is.
+    /// Returns the reply that is being made, if there is one.
     pub(super) async fn pending(&self) -> anyhow::Result<Option<Events>> {
         let answer = sent(self.http.get(url("/pending"))).await?;
         Ok((answer.status() != StatusCode::NO_CONTENT).then(|| Events::of(answer)))
     }
 
-    /// The last `limit` messages.
+    /// Returns the last `limit` messages.
     pub(super) async fn history(&self, limit: usize) -> anyhow::Result<Vec<UiMessage>> {
         let url = url(&format!("/history?limit={limit}"));
         Ok(sent(self.http.get(url).timeout(PATIENCE)).await?.json().await?)
     }
 
-    /// Ends the program, where it is this terminal's own. What is under way is gone on with at the next start.
+    /// Ends the program if it is this terminal's own. The next start continues its work.
     pub(super) async fn end(&mut self) {
-        if let Some(Own { stop, served, .. }) = self.own.take() {
+        if let Some(OwnProgram { stop, served, .. }) = self.own.take() {
             let _ = stop.send(());
             drop(served.await);
         }
     }
 
-    /// Why a run for the person at the terminal has failed, which is tried again. Waits for the next; for ever where the
-    /// program is another's, whose own log says it.
+    /// Waits for the next failure of a run for this terminal, which is retried, and returns its reason. Waits forever if the program
+    /// is not the terminal's own: that one logs failures itself.
     pub(super) async fn failed(&mut self) -> String {
         let chat = ChatKey::direct(&self.config.agent.agent_id, USER).ok();
         loop {
-            let Some(Own { failures, .. }) = &mut self.own else { return pending().await };
+            let Some(OwnProgram { failures, .. }) = &mut self.own else { return pending().await };
             match failures.recv().await {
                 Ok(failed) if Some(&failed.chat) == chat.as_ref() => return plain(&failed.error),
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
@@ -105,15 +105,19 @@ impl Session {
     }
 }
 
-/// The address of `path`: the socket decides where it leads, whatever the host is called.
+/// Returns the URL of `path`. The host does not matter: all requests go to the socket.
 fn url(path: &str) -> String {
     format!("http://localhost{path}")
 }
 
-/// Waits until the program that works on the data directory answers; starts one if there is none.
-async fn reach(http: &reqwest::Client, config: &LocalConfig, clock: &Clock) -> anyhow::Result<Option<Own>> {
+/// Waits until the program that uses the data directory answers. Starts one if there is none.
+async fn reach(
+    http: &reqwest::Client,
+    config: &LocalConfig,
+    clock: &Clock,
+) -> anyhow::Result<Option<OwnProgram>> {
     let mut own = None;
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS {
         if own.is_none()
             && let Some(lock) = try_lock(&config.data_dir)?
         {
@@ -121,17 +125,17 @@ async fn reach(http: &reqwest::Client, config: &LocalConfig, clock: &Clock) -> a
             let (stop, stopped) = oneshot::channel();
             let failures = program.failures();
             let served = tokio::spawn(program.serve(async { drop(stopped.await) }));
-            own = Some(Own { stop, served, failures });
+            own = Some(OwnProgram { stop, served, failures });
         }
-        let look = http.get(url("/history?limit=1")).timeout(PATIENCE);
-        if look.send().await.is_ok_and(|answer| answer.status().is_success()) {
+        let probe = http.get(url("/history?limit=1")).timeout(PATIENCE);
+        if probe.send().await.is_ok_and(|answer| answer.status().is_success()) {
             return Ok(own);
         }
         clock.sleep(PAUSE).await;
     }
     bail!(
-        "another program works on {} and does not answer `annals chat`: a command that writes there, or an Annals of \
-         an earlier version; end it, or set ANNALS_DATA_DIR to another",
+        "another program uses {} and does not answer `annals chat`: a command that writes there, or an earlier version of \
+         Annals; end it, or set ANNALS_DATA_DIR to another directory",
         config.data_dir.display()
     )
 }
@@ -142,29 +146,29 @@ async fn sent(request: RequestBuilder) -> anyhow::Result<Response> {
         return Ok(answer);
     }
     let text = answer.text().await.unwrap_or_default();
-    bail!("the program could not do that: {text}")
+    bail!("the program failed: {text}")
 }
 
-/// What the program answers, piece by piece.
+/// A streamed answer of the program.
 pub(super) struct Events {
     answer: Response,
-    waiting: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Events {
     fn of(answer: Response) -> Self {
-        Self { answer, waiting: Vec::new() }
+        Self { answer, received: Vec::new() }
     }
 
-    /// The next; `None` behind the last. An error where the program has gone. Safe to give up and to call again.
+    /// Returns the next event, or `None` after the last. Fails if the program has ended. Cancel-safe.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
         loop {
-            if let Some(end) = self.waiting.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.waiting.drain(..=end).collect();
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
                 return Ok(Some(serde_json::from_slice(&line)?));
             }
-            match self.answer.chunk().await.context("the program has gone")? {
-                Some(chunk) => self.waiting.extend_from_slice(&chunk),
+            match self.answer.chunk().await.context("the program has ended")? {
+                Some(chunk) => self.received.extend_from_slice(&chunk),
                 None => return Ok(None),
             }
         }

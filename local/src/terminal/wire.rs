@@ -1,36 +1,40 @@
-//! What passes between the terminal and the program: JSON, an [`Event`] a line.
+//! Requests and events between a terminal and the program: JSON, an [`Event`] a line.
 
-use annals_shared::message::{Part, UiMessage};
+use annals_core::message::{Part, UiMessage};
 use serde::{Deserialize, Serialize};
+
+/// The person at the terminal.
+pub(super) const USER: &str = "local";
 
 /// `POST /say`
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Say {
-    /// Under one id a message is said once.
+    /// Under one id a message is stored once.
     pub(super) id: String,
     pub(super) text: String,
 }
 
-/// A piece of what the program answers.
+/// A piece of an answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Event {
-    /// A reply is made, or is made anew from its beginning.
+    /// A run makes the reply, from its beginning.
     Begin { message_id: String },
-    /// Its text goes on.
+    /// More of its text.
     Text { delta: String },
-    /// What the model thinks goes on.
+    /// More of its reasoning.
     Reasoning { delta: String },
-    /// The answer broke off: what came of it since the last parts is void.
+    /// The answer broke off: everything since the last parts is void.
     Void,
-    /// The reply so far, whole.
+    /// The whole reply so far.
     Parts { parts: Vec<Part> },
-    /// What a command did.
-    Told { text: String },
-    /// What is stored, as listed. Nothing comes behind it.
+    /// Confirmation of a command.
+    #[serde(rename = "told")]
+    Confirmed { text: String },
+    /// The stored reply, as listed. Nothing follows.
     Done { message: UiMessage, failed: bool },
-    /// The chat was forgotten meanwhile, so that nothing is made. Nothing comes behind it.
+    /// The chat was forgotten, so no reply will be made. Nothing follows.
     Forgotten,
-    /// Nothing new; the connection stands.
+    /// No news; keeps the connection alive.
     Still,
 }

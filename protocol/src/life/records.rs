@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use annals_agent::next::{Next, next};
-use annals_shared::compaction::cut::expires;
-use annals_shared::context::view::View;
-use annals_shared::context::{Policy, context};
-use annals_shared::history::turn::{Head, OpenTurn};
-use annals_shared::history::{Form as StoredForm, Retention, later_expiry, next_form};
-use annals_shared::message::{Role, UiMessage};
-use annals_shared::record::{Channel, Kind, Record, Source};
-use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::compaction::cut::expires;
+use annals_core::context::view::SessionView;
+use annals_core::context::{Policy, context};
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::{Channel, Kind, Record, Source};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_store::history::turn::{Head, OpenTurn};
+use annals_store::history::{Form as StoredForm, Retention, later_expiry, next_form};
 
 use super::state::{Age, Content, Form, Forms, Item, Kept, Key, Places, Tick};
 use crate::records::{START, chat};
@@ -231,7 +231,7 @@ pub fn see(script: Script, table: &[Item], now: Tick) -> Seen {
 
 fn see_anew(script: Script, table: &[Item], now: Tick) -> Seen {
     let records: Vec<Record> = table.iter().map(|item| record(script, item)).collect();
-    let view = View::of(&records, time(now), &POLICY);
+    let view = SessionView::of(&records, time(now), &POLICY);
     let horizon = RETENTION.horizon(time(now));
     let is_due = expires(&view, horizon.soon);
     let leaves = |record: &Record, before: i64| record.expires_at.is_some_and(|at| at < before);

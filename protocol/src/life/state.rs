@@ -6,7 +6,7 @@ pub type Tick = u8;
 /// Messages of the chat, as bits.
 pub type Places = u8;
 
-/// What a person's message says. Another content of the same message is an edit.
+/// The content of a person's message. Another content of the same message is an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Content {
     /// The content of the original.
@@ -15,7 +15,7 @@ pub enum Content {
     B,
 }
 
-/// Which record of a message an item is.
+/// The record of a message that an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
     /// The first form.
@@ -315,7 +315,7 @@ pub struct Delete {
     pub born: Tick,
 }
 
-/// How often something may still go wrong, or be asked for.
+/// Number of faults and requests of each kind that may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     /// Processes that die.
@@ -374,7 +374,7 @@ pub struct State {
     pub is_forgetting: bool,
     /// The deliveries that were acknowledged, as bits, and that no deletion has met.
     pub acknowledged: u8,
-    /// How often each message was covered since the last deletion began.
+    /// Number of times each message was covered since the last deletion began.
     pub covered: [u8; 2],
     /// True if a record has left the table that no segment holds.
     pub has_lost: bool,

@@ -1,4 +1,4 @@
-//! A chat with what works on it, and what must be true of it in the end: [`Stage`].
+//! A chat with the processes that work on it, and checks of its final state: [`Stage`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -6,50 +6,40 @@ use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_compactor::Compactor;
+use annals_core::chat_key::ChatKey;
+use annals_core::command::Command;
+use annals_core::context::{Policy, context};
+use annals_core::memory::{Entry, Owner};
+use annals_core::message::Part;
+use annals_core::record::{Draft, Kind, Record};
+use annals_core::settings::Env;
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_engine::ingress::Ingress;
+use annals_engine::settings::ViewConfig;
+use annals_engine::upkeep::Upkeep;
 use annals_local::stores::TABLE;
 use annals_local::upkeep::sweep;
-use annals_shared::chat_key::ChatKey;
-use annals_shared::command::Command;
-use annals_shared::config::{Env, ViewConfig};
-use annals_shared::context::{Policy, context};
-use annals_shared::history::due::{Due, shard_of};
-use annals_shared::history::turn::Head;
-use annals_shared::history::{History, MAX_PAGE, Position};
-use annals_shared::ingress::Ingress;
-use annals_shared::memory::{Entry, Memory, Owner};
-use annals_shared::message::Part;
-use annals_shared::queue::{QueueError, Turn, TurnQueue};
-use annals_shared::record::{Draft, Kind, Record};
-use annals_shared::sort_key::{SortKey, Timestamp};
-use annals_shared::upkeep::Upkeep;
-use futures::future::BoxFuture;
+use annals_store::history::due::{Due, shard_of};
+use annals_store::history::turn::Head;
+use annals_store::history::{History, MAX_PAGE, Position};
+use annals_store::memory::Memory;
+use annals_store::queue::Turn;
 use serde_json::json;
 
-use crate::support::faults::Faults;
-use crate::support::world::{START, World, echo_agent, echo_upkeep, message, records_of};
+use crate::faults::Faults;
+use crate::world::{START, Turns, World, echo_agent, echo_upkeep, message, records_of};
 
 /// A chat and what works on it.
 pub(super) struct Stage {
     pub(super) world: World,
     pub(super) view: ViewConfig,
     pub(super) chat: ChatKey,
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Turns,
     /// Of the processes that nothing happens to.
     pub(super) steady: History,
 }
 
-/// Turns that wait, each until a run of it has succeeded.
-#[derive(Default)]
-pub(super) struct Queue(pub(super) Mutex<VecDeque<Turn>>);
-
-impl TurnQueue for Queue {
-    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        self.0.lock().unwrap().push_back(turn.clone());
-        Box::pin(async { Ok(()) })
-    }
-}
-
-/// What is stopped.
+/// The process that is stopped.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Act {
     /// The agent's run of the turn that waits.
@@ -61,14 +51,14 @@ pub(super) enum Act {
 /// The number, source and text of an entry.
 pub(super) type Remembered = (u32, String, String);
 
-/// What is the same, however often the path was stopped.
+/// The result, which is the same however often the path was stopped.
 #[derive(Debug, PartialEq)]
 pub(super) struct Outcome {
     /// The ids and texts of what the model sees.
     pub(super) context: Vec<(String, String)>,
-    /// Where everything stands, and what it says.
+    /// The key and text of each record.
     pub(super) listed: Vec<(String, String)>,
-    /// What is remembered.
+    /// The entries of memory.
     pub(super) memory: Vec<Remembered>,
 }
 
@@ -79,7 +69,7 @@ fn view_of(settings: &[(&str, &str)]) -> ViewConfig {
 
 impl Stage {
     pub(super) fn new(world: World, settings: &[(&str, &str)], turns: VecDeque<Turn>) -> Self {
-        let queue = Arc::new(Queue(Mutex::new(turns)));
+        let queue = Turns(Arc::new(Mutex::new(turns)));
         let steady = world.history();
         Self { world, view: view_of(settings), chat: ChatKey::telegram(42, None), queue, steady }
     }
@@ -98,11 +88,10 @@ impl Stage {
     }
 
     pub(super) fn ingress(&self) -> Ingress {
-        let queue: Arc<dyn TurnQueue> = self.queue.clone();
-        Ingress::new(self.steady.clone(), queue, "annals".into())
+        Ingress::new(self.steady.clone(), Arc::new(self.queue.clone()), "annals".into())
     }
 
-    /// A message of some 30 tokens, said so many seconds behind the start.
+    /// A message of some 30 tokens, so many seconds after the start.
     pub(super) fn draft(&self, seconds: i64, asks: bool) -> Draft {
         let id = u64::try_from(seconds).unwrap() + 1;
         let text = format!("message {id:06}: {}", "lorem ipsum ".repeat(8).trim());
@@ -112,7 +101,7 @@ impl Stage {
         draft
     }
 
-    /// Lets time pass up to so many seconds behind the start.
+    /// Lets time pass up to so many seconds after the start.
     pub(super) fn at(&self, seconds: i64) {
         let at = Timestamp::from_millis(START + seconds * 1000).unwrap();
         self.world.clock.advance(at.since(self.world.clock.now()));
@@ -158,7 +147,7 @@ impl Stage {
         }
     }
 
-    /// What the schedule and the queue do behind a stop, with processes of their own.
+    /// Does what the schedule and the queue do after a stop, in processes of their own.
     pub(super) async fn resume(&self, act: Act, what: &str) {
         // Behind any lease, and any pause of a chat that was put off.
         self.world.clock.advance(Duration::from_mins(31));
@@ -184,7 +173,7 @@ impl Stage {
         }
     }
 
-    /// Everything that is listed is in one segment, as it is in the table; answers with it.
+    /// Checks that each listed record is in one segment, as it is in the table; returns the records.
     pub(super) async fn check_archived(&self, what: &str) -> Vec<Record> {
         let history = self.world.history();
         let mut archived: BTreeMap<SortKey, Record> = BTreeMap::new();
@@ -201,12 +190,12 @@ impl Stage {
         let live = history.range(&self.chat, None).await.unwrap();
         assert_eq!(live.into_iter().map(undated).collect::<Vec<_>>(), archived, "{what}");
         let objects = self.world.objects("segments/").await;
-        let archiving = self.head().await.archiving;
-        assert_eq!((objects.len(), archiving), (segments.len(), None), "{what}: {objects:?}");
+        let storing = self.head().await.archive.and_then(|archive| archive.storing);
+        assert_eq!((objects.len(), storing), (segments.len(), None), "{what}: {objects:?}");
         archived
     }
 
-    /// What everything says that was to be said; fails where something is lost or there twice.
+    /// Returns the result; fails if something is lost or there twice.
     pub(super) async fn check(&self, said: &BTreeSet<SortKey>, what: &str) -> Outcome {
         let records = self.listed(MAX_PAGE).await;
         assert!(records.is_sorted_by(|a, b| a.key < b.key), "{what}: {:?}", keys(&records));
@@ -268,7 +257,7 @@ impl Stage {
         let texts = |records: &[Record]| -> Vec<_> {
             records.iter().map(|record| (record.key.clone(), record.message.clone())).collect()
         };
-        assert_eq!(texts(&self.listed(15).await), texts(&archived), "{what}: listed behind the sweep");
+        assert_eq!(texts(&self.listed(15).await), texts(&archived), "{what}: listed after the sweep");
         self.remembered().await
     }
 

@@ -1,37 +1,37 @@
-//! A server's tool as a model is offered it.
+//! An external tool as a model is offered it: [`External`].
 
-use annals_shared::config::tools::{Approval, CallApproval, ServerConfig};
-use annals_shared::markup::clean_name;
-use annals_shared::model::Tool;
+use annals_core::markup::clean_name;
+use annals_engine::settings::tools::{Approval, CallApproval, ServerConfig};
+use annals_model::Tool;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::schema::plain_object;
 
-/// The longest name that every provider takes.
+/// Maximum length of a name that every provider accepts.
 const MAX_NAME_CHARS: usize = 64;
-/// How much of a description is passed on, in characters.
+/// Maximum length of a description, in characters; the rest is cut.
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
-/// The longest schema, in bytes of JSON; a tool with a longer one is left out.
+/// Maximum length of a schema, in bytes of JSON; a tool with a longer one is not offered.
 const MAX_SCHEMA_BYTES: usize = 16 * 1024;
 
 /// A tool of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct External {
-    /// As the model knows it.
+    /// The tool as the model knows it.
     pub(crate) tool: Tool,
     /// Approval that its calls need.
     pub(crate) approval: CallApproval,
-    /// True if the approval comes from the server's hints alone: `approval: destructive`, and `TOOLS` says nothing of the tool.
+    /// True if the approval depends on the server's hints alone: `approval: destructive`, and no setting for the tool in `TOOLS`.
     pub(super) is_hinted: bool,
     /// `<server>/<tool>`, for people.
     pub(crate) label: String,
-    /// Which server, and its own name there.
+    /// Index of the server, and the tool's name there.
     pub(super) server: usize,
     pub(super) name: String,
 }
 
-/// `tool` of the server at place `server`; `None` where it is not offered.
+/// Returns `tool` of the server at index `server`; `None` if it is not offered.
 pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model::Tool) -> Option<External> {
     let said = config.tool(&tool.name);
     if said.is_disabled {
@@ -41,7 +41,7 @@ pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model:
     let given = Value::Object((*tool.input_schema).clone());
     let schema = given.as_object().filter(|_| fits(&given)).map(plain_object).filter(fits);
     let Some(schema) = schema else {
-        tracing::warn!(server = config.name, tool = %tool.name, "an outside tool's schema is too long; it is not offered");
+        tracing::warn!(server = config.name, tool = %tool.name, "an external tool is not offered: its schema is too long");
         return None;
     };
     let hints = tool.annotations.as_ref();
@@ -57,7 +57,7 @@ pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model:
         approval: said.approval.unwrap_or(match config.approval {
             Approval::Always => CallApproval::ByAskers,
             Approval::Never => CallApproval::NotNeeded,
-            // What a server says nothing of, the protocol takes for destructive.
+            // Without hints, a tool counts as destructive by the protocol.
             Approval::Destructive => {
                 let read_only = hints.and_then(|hints| hints.read_only_hint) == Some(true);
                 let additive = hints.and_then(|hints| hints.destructive_hint) == Some(false);
@@ -71,8 +71,8 @@ pub(super) fn external(server: usize, config: &ServerConfig, tool: &rmcp::model:
     })
 }
 
-/// `<server>_<tool>` of at most 64 letters, digits, `_` and `-`. Where that takes a change, the end of the name tells it
-/// from others that become the like.
+/// Returns `<server>_<tool>` as at most 64 letters, digits, `_` and `-`. If that changes the name, a hash at its end keeps it
+/// unique.
 fn given_name(server: &str, tool: &str) -> String {
     let plain = format!("{server}_{tool}");
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -83,7 +83,7 @@ fn given_name(server: &str, tool: &str) -> String {
     marked(&changed, &plain)
 }
 
-/// The beginning of `name` with a mark of `of`, which tells it from the like.
+/// Returns the beginning of `name` with a hash of `of`.
 fn marked(name: &str, of: &str) -> String {
     let mark = hex::encode(&digest(&SHA256, of.as_bytes()).as_ref()[..4]);
     let kept: String = name.chars().take(MAX_NAME_CHARS - mark.len() - 1).collect();
@@ -91,7 +91,7 @@ fn marked(name: &str, of: &str) -> String {
 }
 
 impl External {
-    /// Under another name, where the own is taken.
+    /// Gives the tool another name, if its own is taken.
     pub(super) fn rename(&mut self) {
         self.tool.name = marked(&self.tool.name, &format!("{} {}", self.server, self.name));
     }
@@ -99,14 +99,14 @@ impl External {
 
 #[cfg(test)]
 mod tests {
-    use annals_shared::config::Env;
-    use annals_shared::config::tools::ToolsConfig;
+    use annals_core::settings::Env;
+    use annals_engine::settings::tools::ToolsConfig;
     use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn names_fit_every_provider_and_tell_tools_apart() {
+    fn names_fit_every_provider_and_are_unique() {
         assert_eq!(given_name("shop", "refund"), "shop_refund");
         let odd =
             [given_name("shop", "re fund"), given_name("shop", "re.fund"), given_name("shop", "re_fund")];
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_must_allow_what_is_said_in_tools_first_and_else_by_the_servers_hints() {
+    fn approval_depends_on_tools_first_and_then_on_the_servers_hints() {
         let of = |approval: &str, said: Value, hints: Value| {
             let tools = json!({"mcpServers": {"s": {"url": "http://x/", "approval": approval, "tools": {"t": said}}}});
             let config = ToolsConfig::parse(&tools.to_string(), Env::new(&|_| None)).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_no_description() {
+    fn a_blank_description_is_replaced_by_a_title_or_the_name() {
         let config = r#"{"mcpServers": {"s": {"url": "http://x/"}}}"#;
         let config = ToolsConfig::parse(config, Env::new(&|_| None)).unwrap();
         let check = |fields: Value, wanted: &str| {

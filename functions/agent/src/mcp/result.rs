@@ -1,11 +1,11 @@
-//! What a server gives for a call, as the model is told it.
+//! The result of a call of an external tool, for the model: [`output`].
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
 use crate::tools::result::Output;
 
-/// The structured result where there is one, else the texts; what is no text is named.
+/// Returns the structured result if there is one, else the texts. Content that is not text is named.
 pub(super) fn output(result: &CallToolResult) -> Output {
     let texts: Vec<String> = result.content.iter().map(block).collect();
     if result.is_error == Some(true) {
@@ -20,7 +20,7 @@ pub(super) fn output(result: &CallToolResult) -> Output {
         let text = texts.join("\n");
         return Ok(if text.is_empty() { "done; the tool gave nothing back".into() } else { text.into() });
     };
-    // The text beside it says the same for clients of old; what is more than text is not in it.
+    // The text repeats it for older clients; other content is not in it.
     let others: Vec<String> =
         result.content.iter().filter(|content| content.as_text().is_none()).map(block).collect();
     if others.is_empty() {
@@ -42,7 +42,8 @@ fn block(content: &ContentBlock) -> String {
             _ => "[a resource that cannot be shown here]".into(),
         },
         ContentBlock::ResourceLink(link) => {
-            let description = link.description.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
+            let description =
+                link.description.as_deref().map(|description| format!(": {description}")).unwrap_or_default();
             format!("[a link to {}, {}{description}]", link.name, link.uri)
         }
         other => match serde_json::to_value(other) {
@@ -60,7 +61,7 @@ fn named(what: &str, media_type: Option<&str>, bytes: usize) -> String {
     format!("[{what}{media_type} of {bytes} bytes, which cannot be shown here]")
 }
 
-/// The bytes of `base64`.
+/// Returns the length in bytes of the content of `base64`.
 fn size(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_gives_is_passed_on_and_what_is_no_text_is_named() {
+    fn results_are_passed_on_and_content_that_is_not_text_is_named() {
         let text = |text: &str| json!({"type": "text", "text": text});
         let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
         let named = "[an image (image/png) of 3 bytes, which cannot be shown here]";
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_one() {
+    fn a_failed_call_is_an_error() {
         let failed = |content: Value| json!({"content": content, "isError": true});
         check(failed(json!([{"type": "text", "text": "no such order"}])), Err("no such order"));
         check(failed(json!([])), Err("the tool failed, and does not say why"));

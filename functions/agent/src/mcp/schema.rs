@@ -1,27 +1,27 @@
-//! The schema of a tool's input as every provider takes it: [`plain_object`].
+//! The schema of a tool's input in a form that every provider accepts: [`plain_object`].
 //!
-//! MCP allows any JSON Schema of an object. Providers refuse the whole request, and so every turn of every chat, where the
-//! root of one tool's schema says more than an object does: OpenAI `oneOf`, `anyOf`, `allOf`, `enum` and `not`, Anthropic
-//! (also on Bedrock) the first three. Deeper down they take them all.
+//! MCP allows any JSON Schema of an object. Providers refuse the whole request, and so every turn of every chat, if the root
+//! of one tool's schema has more keywords than an object's: OpenAI refuses `oneOf`, `anyOf`, `allOf`, `enum` and `not`,
+//! Anthropic (also on Bedrock) the first three. Below the root they accept all of them.
 //!
-//! So the root is made one plain object that allows all that the schema does, and more. What it does not say any longer, the
-//! server checks itself.
+//! So the root becomes one plain object that allows everything that the schema allows, and more. The server checks the rest.
 
 use serde_json::{Map, Value, json};
 
-/// What leaves the root: what providers refuse there, a reference, which has become what it names, and the dialect.
+/// Keywords that are removed from the root: those that providers refuse there, a reference, which is resolved, and the
+/// dialect.
 const TAKEN_OFF: [&str; 7] = ["allOf", "anyOf", "oneOf", "enum", "not", "$ref", "$schema"];
 
-/// How many branches are looked at, those of branches among them: a reference may name what it is in.
+/// Maximum number of branches that are read, including branches of branches: a reference may name its own parent.
 const MAX_BRANCHES: usize = 256;
 
-/// `given` as an object's schema with `properties`, those of its branches among them, and nothing at its root that a
+/// Returns `given` as an object's schema that has the properties of all its branches, and no keyword at its root that a
 /// provider refuses.
 pub(super) fn plain_object(given: &Map<String, Value>) -> Value {
     let mut left = MAX_BRANCHES;
     let Shape { properties, required } = shape(given, given, &mut left);
     let mut schema = given.clone();
-    // Some servers write what they do not say as `null`.
+    // Some servers write absent keywords as `null`.
     schema.retain(|name, value| !value.is_null() && !TAKEN_OFF.contains(&name.as_str()));
     schema.insert("type".into(), "object".into());
     schema.insert("properties".into(), properties.into());
@@ -31,13 +31,13 @@ pub(super) fn plain_object(given: &Map<String, Value>) -> Value {
         schema.insert("required".into(), required.into());
     }
     if ["allOf", "anyOf", "oneOf", "$ref"].iter().any(|name| given.contains_key(*name)) {
-        // It was said of the properties beside it alone.
+        // It only counted for the properties of the root.
         schema.remove("additionalProperties");
     }
     Value::Object(schema)
 }
 
-/// What an object may have, and must.
+/// The properties of an object, and the required ones.
 #[derive(Default)]
 struct Shape {
     properties: Map<String, Value>,
@@ -45,7 +45,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// Lets an object have what `other` lets it have, too.
+    /// Adds the properties of `other`.
     fn widen(&mut self, other: Map<String, Value>) {
         for (name, schema) in other {
             match self.properties.get_mut(&name) {
@@ -67,7 +67,7 @@ impl Shape {
     }
 }
 
-/// `schema`, a part of `root`, with all that its branches add, of which so many are `left` to be looked at.
+/// Returns the shape of `schema`, a part of `root`, with all that its branches add; at most `left` branches are read.
 fn shape(root: &Map<String, Value>, schema: &Map<String, Value>, left: &mut usize) -> Shape {
     let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     let required = schema.get("required").and_then(Value::as_array);
@@ -78,7 +78,7 @@ fn shape(root: &Map<String, Value>, schema: &Map<String, Value>, left: &mut usiz
             *left = others;
             shape(root, branch, left)
         }
-        // Wants nothing, as far as is known.
+        // Treated as a branch without requirements.
         _ => Shape::default(),
     };
     let mut branches = |name: &str| -> Vec<Shape> {
@@ -103,14 +103,14 @@ fn shape(root: &Map<String, Value>, schema: &Map<String, Value>, left: &mut usiz
     whole
 }
 
-/// What `#/$defs/…` names in `root`.
+/// Returns the schema that `#/$defs/…` names in `root`.
 fn referred<'a>(root: &'a Map<String, Value>, to: &str) -> Option<&'a Map<String, Value>> {
     let mut steps = to.strip_prefix("#/")?.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
     let first = root.get(&steps.next()?)?;
     steps.try_fold(first, |found, step| found.get(step))?.as_object()
 }
 
-/// What fits one of the two.
+/// Returns the schema of values that match one of the two.
 fn either(one: Value, other: Value) -> Value {
     let mut choices = match one {
         Value::Object(mut one) if one.len() == 1 && one.get("anyOf").is_some_and(Value::is_array) => {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_stays_as_it_is_and_whatever_else_becomes_one() {
+    fn a_plain_object_is_unchanged_and_anything_else_becomes_one() {
         let given = json!({
             "type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}, "required": ["a"],
             "additionalProperties": false, "$defs": {"x": {"type": "string"}}, "description": "D",
@@ -147,16 +147,16 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_at_the_root_becomes_one_object_of_all_that_may_be_chosen() {
+    fn a_choice_at_the_root_becomes_one_object_with_all_properties() {
         let (text, number) = (json!({"type": "string"}), json!({"type": "number"}));
-        // One of two, which are among the properties already.
+        // A choice of two, both among the properties already.
         let given = json!({
             "type": "object", "properties": {"project": text, "paths": text, "scopes": text}, "required": ["project"],
             "anyOf": [{"required": ["paths"]}, {"required": ["scopes"]}],
         });
         let properties = given["properties"].clone();
         check(&given, &json!({"type": "object", "properties": properties, "required": ["project"]}));
-        // Each has its own, and what tells it from the others.
+        // Each has a property of its own and a kind.
         let branch = |kind: &str, own: &str| {
             json!({"type": "object", "additionalProperties": false,
             "properties": {"kind": {"const": kind}, "name": text, own: number}, "required": ["kind", own]})
@@ -167,7 +167,7 @@ mod tests {
         let wanted = json!({"type": "object", "properties": properties, "required": ["kind"]});
         check(&json!({"type": "object", "oneOf": branches}), &wanted);
         check(&json!({"anyOf": branches, "additionalProperties": false}), &wanted);
-        // The same by name; the names stay for what refers to them deeper down.
+        // The same by reference; the definitions stay for references below the root.
         let defs = json!({"A": branches[0], "B": branches[1], "C": branches[2]});
         let refer = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
         let mut named = wanted.clone();
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn many_that_name_each_other_come_to_an_end() {
+    fn many_schemas_that_refer_to_each_other_come_to_an_end() {
         let itself = vec![json!({"$ref": "#"}); 700];
         let given = json!({"properties": {"a": {}}, "anyOf": itself, "allOf": itself});
         check(&given, &json!({"type": "object", "properties": {"a": {}}}));
     }
 
     #[test]
-    fn what_must_hold_together_is_put_together() {
+    fn all_of_is_merged() {
         let (text, own) = (json!({"type": "string"}), json!({"properties": {"a": {"type": "string"}}}));
         let given = json!({
             "allOf": [own, {"properties": {"b": text}, "required": ["b"]}, {"anyOf": [{"required": ["c"]}]}],
@@ -192,7 +192,7 @@ mod tests {
         let wanted =
             json!({"type": "object", "properties": {"a": text, "b": text}, "required": ["a", "b", "c"]});
         check(&given, &wanted);
-        // One that is of itself ends somewhere.
+        // A schema that contains itself comes to an end.
         let endless =
             json!({"allOf": [{"$ref": "#"}, {"$ref": "#/allOf/1"}, {"$ref": "#/none/0"}, 5], "anyOf": 7});
         check(&endless, &json!({"type": "object", "properties": {}}));

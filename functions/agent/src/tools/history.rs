@@ -1,19 +1,19 @@
-//! `chat_history_search`: what was said in this chat and is no longer in view.
+//! `chat_history_search`: search in the messages of this chat that are no longer in view.
 
-use annals_shared::history::Search;
-use annals_shared::model::Tool;
+use annals_core::chat_key::ChatKey;
+use annals_model::Tool;
+use annals_store::history::{History, Search};
 use serde_json::{Value, json};
 
-use super::Place;
 use super::result::Output;
 
 /// The tool's name.
 pub(crate) const SEARCH: &str = "chat_history_search";
 
-/// The longest question, in characters.
+/// Maximum length of a query, in characters.
 pub(crate) const MAX_QUERY_CHARS: usize = 500;
 
-/// What a chat with archived messages offers.
+/// Returns the tool, for chats with archived messages.
 pub(crate) fn tool() -> Tool {
     Tool {
         name: SEARCH.into(),
@@ -30,10 +30,10 @@ pub(crate) fn tool() -> Tool {
     }
 }
 
-/// Carries out a call with `input`.
-pub(crate) async fn search(place: &Place<'_>, input: &Value) -> Output {
+/// Carries out a call with `input` in one `line` of `chat`.
+pub(crate) async fn search(history: &History, chat: &ChatKey, line: Option<&str>, input: &Value) -> Output {
     let query = query_of(input)?;
-    match place.history.search_segments(place.chat, &Search::new(&query, place.line)).await {
+    match history.search_segments(chat, &Search::new(&query, line)).await {
         Ok(found) => {
             let hits: Vec<Value> = found
                 .hits
@@ -49,13 +49,13 @@ pub(crate) async fn search(place: &Place<'_>, input: &Value) -> Output {
             Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_cut_off}))
         }
         Err(error) => {
-            tracing::warn!(%error, "an archive cannot be searched");
+            tracing::warn!(%error, "failed to search the archive of a chat; the model is told");
             Err("the archive cannot be searched at the moment".into())
         }
     }
 }
 
-/// The words to look for.
+/// Returns the words to look for.
 pub(crate) fn query_of(input: &Value) -> Result<String, String> {
     let query = input.get("query").and_then(Value::as_str).map(str::trim).unwrap_or_default();
     if query.is_empty() {

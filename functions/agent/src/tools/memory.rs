@@ -1,26 +1,25 @@
-//! `memory_search`, `memory_save` and `memory_forget`: what is kept beyond a Session, of the one person who speaks, or of
-//! the group; of nobody else. Offered where the turn is told what memory says, by the same rule.
+//! `memory_search`, `memory_save` and `memory_forget`: notes that are kept beyond a session, about the one person who speaks,
+//! or the group, and nobody else. Offered in the turns that recall memory, by the same rule.
 
-use annals_shared::memory::capture::MAX_FINDING_CHARS;
-use annals_shared::memory::entry::clean;
-use annals_shared::memory::{
-    Correction, Deleted, EntryId, EntryKind, Finding, Kept, Memory, MemoryError, Owner, Saved, Source,
-};
-use annals_shared::model::Tool;
+use annals_core::memory::capture::MAX_FINDING_CHARS;
+use annals_core::memory::entry::clean;
+use annals_core::memory::{Correction, EntryId, EntryKind, Finding, Kept, Owner, Source};
+use annals_model::Tool;
+use annals_store::memory::{Deleted, Memory, MemoryError, Saved};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::history::query_of;
 use super::result::Output;
 
-/// The tools' names.
+/// Name of the tool that searches.
 pub(crate) const SEARCH: &str = "memory_search";
-/// See [`SEARCH`].
+/// Name of the tool that saves.
 pub(crate) const SAVE: &str = "memory_save";
-/// See [`SEARCH`].
+/// Name of the tool that forgets.
 pub(crate) const FORGET: &str = "memory_forget";
 
-/// How many tokens of entries a search gives.
+/// Maximum tokens of the entries that a search returns.
 const FOUND_TOKENS: u32 = 1_500;
 
 /// One owner's memory, in one turn.
@@ -28,20 +27,20 @@ const FOUND_TOKENS: u32 = 1_500;
 pub(crate) struct Notes {
     memory: Memory,
     owner: Owner,
-    /// What the turn answers: where an entry comes from.
+    /// The messages that the turn answers: the source of its entries.
     source: Source,
     /// One call at a time, in the order that the model made them.
     turn: Mutex<()>,
 }
 
 impl Notes {
-    /// The memory of `owner`, as the turn that answers `source` has it.
+    /// Returns the memory of `owner` for the turn that answers `source`.
     pub(crate) fn new(memory: Memory, owner: Owner, source: Source) -> Self {
         Self { memory, owner, source, turn: Mutex::new(()) }
     }
 
-    /// Carries out a call, the `nth` of its tool in the reply, with results of the tools `outside` in view; `None` where `name`
-    /// is none of these.
+    /// Carries out a call, the `nth` of its tool in the reply, with results of the tools `outside` in view. Returns `None` if
+    /// `name` is none of these tools.
     pub(crate) async fn call(
         &self,
         name: &str,
@@ -57,7 +56,7 @@ impl Notes {
             _ => return None,
         };
         Some(done.unwrap_or_else(|error| {
-            tracing::warn!(%error, "memory is not reached by a call");
+            tracing::warn!(%error, "failed to carry out a call of a memory tool; the model is told");
             Err("memory cannot be reached at the moment".into())
         }))
     }
@@ -68,11 +67,11 @@ impl Notes {
             Err(problem) => return Ok(Err(problem)),
         };
         let found = self.memory.recall(&self.owner, &query, FOUND_TOKENS).await?;
-        Ok(Ok(json!({"notes": found.iter().map(told).collect::<Vec<_>>()})))
+        Ok(Ok(json!({"notes": found.iter().map(as_json).collect::<Vec<_>>()})))
     }
 
-    /// The number is the call's in the whole reply, whatever came of those before: so a repeat of the turn meets each entry
-    /// again, and what a reply saves behind an approval is another.
+    /// Saves a note. It is numbered by its call in the whole reply, whatever the results of earlier calls: so a repeated turn
+    /// finds each entry again, and one that is saved after an approval gets a number of its own.
     async fn save(&self, nth: usize, input: &Value, outside: &[String]) -> Result<Output, MemoryError> {
         let number = u32::try_from(nth).unwrap_or(u32::MAX);
         let text = clean(input.get("text").and_then(Value::as_str).unwrap_or_default());
@@ -89,14 +88,13 @@ impl Notes {
         let kind = kind.unwrap_or(EntryKind::Note);
         let finding = Finding { kind, text, outside: outside.to_vec() };
         Ok(match self.memory.save(&self.owner, &self.source, number, &finding).await? {
-            Saved::Now(kept) => Ok(json!({"saved": told(&kept)})),
-            Saved::Before(kept) => Ok(json!({"alreadyKept": told(&kept)})),
+            Saved::Now(kept) => Ok(json!({"saved": as_json(&kept)})),
+            Saved::Before(kept) => Ok(json!({"alreadyKept": as_json(&kept)})),
             Saved::Deleted => Err("this was saved, and has been deleted since".into()),
         })
     }
 
-    /// An entry that was found in another chat is set aside and saved anew, so that what is said here goes when this chat is
-    /// forgotten.
+    /// Replaces a note. One from another chat is set aside and saved again, so that it goes when this chat is forgotten.
     async fn replace(
         &self,
         number: u32,
@@ -120,7 +118,7 @@ impl Notes {
                 Saved::Before(kept) if kept.number == number => {}
                 Saved::Now(kept) | Saved::Before(kept) => {
                     self.memory.set_aside(&replaced).await?;
-                    return Ok(Ok(json!({"saved": told(&kept), "undo": undo(number)})));
+                    return Ok(Ok(json!({"saved": as_json(&kept), "undo": undo(number)})));
                 }
                 Saved::Deleted => return Ok(Err("this was saved, and has been deleted since".into())),
             }
@@ -131,7 +129,7 @@ impl Notes {
         };
         let id = EntryId { owner: self.owner.clone(), number };
         let replaced = self.memory.replace(&id, &correction, outside).await?;
-        let saved = |kept: Kept| json!({"saved": told(&kept), "undo": undo(number)});
+        let saved = |kept: Kept| json!({"saved": as_json(&kept), "undo": undo(number)});
         Ok(replaced.map(saved).ok_or_else(|| no_such(number)))
     }
 
@@ -148,7 +146,7 @@ impl Notes {
     }
 }
 
-/// What the memory of `owner` offers.
+/// Returns the tools for the memory of `owner`.
 pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
     let whose = match owner {
         Owner::User(_) => "this person",
@@ -205,16 +203,16 @@ fn no_such(number: u32) -> String {
     format!("there is no note number {number}")
 }
 
-/// Returns the command that undoes it. The earlier text is not repeated: what a call gives stays in the history.
+/// Returns the command that undoes it. The earlier text is not repeated: results of calls stay in the history.
 fn undo(number: u32) -> String {
     format!("/memory undo {number}")
 }
 
-fn told(kept: &Kept) -> Value {
+fn as_json(kept: &Kept) -> Value {
     let day = kept.entry.updated.unwrap_or(kept.entry.created).rfc3339();
-    let mut told = json!({"number": kept.number, "type": kept.entry.kind.as_str(), "since": &day[..10], "text": kept.entry.text});
+    let mut entry = json!({"number": kept.number, "type": kept.entry.kind.as_str(), "since": &day[..10], "text": kept.entry.text});
     if !kept.entry.outside.is_empty() {
-        told["savedAfterReading"] = kept.entry.outside.clone().into();
+        entry["savedAfterReading"] = kept.entry.outside.clone().into();
     }
-    told
+    entry
 }

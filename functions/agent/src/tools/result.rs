@@ -1,13 +1,12 @@
-//! What comes of a call, and how much of it is passed on.
+//! Results of calls: [`Output`], shortened by [`cut_to`].
 
-use annals_shared::tokens;
+use annals_core::tokens;
 use serde_json::Value;
 
-/// What came of a call: its result for the model, or why there is none.
+/// The result of a call for the model, or the reason why there is none.
 pub(crate) type Output = Result<Value, String>;
 
-/// `output`, or where that takes more than `limit` tokens its beginning and its end as text, with a note of what is
-/// missing.
+/// Returns `output`, or if that takes more than `limit` tokens, its beginning and its end as text with a note between.
 pub(crate) fn cut_to(output: &Value, limit: u32) -> Value {
     let text = match output {
         Value::String(text) => text.clone(),
@@ -41,14 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_passed_on_as_it_is() {
+    fn a_short_result_is_unchanged() {
         for output in [json!({"a": [1, 2]}), json!("text"), json!(null), json!("x".repeat(400))] {
             assert_eq!(cut_to(&output, 200), output);
         }
     }
 
     #[test]
-    fn what_is_too_long_keeps_both_ends_and_says_what_is_missing() {
+    fn a_long_result_keeps_both_ends_and_says_how_much_is_missing() {
         let long = format!("BEGIN {} {} END", "lorem ipsum ".repeat(3000), "河".repeat(500));
         for (output, limit) in [(json!(long), 500), (json!({"text": long}), 100), (json!(long), 30)] {
             let cut = cut_to(&output, limit);

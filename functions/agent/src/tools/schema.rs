@@ -1,15 +1,15 @@
-//! Whether what a model calls a tool with is what the tool's schema says, as far as it pays to look before anybody is
-//! asked for their word or another machine is called: types, what must be there, what may be there, choices.
+//! Checks the input of a call against the tool's schema before anybody is asked for approval or another machine is called:
+//! types, required properties, unknown properties, choices.
 //!
-//! What else a JSON Schema can say is left to the tool, which checks its input itself. So no validator of all of it is
-//! needed, which would be larger than the rest of the agent.
+//! The tool itself checks the rest. So no complete JSON Schema validator is needed, which would be larger than the rest of
+//! the agent.
 
 use serde_json::{Map, Value};
 
-/// How deep a schema is followed: one that refers to itself cannot be written without `$ref`, which is not followed.
+/// Maximum depth to which a schema is followed. `$ref` is not followed, so no schema refers to itself.
 const MAX_DEPTH: usize = 16;
 
-/// What is wrong with `input` by `schema`, in words for the model; `None` where nothing is.
+/// Returns the first problem of `input` by `schema`, in words for the model; `None` if there is none.
 pub(crate) fn problem(schema: &Value, input: &Value) -> Option<String> {
     check(schema, input, "the input", 0)
 }
@@ -58,7 +58,7 @@ fn check_object(
     })
 }
 
-/// What the value must be by `type`, where it is something else.
+/// Returns the types that `type` allows if `value` is of another type.
 fn wrong_type(schema: &Map<String, Value>, value: &Value) -> Option<String> {
     let types: Vec<&str> = match schema.get("type")? {
         Value::String(one) => vec![one],
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said_and_what_is_not_known_is_left_to_the_tool() {
+    fn a_problem_is_named_and_unknown_keywords_are_left_to_the_tool() {
         let schema = json!({
             "type": "object", "required": ["id"], "additionalProperties": false,
             "properties": {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_none_refuses_nothing() {
+    fn an_invalid_schema_refuses_nothing() {
         for schema in
             [json!(null), json!(true), json!({}), json!({"type": 5, "required": "x", "properties": []})]
         {

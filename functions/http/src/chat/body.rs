@@ -1,147 +1,132 @@
-//! What `useChat` sends: the body of `POST /api/chat`.
+//! The request of `useChat`: the body of `POST /api/chat`.
 //!
 //! ```json
 //! {"id": "room-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}],
 //!  "trigger": "submit-message", "messageId": "m1", "userId": "ada"}
 //! ```
 //!
-//! `messageId` comes with an edit (the message's own), with `regenerate-message` (the reply's or the message's; none means
-//! the last), and behind an approval (the reply's). In place of `messages`, an app may send the last alone as `message`.
-//! Source: `HttpChatTransport` and `AbstractChat` in `packages/ai/src/ui`.
+//! `messageId` comes with an edit (the message's own id), with `regenerate-message` (the reply's or the message's id; by
+//! default the last), and after an approval (the reply's id). Instead of `messages`, an app may send the last alone as
+//! `message`. Source: `HttpChatTransport` and `AbstractChat` in `packages/ai/src/ui`.
 
-use annals_shared::message::{Part, PartError, Role, UiMessage};
-use annals_shared::problem::Problem;
+use annals_core::message::{Part, PartError, Role, UiMessage};
+use annals_runtime::problem::Problem;
 use serde::Deserialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::MAX_BODY_BYTES;
-use crate::post::user_id;
+use crate::request::{JsonBody, MAX_BODY_BYTES, UserId, invalid_field, parse};
+use crate::schema;
 
-/// A request's body, checked.
+/// The request of `useChat`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ChatRequest {
+    /// The conversation: a room of the key's own, at most 512 bytes, or with an admin key a whole ChatKey of one.
+    #[schema(value_type = String, required, min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    id: Option<String>,
+    /// The client's copy of the conversation. The last message is stored (at most 1 MiB of it, each part at most 64 objects
+    /// and lists deep), or is the reply whose requests are answered; those before it are compared with the history, and not
+    /// stored. At most 6 MiB in all.
+    #[schema(value_type = Option<Vec<schema::UiMessage>>, min_items = 1)]
+    messages: Option<Vec<UiMessage>>,
+    /// The last message alone, instead of `messages`: for a conversation that is longer.
+    #[schema(value_type = Option<schema::UiMessage>)]
+    message: Option<UiMessage>,
+    /// `submit-message`, or `regenerate-message` for another reply.
+    #[schema(pattern = "^(submit|regenerate)-message$")]
+    trigger: Option<String>,
+    /// The message that is edited, or the reply that is made anew; by default the last.
+    message_id: Option<String>,
+    /// Sender; by default the key's name.
+    user_id: Option<UserId>,
+}
+
+impl JsonBody for ChatRequest {
+    const SHAPE: &str = "{id, messages, trigger?, messageId?}, as useChat sends it";
+
+    fn invalid(field: &str) -> Option<Problem> {
+        match field {
+            "id" => Some(bad_chat(NO_ID)),
+            "userId" => invalid_field(field),
+            _ => None,
+        }
+    }
+}
+
+/// A checked request.
 #[derive(Debug)]
-pub(crate) struct Body {
+pub(crate) struct Submission {
     /// The room.
     pub(crate) id: String,
-    /// Who speaks, where it says so.
-    pub(crate) user_id: Option<String>,
-    /// What the client takes the conversation to be before `last`.
+    /// Sender, if the request names one.
+    pub(crate) user_id: Option<UserId>,
+    /// The client's copy of the conversation before `last`.
     pub(crate) past: Vec<UiMessage>,
-    /// What is to be answered, or the reply that goes on.
+    /// The message to answer, or the reply to continue.
     pub(crate) last: UiMessage,
-    /// Whether the last reply, or the one named, is to be made anew.
+    /// True if the last reply, or the one that `message_id` names, is to be made anew.
     pub(crate) regenerates: bool,
-    /// See above.
+    /// See the module.
     pub(crate) message_id: Option<String>,
 }
 
-/// What `useChat` sends.
-#[derive(ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[allow(dead_code, reason = "what `Wire` is, as a document")]
-pub(crate) struct ChatRequest {
-    /// The conversation: a room of the key's own, at most 512 bytes, or with an admin key a whole ChatKey of one.
-    #[schema(min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
-    id: String,
-    /// The conversation as the client has it. The last is what is said, at most 1 MiB of it, each part at most 64 objects and
-    /// lists deep, or the reply whose requests are answered; those before are compared with the history, and not stored. All
-    /// of it is at most 6 MiB.
-    #[schema(min_items = 1)]
-    messages: Option<Vec<crate::openapi::UiMessage>>,
-    /// The last message alone, in place of `messages`: for a conversation that is longer.
-    message: Option<crate::openapi::UiMessage>,
-    /// `submit-message`, or `regenerate-message` for another try.
-    #[schema(pattern = "^(submit|regenerate)-message$")]
-    trigger: Option<String>,
-    /// The message that is edited, or the reply that is made anew; none means the last.
-    message_id: Option<String>,
-    /// Who speaks; the key's name.
-    #[schema(min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
-    user_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Wire {
-    id: Option<Value>,
-    user_id: Option<Value>,
-    messages: Option<Vec<UiMessage>>,
-    message: Option<UiMessage>,
-    trigger: Option<String>,
-    message_id: Option<String>,
-}
-
-impl Body {
+impl Submission {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Problem> {
-        // Where, but not what: the error's own text may quote a message.
-        let wire: Wire = serde_json::from_slice(body).map_err(|error| {
-            let detail = format!(
-                "the body must be what useChat sends, {{id, messages, trigger?, messageId?}}; line {}, column {}",
-                error.line(),
-                error.column()
-            );
-            Problem::bad_request("bad-body", "The body is no chat request", detail)
-        })?;
-        let Some(Value::String(id)) = wire.id else {
-            return Err(bad("give the conversation's id as \"id\""));
-        };
-        let regenerates = match wire.trigger.as_deref() {
+        let ChatRequest { id, messages, message, trigger, message_id, user_id } = parse(body)?;
+        let id = id.ok_or_else(|| bad_chat(NO_ID))?;
+        let regenerates = match trigger.as_deref() {
             None | Some("submit-message") => false,
             Some("regenerate-message") => true,
-            Some(_) => return Err(bad("the trigger is neither submit-message nor regenerate-message")),
+            Some(_) => return Err(bad_chat("the trigger must be submit-message or regenerate-message")),
         };
-        let mut past = match (wire.messages, wire.message) {
+        let mut past = match (messages, message) {
             (Some(messages), None) => messages,
             (None, Some(message)) => vec![message],
             _ => {
-                return Err(bad("give the conversation as \"messages\", or its last message as \"message\""));
+                let detail = "give the conversation as \"messages\", or its last message as \"message\"";
+                return Err(bad_chat(detail));
             }
         };
-        let last = past.pop().ok_or_else(|| bad("there are no messages"))?;
+        let last = past.pop().ok_or_else(|| bad_chat("there are no messages"))?;
         if last.role == Role::System {
-            return Err(bad("the last message is a system message"));
+            return Err(bad_chat("the last message is a system message"));
         }
-        // What is stored; of an answer to what a reply asks, and of another try, nothing of it is.
+        // Only a new message is stored: not an approval, and not the message of a regenerated reply.
         if last.role == Role::User && !regenerates {
             if last.parts.is_empty() {
-                return Err(bad("the last message has no parts"));
+                return Err(bad_chat("the last message has no parts"));
             }
             if last.parts.iter().any(Part::is_too_deep) {
-                return Err(bad(&PartError::TooDeep.to_string()));
+                return Err(bad_chat(&PartError::TooDeep.to_string()));
             }
             let is_large = |parts| serde_json::to_vec(parts).is_ok_and(|json| json.len() > MAX_BODY_BYTES);
             if body.len() > MAX_BODY_BYTES && is_large(&last.parts) {
                 return Err(Problem::too_large("the last message may have at most 1 MiB"));
             }
         }
-        Ok(Self {
-            id,
-            user_id: wire.user_id.map(|id| user_id(Some(id))).transpose()?,
-            past,
-            last,
-            regenerates,
-            message_id: wire.message_id,
-        })
+        Ok(Self { id, user_id, past, last, regenerates, message_id })
     }
 }
 
-/// 400: it is JSON of that shape, but cannot be meant.
-pub(crate) fn bad(detail: &str) -> Problem {
-    Problem::bad_request("bad-chat", "The chat request is unusable", detail)
+const NO_ID: &str = "give the conversation's id as \"id\"";
+
+/// 400: a request of the right shape that makes no sense.
+fn bad_chat(detail: &str) -> Problem {
+    Problem::bad_request("bad-chat", "The chat request is invalid", detail)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn parse(body: &Value) -> Result<Body, String> {
-        Body::parse(body.to_string().as_bytes()).map_err(|problem| problem.detail)
+    fn parse(body: &Value) -> Result<Submission, String> {
+        Submission::parse(body.to_string().as_bytes()).map_err(|problem| problem.detail)
     }
 
     #[test]
-    fn what_use_chat_sends_is_read() {
+    fn reads_requests_of_use_chat() {
         let said =
             json!({"id": "m2", "role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": null});
         let reply = json!({"id": "m1/reply", "role": "assistant", "parts": []});
@@ -152,11 +137,11 @@ mod tests {
         let body = json!({"id": "r", "message": said, "trigger": "regenerate-message", "messageId": "m1/reply", "userId": "ada"});
         let body = parse(&body).unwrap();
         assert!(body.regenerates && body.past.is_empty());
-        assert_eq!((body.message_id.as_deref(), body.user_id.as_deref()), (Some("m1/reply"), Some("ada")));
+        assert_eq!((body.message_id.unwrap(), body.user_id.unwrap().0), ("m1/reply".into(), "ada".into()));
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_and_says_nothing_of_what_was_said() {
+    fn refuses_invalid_requests_without_quoting_messages() {
         let said = json!({"id": "m", "role": "user", "parts": [{"type": "text", "text": "secret"}]});
         for bad in [
             json!({"messages": [said]}),

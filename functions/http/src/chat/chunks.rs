@@ -1,4 +1,4 @@
-//! The UI message stream: a reply as chunks that bring a client of the AI SDK to it. Pure.
+//! Encodes a reply as chunks of a UI message stream, which a client of the AI SDK assembles. Pure.
 //!
 //! ```text
 //! data: {"type":"start","messageId":"m1/reply"}
@@ -11,55 +11,55 @@
 //! data: [DONE]
 //! ```
 //!
-//! Only what the strict `uiMessageChunkSchema` of `ai` 6.0.0 has is sent, since there one unknown type or key ends the whole
-//! stream; later versions take all of that too. Source: `packages/ai/src/ui-message-stream/ui-message-chunks.ts`.
+//! Sends only types and keys of the strict `uiMessageChunkSchema` of `ai` 6.0.0, in which an unknown one ends the whole
+//! stream; later versions accept the same. Source: `packages/ai/src/ui-message-stream/ui-message-chunks.ts`.
 //!
-//! What a client was sent cannot be taken back. So where an answer broke off, nothing more is sent until it is known what is
-//! stored. Where that does not go on from what was sent, the stream ends with an `error` that says so, and the client finds
-//! the reply in the history.
+//! A chunk that was sent cannot be taken back. So if an answer breaks off, nothing more is sent until the reply is stored. If
+//! the stored reply does not continue the chunks, the stream ends with an `error`, and the client finds the reply in the
+//! history.
 
-use annals_shared::message::{Part, PartView};
-use annals_shared::record::{Kind, Record};
+use annals_core::message::{Part, PartView};
+use annals_core::record::{Kind, Record};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// What ends every stream.
+/// Last event of every stream.
 pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
-/// What keeps a silent connection open: a comment, which clients pass over.
-pub(crate) const STILL_THERE: &[u8] = b": still there\n\n";
-/// What a client is told where its stream and the history are not the same.
+/// Keeps a silent connection open: a comment, which clients ignore.
+pub(crate) const KEEP_ALIVE: &[u8] = b": still there\n\n";
+/// Error for a client whose stream does not match the history.
 const DIVERGED: &str = "The answer broke off and was made again: load the conversation to see it.";
 
-/// `chunk` as an event of the stream.
+/// Returns `chunk` as an event of the stream.
 pub(crate) fn event(chunk: &Value) -> Bytes {
     format!("data: {chunk}\n\n").into()
 }
 
-/// A reply on its way to one client.
+/// Encoder of one reply for one client.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct ChunkEncoder {
     message_id: String,
-    /// The parts that the client has.
-    sent: Vec<Sent>,
-    /// How many of them were there before this stream.
+    /// Parts that the client has.
+    sent: Vec<SentPart>,
+    /// Number of them before this stream.
     had: usize,
     out: Vec<Value>,
     has_started: bool,
     is_in_step: bool,
-    /// Whether what was sent is not what is being made any more: nothing is said before it is known what is stored.
-    is_void: bool,
-    /// White space that a text, or a thought, begins with; it counts as soon as more comes.
+    /// True if the chunks no longer match the reply: nothing more is sent before it is stored.
+    is_stale: bool,
+    /// White space at the beginning of a text and of reasoning, sent with the first other character.
     blank: [String; 2],
     ids: u32,
 }
 
 /// A part that the client has.
 #[derive(Clone, Debug, PartialEq)]
-enum Sent {
+enum SentPart {
     StepStart,
-    /// A text or, where so, a thought; with its chunk id for as long as it may go on.
-    Words {
-        is_thought: bool,
+    /// A text or reasoning, with its chunk id while it may be continued.
+    Text {
+        is_reasoning: bool,
         text: String,
         open: Option<String>,
     },
@@ -70,10 +70,10 @@ enum Sent {
     Other(Part),
 }
 
-impl Teller {
-    /// The reply `message_id`, of which the client has `parts`.
+impl ChunkEncoder {
+    /// Returns an encoder of the reply `message_id`, of which the client has `parts`.
     pub(crate) fn new(message_id: impl Into<String>, parts: &[Part]) -> Self {
-        let sent: Vec<Sent> = parts.iter().map(Sent::of).collect();
+        let sent: Vec<SentPart> = parts.iter().map(SentPart::of).collect();
         Self {
             message_id: message_id.into(),
             had: sent.len(),
@@ -81,73 +81,73 @@ impl Teller {
             out: Vec::new(),
             has_started: false,
             is_in_step: false,
-            is_void: false,
+            is_stale: false,
             blank: <[String; 2]>::default(),
             ids: 0,
         }
     }
 
-    /// The chunks that are to be sent next.
+    /// Takes the chunks to send next.
     pub(crate) fn take(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.out)
     }
 
-    /// More of the text, or of a thought.
-    pub(crate) fn words(&mut self, is_thought: bool, delta: &str) {
-        if self.is_void {
+    /// Continues the text, or the reasoning.
+    pub(crate) fn delta(&mut self, is_reasoning: bool, delta: &str) {
+        if self.is_stale {
             return;
         }
         let open = self.sent.iter().skip(self.had).rposition(
-            |sent| matches!(sent, Sent::Words { is_thought: is, open: Some(_), .. } if *is == is_thought),
+            |sent| matches!(sent, SentPart::Text { is_reasoning: is, open: Some(_), .. } if *is == is_reasoning),
         );
         if let Some(at) = open {
-            return self.go_on(self.had + at, delta);
+            return self.append(self.had + at, delta);
         }
-        // What is nothing but white space is not stored.
-        let blank = &mut self.blank[usize::from(is_thought)];
+        // A text of white space alone is not stored.
+        let blank = &mut self.blank[usize::from(is_reasoning)];
         blank.push_str(delta);
         if blank.trim().is_empty() {
             return;
         }
         let text = std::mem::take(blank);
         self.begin_step();
-        self.begin_words(is_thought, &text);
+        self.begin_text(is_reasoning, &text);
     }
 
-    /// What was sent of the answer since the last parts is void.
-    pub(crate) fn void(&mut self) {
+    /// Discards the answer since the last [`parts`](Self::parts).
+    pub(crate) fn discard(&mut self) {
         self.blank = <[String; 2]>::default();
-        self.is_void |= self.sent.iter().any(|sent| matches!(sent, Sent::Words { open: Some(_), .. }));
+        self.is_stale |= self.sent.iter().any(|sent| matches!(sent, SentPart::Text { open: Some(_), .. }));
     }
 
-    /// The reply `message_id` is made, by this run or, from its beginning, by another.
+    /// Begins the reply `message_id`, or begins it again if another run makes it.
     pub(crate) fn begin(&mut self, message_id: &str) {
         self.blank = <[String; 2]>::default();
         if !self.has_started {
             message_id.clone_into(&mut self.message_id);
         }
-        self.is_void |= self.sent.len() > self.had;
+        self.is_stale |= self.sent.len() > self.had;
     }
 
-    /// The reply so far: a step of it is over, or its calls are under way.
+    /// Brings the client to `parts`: the reply at the end of a step, or while its calls are made.
     pub(crate) fn parts(&mut self, parts: &[Part]) {
-        if self.is_void {
+        if self.is_stale {
             return;
         }
-        self.is_void = !self.advance(parts);
-        self.end_words();
+        self.is_stale = !self.advance(parts);
+        self.end_text();
         let is_under_way =
-            |sent: &Sent| matches!(sent, Sent::Call { state, .. } if state == "input-available");
+            |sent: &SentPart| matches!(sent, SentPart::Call { state, .. } if state == "input-available");
         if !self.sent.iter().any(is_under_way) {
             self.end_step();
         }
     }
 
-    /// The reply as it is stored.
+    /// Ends the stream with the stored reply.
     pub(crate) fn finish(&mut self, record: &Record) {
         let listed = record.listed();
         if !self.has_started {
-            // A notice stands in the reply's place under an id of its own.
+            // A notice takes the reply's place under an id of its own.
             record.message_id.as_str().clone_into(&mut self.message_id);
         }
         if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
@@ -166,29 +166,29 @@ impl Teller {
         self.out.push(json!({"type": "finish", "finishReason": reason, "messageMetadata": listed.metadata}));
     }
 
-    /// Somebody has stopped it.
+    /// Ends the stream of a stopped reply.
     pub(crate) fn abort(&mut self) {
         self.end_step();
         self.out.push(json!({"type": "abort"}));
     }
 
-    /// It does not come.
+    /// Ends the stream without a reply.
     pub(crate) fn error(&mut self, text: &str) {
         self.end_step();
         self.out.push(json!({"type": "error", "errorText": text}));
     }
 
-    /// Brings the client to `parts`; answers whether that can be done.
+    /// Brings the client to `parts`. Returns false if the chunks do not match them.
     fn advance(&mut self, parts: &[Part]) -> bool {
         self.blank = <[String; 2]>::default();
-        // Of one step alone a stored reply may not say where it starts.
-        let is_start = |sent: Option<&Sent>| sent == Some(&Sent::StepStart);
-        let first = parts.first().map(Sent::of);
+        // A stored reply of a single step may lack its `step-start`.
+        let is_start = |sent: Option<&SentPart>| sent == Some(&SentPart::StepStart);
+        let first = parts.first().map(SentPart::of);
         let skipped = usize::from(is_start(self.sent.first()) && !is_start(first.as_ref()));
         for (at, part) in parts.iter().enumerate() {
             let at = at + skipped;
             if at >= self.sent.len() {
-                self.say(part);
+                self.send(part);
             } else if !self.reconcile(at, part) {
                 return false;
             }
@@ -196,26 +196,26 @@ impl Teller {
         self.sent.len() <= parts.len() + skipped
     }
 
-    /// Brings the part at `at` to `part`; answers whether that can be done.
+    /// Brings the part at `at` to `part`. Returns false if its chunks do not match.
     fn reconcile(&mut self, at: usize, part: &Part) -> bool {
         let sent = self.sent[at].clone();
-        match (sent, Sent::of(part)) {
+        match (sent, SentPart::of(part)) {
             (
-                Sent::Words { is_thought, text, open },
-                Sent::Words { is_thought: is_wanted, text: wanted, .. },
-            ) if is_thought == is_wanted => match wanted.strip_prefix(text.as_str()) {
+                SentPart::Text { is_reasoning, text, open },
+                SentPart::Text { is_reasoning: is_wanted, text: wanted, .. },
+            ) if is_reasoning == is_wanted => match wanted.strip_prefix(text.as_str()) {
                 Some("") => true,
                 Some(more) if open.is_some() => {
-                    self.go_on(at, more);
+                    self.append(at, more);
                     true
                 }
                 _ => false,
             },
-            (Sent::Call { id, state }, Sent::Call { id: wanted, state: becomes }) if id == wanted => {
+            (SentPart::Call { id, state }, SentPart::Call { id: wanted, state: becomes }) if id == wanted => {
                 if state != becomes {
                     self.start();
-                    self.come_to(part, &id, &state);
-                    self.sent[at] = Sent::Call { id, state: becomes };
+                    self.settle_call(part, &id, &state);
+                    self.sent[at] = SentPart::Call { id, state: becomes };
                 }
                 true
             }
@@ -223,18 +223,18 @@ impl Teller {
         }
     }
 
-    /// Says a part that the client does not have.
-    fn say(&mut self, part: &Part) {
-        match (part.view(), Sent::of(part)) {
-            (_, Sent::StepStart) => {
+    /// Sends a part that the client does not have.
+    fn send(&mut self, part: &Part) {
+        match (part.view(), SentPart::of(part)) {
+            (_, SentPart::StepStart) => {
                 self.end_step();
                 self.begin_step();
             }
-            (_, Sent::Words { is_thought, text, .. }) => {
+            (_, SentPart::Text { is_reasoning, text, .. }) => {
                 self.start();
-                self.begin_words(is_thought, &text);
+                self.begin_text(is_reasoning, &text);
             }
-            (PartView::Tool { name, call_id, input, .. }, call @ Sent::Call { .. }) => {
+            (PartView::Tool { name, call_id, input, .. }, call @ SentPart::Call { .. }) => {
                 self.start();
                 let mut begun = json!({"type": "tool-input-start", "toolCallId": call_id, "toolName": name});
                 let mut whole =
@@ -245,7 +245,7 @@ impl Teller {
                     whole["dynamic"] = true.into();
                 }
                 self.out.extend([begun, whole]);
-                self.come_to(part, call_id, "input-available");
+                self.settle_call(part, call_id, "input-available");
                 self.sent.push(call);
             }
             (_, other) => {
@@ -256,8 +256,8 @@ impl Teller {
         }
     }
 
-    /// What the call of `part` has come to, where the client has it in state `before`.
-    fn come_to(&mut self, part: &Part, call_id: &str, before: &str) {
+    /// Sends the new state of the call of `part`, which the client has in state `before`.
+    fn settle_call(&mut self, part: &Part, call_id: &str, before: &str) {
         let field = |name: &str| part.as_map().get(name);
         let state = state_of(part).unwrap_or_default();
         let approval = field("approval").and_then(|approval| approval.get("id"));
@@ -290,55 +290,55 @@ impl Teller {
         if !self.is_in_step {
             self.is_in_step = true;
             self.out.push(json!({"type": "start-step"}));
-            self.sent.push(Sent::StepStart);
+            self.sent.push(SentPart::StepStart);
         }
     }
 
     fn end_step(&mut self) {
-        self.end_words();
+        self.end_text();
         if std::mem::take(&mut self.is_in_step) {
             self.out.push(json!({"type": "finish-step"}));
         }
     }
 
-    fn end_words(&mut self) {
+    fn end_text(&mut self) {
         for sent in &mut self.sent {
-            if let Sent::Words { is_thought, open, .. } = sent
+            if let SentPart::Text { is_reasoning, open, .. } = sent
                 && let Some(id) = open.take()
             {
-                let kind = if *is_thought { "reasoning-end" } else { "text-end" };
+                let kind = if *is_reasoning { "reasoning-end" } else { "text-end" };
                 self.out.push(json!({"type": kind, "id": id}));
             }
         }
     }
 
-    fn begin_words(&mut self, is_thought: bool, text: &str) {
+    fn begin_text(&mut self, is_reasoning: bool, text: &str) {
         self.ids += 1;
         let id = self.ids.to_string();
-        let kind = if is_thought { "reasoning-start" } else { "text-start" };
+        let kind = if is_reasoning { "reasoning-start" } else { "text-start" };
         self.out.push(json!({"type": kind, "id": id}));
-        self.sent.push(Sent::Words { is_thought, text: String::new(), open: Some(id) });
-        self.go_on(self.sent.len() - 1, text);
+        self.sent.push(SentPart::Text { is_reasoning, text: String::new(), open: Some(id) });
+        self.append(self.sent.len() - 1, text);
     }
 
-    fn go_on(&mut self, at: usize, delta: &str) {
-        if let Sent::Words { is_thought, text, open: Some(id) } = &mut self.sent[at]
+    fn append(&mut self, at: usize, delta: &str) {
+        if let SentPart::Text { is_reasoning, text, open: Some(id) } = &mut self.sent[at]
             && !delta.is_empty()
         {
             text.push_str(delta);
-            let kind = if *is_thought { "reasoning-delta" } else { "text-delta" };
+            let kind = if *is_reasoning { "reasoning-delta" } else { "text-delta" };
             self.out.push(json!({"type": kind, "id": id, "delta": delta}));
         }
     }
 }
 
-impl Sent {
-    /// `part` as one that does not go on.
+impl SentPart {
+    /// Returns `part` as one that is complete.
     fn of(part: &Part) -> Self {
-        let words = |is_thought, text: &str| Self::Words { is_thought, text: text.into(), open: None };
+        let text = |is_reasoning, text: &str| Self::Text { is_reasoning, text: text.into(), open: None };
         match part.view() {
-            PartView::Text(text) => words(false, text),
-            PartView::Reasoning(text) => words(true, text),
+            PartView::Text(delta) => text(false, delta),
+            PartView::Reasoning(delta) => text(true, delta),
             PartView::Tool { call_id, state, .. } => Self::Call { id: call_id.into(), state: state.into() },
             _ if part.kind() == "step-start" => Self::StepStart,
             _ => Self::Other(part.clone()),
@@ -353,7 +353,7 @@ fn state_of(part: &Part) -> Option<&str> {
     }
 }
 
-/// A part of another type as its chunk; none where there is no such chunk.
+/// Returns the chunk of a part of another type, if there is one.
 fn other_chunk(part: &Part) -> Option<Value> {
     let keys: &[&str] = match part.kind() {
         "file" => &["type", "url", "mediaType"],

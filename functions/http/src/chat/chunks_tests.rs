@@ -1,7 +1,7 @@
-use annals_shared::chat_key::ChatKey;
-use annals_shared::message::{Role, UiMessage};
-use annals_shared::record::Channel;
-use annals_shared::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::chat_key::ChatKey;
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::Channel;
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 
 use super::*;
 
@@ -34,14 +34,14 @@ fn record(kind: Kind, parts: Value) -> Record {
     }
 }
 
-/// The chunks so far, each as `type` and what tells it from others of its type.
-fn told(teller: &mut Teller) -> Vec<String> {
+/// Returns the chunks so far, each as its type and the fields that distinguish it.
+fn sent(encoder: &mut ChunkEncoder) -> Vec<String> {
     let what = |chunk: &Value| {
         let keys = ["messageId", "delta", "toolCallId", "approvalId", "output", "errorText", "finishReason"];
         let more: Vec<String> = keys.iter().filter_map(|key| chunk.get(key)).map(plain).collect();
         [chunk["type"].as_str().unwrap().to_owned()].into_iter().chain(more).collect::<Vec<_>>().join(" ")
     };
-    teller.take().iter().map(what).collect()
+    encoder.take().iter().map(what).collect()
 }
 
 fn plain(value: &Value) -> String {
@@ -57,13 +57,13 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn what_was_heard_is_not_said_again_and_what_was_not_is() {
-    let mut teller = Teller::new("m1/reply", &[]);
-    teller.words(true, "hm");
-    teller.words(false, "\n");
-    teller.words(false, "Hel");
+fn only_the_rest_of_a_streamed_reply_follows_when_it_is_stored() {
+    let mut encoder = ChunkEncoder::new("m1/reply", &[]);
+    encoder.delta(true, "hm");
+    encoder.delta(false, "\n");
+    encoder.delta(false, "Hel");
     assert_eq!(
-        told(&mut teller),
+        sent(&mut encoder),
         [
             "start m1/reply",
             "start-step",
@@ -74,15 +74,15 @@ fn what_was_heard_is_not_said_again_and_what_was_not_is() {
         ]
     );
     let stored = json!([{"type": "step-start"}, {"type": "reasoning", "text": "hm"}, text("\nHello")]);
-    teller.finish(&record(Kind::Normal, stored));
+    encoder.finish(&record(Kind::Normal, stored));
     assert_eq!(
-        told(&mut teller),
+        sent(&mut encoder),
         ["text-delta lo", "reasoning-end", "text-end", "finish-step", "finish stop"]
     );
 }
 
 #[test]
-fn a_reply_that_nobody_heard_comes_whole() {
+fn a_reply_of_another_process_is_sent_whole() {
     let stored = json!([
         {"type": "step-start"},
         text("Let me look."),
@@ -92,10 +92,10 @@ fn a_reply_that_nobody_heard_comes_whole() {
         {"type": "tool-refund", "toolCallId": "c3", "state": "approval-requested", "input": {},
          "approval": {"id": "a1"}},
     ]);
-    let mut teller = Teller::new("", &[]);
-    teller.finish(&record(Kind::Normal, stored));
+    let mut encoder = ChunkEncoder::new("", &[]);
+    encoder.finish(&record(Kind::Normal, stored));
     assert_eq!(
-        told(&mut teller),
+        sent(&mut encoder),
         [
             "start m1/reply",
             "start-step",
@@ -120,7 +120,7 @@ fn a_reply_that_nobody_heard_comes_whole() {
 }
 
 #[test]
-fn a_reply_that_goes_on_says_what_its_calls_came_to() {
+fn a_resumed_reply_sends_the_results_of_its_calls() {
     let call = |state: &str, more: Value| {
         let mut call = json!({"type": "tool-refund", "toolCallId": "c1", "state": state, "input": {},
             "approval": {"id": "a1"}});
@@ -128,15 +128,15 @@ fn a_reply_that_goes_on_says_what_its_calls_came_to() {
         call
     };
     let asked = parts(json!([{"type": "step-start"}, call("approval-requested", json!({}))]));
-    let mut teller = Teller::new("m1/reply", &asked);
-    teller.parts(&parts(json!([{"type": "step-start"}, call("approval-responded", json!({}))])));
-    teller.parts(&parts(json!([{"type": "step-start"}, call("output-available", json!({"output": "ok"}))])));
-    teller.words(false, "Done.");
+    let mut encoder = ChunkEncoder::new("m1/reply", &asked);
+    encoder.parts(&parts(json!([{"type": "step-start"}, call("approval-responded", json!({}))])));
+    encoder.parts(&parts(json!([{"type": "step-start"}, call("output-available", json!({"output": "ok"}))])));
+    encoder.delta(false, "Done.");
     let end = json!([{"type": "step-start"}, call("output-available", json!({"output": "ok"})),
         {"type": "step-start"}, text("Done.")]);
-    teller.finish(&record(Kind::Normal, end));
+    encoder.finish(&record(Kind::Normal, end));
     assert_eq!(
-        told(&mut teller),
+        sent(&mut encoder),
         [
             "start m1/reply",
             "tool-output-available c1 ok",
@@ -148,48 +148,48 @@ fn a_reply_that_goes_on_says_what_its_calls_came_to() {
             "finish stop"
         ]
     );
-    let mut denied = Teller::new("m1/reply", &asked);
+    let mut denied = ChunkEncoder::new("m1/reply", &asked);
     let end = json!([{"type": "step-start"}, call("output-denied", json!({})), {"type": "step-start"}, text("No.")]);
     denied.finish(&record(Kind::Normal, end));
-    assert_eq!(told(&mut denied)[1], "tool-output-denied c1");
+    assert_eq!(sent(&mut denied)[1], "tool-output-denied c1");
 }
 
 #[test]
-fn what_was_sent_and_is_not_stored_is_an_error() {
-    let mut teller = Teller::new("m1/reply", &[]);
-    teller.words(false, "One tw");
-    teller.void();
-    teller.words(false, "Uno");
-    teller.finish(&record(Kind::Normal, json!([text("Uno")])));
-    let all = told(&mut teller);
+fn a_stored_reply_that_does_not_match_the_chunks_is_an_error() {
+    let mut encoder = ChunkEncoder::new("m1/reply", &[]);
+    encoder.delta(false, "One tw");
+    encoder.discard();
+    encoder.delta(false, "Uno");
+    encoder.finish(&record(Kind::Normal, json!([text("Uno")])));
+    let all = sent(&mut encoder);
     assert!(all.last().unwrap().starts_with("error The answer broke off"), "{all:?}");
     assert!(!all.iter().any(|chunk| chunk.contains("Uno") || chunk.starts_with("finish ")), "{all:?}");
-    // The same again goes on from there.
-    let mut teller = Teller::new("m1/reply", &[]);
-    teller.begin("m1/reply");
-    teller.words(false, "One tw");
-    teller.begin("m1/reply");
-    teller.words(false, "One two");
-    teller.finish(&record(Kind::Normal, json!([text("One two three")])));
+    // A reply that begins with the chunks continues them.
+    let mut encoder = ChunkEncoder::new("m1/reply", &[]);
+    encoder.begin("m1/reply");
+    encoder.delta(false, "One tw");
+    encoder.begin("m1/reply");
+    encoder.delta(false, "One two");
+    encoder.finish(&record(Kind::Normal, json!([text("One two three")])));
     assert_eq!(
-        told(&mut teller)[2..],
+        sent(&mut encoder)[2..],
         ["text-start", "text-delta One tw", "text-delta o three", "text-end", "finish-step", "finish stop"]
     );
-    // A notice says why.
-    let mut teller = Teller::new("m1/reply", &[]);
-    teller.words(false, "One tw");
-    teller.finish(&record(Kind::Notice, json!([text("Sorry.")])));
-    assert_eq!(told(&mut teller).last().unwrap(), "error Sorry.");
-    // Where nothing was sent, nothing is wrong.
-    let mut teller = Teller::new("m1/reply", &[]);
-    teller.words(false, " ");
-    teller.void();
-    teller.words(false, "Uno");
-    teller.finish(&record(Kind::Normal, json!([text("Uno")])));
-    assert_eq!(told(&mut teller).last().unwrap(), "finish stop");
+    // A notice is the error.
+    let mut encoder = ChunkEncoder::new("m1/reply", &[]);
+    encoder.delta(false, "One tw");
+    encoder.finish(&record(Kind::Notice, json!([text("Sorry.")])));
+    assert_eq!(sent(&mut encoder).last().unwrap(), "error Sorry.");
+    // Without chunks there is nothing to contradict.
+    let mut encoder = ChunkEncoder::new("m1/reply", &[]);
+    encoder.delta(false, " ");
+    encoder.discard();
+    encoder.delta(false, "Uno");
+    encoder.finish(&record(Kind::Normal, json!([text("Uno")])));
+    assert_eq!(sent(&mut encoder).last().unwrap(), "finish stop");
 }
 
-/// Each key of each chunk is one that `ai` 6.0.0 takes: there an unknown one ends the stream.
+/// In `ai` 6.0.0 an unknown key ends the stream.
 #[test]
 fn only_chunks_of_the_first_version_are_sent() {
     let stored = json!([
@@ -204,8 +204,8 @@ fn only_chunks_of_the_first_version_are_sent() {
         {"type": "dynamic-tool", "toolName": "t", "toolCallId": "c", "state": "output-available", "input": {},
          "output": 1, "preliminary": true, "title": "T"},
     ]);
-    let mut teller = Teller::new("", &[]);
-    teller.finish(&record(Kind::Normal, stored));
+    let mut encoder = ChunkEncoder::new("", &[]);
+    encoder.finish(&record(Kind::Normal, stored));
     let known = |kind: &str| -> &[&str] {
         match kind {
             "start" => &["messageId", "messageMetadata"],
@@ -222,7 +222,7 @@ fn only_chunks_of_the_first_version_are_sent() {
             kind => panic!("{kind}"),
         }
     };
-    for chunk in teller.take() {
+    for chunk in encoder.take() {
         let keys = known(chunk["type"].as_str().unwrap());
         for key in chunk.as_object().unwrap().keys().filter(|key| *key != "type") {
             assert!(keys.contains(&key.as_str()), "{chunk}");

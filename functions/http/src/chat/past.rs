@@ -1,30 +1,30 @@
-//! What a client takes the conversation to be, beside the history, which alone is true. Pure.
+//! Compares a client's copy of the conversation with the history. Pure.
 //!
-//! Nothing that a client sends as past is stored or shown to a model. That the two differ is no error: who aborts has less of
-//! a reply than is stored, and a second window does not know what was said in the first. So it is told, and nothing else.
+//! A client's copy is neither stored nor shown to a model. A difference is no error: a client that aborts has less of a reply
+//! than is stored, and a second window lacks the messages of the first. So the client is told of it, and nothing else happens.
 
 use std::collections::HashMap;
 
-use annals_shared::message::{PartView, Role, UiMessage};
-use annals_shared::record::Record;
+use annals_core::message::{PartView, Role, UiMessage};
+use annals_core::record::Record;
 use serde_json::Value;
 
-/// How a client's past is beside the history.
+/// Result of comparing a client's copy of the conversation with the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Past {
-    /// All that it holds is in the history, in some form.
+    /// The history holds all of it, in some form.
     Same,
-    /// Something of it is not.
+    /// The history lacks part of it.
     Differs,
 }
 
 impl Past {
-    /// How `past` is beside `records`, which are the whole history or what there is of it from some place on.
+    /// Compares `past` with `records`: the whole history, or the newest part of it.
     pub(crate) fn of(past: &[UiMessage], records: &[Record], is_whole: bool) -> Self {
-        let known = Known::of(records);
+        let known = RecordsById::of(records);
         let is_known = |message: &UiMessage| {
             let mut forms = known.named(&message.id).filter(|record| record.role() == message.role);
-            // What it shows of a reply that it has heard to its middle is a beginning.
+            // A client that aborted has the beginning of a reply.
             let said = message.plain_text();
             let is_same = |record: &Record| match message.role {
                 Role::Assistant => {
@@ -35,7 +35,7 @@ impl Past {
             };
             forms.any(is_same)
         };
-        // What lies before the records cannot be compared.
+        // Messages before the records cannot be compared.
         let is_named = |message: &UiMessage| known.named(&message.id).next().is_some();
         let from = if is_whole { Some(0) } else { past.iter().position(is_named) };
         match from {
@@ -45,7 +45,7 @@ impl Past {
         }
     }
 
-    /// The value of the header `x-annals-history`.
+    /// Returns the value of the header `x-annals-history`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -54,10 +54,10 @@ impl Past {
     }
 }
 
-/// Records by the id of their message: a client may send thousands of messages.
-struct Known<'a>(HashMap<&'a str, Vec<&'a Record>>);
+/// Records by the id of their message. An index, since a client may send thousands of messages.
+struct RecordsById<'a>(HashMap<&'a str, Vec<&'a Record>>);
 
-impl<'a> Known<'a> {
+impl<'a> RecordsById<'a> {
     fn of(records: &'a [Record]) -> Self {
         let mut by_id: HashMap<_, Vec<_>> = HashMap::new();
         for record in records {
@@ -66,7 +66,7 @@ impl<'a> Known<'a> {
         Self(by_id)
     }
 
-    /// Those that [`names`] says `id` names.
+    /// Returns the records that `id` names.
     fn named(&self, id: &str) -> impl Iterator<Item = &'a Record> {
         let own = id.rsplit_once('@').map_or("", |(own, _)| own);
         let of = |id: &str| self.0.get(id).into_iter().flatten().copied();
@@ -74,7 +74,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// The ids and the results of the calls that `message` holds.
+/// Returns the ids and the results of the calls in `message`.
 fn results(message: &UiMessage) -> impl Iterator<Item = (&str, Option<&Value>, Option<&str>)> {
     message.parts.iter().filter_map(|part| match part.view() {
         PartView::Tool { call_id, output, error, .. } if output.is_some() || error.is_some() => {
@@ -84,7 +84,7 @@ fn results(message: &UiMessage) -> impl Iterator<Item = (&str, Option<&Value>, O
     })
 }
 
-/// Whether `id` is the id of this record's message, as streamed or as listed.
+/// Returns whether `id` is the id of this record's message, as streamed or as listed.
 pub(crate) fn names(record: &Record, id: &str) -> bool {
     let own = record.message_id.as_str();
     id == own

@@ -2,20 +2,19 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-fn given() -> Value {
+fn served() -> Value {
     serde_json::from_str(DOCUMENT).unwrap()
 }
 
 #[test]
-fn the_document_is_what_the_code_says() {
-    assert!(given() == describe(), "openapi.json is out of date: just openapi");
-    assert_eq!(given()["openapi"], "3.1.0");
+fn the_document_is_up_to_date() {
+    assert!(served() == describe(), "openapi.json is out of date: just openapi");
+    assert_eq!(served()["openapi"], "3.1.0");
 }
 
-/// Each operation has its problems said, and the table of problems has no other.
 #[test]
-fn the_problems_of_each_operation_are_said() {
-    let document = given();
+fn the_table_of_problems_has_each_operation_with_a_key() {
+    let document = served();
     let operations =
         document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap());
     let keyed = operations.filter(|(_, operation)| operation.get("security").is_some());
@@ -24,9 +23,8 @@ fn the_problems_of_each_operation_are_said() {
     assert_eq!(keyed, PROBLEMS.iter().map(|(id, _)| *id).collect());
 }
 
-/// A reference that leads nowhere would make a reader give up.
 #[test]
-fn each_reference_leads_somewhere() {
+fn each_reference_can_be_resolved() {
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(object) => {
@@ -37,7 +35,7 @@ fn each_reference_leads_somewhere() {
             _ => {}
         }
     }
-    let document = given();
+    let document = served();
     let mut found = Vec::new();
     references(&document, &mut found);
     assert!(found.len() > 30, "{found:?}");
@@ -47,10 +45,10 @@ fn each_reference_leads_somewhere() {
     }
 }
 
-/// An admin's whole ChatKey is longer than a caller's own id.
+/// A whole ChatKey is longer than a caller's own id.
 #[test]
-fn a_chat_may_be_named_by_any_key_that_there_is() {
-    let document = given();
+fn a_parameter_for_a_chat_takes_the_longest_chat_key() {
+    let document = served();
     let named = document["paths"].as_object().unwrap().iter().flat_map(|(path, operations)| {
         let all = operations.as_object().unwrap().values();
         let all = all.filter_map(|operation| operation["parameters"].as_array()).flatten();

@@ -1,20 +1,20 @@
-//! The bucket.
+//! Checks the bucket.
 
 use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration};
 
-use super::table::unread;
+use super::table::unknown;
 use crate::doctor::finding::Finding;
-use crate::said::said;
+use crate::errors::aws_message;
 
 pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
-    // As the functions do: an endpoint of one's own has no name for each bucket.
+    // As in the functions: an endpoint other than AWS has no host name for each bucket.
     let path_style = aws.endpoint_url().is_some();
     let config = aws_sdk_s3::config::Builder::from(aws).force_path_style(path_style).build();
     let client = Client::from_conf(config);
     if let Err(error) = client.head_bucket().bucket(name).send().await {
-        // The answer to HEAD has no words.
+        // The answer to HEAD has no message.
         let status = error.raw_response().map(|answer| answer.status().as_u16());
         let words = match status {
             Some(404) => "there is none of this name: check ANNALS_BUCKET".to_owned(),
@@ -22,7 +22,7 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
                 "the credentials may not see it (s3:ListBucket), or it is another account's".to_owned()
             }
             Some(301) => "it is in another region: set AWS_REGION to the stack's".to_owned(),
-            _ => format!("{}; check ANNALS_BUCKET, the region and the credentials", said(&error)),
+            _ => format!("{}; check ANNALS_BUCKET, the region and the credentials", aws_message(&error)),
         };
         return vec![Finding::fault(format!("bucket {name}"), words)];
     }
@@ -61,7 +61,7 @@ async fn public_access(client: &Client, name: &str) -> Finding {
         Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
             Finding::fault(CHECK, format!("may be opened to the public: {remedy}"))
         }
-        Err(error) => Finding::fault(CHECK, unread(&said(&error), "s3:GetBucketPublicAccessBlock")),
+        Err(error) => Finding::fault(CHECK, unknown(&aws_message(&error), "s3:GetBucketPublicAccessBlock")),
     }
 }
 
@@ -86,6 +86,6 @@ async fn encryption(client: &Client, name: &str) -> Finding {
         Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
             Finding::fault(CHECK, format!("off: {remedy}"))
         }
-        Err(error) => Finding::fault(CHECK, unread(&said(&error), "s3:GetEncryptionConfiguration")),
+        Err(error) => Finding::fault(CHECK, unknown(&aws_message(&error), "s3:GetEncryptionConfiguration")),
     }
 }

@@ -1,4 +1,4 @@
-//! The queue, and its dead letters.
+//! Checks the queue, and its dead-letter queue.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
 use crate::doctor::finding::Finding;
-use crate::said::said;
+use crate::errors::aws_message;
 
 type Attributes = HashMap<QueueAttributeName, String>;
 
@@ -19,9 +19,9 @@ pub(super) async fn check(aws: &SdkConfig, url: &str) -> Vec<Finding> {
     let queue = format!("queue {name}");
     let attributes = match attributes(&client, url).await {
         Ok(attributes) => attributes,
-        Err(said) => {
+        Err(error) => {
             let remedy = "check ANNALS_QUEUE_URL, the region and the credentials (sqs:GetQueueAttributes)";
-            return vec![Finding::fault(queue, format!("{said}; {remedy}"))];
+            return vec![Finding::fault(queue, format!("{error}; {remedy}"))];
         }
     };
     let of = |name: &QueueAttributeName| attributes.get(name).map(String::as_str);
@@ -74,7 +74,9 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
     let found = client.get_queue_url().queue_name(name).queue_owner_aws_account_id(account).send().await;
     let url = match found {
         Ok(found) => found.queue_url.unwrap_or_default(),
-        Err(error) => return Finding::fault(CHECK, format!("{name}: {} (sqs:GetQueueUrl)", said(&error))),
+        Err(error) => {
+            return Finding::fault(CHECK, format!("{name}: {} (sqs:GetQueueUrl)", aws_message(&error)));
+        }
     };
     match attributes(client, &url).await {
         Ok(attributes) => {
@@ -90,11 +92,15 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
             );
             Finding::of(CHECK, count == "0", words, bad)
         }
-        Err(said) => Finding::fault(CHECK, format!("{name}: {said} (sqs:GetQueueAttributes)")),
+        Err(error) => Finding::fault(CHECK, format!("{name}: {error} (sqs:GetQueueAttributes)")),
     }
 }
 
 async fn attributes(client: &Client, url: &str) -> Result<Attributes, String> {
     let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
-    request.send().await.map(|answer| answer.attributes.unwrap_or_default()).map_err(|error| said(&error))
+    request
+        .send()
+        .await
+        .map(|answer| answer.attributes.unwrap_or_default())
+        .map_err(|error| aws_message(&error))
 }

@@ -1,6 +1,6 @@
-//! The table.
+//! Checks the table.
 
-use annals_shared::history::due::{DUE_AT, DUE_SHARD, INDEX};
+use annals_store::history::due::{DUE_AT, DUE_SHARD, INDEX};
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
@@ -9,12 +9,12 @@ use aws_sdk_dynamodb::types::{
 };
 
 use crate::doctor::finding::Finding;
-use crate::said::said;
+use crate::errors::aws_message;
 
-/// What records expire by.
+/// Attribute by which records expire.
 const EXPIRES_AT: &str = "expiresAt";
 
-/// Everything about the table `name`.
+/// Checks everything about the table `name`.
 pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
     let client = Client::new(aws);
     let table = match describe(&client, name).await {
@@ -43,7 +43,7 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
     findings
 }
 
-/// The keys and the index of the table `name`: what is the same locally.
+/// Checks the keys and the index of the table `name`, which the local table has too.
 pub(in crate::doctor) async fn shape(client: &Client, name: &str) -> Vec<Finding> {
     match describe(client, name).await {
         Ok(table) => of_shape(&table, name),
@@ -57,7 +57,7 @@ async fn describe(client: &Client, name: &str) -> Result<TableDescription, Findi
         Ok(described) => described.table.ok_or_else(|| Finding::fault(check, "AWS does not describe it")),
         Err(error) => {
             let remedy = "check ANNALS_TABLE, the region and the credentials (dynamodb:DescribeTable)";
-            Err(Finding::fault(check, format!("{}; {remedy}", said(&error))))
+            Err(Finding::fault(check, format!("{}; {remedy}", aws_message(&error))))
         }
     }
 }
@@ -96,7 +96,7 @@ fn of_shape(table: &TableDescription, name: &str) -> Vec<Finding> {
     let projection = index.and_then(|index| index.projection()).and_then(|it| it.projection_type());
     let is_well = index.is_some_and(|index| is(index.key_schema(), due))
         && projection == Some(&ProjectionType::KeysOnly);
-    // The local engine has no states.
+    // The local engine does not report a status.
     let is_active = index.and_then(|index| index.index_status()).is_none_or(|it| *it == IndexStatus::Active);
     let remedy = "without it the compactor finds no chat: deploy infra/template.yaml";
     let second = if is_well {
@@ -117,7 +117,9 @@ async fn expiry(client: &Client, name: &str) -> Finding {
     const CHECK: &str = "table expiry";
     let described = match client.describe_time_to_live().table_name(name).send().await {
         Ok(described) => described.time_to_live_description,
-        Err(error) => return Finding::fault(CHECK, unread(&said(&error), "dynamodb:DescribeTimeToLive")),
+        Err(error) => {
+            return Finding::fault(CHECK, unknown(&aws_message(&error), "dynamodb:DescribeTimeToLive"));
+        }
     };
     let ttl = described.as_ref();
     let is_on = ttl
@@ -140,7 +142,10 @@ async fn backups(client: &Client, name: &str) -> Finding {
     let described = match client.describe_continuous_backups().table_name(name).send().await {
         Ok(described) => described.continuous_backups_description,
         Err(error) => {
-            return Finding::fault(CHECK, unread(&said(&error), "dynamodb:DescribeContinuousBackups"));
+            return Finding::fault(
+                CHECK,
+                unknown(&aws_message(&error), "dynamodb:DescribeContinuousBackups"),
+            );
         }
     };
     let recovery = described.as_ref().and_then(|it| it.point_in_time_recovery_description());
@@ -156,7 +161,7 @@ async fn backups(client: &Client, name: &str) -> Finding {
     )
 }
 
-/// A check that could not be made.
-pub(super) fn unread(said: &str, action: &str) -> String {
-    format!("not to be seen from here: {said} (the credentials need {action})")
+/// Returns the message for a check that could not be made.
+pub(super) fn unknown(error: &str, action: &str) -> String {
+    format!("could not be checked: {error} (the credentials need {action})")
 }

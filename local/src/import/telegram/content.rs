@@ -1,11 +1,11 @@
-//! What an exported message says, in the Bot API's words.
+//! Converts the content of an exported message into the Bot API's form.
 
 use serde_json::{Map, Value, json};
 
-use super::text_of;
+use super::fields::text_of;
 
-/// The text, and its entities as the Bot API has them, which count UTF-16 units.
-pub(super) fn said(message: &Map<String, Value>) -> (String, Value) {
+/// Returns the text and the Bot API's entities, which count UTF-16 units.
+pub(super) fn text_and_entities(message: &Map<String, Value>) -> (String, Value) {
     let pieces = match message.get("text") {
         Some(Value::Array(pieces)) => pieces.as_slice(),
         Some(text @ Value::String(_)) => std::slice::from_ref(text),
@@ -36,7 +36,7 @@ pub(super) fn said(message: &Map<String, Value>) -> (String, Value) {
     (text, entities.into())
 }
 
-/// What has a form of its own in the Bot API; whether there is any.
+/// Adds content that has a field of its own in the Bot API to `update`. Returns whether there is any.
 pub(super) fn structure(message: &Map<String, Value>, update: &mut Value) -> bool {
     let mut put = |field: &str, value: Value| update[field] = value;
     let location = message.get("location_information").filter(|location| location.is_object());
@@ -68,8 +68,8 @@ pub(super) fn structure(message: &Map<String, Value>, update: &mut Value) -> boo
     true
 }
 
-/// A medium in words: an export has files beside it, which no address names. `[photo: photos/cat.jpg]`, and where the file
-/// was not exported, as a webhook's is named: `[voice message, 0:12]`.
+/// Describes a medium as text, since the files of an export have no address: `[photo: photos/cat.jpg]`, or like a webhook's
+/// `[voice message, 0:12]` if the file was not exported.
 pub(super) fn medium(message: &Map<String, Value>) -> Option<String> {
     let path = text_of(message, "photo").or_else(|| text_of(message, "file"))?;
     let kind = match text_of(message, "media_type") {
@@ -78,7 +78,7 @@ pub(super) fn medium(message: &Map<String, Value>) -> Option<String> {
         None => "file".into(),
     };
     let emoji = text_of(message, "sticker_emoji").map(|emoji| format!(" {emoji}")).unwrap_or_default();
-    // Where there is no file, the exporter says here why: "(File not included. Change data exporting settings to download.)".
+    // Without a file, the exporter writes the reason: "(File not included. Change data exporting settings to download.)".
     let is_file = |path: &&str| !path.starts_with('(');
     if let Some(name) = text_of(message, "file_name").or(Some(path).filter(is_file)) {
         return Some(format!("[{kind}{emoji}: {name}]"));
@@ -88,9 +88,9 @@ pub(super) fn medium(message: &Map<String, Value>) -> Option<String> {
     Some(format!("[{kind}{emoji}{lasts}]"))
 }
 
-/// What happened, in words: `[Ada: create group: Team, Ada, Bob]`.
+/// Describes an event as text: `[Ada: create group: Team, Ada, Bob]`.
 pub(super) fn event(message: &Map<String, Value>) -> String {
-    const TOLD: [&str; 9] = [
+    const FIELDS: [&str; 9] = [
         "title",
         "new_title",
         "members",
@@ -107,10 +107,10 @@ pub(super) fn event(message: &Map<String, Value>) -> String {
         Value::Array(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    let told: Vec<String> = TOLD.iter().filter_map(|name| message.get(*name)).flat_map(words).collect();
-    let told: Vec<String> = told.into_iter().filter(|text| !text.is_empty()).collect();
+    let details: Vec<String> = FIELDS.iter().filter_map(|name| message.get(*name)).flat_map(words).collect();
+    let details: Vec<String> = details.into_iter().filter(|text| !text.is_empty()).collect();
     let action = text_of(message, "action").unwrap_or("something happened").replace('_', " ");
-    let parts = [text_of(message, "actor").unwrap_or_default().to_owned(), action, told.join(", ")];
+    let parts = [text_of(message, "actor").unwrap_or_default().to_owned(), action, details.join(", ")];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     format!("[{}]", parts.join(": "))
 }

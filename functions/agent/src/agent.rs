@@ -1,0 +1,76 @@
+//! The services and settings that a run of the agent works with: [`Agent`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_channel::surroundings::Surroundings;
+use annals_core::context::Policy;
+use annals_core::tokens;
+use annals_engine::compaction::Compaction;
+use annals_engine::delivery::Deliverer;
+use annals_engine::live::Live;
+use annals_engine::settings::{MemoryConfig, ViewConfig};
+use annals_io::clock::Clock;
+use annals_io::metrics::Metrics;
+use annals_model::Model;
+use annals_store::history::History;
+
+use crate::mcp::Servers;
+
+/// Answers chats.
+#[derive(Clone)]
+pub struct Agent {
+    /// The histories.
+    pub history: History,
+    /// The model that answers.
+    pub model: Model,
+    /// Sends replies to their channels.
+    pub deliverer: Deliverer,
+    /// Fetch the messages around those of groups, for platforms that do not send them.
+    pub surroundings: Vec<Arc<dyn Surroundings>>,
+    /// The settings of a context.
+    pub view: ViewConfig,
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
+    /// The servers of `TOOLS`.
+    pub servers: Option<Arc<Servers>>,
+    /// `SYSTEM_PROMPT`
+    pub system_prompt: Option<String>,
+    /// `AGENT_ID`: the author of replies.
+    pub agent_id: String,
+    /// Counters of turns and deliveries.
+    pub metrics: Metrics,
+    /// Publishes runs to listeners in this process.
+    pub live: Live,
+    /// `STREAM_REPLIES`: true if private chats of Telegram see an answer grow, which is read from `live`.
+    pub stream_replies: bool,
+    /// Maximum time for which one run may hold a chat: the maximum lifetime of the process.
+    pub lease: Duration,
+    /// `REPLY_QUIET`: quiet time before a chat is answered whose people write in bursts.
+    pub quiet: Duration,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl Agent {
+    /// Returns the compaction of this agent's chats.
+    pub(crate) fn compaction(&self) -> Compaction {
+        Compaction {
+            history: self.history.clone(),
+            model: self.model.clone(),
+            view: self.view,
+            agent_id: self.agent_id.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    /// Returns the token estimate of the system prompt.
+    pub(crate) fn prompt_tokens(&self) -> u32 {
+        self.system_prompt.as_deref().map_or(0, tokens::of_text)
+    }
+
+    /// Returns the policy of a context that is sent with the system prompt and `other_tokens` more.
+    pub(crate) fn policy(&self, other_tokens: u32) -> Policy {
+        self.view.policy(self.prompt_tokens().saturating_add(other_tokens))
+    }
+}

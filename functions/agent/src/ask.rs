@@ -1,0 +1,272 @@
+//! Asking the model for one reply: one loop, whose every next step [`Asking`] decides.
+
+use annals_core::compaction::cut::Why;
+use annals_core::context::{Context, Policy};
+use annals_core::message::UiMessage;
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_engine::live::Feed;
+use annals_io::metrics::Metric;
+use annals_model::{Delta, Model, ModelError, Question};
+
+use crate::agent::Agent;
+use crate::budget::{compact_or_continue, note_left_out};
+use crate::error::TurnError;
+use crate::find::reread;
+use crate::images::{self, Images, Shown};
+use crate::mcp::Session;
+use crate::retry_policy::{Asking, Decision};
+use crate::rounds::{Rounds, call_tools};
+use crate::task::ClaimedTurn;
+use crate::tools::{Offered, Toolbox};
+
+/// The error of a request that is not waited for any longer.
+pub(crate) const TIMED_OUT: ModelError = ModelError::Unreachable("timed out");
+/// Note to the user after calls, if the model says no more.
+const UNFINISHED_NOTICE: &str =
+    "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
+/// Share of a context that was too long which is tried next.
+const SHORTER: f64 = 0.6;
+
+/// The reply that the model is asked for.
+pub(crate) enum Scope {
+    /// A new one. The records of its turn are read from `read_from`, if that is earlier than the head says.
+    New {
+        /// The earliest message that the queue named.
+        read_from: Option<SortKey>,
+    },
+    /// The rest of one that was stored at `at`, with the context of that time.
+    Paused {
+        /// Time of the stored reply.
+        at: Timestamp,
+    },
+}
+
+/// The result of asking.
+pub(crate) enum Asked {
+    /// A reply; if the model failed after calls, one that says so at its end.
+    Reply(UiMessage),
+    /// No answer, after the last attempt.
+    Nothing,
+}
+
+/// Asks the model until the reply in `rounds` is complete, or waits for an approval, and carries out the calls on the way.
+pub(crate) async fn ask(
+    agent: &Agent,
+    turn: &mut ClaimedTurn,
+    scope: Scope,
+    offered: Offered,
+    mut rounds: Rounds,
+    mut asking: Asking,
+    feed: &Feed,
+) -> Result<Asked, TurnError> {
+    let session = agent.servers.as_deref().map(Session::new);
+    let mut model = &agent.model;
+    let mut window = Window::new(agent, offered);
+    let mut prepared: Option<Prepared> = None;
+    let mut shortens = false;
+    let time_out = agent.clock.sleep(asking.until.since(agent.clock.now()));
+    tokio::pin!(time_out);
+    loop {
+        let asked = tokio::select! {
+            // On the heap: it is a long way through.
+            asked = Box::pin(async {
+                // Calls are not made again, so their results are shortened first.
+                if std::mem::take(&mut shortens) && !rounds.shorten_results() {
+                    let tokens = prepared.take().map_or(u32::MAX, |prepared| prepared.seen.tokens);
+                    window.shorten(agent, turn, &scope, tokens).await?;
+                }
+                let prepared = match &mut prepared {
+                    Some(prepared) => prepared,
+                    none => none.insert(window.prepare(agent, turn, &scope).await),
+                };
+                let toolbox = window.toolbox(agent, turn, &prepared.seen, session.as_ref());
+                Ok(request(agent, model, prepared, &toolbox, &mut rounds, &mut asking, feed).await?)
+            }) => asked,
+            () = &mut time_out => Err(TurnError::from(TIMED_OUT)),
+        };
+        let error = match asked {
+            Ok(Round::Calls) => continue,
+            Ok(Round::End) => {
+                let mut message = rounds.take_message(model.name());
+                if let Some(Prepared { seen, shown, shortened, .. }) = &prepared {
+                    note_left_out(&mut message, seen, shortened);
+                    // The first part of a paused reply has the note already.
+                    if matches!(scope, Scope::New { .. }) {
+                        shown.add_note(&mut message);
+                    }
+                }
+                return Ok(Asked::Reply(message));
+            }
+            Err(error) => error,
+        };
+        let failure = match &error {
+            TurnError::Model(error) => Some(error),
+            TurnError::History(_) => None,
+            _ => return Err(error),
+        };
+        match asking.failed(failure, agent.clock.now()) {
+            Decision::Again(pause) => {
+                tracing::warn!(%error, ?pause, "failed to ask the model; asking again after a pause");
+                agent.clock.sleep(pause).await;
+            }
+            Decision::AskFallback => {
+                tracing::warn!(%error, "failed to ask the model; asking the fallback");
+                model = model.fallback().unwrap_or(model);
+            }
+            Decision::HideImages => {
+                window.images.refuse();
+                prepared = None;
+            }
+            Decision::Shorten => shortens = true,
+            Decision::HandBack => return Err(error),
+            Decision::GiveUp => {
+                tracing::error!(%error, "failed to ask the model in the last attempt; the user is told");
+                agent.metrics.add(Metric::TurnsGivenUp, 1);
+                let is_empty = rounds.is_empty();
+                return Ok(if is_empty {
+                    Asked::Nothing
+                } else {
+                    Asked::Reply(rounds.given_up(UNFINISHED_NOTICE))
+                });
+            }
+        }
+    }
+}
+
+/// The effect of one request.
+enum Round {
+    /// The reply is complete, or waits for an approval.
+    End,
+    /// Calls were carried out, and the model must be asked again.
+    Calls,
+}
+
+/// Asks `model` once, and carries out the calls of its answer.
+async fn request(
+    agent: &Agent,
+    model: &Model,
+    prepared: &Prepared,
+    toolbox: &Toolbox<'_>,
+    rounds: &mut Rounds,
+    asking: &mut Asking,
+    feed: &Feed,
+) -> Result<Round, ModelError> {
+    let question = Question {
+        system: agent.system_prompt.as_deref(),
+        messages: &prepared.seen.messages,
+        unanswered: prepared.seen.unanswered.len(),
+        notes: prepared.notes.as_deref(),
+        images: &prepared.shown.images,
+        senders: &prepared.seen.senders,
+        tools: toolbox.offered(),
+        steps: rounds.steps(),
+        must_answer: false,
+    };
+    let now = agent.clock.now();
+    let budget = rounds.result_budget(agent.view.window, question.tokens());
+    let may_call = budget.is_some() && asking.may_call(now);
+    let question = Question { must_answer: !may_call, ..question };
+    let sink = |delta: Delta<'_>| feed.hear(delta);
+    let answer = tokio::select! {
+        biased;
+        answer = model.answer(question, &sink) => answer?,
+        () = agent.clock.sleep(asking.deadline().since(now)) => return Err(TIMED_OUT),
+    };
+    let Some(budget) =
+        budget.filter(|_| may_call && !answer.calls.is_empty() && !toolbox.offered().is_empty())
+    else {
+        if answer.text.is_empty() {
+            return Err(ModelError::Empty);
+        }
+        rounds.begin_step(&answer);
+        return Ok(Round::End);
+    };
+    asking.called();
+    let left = asking.calls_until.since(agent.clock.now());
+    let waits = call_tools(toolbox, rounds, answer, budget, left, feed).await;
+    Ok(if waits { Round::End } else { Round::Calls })
+}
+
+/// The token budget of a turn's question.
+struct Window {
+    policy: Policy,
+    /// Maximum tokens of the unanswered messages, which are shortened last.
+    unanswered_budget: u32,
+    offered: Offered,
+    images: Images,
+}
+
+/// The context of a turn as its model is sent it.
+struct Prepared {
+    seen: Context,
+    shown: Shown,
+    notes: Option<String>,
+    /// Ids of the unanswered messages that were shortened.
+    shortened: Vec<String>,
+}
+
+impl Window {
+    /// Returns the whole budget.
+    fn new(agent: &Agent, offered: Offered) -> Self {
+        let tokens = offered.tokens();
+        let window = agent.view.window;
+        Self {
+            policy: agent.policy(tokens),
+            unanswered_budget: window.saturating_sub(agent.prompt_tokens()).saturating_sub(tokens),
+            offered,
+            images: Images::default(),
+        }
+    }
+
+    fn toolbox<'a>(
+        &'a self,
+        agent: &'a Agent,
+        turn: &'a ClaimedTurn,
+        seen: &Context,
+        session: Option<&'a Session<'a>>,
+    ) -> Toolbox<'a> {
+        let (history, clock, chat) = (&agent.history, &agent.clock, (&turn.lease.chat, turn.newest.line()));
+        Toolbox::new(history, clock, chat, turn.memory_source(), &self.offered, &seen.messages, session)
+    }
+
+    /// Makes the context of `turn`, and loads its images.
+    async fn prepare(&mut self, agent: &Agent, turn: &ClaimedTurn, scope: &Scope) -> Prepared {
+        let at = match scope {
+            Scope::New { .. } => agent.clock.now(),
+            Scope::Paused { at } => *at,
+        };
+        let mut seen = turn.context(at, &self.policy);
+        let shown = images::load(agent, &seen, &mut self.images).await;
+        let budget = self.unanswered_budget.saturating_sub(shown.unanswered_tokens);
+        let shortened = seen.shorten_unanswered(budget);
+        shown.name_hidden_files(&mut seen.messages);
+        Prepared { seen, shown, notes: self.offered.notes(), shortened }
+    }
+
+    /// Reduces the budget of a question of `tokens`, shows fewer images, and compacts the chat.
+    async fn shorten(
+        &mut self,
+        agent: &Agent,
+        turn: &mut ClaimedTurn,
+        scope: &Scope,
+        tokens: u32,
+    ) -> Result<(), TurnError> {
+        self.images.halve();
+        let budget = share(self.policy.token_budget.min(tokens));
+        self.policy.token_budget = budget;
+        self.unanswered_budget = budget;
+        self.offered.fit(budget);
+        // The context of a paused reply is not compacted for it, but for the next turn.
+        if let Scope::New { read_from } = scope
+            && compact_or_continue(agent, &mut turn.lease, &turn.records, Why::Room { budget }).await?
+        {
+            reread(agent, turn, read_from.as_ref()).await?;
+        }
+        Ok(())
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32 is one")]
+fn share(tokens: u32) -> u32 {
+    (f64::from(tokens) * SHORTER) as u32
+}

@@ -1,0 +1,65 @@
+//! Rules for the messages that one turn covers: pure functions of records.
+
+use std::collections::HashSet;
+
+use annals_core::context::{Policy, context};
+use annals_core::message::Role;
+use annals_core::record::{Kind, Record};
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_store::history::turn::OpenTurn;
+
+/// Maximum number of messages that one turn covers, and maximum bytes of their keys: a head and a reply must hold them.
+const MAX_COVERED: usize = 100;
+const MAX_COVERED_BYTES: usize = 32 * 1024;
+
+/// Returns the newest message that `turn` covers, if it is among `records`.
+pub(crate) fn newest_covered<'a>(records: &'a [Record], turn: &OpenTurn) -> Option<&'a Record> {
+    message_at(records, turn.covers.last()?)
+}
+
+/// Returns the first form of the person's message at `base`.
+pub(crate) fn message_at<'a>(records: &'a [Record], base: &SortKey) -> Option<&'a Record> {
+    records.iter().find(|record| {
+        record.key.base() == *base && record.role() == Role::User && record.kind != Kind::Boundary
+    })
+}
+
+/// Returns `records` without the unanswered messages that `turn` does not cover: its reply comes before them.
+pub(crate) fn records_of_turn(
+    records: &[Record],
+    turn: &OpenTurn,
+    now: Timestamp,
+    policy: &Policy,
+) -> Vec<Record> {
+    let mut records = records.to_vec();
+    loop {
+        let seen = context(&records, now, policy);
+        let later: HashSet<&SortKey> =
+            seen.unanswered.iter().filter(|base| !turn.covers.contains(base)).collect();
+        if later.is_empty() {
+            return records;
+        }
+        // Without the unanswered messages of one line, another line may be in view, with unanswered messages of its own.
+        records.retain(|record| !later.contains(&record.key.base()));
+    }
+}
+
+/// Returns those of the `unanswered` messages that one reply can answer: from the oldest on, all of its chat window, and no
+/// more than a head and a reply can hold.
+pub(crate) fn covered_by_one_turn(records: &[Record], unanswered: Vec<SortKey>) -> Vec<SortKey> {
+    let window = |base: &SortKey| {
+        let record = records.iter().find(|record| record.key.base() == *base && record.role() == Role::User);
+        record.map(|record| (record.channel, &record.chat_id))
+    };
+    let first = unanswered.first().and_then(window);
+    let mut bytes = 0;
+    unanswered
+        .into_iter()
+        .filter(|base| window(base) == first)
+        .take(MAX_COVERED)
+        .take_while(|base| {
+            bytes += base.as_str().len();
+            bytes <= MAX_COVERED_BYTES
+        })
+        .collect()
+}

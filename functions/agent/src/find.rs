@@ -1,0 +1,239 @@
+//! Finds the work in a chat that this run has claimed, and prepares it: reads the records, captures ended sessions, recalls
+//! memory, waits for the rest of a burst, and compacts. The decision itself is [`next`], a pure function.
+
+use annals_core::chat_key::ChatKey;
+use annals_core::context::context;
+use annals_core::record::{Kind, Record};
+use annals_core::sort_key::SortKey;
+use annals_store::history::turn::{Ending, Lease, OpenTurn};
+use annals_store::history::{ContextRead, HistoryError, later_expiry};
+
+use crate::agent::Agent;
+use crate::budget::{self, Summaries};
+use crate::coverage::{message_at, newest_covered, records_of_turn};
+use crate::deliver::still_blocked;
+use crate::error::TurnError;
+use crate::mcp::ServerTools;
+use crate::next::{Next, has_stopped, next};
+use crate::quiet::pause_for_more;
+use crate::remember::{capture_ended, recall};
+use crate::surroundings::append_all;
+use crate::task::{ClaimedTurn, Found, PausedReply, Task};
+use crate::tools::{self, Offered};
+use crate::typing::Typing;
+
+/// Finds the work of a run: first a turn that a `/stop` has ended, then a committed turn, then unanswered messages. `named`
+/// are the messages that the turns of the queue name.
+pub(crate) async fn find(
+    agent: &Agent,
+    mut lease: Lease,
+    named: &[SortKey],
+    typing: &Typing,
+) -> Result<Found, TurnError> {
+    let committed = lease.head.turn.clone();
+    let nothing = |ending| Found { task: Task::Nothing, ending, leaves_more: committed.is_some() };
+    let read_from = lease.head.context_from.clone();
+    let from = named.iter().min();
+    reach_back(agent, &mut lease, from).await?;
+    let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
+    let from = [from, first_covered].into_iter().flatten().min().cloned();
+    let policy = agent.policy(0);
+    let mut surroundings: &[_] = if committed.is_none() { &agent.surroundings } else { &[] };
+    let mut summaries = Summaries::default();
+    let mut captured: Option<Ending> = None;
+    let mut offered: Option<Offered> = None;
+    loop {
+        let mut seen = agent.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
+        if let Some(turn) = committed.as_ref().filter(|turn| turn.resumes.is_none()) {
+            if !add_covered(agent, &lease.chat, turn, &mut seen.records).await? {
+                return Ok(nothing(Ending::default()));
+            }
+            seen.context = context(&seen.records, agent.clock.now(), &policy);
+        }
+        let next = next(&lease.head, &seen.records, &seen.context, agent.clock.now());
+        if let Next::End { turn, command } = next {
+            let command = seen.records.iter().find(|record| record.key == command);
+            let command_id = command.map(|record| record.message_id.to_string()).unwrap_or_default();
+            let turn = ClaimedTurn::new(lease, turn, seen.records)?;
+            let task = Task::End { turn, command_id };
+            return Ok(Found { task, ending: Ending::default(), leaves_more: true });
+        }
+        if let Next::Answer { turn, .. } = &next {
+            announce(agent, typing, &lease, turn, &seen.records);
+        }
+        if append_all(std::mem::take(&mut surroundings), &agent.history, &seen).await? {
+            continue;
+        }
+        let ContextRead { records, context } = seen;
+        if captured.is_none() {
+            captured = Some(capture_ended(agent, &lease, &records).await);
+        }
+        let ending = captured.clone().unwrap_or_default();
+        let Next::Answer { turn, leaves_more, has_reply } = next else {
+            // A message that is answered may have come with a time before the records that the next run would read.
+            let known = lease.head.context_from.as_ref();
+            let is_moved = lease.head.context_from != read_from;
+            let context_from = context
+                .reaches_back_to
+                .filter(|from| known.is_some_and(|known| from < known || (is_moved && from > known)));
+            return Ok(nothing(Ending { context_from, has_stopped: has_stopped(&lease.head), ..ending }));
+        };
+        if turn.resumes.is_some() {
+            // A reply that is gone asks nothing any more.
+            let Some(task) = find_paused(agent, &lease, turn).await? else { return Ok(nothing(ending)) };
+            return Ok(Found { task, ending, leaves_more: true });
+        }
+        if committed.is_none()
+            && let Some(pause) = pause_for_more(agent.quiet, agent.clock.now(), &records, &context.unanswered)
+        {
+            agent.clock.sleep(pause).await;
+            continue;
+        }
+        let asks_model = turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
+        if !has_reply && asks_model {
+            // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
+            let own = records_of_turn(&records, &turn, agent.clock.now(), &policy);
+            let mut known = match offered.take() {
+                Some(offered) => offered,
+                None => offer(agent, &lease.chat, &own).await,
+            };
+            known.select(&lease.head, agent.view.window);
+            let budget = agent.policy(known.tokens()).token_budget;
+            offered = Some(known);
+            if budget::make_room(agent, &mut lease, &own, budget, &mut summaries).await? {
+                continue;
+            }
+        }
+        let ending = Ending { context_from: context.reaches_back_to, ..ending };
+        let turn = ClaimedTurn::new(lease, turn, records)?;
+        let task = if let Some(reply) = turn.stored_reply().cloned() {
+            Task::Deliver { turn, reply: Box::new(reply) }
+        } else if turn.is_compact_command() {
+            Task::Compact(turn)
+        } else {
+            Task::Answer { turn, offered: offered.unwrap_or_default(), from }
+        };
+        return Ok(Found { task, ending, leaves_more });
+    }
+}
+
+/// Reads the memory and the outside tools for a turn that sees `records`; for `echo`, which calls nothing, no tools.
+async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
+    let memory = recall(agent, chat, records).await;
+    let servers = match &agent.servers {
+        Some(servers) if !agent.model.is_echo() => servers.offer(&agent.history, &tools::OWN).await,
+        _ => ServerTools::default(),
+    };
+    Offered::new(memory, servers, !agent.model.is_echo())
+}
+
+/// Finds the reply that `turn` continues, with the records that it was made from. Returns `None` if it has left the table.
+async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Option<Task>, TurnError> {
+    let Some(resumed) = turn.resumes.clone() else { return Ok(None) };
+    let forms = agent.history.message(&lease.chat, &resumed.reply).await?;
+    let Some(reply) = forms.iter().find(|record| record.key == resumed.reply).cloned() else {
+        return Ok(None);
+    };
+    let (policy, at) = (agent.policy(0), reply.sent_at);
+    let base = reply.key.base();
+    let from = turn.covers.first().unwrap_or(&base);
+    let (chat, head) = (&lease.chat, &lease.head);
+    let mut records = agent.history.records_before(chat, head, from, &reply.key, at, &policy).await?;
+    if !add_covered(agent, chat, &turn, &mut records).await? {
+        return Ok(None);
+    }
+    let own = records_of_turn(&records, &turn, at, &policy);
+    let mut offered = offer(agent, chat, &own).await;
+    offered.select(head, agent.view.window);
+    let shown = forms.iter().find(|form| {
+        form.revision == resumed.shown
+            && (form.key == reply.key || form.key == reply.key.reply_form(resumed.shown))
+    });
+    let shown_parts = shown.map_or(0, |form| form.message.parts.len());
+    let turn = ClaimedTurn::new(lease.clone(), turn, records)?;
+    let paused = Box::new(PausedReply { reply, forms, shown_parts });
+    Ok(Some(Task::Resume { turn, offered, paused }))
+}
+
+/// Has this run and later ones read from the message that the queue named, if that is earlier than the head says. If this
+/// turn ends among the dead letters, the chat's next one still finds its messages.
+async fn reach_back(agent: &Agent, lease: &mut Lease, from: Option<&SortKey>) -> Result<(), TurnError> {
+    let known = lease.head.context_from.as_ref();
+    if let Some(from) = from.filter(|from| known.is_some_and(|known| *from < known)) {
+        agent.history.reach_back(lease, from).await?;
+        lease.head.context_from = Some(from.clone());
+    }
+    Ok(())
+}
+
+/// Returns true if the messages that the queue named are answered, as far as a small query can tell: in a burst, one run
+/// answers the messages of many turns. Reads nothing if one of them is newer than all that was answered.
+pub(crate) async fn are_answered(
+    agent: &Agent,
+    lease: &Lease,
+    named: &[SortKey],
+) -> Result<bool, HistoryError> {
+    let Lease { chat, head, .. } = lease;
+    let may_be = !named.is_empty() && named.iter().max() <= head.answered_to.as_ref();
+    let is_free = head.turn.is_none() && head.stopped_to.is_none();
+    Ok(may_be && is_free && agent.history.are_covered_lately(chat, named).await?)
+}
+
+/// Reads the records of a turn again, from `from` on, with the messages that it covers.
+pub(crate) async fn reread(
+    agent: &Agent,
+    turn: &mut ClaimedTurn,
+    from: Option<&SortKey>,
+) -> Result<(), TurnError> {
+    let ClaimedTurn { lease, turn, records, .. } = turn;
+    *records = agent.history.context(&lease.chat, &lease.head, from, &agent.policy(0)).await?.records;
+    // Some may have left the table, and are still to be answered.
+    add_covered(agent, &lease.chat, turn, records).await?;
+    Ok(())
+}
+
+/// Adds to `records` the messages that the committed `turn` covers, and its reply, as far as they have left the table
+/// since, from the archive. Returns `false` if the newest message is nowhere: then the turn cannot be done any more.
+async fn add_covered(
+    agent: &Agent,
+    chat: &ChatKey,
+    turn: &OpenTurn,
+    records: &mut Vec<Record>,
+) -> Result<bool, TurnError> {
+    let (now, retention) = (agent.clock.now(), agent.history.retention());
+    for base in &turn.covers {
+        // TTL deletes in any order: the reply may have left the table before the messages that it covers.
+        let may_have_reply = turn.covers.last() == Some(base)
+            && retention.may_have_left(base.ts(), now)
+            && !records.iter().any(|record| record.key == base.reply());
+        if may_have_reply || message_at(records, base).is_none() {
+            let archived = agent.history.archived_message(chat, base).await?.records;
+            records.extend(archived.into_iter().filter(|record| record.kind != Kind::Summary));
+        }
+    }
+    records.sort_by(|a, b| a.key.cmp(&b.key));
+    records.dedup_by(|later, first| later.key == first.key);
+    // They are kept until they are answered as if they had come now, also after their dates.
+    let renewed = retention.expires_at(now);
+    for record in records.iter_mut().filter(|record| turn.covers.contains(&record.key.base())) {
+        record.expires_at = later_expiry(record.expires_at, renewed);
+    }
+    let is_whole = turn.covers.is_empty() || newest_covered(records, turn).is_some();
+    if !is_whole {
+        tracing::error!(
+            chat = %chat.session_id(), covers = ?turn.covers,
+            "dropped a turn: the messages that it covers are neither in the table nor in the archive"
+        );
+    }
+    Ok(is_whole)
+}
+
+/// Starts to show people that `turn` is being answered, if its newest message is at hand and the platform takes messages.
+pub(crate) fn announce(agent: &Agent, typing: &Typing, lease: &Lease, turn: &OpenTurn, records: &[Record]) {
+    let blocked = lease.head.blocked.as_ref();
+    if let Some(to) = newest_covered(records, turn)
+        && !blocked.is_some_and(|blocked| still_blocked(blocked, to, agent.clock.now()))
+    {
+        typing.begin(to, turn.resumes.is_none());
+    }
+}

@@ -1,0 +1,321 @@
+//! The retry policy of a turn: every bound and every decision on how often and how long a model, a tool and a platform are
+//! tried. Pure; the loops that do the work ask it.
+//!
+//! *Invariant:* a turn asks the model at most [`MAX_ANSWER_REQUESTS`] (78) times for its answer, and at most
+//! [`MAX_REQUESTS`] (306) times in all, summaries and captures included; a test derives both. A run that ends with its
+//! process, or because the store fails, is no attempt: the queue repeats it, up to 100 times. A reply that continues after an
+//! approval is a turn of its own.
+
+use std::time::Duration;
+
+use annals_core::sort_key::Timestamp;
+use annals_engine::compaction::MAX_HALVINGS;
+use annals_model::ModelError;
+
+// Bounds by number.
+const ATTEMPTS: u32 = 3; // at a turn that ask the model; then the user gets a notice
+const DELIVERY_ATTEMPTS: u32 = 15; // at a turn that send its stored reply, over the better part of an hour
+const TRIES: u32 = 3; // requests of one question to one model in an attempt
+const SHORTENINGS: u32 = 3; // in one run, of a question that the model finds too long
+pub(crate) const ROUNDS: u32 = 8; // answers with calls in one run; the next must be text
+pub(crate) const CALLS: usize = 8; // of one answer that are carried out
+pub(crate) const SUMMARIES: u32 = 4; // before a turn, and for a `/compact`
+pub(crate) const FILE_TRIES: u32 = 2; // requests to a platform for one file in a turn
+
+// Bounds by time.
+pub(crate) const MODEL_RESERVE: Duration = Duration::from_secs(45); // of the lease, kept for storing and sending the reply
+pub(crate) const SEND_RESERVE: Duration = Duration::from_secs(30); // of the lease, kept for the last piece of a reply
+const MODEL_TIME: Duration = Duration::from_secs(150); // for a reply with its calls; the first of two models gets two thirds
+pub(crate) const CALLS_TIME: Duration = Duration::from_secs(90); // for calls, at most three fifths of the time for the reply
+pub(crate) const SUMMARIES_TIME: Duration = Duration::from_mins(1); // before a turn
+pub(crate) const CAPTURES_TIME: Duration = Duration::from_secs(30); // before a turn; upkeep captures the rest
+pub(crate) const FILES_TIME: Duration = Duration::from_secs(20); // for all files of a turn
+pub(crate) const FILE_PAUSE: Duration = Duration::from_secs(1); // between two requests for a file
+const BACKOFF: Duration = Duration::from_millis(500); // after the first failed try; twice as long after the second
+const MAX_BACKOFF: Duration = Duration::from_secs(8); // for a provider that asks for more with `Retry-After`
+
+/// Maximum number of requests for the answer of one turn. In each attempt a question is asked first, shorter, without images
+/// and of the fallback; the last attempt may have all rounds of calls.
+pub const MAX_ANSWER_REQUESTS: u32 = TRIES * (ATTEMPTS * (1 + SHORTENINGS + 1 + 1) + ROUNDS);
+/// Maximum number of requests for one turn. Each attempt may make four summaries before it asks and one each time that it
+/// shortens the question, and capture three sessions; each of these requests may go to two models.
+pub const MAX_REQUESTS: u32 =
+    MAX_ANSWER_REQUESTS + ATTEMPTS * 2 * ((SUMMARIES + SHORTENINGS) * MAX_HALVINGS + 3);
+
+/// Number of an attempt at one turn, from 1.
+///
+/// Only failures of the model and of the platform count; the chat's head counts them. A turn that the queue delivers again
+/// because it was throttled, because another run had the chat, or because a process died is the same attempt. Failures of
+/// the store end nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt(pub u32);
+
+impl Attempt {
+    /// The first attempt.
+    pub const FIRST: Self = Self(1);
+
+    /// Returns the attempt after so many failures.
+    pub fn after(failures: u32) -> Self {
+        Self(failures.saturating_add(1))
+    }
+
+    /// Returns true if the user gets a notice now if there is no answer.
+    pub(crate) fn ends_asking(self) -> bool {
+        self.0 >= ATTEMPTS
+    }
+
+    /// Returns true if a reply is given up now if the platform cannot take it.
+    pub(crate) fn ends_sending(self) -> bool {
+        self.0 >= DELIVERY_ATTEMPTS
+    }
+
+    /// Returns the pause before the next attempt.
+    pub fn pause(self) -> Duration {
+        Duration::from_secs(match self.0 {
+            0..=2 => 5,
+            3 => 15,
+            4 => 30,
+            5 => 60,
+            6 => 120,
+            _ => 300,
+        })
+    }
+}
+
+/// The next step of a run after a failed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Ask the same question again, after this pause.
+    Again(Duration),
+    /// Ask the fallback model, which then answers the rest of the turn.
+    AskFallback,
+    /// Ask without images.
+    HideImages,
+    /// Ask a shorter question.
+    Shorten,
+    /// Return the turn to the queue, for its next attempt.
+    HandBack,
+    /// Store a notice: after calls that there is no more, else that there is no answer.
+    GiveUp,
+}
+
+/// The requests of one run for one reply.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Asking {
+    /// Once something was called, further attempts follow in the same run.
+    attempt: Attempt,
+    /// End of the run's time for the reply.
+    pub(crate) until: Timestamp,
+    /// End of the time for calls.
+    pub(crate) calls_until: Timestamp,
+    /// Time at which the fallback takes over at the latest; `None` if there is none, or it has taken over.
+    fallback_at: Option<Timestamp>,
+    tries: u32,
+    rounds: u32,
+    shortenings: u32,
+    shows_images: bool,
+}
+
+impl Asking {
+    /// Returns the policy for a run that has until `until`.
+    pub(crate) fn new(attempt: Attempt, has_fallback: bool, now: Timestamp, until: Timestamp) -> Self {
+        let until = until.min(now.plus(MODEL_TIME));
+        let time = until.since(now);
+        let calls_until = now.plus(CALLS_TIME.min(time * 3 / 5));
+        let fallback_at = has_fallback.then(|| now.plus(time * 2 / 3));
+        let (tries, rounds, shortenings, shows_images) = (0, 0, 0, true);
+        Self { attempt, until, calls_until, fallback_at, tries, rounds, shortenings, shows_images }
+    }
+
+    /// Returns the time until which the current model may answer.
+    pub(crate) fn deadline(&self) -> Timestamp {
+        self.fallback_at.unwrap_or(self.until)
+    }
+
+    /// Returns true if the next answer may have calls.
+    pub(crate) fn may_call(&self, now: Timestamp) -> bool {
+        self.rounds < ROUNDS && now < self.calls_until
+    }
+
+    /// Notes that the model has answered with calls.
+    pub(crate) fn called(&mut self) {
+        (self.tries, self.rounds) = (0, self.rounds + 1);
+    }
+
+    /// Decides the next step after a request that failed with `error`; with `None` if the store failed.
+    pub(crate) fn failed(&mut self, error: Option<&ModelError>, now: Timestamp) -> Decision {
+        let error = match error {
+            None if self.rounds == 0 => return Decision::HandBack,
+            Some(ModelError::ImagesRefused) if self.shows_images => {
+                (self.tries, self.shows_images) = (0, false);
+                return Decision::HideImages;
+            }
+            Some(ModelError::ContextTooLong) if self.shortenings < SHORTENINGS => {
+                (self.tries, self.shortenings) = (0, self.shortenings + 1);
+                return Decision::Shorten;
+            }
+            // The same question would fail again, with any model.
+            None | Some(ModelError::ImagesRefused | ModelError::ContextTooLong) => {
+                return self.end_attempt(now);
+            }
+            Some(error) => error,
+        };
+        let backoff = BACKOFF * 2_u32.pow(self.tries);
+        let pause = error.retry_after().unwrap_or_default().max(backoff).min(MAX_BACKOFF);
+        let is_final = matches!(error, ModelError::Refused { .. }) && self.fallback_at.is_some();
+        self.tries += 1;
+        if !is_final && self.tries < TRIES && pause < self.deadline().since(now) {
+            return Decision::Again(pause);
+        }
+        if self.fallback_at.take().is_some() {
+            self.tries = 0;
+            return Decision::AskFallback;
+        }
+        self.end_attempt(now)
+    }
+
+    /// Ends an attempt without an answer. After calls the turn is not handed back, since its repeat would call them again:
+    /// the run makes the remaining attempts itself, with the same pauses.
+    fn end_attempt(&mut self, now: Timestamp) -> Decision {
+        let pause = self.attempt.pause();
+        let is_last = self.attempt.ends_asking();
+        if !is_last && self.rounds == 0 {
+            return Decision::HandBack;
+        }
+        if is_last || pause >= self.until.since(now) {
+            return Decision::GiveUp;
+        }
+        (self.tries, self.attempt) = (0, Attempt(self.attempt.0 + 1));
+        Decision::Again(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::Decision::{Again, AskFallback, GiveUp, HandBack, HideImages, Shorten};
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::MIN;
+    const LONG: ModelError = ModelError::ContextTooLong;
+    const IMAGES: ModelError = ModelError::ImagesRefused;
+    const REFUSED: ModelError = ModelError::Refused { status: 401 };
+    const GONE: ModelError = ModelError::Unreachable("no connection");
+
+    fn busy(secs: u64) -> ModelError {
+        ModelError::Busy { status: 429, retry_after: Some(Duration::from_secs(secs)) }
+    }
+
+    fn again(secs: f64) -> Decision {
+        Again(Duration::from_secs_f64(secs))
+    }
+
+    fn asking(attempt: u32, has_fallback: bool) -> Asking {
+        Asking::new(Attempt(attempt), has_fallback, NOW, NOW.plus(MODEL_TIME))
+    }
+
+    #[track_caller]
+    fn check(mut asking: Asking, steps: &[(ModelError, Decision)]) {
+        for (number, (error, wanted)) in steps.iter().enumerate() {
+            assert_eq!(asking.failed(Some(error), NOW), *wanted, "step {number}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_failed_model_gets_three_tries_then_its_fallback_then_the_queue() {
+        check(asking(1, false), &[(GONE, again(0.5)), (GONE, again(1.0)), (GONE, HandBack)]);
+        check(asking(3, false), &[(GONE, again(0.5)), (GONE, again(1.0)), (GONE, GiveUp)]);
+        check(asking(1, false), &[(busy(3), again(3.0)), (busy(60), again(8.0)), (REFUSED, HandBack)]);
+        let fallback = [(GONE, again(0.5)), (GONE, again(1.0)), (GONE, AskFallback), (GONE, again(0.5))];
+        check(asking(1, true), &fallback);
+        check(asking(1, true), &[(REFUSED, AskFallback), (REFUSED, again(0.5))]);
+    }
+
+    #[test]
+    fn a_question_that_the_model_cannot_take_is_changed_and_goes_to_no_other_model() {
+        let long = [(LONG, Shorten), (LONG, Shorten), (LONG, Shorten), (LONG, HandBack)];
+        check(asking(1, true), &long);
+        check(asking(1, true), &[(IMAGES, HideImages), (IMAGES, HandBack)]);
+        // The changed question has all tries.
+        check(
+            asking(1, false),
+            &[(GONE, again(0.5)), (LONG, Shorten), (GONE, again(0.5)), (GONE, again(1.0))],
+        );
+    }
+
+    #[test]
+    fn after_calls_the_remaining_attempts_are_made_in_the_run() {
+        let mut called = asking(2, false);
+        called.called();
+        let tries = [(GONE, again(0.5)), (GONE, again(1.0)), (GONE, again(5.0))];
+        check(called.clone(), &[&tries[..], &tries[..2], &[(GONE, GiveUp)]].concat());
+        assert_eq!(called.failed(None, NOW), again(5.0));
+        assert_eq!(called.failed(None, NOW), GiveUp);
+        assert_eq!(asking(3, false).failed(None, NOW), HandBack, "a failed store ends nothing");
+    }
+
+    #[test]
+    fn no_pause_is_longer_than_the_time_that_is_left() {
+        let (mut first, late) = (asking(1, true), NOW.plus(Duration::from_secs(99)));
+        assert_eq!(first.deadline(), NOW.plus(Duration::from_secs(100)));
+        assert_eq!(first.failed(Some(&busy(2)), late), AskFallback);
+        assert_eq!(first.deadline(), NOW.plus(MODEL_TIME));
+        let end = NOW.plus(MODEL_TIME);
+        assert_eq!(first.failed(Some(&GONE), end), HandBack);
+        first.called();
+        assert_eq!(first.failed(Some(&GONE), end), GiveUp);
+    }
+
+    #[test]
+    fn calls_end_after_eight_rounds_or_three_fifths_of_the_time() {
+        let mut asking = Asking::new(Attempt::FIRST, false, NOW, NOW.plus(Duration::from_secs(50)));
+        assert!(asking.may_call(NOW.plus(Duration::from_secs(29))));
+        assert!(!asking.may_call(NOW.plus(Duration::from_secs(30))));
+        (0..ROUNDS).for_each(|_| asking.called());
+        assert!(!asking.may_call(NOW));
+    }
+
+    #[test]
+    fn attempts_end_and_their_pauses_grow() {
+        let attempts: Vec<Attempt> = (1..=DELIVERY_ATTEMPTS).map(Attempt).collect();
+        assert!(attempts.is_sorted_by_key(|attempt| attempt.pause()));
+        assert_eq!(attempts.iter().position(|attempt| attempt.ends_asking()), Some(2));
+        assert_eq!(attempts.iter().position(|attempt| attempt.ends_sending()), Some(14));
+        let total: Duration = attempts.iter().map(|attempt| attempt.pause()).sum();
+        assert!((45..60).contains(&(total.as_secs() / 60)), "{total:?}");
+    }
+
+    /// Returns the most requests that a turn can make from this state on, whatever the model answers.
+    fn most_requests(state: &Asking, known: &mut HashMap<Asking, u32>) -> u32 {
+        if let Some(most) = known.get(state) {
+            return *most;
+        }
+        let mut after = vec![0];
+        if state.may_call(NOW) {
+            let mut called = state.clone();
+            called.called();
+            after.push(most_requests(&called, known));
+        }
+        for error in [GONE, REFUSED, LONG, IMAGES] {
+            let mut failed = state.clone();
+            match failed.failed(Some(&error), NOW) {
+                GiveUp => {}
+                HandBack => {
+                    let next = asking(state.attempt.0 + 1, true);
+                    after.push(most_requests(&next, known));
+                }
+                Again(_) | AskFallback | HideImages | Shorten => after.push(most_requests(&failed, known)),
+            }
+        }
+        let most = 1 + after.into_iter().max().unwrap_or_default();
+        known.insert(state.clone(), most);
+        most
+    }
+
+    #[test]
+    fn a_turn_asks_the_model_so_often_and_no_more() {
+        assert_eq!(most_requests(&asking(1, true), &mut HashMap::new()), MAX_ANSWER_REQUESTS);
+        assert_eq!((MAX_ANSWER_REQUESTS, MAX_REQUESTS), (78, 306), "as the module says");
+    }
+}

@@ -1,0 +1,210 @@
+//! The work of one run: a [`Task`], each with what it takes to do it, and the [`ClaimedTurn`] that most of them are about.
+
+use annals_core::approval;
+use annals_core::context::{Context, Policy, context};
+use annals_core::memory::Source;
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::{Kind, Record};
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_engine::live::Begun;
+use annals_store::history::turn::{Ending, Lease, OpenTurn};
+use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
+
+use crate::coverage::{newest_covered, records_of_turn};
+use crate::error::TurnError;
+use crate::tools::Offered;
+
+/// The work of one run, and its findings about the chat.
+pub(crate) struct Found {
+    /// The work.
+    pub(crate) task: Task,
+    /// The findings about the chat, to be stored when the run ends.
+    pub(crate) ending: Ending,
+    /// True if there may be more to do after the task.
+    pub(crate) leaves_more: bool,
+}
+
+/// The work of one run.
+pub(crate) enum Task {
+    /// Nothing to do.
+    Nothing,
+    /// Ask the model, store its reply and send it.
+    Answer {
+        /// The turn: fresh, or committed by a run that died before it stored a reply.
+        turn: ClaimedTurn,
+        /// The memory and tools for the model.
+        offered: Offered,
+        /// The earliest message that the queue named, if the records are read from there.
+        from: Option<SortKey>,
+    },
+    /// Carry out a `/compact`, store the notice and send it.
+    Compact(ClaimedTurn),
+    /// Send the stored reply of a committed turn.
+    Deliver {
+        /// The committed turn.
+        turn: ClaimedTurn,
+        /// Its reply.
+        reply: Box<Record>,
+    },
+    /// Continue a reply whose calls have been approved or denied, and send what is new of it.
+    Resume {
+        /// The turn that the reply answers.
+        turn: ClaimedTurn,
+        /// The memory and tools for the model.
+        offered: Offered,
+        /// The reply.
+        paused: Box<PausedReply>,
+    },
+    /// End a turn that a `/stop` has stopped.
+    End {
+        /// The stopped turn.
+        turn: ClaimedTurn,
+        /// Message id of the `/stop`; empty if its record is not at hand.
+        command_id: String,
+    },
+}
+
+/// A stored reply whose calls have been approved or denied.
+pub(crate) struct PausedReply {
+    /// Its first form.
+    pub(crate) reply: Record,
+    /// All records with its message id: later forms of the reply and answers to its requests.
+    pub(crate) forms: Vec<Record>,
+    /// Number of its parts that have been delivered.
+    pub(crate) shown_parts: usize,
+}
+
+impl PausedReply {
+    /// Returns the newest form of the reply.
+    pub(crate) fn newest(&self) -> &Record {
+        approval::newest_form(&self.forms, &self.reply.key).unwrap_or(&self.reply)
+    }
+}
+
+/// A turn of a chat that this run has claimed.
+pub(crate) struct ClaimedTurn {
+    /// The claim, and the head as this run knows it: [`commit`](Self::commit) notes the turn there.
+    pub(crate) lease: Lease,
+    /// The covered messages.
+    pub(crate) turn: OpenTurn,
+    /// The records of the chat that were read for the turn.
+    pub(crate) records: Vec<Record>,
+    /// The newest covered message: the reply answers it, and follows it in the history.
+    pub(crate) newest: Record,
+}
+
+impl ClaimedTurn {
+    /// Returns the turn, or an error if its newest message is not among `records`.
+    pub(crate) fn new(lease: Lease, turn: OpenTurn, records: Vec<Record>) -> Result<Self, HistoryError> {
+        let newest = newest_covered(&records, &turn).cloned().ok_or_else(|| HistoryError::Missing {
+            key: turn.covers.last().map(ToString::to_string).unwrap_or_default(),
+        })?;
+        Ok(Self { lease, turn, records, newest })
+    }
+
+    /// Returns the turn as listeners are told of it.
+    pub(crate) fn begun(&self) -> Begun {
+        Begun {
+            covers: self.turn.covers.clone(),
+            reply: self.reply_key(),
+            message_id: self.newest.message_id.derived("reply").to_string(),
+        }
+    }
+
+    /// Returns the key of the turn's reply.
+    pub(crate) fn reply_key(&self) -> SortKey {
+        self.newest.key.base().reply()
+    }
+
+    /// Returns the reply that an earlier run has stored for this very turn.
+    pub(crate) fn stored_reply(&self) -> Option<&Record> {
+        let key = self.reply_key();
+        self.records.iter().find(|record| record.key == key)
+    }
+
+    /// Returns true if the turn is a `/compact`, and not a message that was made of one by an edit.
+    pub(crate) fn is_compact_command(&self) -> bool {
+        let of_it = |record: &&Record| self.turn.covers.last() == Some(&record.key.base());
+        let mut forms = self.records.iter().filter(of_it).filter(|record| record.role() == Role::User);
+        forms.all(|record| record.kind == Kind::Notice && record.asks)
+    }
+
+    /// Returns the context of this turn.
+    pub(crate) fn context(&self, now: Timestamp, policy: &Policy) -> Context {
+        context(&records_of_turn(&self.records, &self.turn, now, policy), now, policy)
+    }
+
+    /// Returns the source of the memory entries that the turn saves: the messages that it answers.
+    pub(crate) fn memory_source(&self) -> Option<Source> {
+        let (from, to) = (self.turn.covers.first()?, self.turn.covers.last()?);
+        let id = |base: &SortKey| {
+            let record = self.records.iter().find(|record| record.key.base() == *base);
+            record.map(|record| record.message_id.clone())
+        };
+        let chat = self.lease.chat.clone();
+        let session = Source::session_id(&chat, from.ts());
+        Some(Source { session, chat, from_id: id(from)?, to_id: id(to)?, from: from.clone(), to: to.clone() })
+    }
+
+    /// Commits to the turn, unless it is committed: from now on every run finishes exactly this one first.
+    pub(crate) async fn commit(&mut self, history: &History) -> Result<(), TurnError> {
+        if self.lease.head.turn.is_none() {
+            self.confirm(history).await?;
+            self.lease.head.turn = Some(self.turn.clone());
+        }
+        Ok(())
+    }
+
+    /// Writes the turn to the head, which fails if another run has taken the chat over.
+    pub(crate) async fn confirm(&self, history: &History) -> Result<(), TurnError> {
+        Ok(history.commit(&self.lease, &self.turn).await?)
+    }
+
+    /// Commits to the turn, and stores its reply or notice by `agent_id`.
+    pub(crate) async fn put_reply(
+        &mut self,
+        history: &History,
+        agent_id: &str,
+        kind: Kind,
+        message: UiMessage,
+    ) -> Result<ReplyAppended, TurnError> {
+        self.commit(history).await?;
+        let newest = &self.newest;
+        let is_covered = |record: &&Record| {
+            !record.key.hangs_on_reply()
+                && !record.key.is_reply()
+                && self.turn.covers.contains(&record.key.base())
+        };
+        let reply = Reply {
+            kind,
+            channel: newest.channel,
+            chat_id: newest.chat_id.clone(),
+            agent_id: agent_id.to_owned(),
+            message,
+            follows: newest.key.base(),
+            follows_id: newest.message_id.clone(),
+            asked_at: Some(newest.sent_at),
+            covers: self.turn.covers.clone(),
+            covered_until: self.records.iter().filter(is_covered).map(|record| record.expires_at).collect(),
+            revision: newest.replaces_from().map_or(0, |_| newest.revision),
+        };
+        Ok(history.append_reply(&self.lease.chat, reply).await?)
+    }
+
+    /// Stores the form of `reply` after `form`. If it is there already, another run has stored it, and continues.
+    pub(crate) async fn put_form(
+        &self,
+        history: &History,
+        reply: &Record,
+        form: &Record,
+        message: UiMessage,
+    ) -> Result<Record, TurnError> {
+        match history.append_reply_form(reply, form.revision + 1, message).await? {
+            ReplyAppended::Stored(form) => Ok(form),
+            ReplyAppended::Present(_) => {
+                self.confirm(history).await?;
+                Err(TurnError::Unfinished)
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Signs of a run before its reply, from the state that it knows which message it answers until it is over: "typing…", in
+//! private chats of Telegram the answer as it grows (`STREAM_REPLIES`), on Lark a reaction to the message.
+//!
+//! A run waits for none of them, except for the removal of a reaction, which would stay otherwise. A run that dies leaves
+//! its reaction.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use annals_channel::delivery::Drafted;
+use annals_core::chat_key::ChatKey;
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::{Channel, Record};
+use annals_core::sort_key::Timestamp;
+use annals_engine::delivery::Deliverer;
+use annals_engine::live::{Heard, Listener, Said};
+use annals_io::clock::Clock;
+use futures::future::pending;
+use tokio::sync::watch;
+
+use crate::agent::Agent;
+
+/// Interval at which the typing indicator is shown again: Telegram's lasts five seconds.
+const TYPING_INTERVAL: Duration = Duration::from_secs(4);
+/// Minimum interval between two drafts.
+const DRAFT_INTERVAL: Duration = Duration::from_secs(1);
+/// Age at which an unchanged draft is shown again: Telegram's lasts half a minute.
+const DRAFT_KEPT: Duration = Duration::from_secs(20);
+/// Minimum duration of a run that gets a reaction.
+const REACTION_AFTER: Duration = Duration::from_secs(2);
+/// Maximum time that a run waits at its end for each request about a reaction.
+const REACTION_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The state of a run as its signs show it.
+#[derive(Debug, Default)]
+pub(crate) struct Typing(watch::Sender<State>);
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// The message that the run answers.
+    to: Option<Arc<Record>>,
+    /// True if the reply is new; false if it continues, so that people have seen a part of it.
+    is_new: bool,
+    /// Number of times that a piece of the reply was about to be sent.
+    sends: usize,
+    is_over: bool,
+}
+
+impl Typing {
+    /// Sets the message that the run answers. Only the first call counts.
+    pub(crate) fn begin(&self, to: &Record, is_new: bool) {
+        self.0.send_if_modified(|state| {
+            let is_first = state.to.is_none();
+            if is_first {
+                (state.to, state.is_new) = (Some(Arc::new(to.clone())), is_new);
+            }
+            is_first
+        });
+    }
+
+    /// Says that a piece of the reply is about to be sent, so that no sign is needed for as long as that usually takes.
+    pub(crate) fn sending(&self) {
+        self.0.send_modify(|state| state.sends += 1);
+    }
+
+    /// Says that the run is over.
+    pub(crate) fn end(&self) {
+        self.0.send_modify(|state| state.is_over = true);
+    }
+
+    /// Returns the other side, for [`show`].
+    pub(crate) fn watch(&self) -> Watch {
+        Watch(self.0.subscribe())
+    }
+}
+
+/// The receiving side of [`Typing`].
+#[derive(Debug)]
+pub(crate) struct Watch(watch::Receiver<State>);
+
+impl Watch {
+    /// Waits for the next state. Returns `None` once the run is over.
+    async fn next(&mut self) -> Option<State> {
+        self.0.changed().await.ok()?;
+        let state = self.0.borrow_and_update().clone();
+        (!state.is_over).then_some(state)
+    }
+
+    async fn end(&mut self) {
+        while self.next().await.is_some() {}
+    }
+}
+
+/// Shows the signs of a run; returns after its end.
+pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
+    // The first state says which message is answered.
+    let Some(State { to: Some(to), is_new, .. }) = watch.next().await else { return };
+    match to.channel {
+        Channel::Telegram => {
+            let grows = agent.stream_replies && is_new && agent.deliverer.takes_drafts(&to);
+            let listener = if grows { agent.live.listen(chat) } else { None };
+            show_on_telegram(&agent.deliverer, &agent.clock, &to, listener, watch).await;
+        }
+        Channel::Lark => show_on_lark(&agent.deliverer, &agent.clock, &to, watch).await,
+        _ => watch.end().await,
+    }
+}
+
+async fn show_on_telegram(
+    deliverer: &Deliverer,
+    clock: &Clock,
+    to: &Record,
+    mut listener: Option<Listener>,
+    mut watch: Watch,
+) {
+    let growing = Growing::default();
+    let mut rest = Duration::ZERO;
+    loop {
+        let is_heard = listener.is_some();
+        let changed = tokio::select! {
+            biased;
+            changed = watch.next() => changed,
+            () = hear(&mut listener, &growing) => return,
+            () = signal(deliverer, clock, to, &growing, is_heard, rest) => return,
+        };
+        if changed.is_none() {
+            return;
+        }
+        // The message that is sent takes the place of the draft.
+        listener = None;
+        growing.clear();
+        rest = TYPING_INTERVAL;
+    }
+}
+
+/// Shows the answer so far, or the typing indicator while there is none. Starts after `rest`, and never ends.
+async fn signal(
+    deliverer: &Deliverer,
+    clock: &Clock,
+    to: &Record,
+    growing: &Growing,
+    mut is_heard: bool,
+    rest: Duration,
+) {
+    clock.sleep(rest).await;
+    let (mut typed, mut shown): (Option<Timestamp>, Option<(String, Timestamp)>) = (None, None);
+    let is_past = |at: Timestamp, interval| clock.now().since(at) >= interval;
+    loop {
+        let text = growing.text();
+        if is_heard && !text.is_empty() {
+            if shown.as_ref().is_none_or(|(last, at)| *last != text || is_past(*at, DRAFT_KEPT)) {
+                match deliverer.show_draft(to, &text).await {
+                    Drafted::Shown => shown = Some((text, clock.now())),
+                    Drafted::NotNow => {}
+                    Drafted::Never => is_heard = false,
+                }
+            }
+        } else if typed.is_none_or(|at| is_past(at, TYPING_INTERVAL)) {
+            deliverer.show_typing(to).await;
+            typed = Some(clock.now());
+        }
+        clock.sleep(if is_heard { DRAFT_INTERVAL } else { TYPING_INTERVAL }).await;
+    }
+}
+
+async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut watch: Watch) {
+    tokio::select! {
+        biased;
+        () = watch.end() => return,
+        () = clock.sleep(REACTION_AFTER) => {}
+    }
+    // Not given up at the run's end: a reaction can only be removed if its id is known.
+    let mut put = Box::pin(deliverer.put_reaction(to));
+    let put = tokio::select! {
+        biased;
+        put = &mut put => {
+            watch.end().await;
+            put
+        }
+        () = watch.end() => in_time(clock, put).await.flatten(),
+    };
+    let Some(reaction) = put else { return };
+    in_time(clock, deliverer.take_reaction(to, &reaction)).await;
+}
+
+async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = clock.sleep(REACTION_PATIENCE) => None,
+    }
+}
+
+/// Collects the text of the run; never ends.
+async fn hear(listener: &mut Option<Listener>, growing: &Growing) {
+    while let Some(listener) = listener {
+        growing.hear(&listener.next().await);
+    }
+    pending::<()>().await;
+}
+
+/// The text of an answer so far: of its finished steps, and of the step under way.
+#[derive(Debug, Default)]
+struct Growing(Mutex<(String, String)>);
+
+impl Growing {
+    fn hear(&self, heard: &Heard) {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (steps, answer) = &mut *text;
+        match heard {
+            Heard::Begun(_) => *text = <(String, String)>::default(),
+            Heard::Said(Said::Text(more)) => answer.push_str(more),
+            Heard::Said(Said::Void) => answer.clear(),
+            Heard::Said(Said::Parts(parts)) => {
+                *steps = UiMessage::new("", Role::Assistant, parts.to_vec()).plain_text();
+                answer.clear();
+            }
+            Heard::Said(Said::Reasoning(_) | Said::Stored(_)) | Heard::Ended => {}
+        }
+    }
+
+    fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+    }
+
+    /// Returns the text as it would be delivered: see [`UiMessage::plain_text`].
+    fn text(&self) -> String {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (steps, answer) = &*text;
+        let between = if steps.is_empty() || answer.is_empty() { "" } else { "\n" };
+        [steps, between, answer].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_core::message::Part;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_grows_by_steps_and_loses_a_step_that_broke_off() {
+        let growing = Growing::default();
+        let hear = |said| growing.hear(&Heard::Said(said));
+        assert_eq!(growing.text(), "");
+        hear(Said::Reasoning("hm".into()));
+        hear(Said::Text("Let me ".into()));
+        hear(Said::Text("look.".into()));
+        assert_eq!(growing.text(), "Let me look.");
+        hear(Said::Parts([Part::step_start(), Part::text("Let me look.")].into()));
+        assert_eq!(growing.text(), "Let me look.");
+        hear(Said::Text("Bea".into()));
+        assert_eq!(growing.text(), "Let me look.\nBea");
+        hear(Said::Void);
+        hear(Said::Text("Peas.".into()));
+        assert_eq!(growing.text(), "Let me look.\nPeas.");
+    }
+}

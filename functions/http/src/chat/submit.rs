@@ -1,0 +1,327 @@
+//! Submits a request of `useChat`: appends and queues.
+
+use annals_channel::webhook::Effect;
+use annals_core::approval::{RESPONDED, Verdict};
+use annals_core::chat_key::ChatKey;
+use annals_core::message::{Part, PartView, Role, UiMessage};
+use annals_core::record::{Channel, Draft, Kind, Record};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_runtime::problem::Problem;
+use annals_store::history::turn::Head;
+use annals_store::history::{Appended, ContextRead, HistoryError, Outcome};
+use serde_json::Value;
+
+use super::body::Submission;
+use super::chunks::ChunkEncoder;
+use super::past::{Past, names};
+use crate::auth::Caller;
+use crate::failure::Failure;
+use crate::follow::Awaited;
+use crate::messages::append;
+use crate::request::{UserId, bad_message_id, command, draft};
+use crate::state::Http;
+
+/// An accepted request.
+pub(crate) struct Accepted {
+    /// The reply that its client waits for.
+    pub(crate) awaited: Awaited,
+    /// Encodes that reply.
+    pub(crate) encoder: ChunkEncoder,
+    /// True if the history may hold the reply already.
+    pub(crate) may_be_stored: bool,
+    /// Difference between the client's copy of the conversation and the history.
+    pub(crate) past: Past,
+}
+
+/// A message that was appended, or a repeated one.
+struct Submitted {
+    appended: Appended,
+    id: MessageId,
+    may_be_stored: bool,
+}
+
+impl Submitted {
+    fn of(appended: Appended, draft: Draft) -> Self {
+        Self { may_be_stored: appended.outcome == Outcome::Duplicate, appended, id: draft.message_id }
+    }
+}
+
+/// A message that was stored before.
+struct StoredMessage {
+    /// Key of its first form.
+    base: SortKey,
+    /// The records from that key on.
+    records: Vec<Record>,
+}
+
+impl StoredMessage {
+    /// Returns its newest form.
+    fn newest(&self, id: &MessageId) -> Option<&Record> {
+        let is_form = |record: &&Record| {
+            record.message_id == *id
+                && record.role() == Role::User
+                && matches!(record.kind, Kind::Normal | Kind::Revision)
+        };
+        self.records.iter().filter(is_form).max_by_key(|record| record.revision)
+    }
+
+    /// Returns true if it is a command that was answered, or that the chat's next turn will answer.
+    fn is_answered_command(&self) -> bool {
+        let notice = self.base.notice();
+        let is_answer = |record: &Record| record.key == notice || record.covers.contains(&self.base);
+        self.records.first().is_some_and(|first| {
+            let is_command = matches!(first.kind, Kind::Boundary | Kind::Notice);
+            first.key == self.base && is_command && (first.asks || self.records.iter().any(is_answer))
+        })
+    }
+
+    /// Returns the number of its next form, which the reply to that form has too.
+    fn next_revision(&self, id: &MessageId) -> u32 {
+        let own = [id.clone(), id.derived("reply"), id.derived("notice")];
+        let forms = self.records.iter().filter(|record| own.contains(&record.message_id));
+        forms.map(|record| record.revision).max().unwrap_or(0) + 1
+    }
+}
+
+/// A request on its way into a history.
+struct Request<'a> {
+    http: &'a Http,
+    caller: &'a Caller,
+    chat: &'a ChatKey,
+    read: &'a ContextRead,
+    /// Time of the appended record.
+    now: Timestamp,
+}
+
+impl Http {
+    /// Submits `request`, of `caller`, in `chat`.
+    pub(super) async fn submit(
+        &self,
+        caller: &Caller,
+        chat: &ChatKey,
+        request: Submission,
+    ) -> Result<Accepted, Failure> {
+        let user_id = UserId::or_name(request.user_id, caller);
+        let (head, read) = self.read_context(chat).await?;
+        let past = Past::of(&request.past, &read.records, head.context_from.is_none());
+        if past == Past::Differs {
+            tracing::info!("the client's copy of the conversation differs from the history");
+        }
+        let Submission { last, regenerates, message_id, .. } = request;
+        let request = Request { http: self, caller, chat, read: &read, now: self.now_after(&read) };
+        let Submitted { appended, id, may_be_stored } = if regenerates {
+            request.regenerate(message_id.as_deref().unwrap_or(&last.id)).await?
+        } else if last.role == Role::User {
+            request.append(&user_id, &last).await?
+        } else {
+            let awaited = Awaited::Reply(request.answer_approvals(&user_id, &last).await?);
+            let encoder = ChunkEncoder::new(last.id, &last.parts);
+            return Ok(Accepted { awaited, encoder, may_be_stored: true, past });
+        };
+        tracing::info!(outcome = ?appended.outcome, "message");
+        let awaited = Awaited::Answer(appended.base, Some(id));
+        Ok(Accepted { awaited, encoder: ChunkEncoder::new("", &[]), may_be_stored, past })
+    }
+
+    /// Returns the reply in `chat` that is being made, or that an unanswered message waits for.
+    pub(super) async fn awaited(&self, chat: &ChatKey) -> Result<Option<Awaited>, Failure> {
+        let (head, read) = self.read_context(chat).await?;
+        let unanswered = read.context.unanswered.into_iter().chain(read.context.to_compact).max();
+        let turn = head.turn;
+        let resumed = turn.as_ref().and_then(|turn| Some(turn.resumes.as_ref()?.reply.clone()));
+        if let (None, Some(reply)) = (&unanswered, resumed.or(read.context.to_resume.into_iter().next_back()))
+        {
+            return Ok(Some(Awaited::Reply(reply)));
+        }
+        let answering = turn.and_then(|turn| turn.covers.last().cloned());
+        let Some(base) = unanswered.or(answering) else { return Ok(None) };
+        let is_it = |record: &&Record| record.key.base() == base && record.role() == Role::User;
+        let message = read.records.iter().find(is_it);
+        Ok(message.map(|message| Awaited::Answer(base, Some(message.message_id.clone()))))
+    }
+
+    /// Returns the current time, or one after all records of `read`: a message that replaces or stops others follows
+    /// them, whatever the clock says.
+    pub(super) fn now_after(&self, read: &ContextRead) -> Timestamp {
+        let newest = read.records.last().map(|record| record.key.ts().plus(MILLISECOND));
+        newest.into_iter().fold(self.clock.now(), Timestamp::max)
+    }
+
+    pub(super) async fn read_context(&self, chat: &ChatKey) -> Result<(Head, ContextRead), HistoryError> {
+        let history = self.web.ingress.history();
+        let head = history.head(chat).await?;
+        let read = history.context(chat, &head, None, &self.view.policy(0)).await?;
+        Ok((head, read))
+    }
+}
+
+impl Request<'_> {
+    /// Appends a message: new, repeated or edited.
+    async fn append(&self, user_id: &str, message: &UiMessage) -> Result<Submitted, Failure> {
+        let id = if message.id.is_empty() { self.http.new_message_id()? } else { message_id(&message.id)? };
+        let ingress = &self.http.web.ingress;
+        let ts = ingress.history().first_time(self.chat, &id, self.now).await?;
+        let draft = Draft { ts, ..self.draft(user_id, id.clone(), message.parts.clone()) };
+        if ts != self.now {
+            let stored = self.stored_from(draft.key().base()).await?;
+            if let Some(newest) = stored.newest(&id) {
+                check_author(newest, user_id)?;
+                let is_same = newest.message.parts == message.parts;
+                if is_same && is_last(&self.read.context.messages, &id) {
+                    return self.repeat(draft, newest).await;
+                }
+                return self.append_again(Draft { ts: self.now, ..draft }, &stored).await;
+            }
+        }
+        let is_command = command(&draft.parts).is_some();
+        let submitted = Submitted::of(append(ingress, &draft, false).await?, draft);
+        Ok(Submitted { may_be_stored: is_command || submitted.may_be_stored, ..submitted })
+    }
+
+    /// Appends a stored message again, to get another reply. `named` is its id, or the id of its reply.
+    async fn regenerate(&self, named: &str) -> Result<Submitted, Failure> {
+        // An id that is too long for a message may be that of its reply.
+        let ids: Vec<MessageId> = named_by(named).filter_map(|id| MessageId::new(id).ok()).collect();
+        if ids.is_empty() {
+            message_id(named)?;
+        }
+        for id in ids {
+            let Some(stored) = self.stored(&id).await? else { continue };
+            if let Some(newest) = stored.newest(&id) {
+                // It remains its author's message, even if another user asks for another reply.
+                let draft = self.draft(&newest.user_id, id, newest.message.parts.clone());
+                return self.append_again(Draft { person: newest.person.clone(), ..draft }, &stored).await;
+            }
+            if stored.is_answered_command() {
+                // A command is not repeated; its confirmation is sent again.
+                let appended = Appended { base: stored.base, outcome: Outcome::Duplicate };
+                return Ok(Submitted { appended, id, may_be_stored: true });
+            }
+        }
+        Err(unknown_message().into())
+    }
+
+    /// Records the client's answers to the requests of the reply `last`. Returns the key of that reply.
+    async fn answer_approvals(&self, user_id: &str, last: &UiMessage) -> Result<SortKey, Failure> {
+        let by = self.draft(user_id, self.http.new_message_id()?, Vec::new());
+        let is_it = |record: &&Record| record.key.is_reply() && names(record, &last.id);
+        let reply = self.read.records.iter().rfind(is_it).ok_or_else(unknown_message)?.key.clone();
+        // A refused answer does not keep the others from being recorded.
+        let mut problem = None;
+        for verdict in last.parts.iter().filter_map(verdict) {
+            let told = self.http.web.ingress.answer_request(&reply, verdict, &by).await?;
+            problem = match told.effect {
+                Effect::Settled => problem,
+                Effect::Recorded => problem.or_else(|| Some(Problem::more_approvals_needed(told.text))),
+                Effect::Refused => Some(Problem::forbidden(told.text)),
+            };
+        }
+        problem.map_or(Ok(reply), |problem| Err(problem.into()))
+    }
+
+    /// Returns the message of this id, or the command, if it was stored before.
+    async fn stored(&self, id: &MessageId) -> Result<Option<StoredMessage>, Failure> {
+        let history = self.http.web.ingress.history();
+        // A message of another route has no marker of its time if its caller gave no id.
+        let marked = history.time_of(self.chat, id).await?.map(|ts| SortKey::message(ts, id));
+        let is_it = |record: &&Record| record.message_id == *id && record.role() == Role::User;
+        let first = |record: &Record| record.replaces_from().unwrap_or_else(|| record.key.base());
+        let Some(base) = marked.or_else(|| self.read.records.iter().find(is_it).map(first)) else {
+            return Ok(None);
+        };
+        Ok(Some(self.stored_from(base).await?))
+    }
+
+    /// Returns the message at `base`, of the table or the archive, and the records of the table after it.
+    async fn stored_from(&self, base: SortKey) -> Result<StoredMessage, Failure> {
+        let history = self.http.web.ingress.history();
+        let mut records = history.message_anywhere(self.chat, &base).await?;
+        records.extend(history.range(self.chat, Some(&base)).await?);
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        records.dedup_by(|later, first| later.key == first.key);
+        Ok(StoredMessage { base, records })
+    }
+
+    /// Appends the next form of a message.
+    async fn append_again(&self, draft: Draft, stored: &StoredMessage) -> Result<Submitted, Failure> {
+        let revision = stored.next_revision(&draft.message_id);
+        let appended = self.http.web.ingress.receive_again(&draft, &stored.base, revision).await?;
+        Ok(Submitted::of(appended, draft))
+    }
+
+    /// Queues the turn of an unchanged message again, since the first request may have ended before that.
+    async fn repeat(&self, draft: Draft, newest: &Record) -> Result<Submitted, Failure> {
+        let ingress = &self.http.web.ingress;
+        let appended = match newest.replaces_from() {
+            Some(from) => {
+                let draft = Draft { ts: newest.ts, ..draft.clone() };
+                ingress.receive_again(&draft, &from, newest.revision).await?
+            }
+            None => ingress.receive(&draft).await?,
+        };
+        Ok(Submitted::of(appended, draft))
+    }
+
+    fn draft(&self, user_id: &str, message_id: MessageId, parts: Vec<Part>) -> Draft {
+        draft(self.caller, self.chat, Channel::Web, user_id, message_id, self.now, parts)
+    }
+}
+
+/// Distance of a message from one of the same time that it follows.
+const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// Returns true if `id` is the last message of a person in the context.
+fn is_last(messages: &[UiMessage], id: &MessageId) -> bool {
+    messages.iter().rfind(|message| message.role == Role::User).is_some_and(|last| last.id == id.as_str())
+}
+
+/// Refuses to change another user's message.
+fn check_author(newest: &Record, user: &str) -> Result<(), Problem> {
+    if newest.user_id == user { Ok(()) } else { Err(Problem::not_the_author()) }
+}
+
+fn unknown_message() -> Problem {
+    let detail = "the history has no message of this id: load the conversation";
+    Problem::no_such("unknown-message", "No such message", detail)
+}
+
+/// Returns the client's answer to a request for approval, if the part of the call contains one.
+fn verdict(part: &Part) -> Option<Verdict> {
+    let PartView::Tool { state: RESPONDED, .. } = part.view() else { return None };
+    let approval = part.as_map().get("approval")?;
+    Some(Verdict {
+        id: approval.get("id")?.as_str()?.to_owned(),
+        approved: approval.get("approved")?.as_bool()?,
+        reason: approval.get("reason").and_then(Value::as_str).map(str::to_owned),
+    })
+}
+
+fn message_id(id: &str) -> Result<MessageId, Problem> {
+    MessageId::new(id).map_err(|error| bad_message_id(error.to_string()))
+}
+
+/// Returns the ids of messages that `id` may mean, in this order: the id itself, since a caller may choose any; the id
+/// of the message that `id` is a form of; and the id that the reply or notice `id` answers, as streamed or as listed.
+fn named_by(id: &str) -> impl Iterator<Item = &str> {
+    let form = id.rsplit_once('@').filter(|(_, number)| number.bytes().all(|b| b.is_ascii_digit()));
+    let own = form.map_or(id, |(own, _)| own);
+    let answered = own.strip_suffix("/reply").or_else(|| own.strip_suffix("/notice"));
+    [Some(id), form.map(|(own, _)| own), answered].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_names_itself_first_and_then_the_message_that_it_is_derived_from() {
+        let named = |id| named_by(id).collect::<Vec<_>>();
+        assert_eq!(named("m1"), ["m1"]);
+        assert_eq!(named("m1/reply"), ["m1/reply", "m1"]);
+        assert_eq!(named("m1/notice"), ["m1/notice", "m1"]);
+        assert_eq!(named("m1/reply@2"), ["m1/reply@2", "m1/reply", "m1"]);
+        assert_eq!(named("msg@7"), ["msg@7", "msg"]);
+        assert_eq!(named("msg@7/reply"), ["msg@7/reply", "msg@7"]);
+        assert_eq!(named("ada@example.com"), ["ada@example.com"]);
+    }
+}

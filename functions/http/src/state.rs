@@ -1,0 +1,75 @@
+//! State of the API, which every handler has: [`Http`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::SortKey;
+use annals_engine::ingress::Ingress;
+use annals_engine::live::Live;
+use annals_engine::settings::{MemoryConfig, ViewConfig};
+use annals_io::clock::Clock;
+use annals_io::random;
+use futures::future::BoxFuture;
+
+use crate::limit::Limits;
+use crate::settings::{ApiKey, CorsOrigins};
+
+/// Everything that the API needs.
+pub struct Http {
+    /// Appends and enqueues messages, and reads histories.
+    pub ingress: Ingress,
+    /// Keys of the callers.
+    pub keys: Vec<ApiKey>,
+    /// State of `/api/chat`.
+    pub web: Web,
+    /// Settings of a context.
+    pub view: ViewConfig,
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
+    /// `SYSTEM_PROMPT`
+    pub system_prompt: Option<String>,
+    /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API from a browser.
+    pub cors_origins: CorsOrigins,
+    /// `CONSOLE`: serves the console at `/`.
+    pub console: bool,
+    /// Returns an id for a message that comes without one: unique, 1 to 256 bytes.
+    pub new_id: fn() -> String,
+    /// Runs after a chat is forgotten, before the request is answered.
+    pub after_forgetting: Option<AfterForgetting>,
+    /// `HTTP_RATE_LIMIT`: calls of one key to this process.
+    pub limits: Limits,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// Removes the data about a chat, under each of its names, that a program keeps outside the stores of the histories.
+pub type AfterForgetting = Arc<dyn Fn(Vec<ChatKey>) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// Runs the queued turn of the message at a key in this process, and returns when that run is over.
+pub type Run = Arc<dyn Fn(ChatKey, SortKey) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// State of `/api/chat`.
+#[derive(Clone)]
+pub struct Web {
+    /// Appends and enqueues messages of rooms.
+    pub ingress: Ingress,
+    /// Broadcasts the runs of this process.
+    pub live: Live,
+    /// Runs a turn at once, if nothing else in this process does.
+    pub run: Option<Run>,
+    /// Longest time that a stream waits for its reply.
+    pub patience: Duration,
+}
+
+impl Web {
+    /// Returns the state of a program in which no agent runs: replies arrive whole, within the time limit of an HTTP API.
+    pub fn buffered(ingress: Ingress) -> Self {
+        Self { ingress, live: Live::default(), run: None, patience: Duration::from_secs(25) }
+    }
+}
+
+/// Returns an id for a message that comes without one: 128 random bits in hex.
+pub fn random_id() -> String {
+    format!("msg_{}", random::hex::<16>())
+}

@@ -1,0 +1,163 @@
+//! Converts an exported message into the Bot API's form, and parses it like a webhook's: [`Source::draft`].
+
+use std::collections::{HashMap, HashSet};
+
+use annals_channel_telegram::bot::Bot;
+use annals_channel_telegram::parse::{Incoming, parse};
+use annals_core::message::{Part, Role};
+use annals_core::record::{Draft, Kind};
+use annals_core::sort_key::MessageId;
+use anyhow::{Context, bail};
+use serde_json::{Map, Value, json};
+
+use super::content::{event, medium, structure, text_and_entities};
+use super::fields::{CHANNELS, int, number, seconds, text_of, user};
+use crate::import::item::Options;
+
+/// Stands for a person who writes in a channel's name.
+const CHANNEL_BOT: i64 = 136_817_688;
+
+/// Kind of a chat, as the Bot API describes it.
+pub(super) struct ChatKind {
+    pub(super) json: Value,
+    pub(super) is_channel: bool,
+    pub(super) bot: Option<i64>,
+}
+
+/// The exported chat that messages are from.
+pub(super) struct Source<'a> {
+    kind: ChatKind,
+    by_id: HashMap<i64, &'a Map<String, Value>>,
+    /// Ids of the messages that created topics.
+    topics: HashSet<i64>,
+}
+
+impl<'a> Source<'a> {
+    /// Returns the source of `messages`.
+    pub(super) fn new(kind: ChatKind, messages: &'a [Map<String, Value>]) -> Self {
+        let by_id = messages.iter().filter_map(|message| Some((int(message, "id")?, message))).collect();
+        let is_topic = |message: &&Map<String, Value>| text_of(message, "action") == Some("topic_created");
+        let topics = messages.iter().filter(is_topic).filter_map(|message| int(message, "id")).collect();
+        Self { kind, by_id, topics }
+    }
+
+    /// Returns the draft that the message's webhook would have made.
+    pub(super) fn draft(&self, message: &Map<String, Value>, options: &Options) -> anyhow::Result<Draft> {
+        let id = int(message, "id").context("it has no id")?;
+        let Some(date) = seconds(message, "date_unixtime") else {
+            bail!("it has no date_unixtime: export it again with a Telegram Desktop of 2022 or later")
+        };
+        let mut update = json!({ "message_id": id, "date": date, "chat": self.kind.json });
+        if let Some(edited) = seconds(message, "edited_unixtime") {
+            update["edit_date"] = edited.into();
+        }
+        self.sender(message, &mut update);
+        if let Some(author) = text_of(message, "author") {
+            update["author_signature"] = author.into();
+        }
+        if let Some(name) = text_of(message, "via_bot") {
+            update["via_bot"] = json!({"id": 0, "is_bot": true, "username": name.trim_start_matches('@')});
+        }
+        if let Some(name) = message.get("forwarded_from") {
+            let name = name.as_str().unwrap_or("Deleted account");
+            update["forward_origin"] = json!({"type": "hidden_user", "sender_user_name": name});
+        }
+        if let Some(topic) = self.topic_of(id) {
+            update["message_thread_id"] = topic.into();
+            update["is_topic_message"] = true.into();
+        }
+        self.reply(message, &mut update);
+
+        let (text, entities) = text_and_entities(message);
+        let has_structure = structure(message, &mut update);
+        let media = medium(message);
+        let event = (text_of(message, "type") == Some("service")).then(|| event(message));
+        // The parser would not recognize a message without a text.
+        let stand_in = event.as_ref().or(media.as_ref()).filter(|_| text.is_empty());
+        if let Some(words) = stand_in.or(Some(&text)).filter(|words| !words.is_empty()) {
+            update["text"] = words.as_str().into();
+            update["entities"] = if text.is_empty() { json!([]) } else { entities };
+        } else if !has_structure {
+            update["text"] = "[empty]".into();
+        }
+
+        let kind = if self.kind.is_channel { "channel_post" } else { "message" };
+        let bot = Bot { id: self.kind.bot.unwrap_or(0), username: None };
+        let parsed = parse(&json!({"update_id": 0, kind: update}), &bot, &options.settings)?;
+        let mut draft = match parsed.into_iter().next() {
+            Some(Incoming::Message(draft)) => *draft,
+            Some(Incoming::Command { command, draft }) => {
+                let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
+                Draft { kind, ..*draft }
+            }
+            _ => bail!("it is not a message"),
+        };
+        if id < 0 {
+            // A message from before the group became a supergroup has a number of its own, negative in an export.
+            draft.message_id = MessageId::new(format!("before{id}"))?;
+        }
+        if let Some(event) = event {
+            (draft.kind, draft.parts) = (Kind::Event, vec![Part::text(event)]);
+            draft.role = Role::User;
+        } else if let Some(media) = media.filter(|_| !text.is_empty()) {
+            draft.parts.push(Part::text(media));
+        }
+        draft.asks = false;
+        draft.metadata.insert("imported".into(), "telegram".into());
+        Ok(draft)
+    }
+
+    /// Adds the sender of `message` to `update`.
+    fn sender(&self, message: &Map<String, Value>, update: &mut Value) {
+        let is_service = text_of(message, "type") == Some("service");
+        let (id, name) = if is_service { ("actor_id", "actor") } else { ("from_id", "from") };
+        let name = text_of(message, name).unwrap_or("Deleted account");
+        let Some(id) = text_of(message, id) else { return };
+        if let Some(user) = user(id) {
+            // In a channel, the channel itself is the sender.
+            if !self.kind.is_channel {
+                update["from"] =
+                    json!({"id": user, "is_bot": self.kind.bot == Some(user), "first_name": name});
+            }
+        } else if let Some(channel) = number(id, "channel") {
+            update["sender_chat"] = json!({"id": CHANNELS - channel, "type": "channel", "title": name});
+            if !self.kind.is_channel {
+                update["from"] = json!({"id": CHANNEL_BOT, "is_bot": true, "first_name": "Channel"});
+            }
+        } else if let Some(group) = number(id, "chat") {
+            update["sender_chat"] = json!({"id": -group, "type": "group", "title": name});
+        }
+    }
+
+    /// Adds the message that `message` replies to, if it is not a topic, to `update`.
+    fn reply(&self, message: &Map<String, Value>, update: &mut Value) {
+        let Some(id) = int(message, "reply_to_message_id").filter(|id| !self.topics.contains(id)) else {
+            return;
+        };
+        if message.contains_key("reply_to_peer_id") {
+            update["external_reply"] = json!({ "message_id": id });
+            return;
+        }
+        let mut original = json!({ "message_id": id });
+        if let Some(exported) = self.by_id.get(&id) {
+            self.sender(exported, &mut original);
+            let (text, _) = text_and_entities(exported);
+            let text = if text.is_empty() { medium(exported).unwrap_or_default() } else { text };
+            original["text"] = text.into();
+        }
+        update["reply_to_message"] = original;
+    }
+
+    /// Returns the topic of the message `id`: itself, or the topic of the message that it replies to.
+    fn topic_of(&self, id: i64) -> Option<i64> {
+        let mut at = id;
+        // Replies are to earlier messages; more steps than messages mean a loop.
+        for _ in 0..=self.by_id.len() {
+            if self.topics.contains(&at) {
+                return Some(at);
+            }
+            at = int(self.by_id.get(&at)?, "reply_to_message_id")?;
+        }
+        None
+    }
+}

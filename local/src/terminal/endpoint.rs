@@ -1,0 +1,293 @@
+//! The program's endpoint for terminals: [`Endpoint`].
+//!
+//! | route | answer |
+//! | --- | --- |
+//! | `POST /say` | takes `{id, text}`: appends and queues a message, or carries out a command; then streams the reply |
+//! | `GET /pending` | the reply that is being made or waited for, from its beginning; 204 if there is none |
+//! | `GET /history?limit=` | the last messages, as listed |
+//!
+//! HTTP over the Unix socket `.annals/terminal.sock`, which only its owner may open. Replies are lines of JSON, an `Event` each.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_agent::{FAILURE_NOTICE, NOT_COMPACTED};
+use annals_core::chat_key::{ChatKey, KeyError};
+use annals_core::command::Command;
+use annals_core::message::{Part, Role, UiMessage};
+use annals_core::record::{Channel, Draft, Kind, Record};
+use annals_core::sort_key::MessageId;
+use annals_engine::ingress::{Ingress, IngressError};
+use annals_engine::live::{Listener, Live, Said};
+use annals_engine::settings::ViewConfig;
+use annals_http::follow::{Awaited, Follower, News};
+use annals_runtime::telemetry;
+use annals_store::history::Position;
+use anyhow::Context;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures::stream;
+use serde::Deserialize;
+#[cfg(unix)]
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+use super::wire::{Event, Say, USER};
+use crate::errors::plain;
+use crate::stores::files;
+
+/// Number of events that wait for a slow terminal.
+const QUEUED_EVENTS: usize = 256;
+/// Longest silence of a stream, so that each side knows that the other is still there.
+const MAX_SILENCE: Duration = Duration::from_secs(10);
+
+/// The program's endpoint for terminals.
+#[derive(Clone)]
+pub struct Endpoint {
+    ingress: Ingress,
+    /// Broadcasts the runs of this process.
+    live: Live,
+    /// Settings of a context.
+    view: ViewConfig,
+}
+
+/// Returns the path of the socket of the program that uses `data_dir`.
+pub(super) fn socket(data_dir: &Path) -> PathBuf {
+    data_dir.join(files::TERMINAL_SOCKET)
+}
+
+/// An endpoint with its socket bound.
+pub struct BoundEndpoint {
+    #[cfg(unix)]
+    listener: UnixListener,
+    #[cfg(unix)]
+    router: Router,
+}
+
+impl Endpoint {
+    /// Returns the endpoint for the histories of `ingress`, of a process whose runs `live` broadcasts.
+    pub fn new(ingress: Ingress, live: Live, view: ViewConfig) -> Self {
+        Self { ingress, live, view }
+    }
+
+    /// Binds the socket of `data_dir`, whose lock the caller holds.
+    #[cfg(unix)]
+    pub fn bind(self, data_dir: &Path) -> anyhow::Result<BoundEndpoint> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = socket(data_dir);
+        let failed = || format!("failed to listen on {}", path.display());
+        // A socket that exists is that of a program that has ended, since the caller holds the lock.
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(failed);
+            }
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path).with_context(failed)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).with_context(failed)?;
+        let router = Router::new()
+            .route("/say", post(say))
+            .route("/pending", get(pending))
+            .route("/history", get(history))
+            .with_state(Arc::new(self));
+        Ok(BoundEndpoint { listener, router })
+    }
+
+    /// Fails: terminals need Unix sockets.
+    #[cfg(not(unix))]
+    pub fn bind(self, _: &Path) -> anyhow::Result<BoundEndpoint> {
+        anyhow::bail!("`annals chat` needs Unix sockets, which this system does not have")
+    }
+}
+
+impl BoundEndpoint {
+    /// Serves terminals until the process ends.
+    pub async fn serve(self) {
+        #[cfg(unix)]
+        if let Err(error) = axum::serve(self.listener, self.router).await {
+            tracing::error!(%error, "failed to serve the terminal's socket any longer");
+        }
+    }
+}
+
+/// Reason of a failure, for the person at the terminal.
+struct Failure(String);
+
+impl<E: Into<IngressError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(plain(&error.into().to_string()))
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        tracing::error!(error = self.0, "failed to handle a terminal's request");
+        (StatusCode::SERVICE_UNAVAILABLE, self.0).into_response()
+    }
+}
+
+fn failed(error: impl std::error::Error) -> Failure {
+    Failure(error.to_string())
+}
+
+async fn say(
+    State(endpoint): State<Arc<Endpoint>>,
+    Json(Say { id, text }): Json<Say>,
+) -> Result<Response, Failure> {
+    let chat = endpoint.chat().map_err(failed)?;
+    let id = MessageId::new(id).map_err(failed)?;
+    // On a task, so that closing the terminal between the append and the turn does not lose the turn.
+    let said = async move { Box::pin(endpoint.say(chat, id, text)).await };
+    tokio::spawn(said.in_current_span()).await.map_err(failed)?
+}
+
+async fn pending(State(endpoint): State<Arc<Endpoint>>) -> Result<Response, Failure> {
+    let chat = endpoint.chat().map_err(failed)?;
+    let listener = endpoint.live.listen(&chat);
+    let Some(awaited) = endpoint.awaited(&chat).await? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    Ok(endpoint.stream(chat, awaited, listener, None))
+}
+
+#[derive(Deserialize)]
+struct Limit {
+    limit: usize,
+}
+
+async fn history(
+    State(endpoint): State<Arc<Endpoint>>,
+    Query(Limit { limit }): Query<Limit>,
+) -> Result<Json<Vec<UiMessage>>, Failure> {
+    let chat = endpoint.chat().map_err(failed)?;
+    let page = endpoint.ingress.history().page(&chat, &Position::Newest, limit).await?;
+    Ok(Json(page.records.iter().map(Record::listed).collect()))
+}
+
+impl Endpoint {
+    /// Returns the chat of the person at the terminal.
+    fn chat(&self) -> Result<ChatKey, KeyError> {
+        ChatKey::direct(self.ingress.agent_id(), USER)
+    }
+
+    async fn say(&self, chat: ChatKey, id: MessageId, text: String) -> Result<Response, Failure> {
+        telemetry::about(&chat);
+        // Before the append, so that no part of the reply is missed.
+        let listener = self.live.listen(&chat);
+        let history = self.ingress.history();
+        // A terminal that lost its connection sends the same message again.
+        let ts = history.first_time(&chat, &id, history.clock().now()).await?;
+        let draft = Draft {
+            chat_id: chat.chat_id().to_owned(),
+            chat: chat.clone(),
+            channel: Channel::Terminal,
+            user_id: USER.to_owned(),
+            message_id: id,
+            ts,
+            form_ts: None,
+            role: Role::User,
+            kind: Kind::Normal,
+            parts: vec![Part::text(&text)],
+            metadata: serde_json::Map::new(),
+            album: None,
+            asks: true,
+            opens_session: false,
+            person: Some(USER.to_owned()),
+        };
+        let Some(command) = Command::parse(&text, None) else {
+            let base = self.ingress.receive(&draft).await?.base;
+            return Ok(self.stream(chat, Awaited::Answer(base, None), listener, None));
+        };
+        let commanded = self.ingress.command(&command, &draft).await?;
+        let Some(confirmation) = commanded.confirmation else {
+            let awaited = Awaited::Answer(commanded.appended.base, None);
+            return Ok(self.stream(chat, awaited, listener, None));
+        };
+        let confirmed = Event::Confirmed { text: confirmation.text.clone() };
+        self.ingress.confirmed(&draft, confirmation).await?;
+        let resumed = match command {
+            Command::Approve { .. } | Command::Deny { .. } => self.awaited(&chat).await?,
+            _ => None,
+        };
+        Ok(match resumed {
+            Some(awaited) => self.stream(chat, awaited, listener, Some(confirmed)),
+            None => line(&confirmed).into_response(),
+        })
+    }
+
+    /// Returns the reply in `chat` that is being made, or that an unanswered message waits for.
+    async fn awaited(&self, chat: &ChatKey) -> Result<Option<Awaited>, IngressError> {
+        let history = self.ingress.history();
+        let head = history.head(chat).await?;
+        let context = history.context(chat, &head, None, &self.view.policy(0)).await?.context;
+        let resumed = head.turn.as_ref().and_then(|turn| Some(turn.resumes.as_ref()?.reply.clone()));
+        if let Some(reply) = resumed.or_else(|| context.to_resume.into_iter().next_back()) {
+            return Ok(Some(Awaited::Reply(reply)));
+        }
+        let unanswered = context.unanswered.into_iter().chain(context.to_compact).max();
+        let answering = head.turn.and_then(|turn| turn.covers.last().cloned());
+        Ok(unanswered.or(answering).map(|base| Awaited::Answer(base, None)))
+    }
+
+    /// Returns an answer that streams `first` and then the reply.
+    fn stream(
+        &self,
+        chat: ChatKey,
+        awaited: Awaited,
+        listener: Option<Listener>,
+        first: Option<Event>,
+    ) -> Response {
+        let history = self.ingress.history().clone();
+        let clock = history.clock().clone();
+        let mut follower = Follower::new(history, chat, awaited, listener, true);
+        let (events, queued) = mpsc::channel(QUEUED_EVENTS);
+        let follow = async move {
+            let mut next = first;
+            loop {
+                let event = match next.take() {
+                    Some(first) => first,
+                    None => event(follower.next(clock.now().plus(MAX_SILENCE)).await),
+                };
+                let is_over = matches!(event, Event::Done { .. } | Event::Forgotten);
+                if events.send(event).await.is_err() || is_over {
+                    return;
+                }
+            }
+        };
+        tokio::spawn(follow.in_current_span());
+        let next = async |mut queued: mpsc::Receiver<Event>| {
+            queued.recv().await.map(|event| (Ok::<_, Infallible>(line(&event)), queued))
+        };
+        let body = Body::from_stream(stream::unfold(queued, next));
+        ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+    }
+}
+
+fn event(news: Option<News>) -> Event {
+    match news {
+        Some(News::Begun(begun)) => Event::Begin { message_id: begun.message_id.clone() },
+        Some(News::Said(Said::Text(text))) => Event::Text { delta: text.to_string() },
+        Some(News::Said(Said::Reasoning(text))) => Event::Reasoning { delta: text.to_string() },
+        Some(News::Said(Said::Void)) => Event::Void,
+        Some(News::Said(Said::Parts(parts))) => Event::Parts { parts: parts.to_vec() },
+        Some(News::Said(Said::Stored(record))) => {
+            let text = record.message.plain_text();
+            let failed = record.kind == Kind::Notice && (text == FAILURE_NOTICE || text == NOT_COMPACTED);
+            Event::Done { message: record.listed(), failed }
+        }
+        Some(News::Forgotten) => Event::Forgotten,
+        Some(News::NotStored) | None => Event::Still,
+    }
+}
+
+fn line(event: &Event) -> String {
+    // Serialization cannot fail: every event is plain data.
+    serde_json::to_string(event).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,49 @@
+//! Downloads of files that people sent: common parts of the platforms' clients.
+
+use reqwest::Response;
+
+/// A platform did not return a file. The message contains no secret of the bot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// It is larger than the limit of the caller, or than the platform's limit for bots.
+    #[error("the file is too large")]
+    TooLarge,
+    /// The platform no longer has it, or does not release it: the same request would be refused again.
+    #[error("the file is not given out: {0}")]
+    Gone(String),
+    /// A retry may succeed: no connection, an incomplete answer, a fault of the platform, or a token or permission that
+    /// somebody can correct.
+    #[error("the file cannot be had now: {0}")]
+    Unavailable(String),
+    /// The platform's channel is not set up here.
+    #[error("its channel is not set up")]
+    NoChannel,
+}
+
+/// Reads the body of `response`, if it has at most `limit` bytes; stops reading at the limit.
+pub async fn read_limited(mut response: Response, limit: usize) -> Result<Vec<u8>, FileError> {
+    let is_over = |length: usize| length > limit;
+    if response.content_length().is_some_and(|length| usize::try_from(length).map_or(true, is_over)) {
+        return Err(FileError::TooLarge);
+    }
+    let mut bytes = Vec::new();
+    loop {
+        // The URL may contain a token, and ids are private.
+        let chunk = response.chunk().await.map_err(|error| unavailable(error.without_url()))?;
+        let Some(chunk) = chunk else { return Ok(bytes) };
+        if is_over(bytes.len() + chunk.len()) {
+            return Err(FileError::TooLarge);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+}
+
+/// Returns the error for a failed request, without its URL.
+pub fn unavailable(error: reqwest::Error) -> FileError {
+    let error = error.without_url();
+    FileError::Unavailable(match error {
+        error if error.is_timeout() => "timed out".into(),
+        error if error.is_connect() => "no connection".into(),
+        _ => "no complete answer".into(),
+    })
+}

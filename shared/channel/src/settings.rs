@@ -1,0 +1,200 @@
+//! Settings that all channels share.
+
+use annals_core::access::Access;
+use annals_core::chat_key::ChatKey;
+use annals_core::settings::{ConfigError, Env};
+
+use crate::pace::Pace;
+
+/// Settings of parsing messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `AGENT_ID`.
+    pub agent_id: String,
+    /// `GROUP_ACTIVATION`.
+    pub group_activation: GroupActivation,
+    /// `DM_SCOPE`.
+    pub dm_scope: DmScope,
+}
+
+/// `GROUP_ACTIVATION`: messages of a group or channel that ask for an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupActivation {
+    /// Messages that address the bot.
+    #[default]
+    Mention,
+    /// All messages of people.
+    Always,
+}
+
+/// `DM_SCOPE`: history of a private chat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DmScope {
+    /// The chat's own.
+    #[default]
+    Chat,
+    /// The person's, shared by all channels.
+    User,
+}
+
+/// Reads `AGENT_ID`, which is a part of chat keys.
+pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
+    let agent_id = env.optional("AGENT_ID").unwrap_or_else(|| "annals".into());
+    if agent_id.len() > 64 {
+        return Err(ConfigError::new(
+            "AGENT_ID",
+            "is longer than 64 bytes: it is part of every direct chat's key",
+        ));
+    }
+    ChatKey::direct(&agent_id, "x")
+        .map_err(|error| ConfigError::new("AGENT_ID", format!("is unusable: {error}")))?;
+    Ok(agent_id)
+}
+
+/// Reads the settings for parsing messages of every channel: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
+pub fn channel_settings(env: Env<'_>) -> Result<Settings, ConfigError> {
+    let activations = [("mention", GroupActivation::Mention), ("always", GroupActivation::Always)];
+    Ok(Settings {
+        agent_id: agent_id(env)?,
+        group_activation: env.choice("GROUP_ACTIVATION", &activations, &GroupActivation::Mention)?,
+        dm_scope: env.choice(
+            "DM_SCOPE",
+            &[("chat", DmScope::Chat), ("user", DmScope::User)],
+            &DmScope::Chat,
+        )?,
+    })
+}
+
+/// Reads `ALLOW_FROM` and `ALLOW_CHATS`, comma-separated. A variable that is not set allows everybody.
+pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
+    let entries = |variable: &str| {
+        let value = env.optional(variable)?;
+        Some(value.split(',').map(|entry| entry.trim().to_owned()).collect::<Vec<_>>())
+    };
+    let persons = entries("ALLOW_FROM");
+    for person in persons.iter().flatten() {
+        let id =
+            person.split_once('-').filter(|(channel, _)| matches!(*channel, "telegram" | "lark" | "discord"));
+        if id.is_none_or(|(_, id)| id.is_empty()) {
+            let problem = format!(
+                "has {person:?}, which is not a Person of a platform: give telegram-<id>, lark-<open_id> or \
+                 discord-<id>, with commas between"
+            );
+            return Err(ConfigError::new("ALLOW_FROM", problem));
+        }
+    }
+    let chats = entries("ALLOW_CHATS").map(|chats| {
+        let parse = |chat: &String| {
+            chat.parse::<ChatKey>().map_err(|error| {
+                let problem =
+                    format!("has {chat:?}, which is not a ChatKey such as telegram:chat:-100123: {error}");
+                ConfigError::new("ALLOW_CHATS", problem)
+            })
+        };
+        chats.iter().map(parse).collect::<Result<Vec<_>, _>>()
+    });
+    Ok(Access { persons, chats: chats.transpose()? })
+}
+
+/// Returns the values of `names` if all are set, and `None` if none is.
+///
+/// # Errors
+///
+/// If only some are set, names one that is missing.
+pub fn all_or_none<const N: usize>(
+    env: Env<'_>,
+    names: [&str; N],
+) -> Result<Option<[String; N]>, ConfigError> {
+    let values = names.map(|name| env.optional(name));
+    let Some(set) = values.iter().position(Option::is_some) else { return Ok(None) };
+    if let Some(missing) = values.iter().position(Option::is_none) {
+        let problem = format!("is not set, but {} is: set all, or none", names[set]);
+        return Err(ConfigError::new(names[missing], problem));
+    }
+    Ok(Some(values.map(Option::unwrap_or_default)))
+}
+
+/// Settings of sending replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryConfig {
+    /// `STREAM_REPLIES`: if true, private chats of Telegram see an answer grow.
+    pub stream_replies: bool,
+    /// `DELIVERY_PACING`: if true, messages are sent within the platforms' rate limits, instead of only reacting to
+    /// 429s.
+    pub is_paced: bool,
+    /// `AGENT_MAXIMUM_TURNS`: number of processes that share the bot's rate limit; 0 if it is not known.
+    pub processes: u32,
+}
+
+impl DeliveryConfig {
+    /// Reads the settings.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let choices = [("true", true), ("false", false)];
+        Ok(Self {
+            stream_replies: env.choice("STREAM_REPLIES", &choices, &false)?,
+            is_paced: env.choice("DELIVERY_PACING", &choices, &true)?,
+            processes: env.number("AGENT_MAXIMUM_TURNS", 0, "a number of turns; 0 is no limit")?,
+        })
+    }
+
+    /// Returns this process's share of the bot's rate limit.
+    pub fn share(&self, of_bot: Pace) -> Option<Pace> {
+        self.is_paced.then(|| of_bot.shared_by(self.processes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn with(settings: &[(&str, &str)]) -> Result<DeliveryConfig, String> {
+        let lookup =
+            |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        DeliveryConfig::from_env(Env::new(&lookup)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn processes_share_what_the_bot_may_send_unless_nobody_paces_it() {
+        let bot = Pace::within(30, Duration::from_secs(1));
+        let default = with(&[]).unwrap();
+        assert_eq!((default.stream_replies, default.share(bot)), (false, Some(bot)));
+        let shared = with(&[("AGENT_MAXIMUM_TURNS", "10"), ("STREAM_REPLIES", "true")]).unwrap();
+        assert_eq!((shared.stream_replies, shared.share(bot)), (true, Some(bot.shared_by(10))));
+        let off = with(&[("AGENT_MAXIMUM_TURNS", "10"), ("DELIVERY_PACING", "false")]).unwrap();
+        assert_eq!(off.share(bot), None);
+        let error = with(&[("AGENT_MAXIMUM_TURNS", "many")]).unwrap_err();
+        assert_eq!(error, "AGENT_MAXIMUM_TURNS must be a number of turns; 0 is no limit");
+        assert_eq!(
+            with(&[("DELIVERY_PACING", "no")]).unwrap_err(),
+            "DELIVERY_PACING must be one of: true, false"
+        );
+    }
+
+    #[test]
+    fn who_may_use_the_bot_is_read_strictly() {
+        let of = |from: &str, chats: &str| {
+            let lookup = |name: &str| match name {
+                "ALLOW_FROM" => Some(from.to_owned()),
+                "ALLOW_CHATS" => Some(chats.to_owned()),
+                _ => None,
+            };
+            access(Env::new(&lookup)).map_err(|error| error.to_string())
+        };
+        assert!(of("", "").unwrap().is_open());
+        let access =
+            of("telegram-42, lark-ou_ada,telegram--1001", "telegram:chat:-7,feishu:chat:oc_1").unwrap();
+        assert_eq!(access.persons.unwrap(), ["telegram-42", "lark-ou_ada", "telegram--1001"]);
+        assert_eq!(
+            access.chats.unwrap().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["telegram:chat:-7", "lark:chat:oc_1"]
+        );
+        for wrong in ["42", "ada", "telegram-", "telegram-42,,lark-1", "http-ada"] {
+            assert!(of(wrong, "").unwrap_err().starts_with("ALLOW_FROM has "), "{wrong}");
+        }
+        for wrong in ["-7", "telegram", "telegram:chat:", "telegram:chat:1,"] {
+            assert!(of("", wrong).unwrap_err().starts_with("ALLOW_CHATS has "), "{wrong}");
+        }
+    }
+}

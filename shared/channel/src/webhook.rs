@@ -1,0 +1,230 @@
+//! The webhook of a platform: [`Webhook`], and the events that it brings ([`Incoming`]).
+//!
+//! A call passes, in this order: [`Webhook::body_limit`] before its body is read, [`Webhook::verify`], [`Webhook::read`],
+//! and then each [`Incoming`] is stored. Only then is it acknowledged.
+
+use std::time::Duration;
+
+use annals_core::approval::Button;
+use annals_core::chat_key::ChatKey;
+use annals_core::command::Command;
+use annals_core::record::{Draft, Record};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+/// Longest body of a call of a platform, in bytes.
+pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
+
+/// The webhook of one platform.
+pub trait Webhook: Send + Sync + 'static {
+    /// Details of a pressed button that only this platform needs.
+    type Button: Send + Sync;
+
+    /// Path of the route, such as `/telegram`.
+    const PATH: &'static str;
+
+    /// Time within which the platform expects an answer, if it is short. An event that takes longer is cut off, and stored
+    /// when the platform delivers it again.
+    const DEADLINE: Option<Duration>;
+
+    /// Detail of the 401 for a call that is not the platform's. It is the same for every reason, so that a forger learns
+    /// nothing.
+    const REFUSAL: &'static str;
+
+    /// Reason that is stored if the bot cannot write to a chat any more.
+    const LEFT: &'static str;
+
+    /// Returns the longest body to read for a call with these headers, in bytes: [`MAX_BODY_BYTES`], or less if a larger one
+    /// would not be the platform's.
+    ///
+    /// # Errors
+    ///
+    /// The call is refused without reading a byte of its body.
+    fn body_limit(&self, headers: &HeaderMap) -> Result<usize, Unverified>;
+
+    /// Checks that the call comes from the platform.
+    ///
+    /// # Errors
+    ///
+    /// The call is refused. The reason is only logged.
+    fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<Verified, Unverified>;
+
+    /// Parses an event. The result depends on the event, the bot and the settings alone, so that a redelivery gives the
+    /// same keys; the platform is asked for what the event leaves out.
+    fn read(&self, event: Value) -> impl Future<Output = Result<Events<Self::Button>, ReadError>> + Send;
+
+    /// Completes a [partial](Incoming::Partial) message.
+    fn complete(&self, draft: Draft) -> impl Future<Output = Result<Draft, ReadError>> + Send;
+
+    /// Returns true if the message was withdrawn before it arrived at `now`. If the platform does not tell, it was not.
+    fn is_withdrawn(&self, draft: &Draft, now: Timestamp) -> impl Future<Output = bool> + Send;
+
+    /// Finds the places where the record of a withdrawn message may be.
+    fn places(
+        &self,
+        chat_id: &str,
+        message_id: &MessageId,
+    ) -> impl Future<Output = Result<Places, ReadError>> + Send;
+
+    /// Returns the new form of `record` that says only that its message was withdrawn at the time `at`; `None` if it is not
+    /// a person's message.
+    fn withdrawn(&self, record: &Record, at: Timestamp) -> Option<Draft>;
+
+    /// Shows `told` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the body
+    /// of the response, if it is not the [usual](Webhook::response) one.
+    fn respond_to_press(
+        &self,
+        press: &Press<Self::Button>,
+        told: &Told,
+    ) -> impl Future<Output = Option<Value>> + Send;
+
+    /// Returns the body of the response to a call whose events are stored; `None` is an empty one.
+    fn response(&self) -> Option<Value>;
+}
+
+/// Result of [`Webhook::verify`].
+#[derive(Debug)]
+pub enum Verified {
+    /// An event of the platform.
+    Event(Value),
+    /// A call that is answered at once with this body, such as the platform's check of the address.
+    Answer(Value),
+    /// The call is the platform's, but its body is not an event: 400.
+    NotAnEvent,
+}
+
+/// A call does not come from the platform: 401, with [`Webhook::REFUSAL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unverified;
+
+/// The events of one call.
+#[derive(Debug)]
+pub struct Events<B> {
+    /// The events, in order.
+    pub incoming: Vec<Incoming<B>>,
+    /// False if the times of the drafts are those of the event and not of the message: then the time that was stored first
+    /// is kept.
+    pub has_own_time: bool,
+}
+
+/// An event of a platform.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Incoming<B> {
+    /// A message to store, and to answer if it [asks](Draft::asks). An edit is also a message, with the id and the time
+    /// of the message that it changes.
+    Message(Box<Draft>),
+    /// A message of which the event has only a part: [complete](Webhook::complete) it, then treat it like
+    /// [`Incoming::Message`].
+    Partial(Box<Draft>),
+    /// A command to carry out.
+    Command {
+        /// The command.
+        command: Command,
+        /// The message as it was typed, from which the boundary or notice is made. It asks only if the command is
+        /// `/new` with a first message.
+        draft: Box<Draft>,
+    },
+    /// A group has a new id. The event may arrive once from each of the two, in any order.
+    Migration {
+        /// The group under its old id.
+        old: ChatKey,
+        /// The group under its new id, which continues the history.
+        new: ChatKey,
+        /// Time of the change.
+        at: Timestamp,
+        /// The service message, to be stored in the chat that it was sent in.
+        event: Box<Draft>,
+    },
+    /// A message was withdrawn: store a [new form](Webhook::withdrawn) of its record.
+    Withdrawal {
+        /// The window.
+        chat_id: String,
+        /// The message.
+        message_id: MessageId,
+        /// Time of the withdrawal.
+        at: Timestamp,
+    },
+    /// The bot was added to or removed from a chat; in a private chat, unblocked or blocked.
+    Membership {
+        /// The chat, without its threads.
+        chat: ChatKey,
+        /// True if the bot may write there from now on.
+        can_write: bool,
+        /// Time of the change.
+        at: Timestamp,
+    },
+    /// A person opened the private chat with the bot, so the bot can write there.
+    Entered {
+        /// The chat.
+        chat: ChatKey,
+        /// Time of the change.
+        at: Timestamp,
+    },
+    /// A person pressed a button of an approval request.
+    Press(Box<Press<B>>),
+    /// Nothing to store.
+    Ignored {
+        /// Type of the event.
+        kind: String,
+        /// Reason for the log, without any text of the event.
+        reason: String,
+    },
+}
+
+/// A pressed button of an approval request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Press<B> {
+    /// The button.
+    pub button: Button,
+    /// The person and the chat, in the form of a message.
+    pub by: Draft,
+    /// Details that only the platform needs.
+    pub details: B,
+}
+
+/// The places where the record of a withdrawn message may be.
+#[derive(Debug)]
+pub struct Places {
+    /// Its base and the chats that may contain it, the most likely first, if the platform tells its time.
+    pub exact: Option<(SortKey, Vec<ChatKey>)>,
+    /// The chat among whose newest messages it is looked for otherwise.
+    pub window: Option<ChatKey>,
+}
+
+/// Text for a person who answered an approval request, and the effect of the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Text for the person who answered.
+    pub text: String,
+    /// Effect of the answer.
+    pub effect: Effect,
+}
+
+/// Effect of an answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The request needs no further answer, so its buttons can go.
+    Settled,
+    /// The approval is recorded, but others must approve too.
+    Recorded,
+    /// The sender may not answer. Nothing is recorded.
+    Refused,
+}
+
+/// An event could not be read now: the platform must deliver it again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The platform did not answer a question that the event leaves open.
+    #[error("the platform did not answer a question about the event: {0}")]
+    Platform(String),
+    /// The platform did not answer in time.
+    #[error("the platform took too long to answer a question about the event")]
+    Late,
+    /// A setting makes the event unusable.
+    #[error("the event cannot be read with these settings: {0}")]
+    Settings(String),
+    /// The body is not an event. Delivering it again would not help: 400.
+    #[error("the body is not an event")]
+    NotAnEvent,
+}

@@ -1,0 +1,123 @@
+//! Errors of the client: [`ClientError`], [`SendError`].
+
+use std::time::Duration;
+
+use annals_channel::delivery::DeliveryError;
+
+use super::code::{self, Meaning};
+
+/// Error of [`Client::new`](super::Client::new): a setting is invalid.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// `LARK_API_BASE` is not a valid `http` or `https` URL, or has a query.
+    #[error("LARK_API_BASE is not an http or https address")]
+    ApiBase,
+    /// `LARK_APP_ID` is empty.
+    #[error("LARK_APP_ID is empty")]
+    AppId,
+    /// `LARK_APP_SECRET` is empty.
+    #[error("LARK_APP_SECRET is empty")]
+    AppSecret,
+}
+
+/// Error of a call of the Open API.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The bot may not write to this chat: it is not in the group (230002), cannot reach the user (230013, 230029), was
+    /// stopped by the user (230053), or the chat was dissolved (232009). It lasts until a person changes that.
+    #[error("Lark does not let the bot write to this chat: {description} ({code})")]
+    Blocked {
+        /// Lark's code.
+        code: i64,
+        /// Lark's description.
+        description: String,
+    },
+    /// A rate limit, and the wait is longer than the rest of the call's patience.
+    #[error("Lark's rate limit is exceeded{}", told(*retry_after))]
+    RateLimited {
+        /// Counted from the time of the answer, if Lark gives it.
+        retry_after: Option<Duration>,
+    },
+    /// Any other refusal: the same request would be refused again.
+    #[error("Lark refused {method} with {code}: {description}{}", code::hint(*code))]
+    Refused {
+        /// The Open API method.
+        method: &'static str,
+        /// Lark's code, or the HTTP status if there is none.
+        code: i64,
+        /// Lark's description, without quotations of the message.
+        description: String,
+    },
+    /// No connection, no answer in time, or an error on Lark's side. The message may have been delivered.
+    #[error("Lark did not answer {method}")]
+    Unavailable {
+        /// The Open API method.
+        method: &'static str,
+        /// The cause.
+        source: Outage,
+    },
+    /// A success whose body cannot be parsed. The message may have been delivered.
+    #[error("Lark's answer to {method} cannot be parsed")]
+    Unreadable {
+        /// The Open API method.
+        method: &'static str,
+        /// The error of the parser, without data from the answer.
+        source: serde_json::Error,
+    },
+}
+
+/// Cause of [`SendError::Unavailable`].
+#[derive(Debug, thiserror::Error)]
+pub enum Outage {
+    /// Lark's code, or a status of 500 or higher.
+    #[error("error on Lark's side ({0})")]
+    Trouble(i64),
+    /// No connection: nothing was sent.
+    #[error("no connection")]
+    Connection(#[source] reqwest::Error),
+    /// No answer, or an incomplete one: Lark may have taken the request.
+    #[error("no complete answer")]
+    Response(#[source] reqwest::Error),
+}
+
+impl SendError {
+    /// Returns true if the same call would fail again until a person changes something.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Blocked { .. } => true,
+            // The refused token was fetched just before, and Lark may not know it on all its servers yet.
+            Self::Refused { .. } => !self.is_about_token(),
+            Self::RateLimited { .. } | Self::Unavailable { .. } | Self::Unreadable { .. } => false,
+        }
+    }
+
+    /// Returns true if another token may be accepted.
+    pub(super) fn is_about_token(&self) -> bool {
+        self.code().is_some_and(|code| code::meaning(code) == Meaning::Token)
+    }
+
+    /// Returns true if an immediate retry may help. It cannot deliver a message twice, because of its `uuid`.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unreadable { .. })
+    }
+
+    /// Returns the code of a refused request.
+    pub(super) fn code(&self) -> Option<i64> {
+        if let Self::Refused { code, .. } = self { Some(*code) } else { None }
+    }
+}
+
+fn told(retry_after: Option<Duration>) -> String {
+    retry_after.map(|wait| format!("; retry after {} s", wait.as_secs())).unwrap_or_default()
+}
+
+impl From<SendError> for DeliveryError {
+    fn from(error: SendError) -> Self {
+        let reason = error.to_string();
+        match error {
+            SendError::Blocked { .. } => Self::Blocked { reason },
+            other if other.is_permanent() => Self::Refused { reason },
+            _ => Self::Unavailable { reason },
+        }
+    }
+}

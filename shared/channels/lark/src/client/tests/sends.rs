@@ -1,0 +1,271 @@
+//! Tests of sending and of Lark's refusals.
+
+use super::*;
+
+fn address(message_id: Option<&str>, in_thread: bool) -> Address {
+    Address { message_id: message_id.map(str::to_owned), chat_id: CHAT.into(), in_thread }
+}
+
+/// Makes the emulator refuse sends to a chat.
+type Trouble = fn(&LarkApi, &str);
+
+/// Starts an emulator that has the message `om_1` of [`CHAT`].
+async fn start_chat() -> (LarkApi, Client, Clock) {
+    let (api, client, clock) = start().await;
+    api.seed(json!({"message_id": "om_1", "chat_id": CHAT, "create_time": "1"}));
+    (api, client, clock)
+}
+
+fn texts(api: &LarkApi) -> Vec<String> {
+    api.sent().iter().map(annals_test_support::lark_api::Sent::text).collect()
+}
+
+/// Sends all of `markdown` as one reply to `om_1`.
+async fn send_all(client: &Client, markdown: &str, in_thread: bool) -> Result<(), SendError> {
+    for (index, chunk) in chunks(markdown).iter().enumerate() {
+        client.send_chunk(&address(Some("om_1"), in_thread), chunk, "key", index).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reply_quotes_its_message_and_a_send_goes_to_the_chat() {
+    let (api, client, _) = start_chat().await;
+    let id = client.reply(&address(Some("om_1"), true), &text("a"), "u1").await.unwrap();
+    assert_eq!(id, "om_sent_0");
+    client.reply(&address(None, false), &text("b"), "u2").await.unwrap();
+    client.send(CHAT, &Content::Card("# c".into()), "u3").await.unwrap();
+    let sent = api.sent_to(CHAT);
+    let places: Vec<_> = sent.iter().map(|sent| (sent.reply_to.as_deref(), sent.in_thread)).collect();
+    assert_eq!(places, [(Some("om_1"), Some(true)), (None, None), (None, None)]);
+    assert_eq!(texts(&api), ["a", "b", "# c"]);
+    let kinds: Vec<_> = sent.iter().map(|sent| (sent.msg_type.as_str(), sent.uuid.as_str())).collect();
+    assert_eq!(kinds, [("text", "u1"), ("text", "u2"), ("interactive", "u3")]);
+}
+
+#[tokio::test]
+async fn the_same_uuid_is_one_message_for_an_hour() {
+    let (api, client, _) = start_chat().await;
+    let to = address(Some("om_1"), false);
+    let chunk = &chunks("**a**")[0];
+    let first = client.send_chunk(&to, chunk, "key", 0).await.unwrap();
+    assert_eq!(client.send_chunk(&to, chunk, "key", 0).await.unwrap(), first);
+    assert_eq!(api.sent().len(), 1);
+    assert_eq!(api.sent()[0].uuid, uuid("key", 0));
+    client.send_chunk(&to, chunk, "key", 1).await.unwrap();
+    assert_eq!(api.sent().len(), 2);
+    api.pass(Duration::from_mins(61));
+    client.send_chunk(&to, chunk, "key", 0).await.unwrap();
+    assert_eq!(api.sent().len(), 3);
+}
+
+#[tokio::test]
+async fn a_long_answer_arrives_complete_and_quotes_once() {
+    let (api, client, _) = start_chat().await;
+    let lines: Vec<String> =
+        (0..1500).map(|n| format!("{n}. **bold {n}** and `code` 你好 in a sentence.\n")).collect();
+    send_all(&client, &lines.concat(), false).await.unwrap();
+    let sent = api.sent();
+    assert!(sent.len() > 2);
+    assert_eq!(texts(&api).join("\n"), lines.concat().trim_end());
+    assert_eq!(sent.iter().filter(|sent| sent.reply_to.is_some()).count(), 1);
+    assert!(sent.iter().all(|sent| sent.chat_id == CHAT && sent.msg_type == "interactive"));
+    // In a thread every message has to be a reply.
+    send_all(&client, "a", true).await.unwrap();
+    let before = api.sent().len();
+    let second = &chunks(&lines.concat())[1];
+    client.send_chunk(&address(Some("om_1"), true), second, "other", 1).await.unwrap();
+    let last = &api.sent()[before];
+    assert_eq!((last.reply_to.as_deref(), last.in_thread), (Some("om_1"), Some(true)));
+}
+
+#[tokio::test]
+async fn many_tables_are_several_cards() {
+    let (api, client, _) = start_chat().await;
+    let tables: Vec<String> = (0..7).map(|n| format!("| a |\n|---|\n| {n} |\n")).collect();
+    send_all(&client, &tables.join("\n"), false).await.unwrap();
+    assert_eq!(api.codes("reply"), [0]);
+    assert_eq!(api.codes("send"), [0, 0]);
+}
+
+#[tokio::test]
+async fn a_refused_card_is_sent_as_text() {
+    let (api, client, _) = start_chat().await;
+    api.refuse_type("interactive");
+    send_all(&client, "**a** <at id=all></at>", false).await.unwrap();
+    assert_eq!(texts(&api), ["**a** <\u{200b}at id=all><\u{200b}/at>"]);
+    assert_eq!(api.sent()[0].reply_to.as_deref(), Some("om_1"));
+    assert_eq!(api.sent()[0].uuid, uuid("key", 0));
+    assert_eq!(api.codes("reply"), [230_099, 0]);
+    for code in [230_001, 230_054] {
+        api.pass(Duration::from_mins(61));
+        api.refuse(1, code);
+        send_all(&client, "**b**", false).await.unwrap();
+        assert_eq!(texts(&api).last().unwrap(), "**b**");
+    }
+    api.refuse(9, 230_099);
+    let error = client.send(CHAT, &text("a"), "u").await.unwrap_err();
+    assert!(matches!(error, SendError::Refused { code: 230_099, .. }) && error.is_permanent());
+    assert!(!error.to_string().contains("what was said"), "{error}");
+}
+
+#[tokio::test]
+async fn a_text_too_long_for_lark_is_halved() {
+    let (api, client, _) = start_chat().await;
+    api.limit_body(420);
+    let words: Vec<String> = (0..60).map(|n| format!("word{n}")).collect();
+    let chunk = &chunks(&format!("**{}** {}", words[0], words[1..].join(" ")))[0];
+    let ids = client.send_chunk(&address(Some("om_1"), false), chunk, "key", 0).await.unwrap();
+    let sent = api.sent();
+    assert!(ids.len() > 1 && ids.len() == sent.len());
+    assert_eq!(texts(&api).join(" ").replace("**", ""), words.join(" "));
+    assert_eq!(sent.iter().filter(|sent| sent.reply_to.is_some()).count(), 1);
+    assert!(sent.iter().all(|sent| sent.uuid.len() == 32 && sent.uuid != uuid("key", 0)));
+    // The same messages again after a crash.
+    let again = client.send_chunk(&address(Some("om_1"), false), chunk, "key", 0).await.unwrap();
+    assert_eq!((again, api.sent().len()), (ids, sent.len()));
+    api.limit_body(10);
+    let error = client.send_chunk(&address(None, false), chunk, "other", 0).await.unwrap_err();
+    assert!(matches!(error, SendError::Refused { code: 230_025, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn refused_optional_parts_are_left_out() {
+    let (api, client, _) = start_chat().await;
+    api.forbid_threads(CHAT);
+    send_all(&client, "a", true).await.unwrap();
+    assert_eq!(api.codes("reply"), [230_071, 0]);
+    assert_eq!(api.sent()[0].in_thread, Some(false));
+    for (n, code) in [230_050, 230_054, 230_111].into_iter().enumerate() {
+        api.refuse(1, code);
+        let chunk = &chunks("b")[0];
+        client.send_chunk(&address(Some("om_1"), false), chunk, &format!("key{n}"), 0).await.unwrap();
+        assert_eq!(api.sent().last().unwrap().reply_to, None);
+    }
+    // Outside of its thread, nobody would know what it answers.
+    api.restore(CHAT);
+    api.refuse(1, 230_050);
+    let to = address(Some("om_1"), true);
+    let error = client.send_chunk(&to, &chunks("c")[0], "key9", 0).await.unwrap_err();
+    assert!(matches!(error, SendError::Refused { code: 230_050, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_recalled_question_is_not_answered() {
+    let (api, client, _) = start_chat().await;
+    api.recall("om_1");
+    let error = send_all(&client, "**a**", false).await.unwrap_err();
+    assert!(matches!(error, SendError::Refused { code: 230_011, .. }) && error.is_permanent(), "{error:?}");
+    assert!(error.to_string().contains("The message is recalled."), "{error}");
+    assert_eq!((api.sent().len(), api.codes("reply").len()), (0, 1));
+}
+
+#[tokio::test]
+async fn refusals_become_the_matching_errors() {
+    let (api, client, _) = start().await;
+    let troubles: [(Trouble, i64, bool); 5] = [
+        (LarkApi::expel, 230_002, true),
+        (LarkApi::stop, 230_053, true),
+        (LarkApi::hide_user, 230_013, true),
+        (LarkApi::dissolve, 232_009, true),
+        (LarkApi::forget_chat, 230_034, false),
+    ];
+    for (make, expect, is_blocked) in troubles {
+        make(&api, CHAT);
+        let error = client.send(CHAT, &text("a"), "u").await.unwrap_err();
+        assert!(error.is_permanent(), "{error:?}");
+        match error {
+            SendError::Blocked { code, description } if is_blocked => {
+                assert_eq!(code, expect);
+                assert!(!description.is_empty());
+            }
+            SendError::Refused { code, .. } if !is_blocked => assert_eq!(code, expect),
+            other => panic!("{other:?}"),
+        }
+    }
+    api.restore(CHAT);
+    for code in [230_018, 230_022, 230_027, 230_035, 99_991_672] {
+        api.refuse(1, code);
+        let error = client.send(CHAT, &text("a"), "u").await.unwrap_err();
+        assert!(matches!(error, SendError::Refused { code: c, .. } if c == code) && error.is_permanent());
+    }
+    assert_eq!(api.sent(), []);
+    let error = client.send(CHAT, &text(" "), "u").await.unwrap_err();
+    assert!(matches!(error, SendError::Refused { code: 230_001, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_rate_limit_is_retried_after_the_time_that_it_names() {
+    let (api, client, clock) = start().await;
+    api.rate_limit(2, Some(7));
+    let (sent, took) = while_time_passes(&clock, client.send(CHAT, &text("a"), "u")).await;
+    sent.unwrap();
+    assert_eq!(api.codes("send"), [99_991_400, 99_991_400, 0]);
+    assert!(took >= Duration::from_secs(14), "{took:?}");
+}
+
+#[tokio::test]
+async fn waits_grow_for_rate_limits_that_name_no_time() {
+    let (api, client, clock) = start().await;
+    api.refuse(3, 230_020);
+    let (sent, took) = while_time_passes(&clock, client.send(CHAT, &text("a"), "u")).await;
+    sent.unwrap();
+    assert_eq!(api.codes("send"), [230_020, 230_020, 230_020, 0]);
+    assert!(took >= Duration::from_secs(7) && took < Duration::from_secs(12), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_call_fails_when_its_patience_is_used_up() {
+    let (api, client, clock) = start().await;
+    api.rate_limit(9, Some(25));
+    let (sent, took) = while_time_passes(&clock, client.send(CHAT, &text("a"), "u")).await;
+    let error = sent.unwrap_err();
+    let told = Some(Duration::from_secs(25));
+    assert!(matches!(error, SendError::RateLimited { retry_after } if retry_after == told), "{error:?}");
+    assert!(!error.is_permanent());
+    assert!(took >= Duration::from_secs(50) && took < Duration::from_mins(1), "{took:?}");
+    assert_eq!(api.codes("send").len(), 3);
+    let client = client.with_patience(Duration::ZERO);
+    assert!(client.send(CHAT, &text("a"), "u").await.is_err());
+}
+
+#[tokio::test]
+async fn a_5xx_is_tried_three_times() {
+    let (api, client, clock) = start().await;
+    client.bot_info().await.unwrap();
+    api.fail(2, 502);
+    let (sent, took) = while_time_passes(&clock, client.send(CHAT, &text("a"), "u")).await;
+    sent.unwrap();
+    assert!(took >= Duration::from_millis(1500), "{took:?}");
+    api.fail(9, 500);
+    let (sent, _) = while_time_passes(&clock, client.send(CHAT, &text("a"), "v")).await;
+    let error = sent.unwrap_err();
+    assert!(matches!(error, SendError::Unavailable { source: Outage::Trouble(500), .. }), "{error:?}");
+    assert!(!error.is_permanent());
+    assert_eq!(api.codes("send"), [-1, -1, 0, -1, -1, -1]);
+    api.fail(0, 0);
+    // "The message is being sent."
+    api.refuse(2, 230_049);
+    while_time_passes(&clock, client.send(CHAT, &text("a"), "w")).await.0.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_that_may_have_been_delivered_is_sent_again_with_the_same_uuid() {
+    let (api, client, clock) = start_chat().await;
+    let client = hasty(client, Duration::from_millis(200));
+    api.hang(2);
+    let chunk = &chunks("**a**")[0];
+    let to = address(Some("om_1"), false);
+    let (sent, _) = while_time_passes(&clock, client.send_chunk(&to, chunk, "key", 0)).await;
+    assert_eq!(sent.unwrap(), ["om_sent_0"]);
+    assert_eq!(api.codes("reply"), [0, 0, 0]);
+    api.garbage(1);
+    let (sent, _) = while_time_passes(&clock, client.send_chunk(&to, chunk, "key", 1)).await;
+    assert_eq!(sent.unwrap(), ["om_sent_1"]);
+    assert_eq!(api.sent().len(), 2);
+    api.garbage(9);
+    let (sent, _) = while_time_passes(&clock, client.send_chunk(&to, chunk, "key", 2)).await;
+    let error = sent.unwrap_err();
+    assert!(matches!(error, SendError::Unreadable { .. }) && !error.is_permanent(), "{error:?}");
+    assert_eq!(api.sent().len(), 3);
+}

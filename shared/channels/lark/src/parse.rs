@@ -1,0 +1,237 @@
+//! Parses an event: [`parse`], a pure function.
+//!
+//! Each event that holds a message becomes an [`Incoming`], including types that are newer than this code, so that no
+//! text is lost. An event without a message becomes [`Incoming::Ignored`]: log it and return `200`.
+//!
+//! A message belongs to the Chat of its thread if it has a `thread_id` and its window is a group: in a topic group, and
+//! in a group where somebody opened a thread under a message. In a p2p chat a thread is only a way to reply, and its
+//! messages belong to the chat itself.
+//!
+//! Source: [events of messages and groups](https://open.feishu.cn/document/server-docs/im-v1/message/events/receive).
+
+use annals_channel::json::JsonView;
+use annals_channel::settings::{DmScope, Settings};
+use annals_core::chat_key::{ChatKey, KeyError, Place};
+use annals_core::command::Command;
+use annals_core::message::Role;
+use annals_core::record::{Channel, Draft, Kind};
+use annals_core::sort_key::{MessageId, Timestamp};
+use serde_json::{Value, json};
+
+use super::bot::Bot;
+use super::card;
+use super::content::Content;
+use super::event::{Envelope, Message, RECEIVED, RECEIVED_V1};
+use super::user_id::user_ids;
+use super::{gate, metadata};
+
+/// Events of a call.
+pub type Incoming = annals_channel::webhook::Incoming<()>;
+
+/// Error of [`parse`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The body is JSON but not an object, so it is not from Lark. Delivering it again would not help.
+    #[error("an event must be a JSON object")]
+    NotAnObject,
+    /// `AGENT_ID` does not give a valid chat key for a direct chat.
+    #[error("AGENT_ID cannot be part of a chat key")]
+    AgentId(#[source] KeyError),
+}
+
+/// Parses a decrypted event in the envelope of either schema. There is one result, since Lark sends one event per call.
+pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ParseError> {
+    let call = JsonView::of(event).ok_or(ParseError::NotAnObject)?;
+    let Some(envelope) = Envelope::of(call) else {
+        return Ok(vec![ignored("none", "the call contains no event")]);
+    };
+    let parser = Parser { bot, settings };
+    let Envelope { kind, event, at } = envelope;
+    let at = at.unwrap_or(Timestamp::MIN);
+    let parsed = match kind {
+        RECEIVED | RECEIVED_V1 => parser.message(envelope),
+        card::PRESSED => match card::press(event) {
+            Some(press) => Ok(Incoming::Press(Box::new(press))),
+            None => Err(Refusal::Ignored("a button that is not from this program")),
+        },
+        "im.message.recalled_v1" => recall(event, at),
+        "im.chat.member.bot.added_v1" | "add_bot" => membership(event, true, at),
+        "im.chat.member.bot.deleted_v1" | "im.chat.disbanded_v1" | "remove_bot" | "chat_disband" => {
+            membership(event, false, at)
+        }
+        "im.chat.access_event.bot_p2p_chat_entered_v1" | "p2p_chat_create" => parser.entered(event, at),
+        _ => Err(Refusal::Ignored("holds no message of a chat")),
+    };
+    match parsed {
+        Ok(incoming) => Ok(vec![incoming]),
+        Err(Refusal::Ignored(reason)) => Ok(vec![ignored(kind, reason)]),
+        Err(Refusal::Settings(error)) => Err(ParseError::AgentId(error)),
+    }
+}
+
+/// Returns true if [`parse`] needs the bot's `open_id` to decide if `event` addresses the bot or is a command after its
+/// mention: if a single person or bot is mentioned. Without the id, the same event would get another meaning.
+pub fn needs_open_id(event: &Value) -> bool {
+    received(event).is_some_and(|message| gate::needs_open_id(&message))
+}
+
+/// Returns true if the time in `event` is that of its message. Otherwise, as in schema 1, two deliveries may differ,
+/// and the time of the first has to be kept with `first_time`.
+pub fn has_own_time(event: &Value) -> bool {
+    let call = JsonView::of(event).and_then(Envelope::of);
+    call.is_none_or(|envelope| match envelope.kind {
+        RECEIVED_V1 => false,
+        RECEIVED => Message::received(envelope.event).is_ok_and(|message| message.created.is_some()),
+        _ => true,
+    })
+}
+
+/// Returns the message of `event` if it opens a thread without naming it, as may happen in a topic group. The API
+/// returns the `thread_id` of the message, with which [`with_thread`] completes the event.
+pub fn missing_thread(event: &Value) -> Option<MessageId> {
+    let is_topic_group =
+        event.pointer("/event/message/chat_type").and_then(Value::as_str) == Some("topic_group");
+    received(event).filter(|message| is_topic_group && message.thread_id.is_none()).map(|message| message.id)
+}
+
+/// Adds the thread of its message to `event`.
+#[must_use]
+pub fn with_thread(mut event: Value, thread_id: &str) -> Value {
+    if let Some(Value::Object(message)) = event.pointer_mut("/event/message") {
+        message.insert("thread_id".into(), json!(thread_id));
+    }
+    event
+}
+
+/// Reads the message of an event of schema 2.
+fn received(event: &Value) -> Option<Message<'_>> {
+    let envelope = JsonView::of(event).and_then(Envelope::of).filter(|envelope| envelope.kind == RECEIVED)?;
+    Message::received(envelope.event).ok()
+}
+
+/// Builds the record of `message` with this `content` in `chat`.
+pub(super) fn draft(message: &Message<'_>, content: Content, chat: ChatKey, asks: bool) -> Draft {
+    // A sender without any id gets the id of the window, so that the message counts as one of all its members.
+    let user_id = message.sender.first().copied().unwrap_or(message.chat_id).to_owned();
+    Draft {
+        chat,
+        channel: Channel::Lark,
+        chat_id: message.chat_id.to_owned(),
+        user_id,
+        message_id: message.id.clone(),
+        ts: message.created.unwrap_or(Timestamp::MIN),
+        form_ts: message.updated.or(message.created),
+        role: Role::User,
+        kind: if content.is_event { Kind::Event } else { Kind::Normal },
+        parts: content.parts,
+        metadata: metadata::of(message),
+        album: None,
+        asks,
+        opens_session: false,
+        person: None,
+    }
+}
+
+/// Returns the chats that a message of this window, thread and sender may be in, the most likely first: the chat of the
+/// thread, of the window, and with `DM_SCOPE=user` of the person.
+pub(super) fn chats(
+    chat_id: &str,
+    thread_id: Option<&str>,
+    sender: Option<&str>,
+    settings: &Settings,
+) -> impl Iterator<Item = ChatKey> {
+    let thread = thread_id.and_then(|thread_id| {
+        ChatKey::new(Place::LarkThread { chat_id: chat_id.into(), thread_id: thread_id.into() }).ok()
+    });
+    let window = ChatKey::new(Place::LarkChat { chat_id: chat_id.into() }).ok();
+    let person = sender.filter(|_| settings.dm_scope == DmScope::User);
+    thread.into_iter().chain(window).chain(person.and_then(|sender| direct(sender, settings).ok()))
+}
+
+/// Returns the chat of a person with `DM_SCOPE=user`.
+fn direct(open_id: &str, settings: &Settings) -> Result<ChatKey, KeyError> {
+    ChatKey::direct(&settings.agent_id, &format!("lark-{open_id}"))
+}
+
+enum Refusal {
+    Ignored(&'static str),
+    Settings(KeyError),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(reason: &'static str) -> Self {
+        Self::Ignored(reason)
+    }
+}
+
+fn ignored(kind: &str, reason: &str) -> Incoming {
+    Incoming::Ignored { kind: kind.into(), reason: reason.into() }
+}
+
+struct Parser<'a> {
+    bot: &'a Bot,
+    settings: &'a Settings,
+}
+
+impl Parser<'_> {
+    fn message(&self, envelope: Envelope<'_>) -> Result<Incoming, Refusal> {
+        let message = match envelope.kind {
+            RECEIVED_V1 => Message::received_v1(envelope.event, envelope.at)?,
+            _ => Message::received(envelope.event)?,
+        };
+        if gate::is_own(&message, self.bot) {
+            return Err(Refusal::Ignored("the bot's own message, which is already stored"));
+        }
+        let content = Content::of(&message);
+        let command = gate::command(&message, &content, self.bot).filter(|_| !message.is_edit());
+        let asks = match &command {
+            Some(command) => matches!(command, Command::New { first_message: Some(_) }),
+            None => gate::asks(&message, &content, self.bot, self.settings),
+        };
+        let draft = Box::new(draft(&message, content, self.chat(&message)?, asks));
+        Ok(match command {
+            Some(command) => Incoming::Command { command, draft },
+            None if message.kind == "merge_forward" => Incoming::Partial(draft),
+            None => Incoming::Message(draft),
+        })
+    }
+
+    fn entered(&self, event: JsonView<'_>, at: Timestamp) -> Result<Incoming, Refusal> {
+        let chat_id = event.id("chat_id").or_else(|| event.id("open_chat_id")).ok_or(NO_CHAT)?;
+        let person = event.object("operator_id").or_else(|| event.object("user")).map(user_ids);
+        let person = person.and_then(|ids| ids.first().copied());
+        Ok(Incoming::Entered { chat: self.window(chat_id, person)?, at })
+    }
+
+    fn chat(&self, message: &Message<'_>) -> Result<ChatKey, Refusal> {
+        if message.is_p2p {
+            return self.window(message.chat_id, message.sender.first().copied());
+        }
+        chats(message.chat_id, message.thread_id, None, self.settings).next().ok_or(Refusal::Ignored(NO_CHAT))
+    }
+
+    /// Returns the chat of a person's p2p window with the bot.
+    fn window(&self, chat_id: &str, person: Option<&str>) -> Result<ChatKey, Refusal> {
+        match person {
+            Some(person) if self.settings.dm_scope == DmScope::User => {
+                direct(person, self.settings).map_err(Refusal::Settings)
+            }
+            _ => chats(chat_id, None, None, self.settings).next().ok_or(Refusal::Ignored(NO_CHAT)),
+        }
+    }
+}
+
+const NO_CHAT: &str = "the event has no chat";
+
+fn recall(event: JsonView<'_>, at: Timestamp) -> Result<Incoming, Refusal> {
+    let chat_id = event.id("chat_id").ok_or(NO_CHAT)?.to_owned();
+    let message_id = event.text("message_id").and_then(|id| MessageId::new(id).ok());
+    let message_id = message_id.ok_or("the event has no message")?;
+    Ok(Incoming::Withdrawal { chat_id, message_id, at: event.time("recall_time").unwrap_or(at) })
+}
+
+fn membership(event: JsonView<'_>, can_write: bool, at: Timestamp) -> Result<Incoming, Refusal> {
+    let chat_id = event.id("chat_id").or_else(|| event.id("open_chat_id")).ok_or(NO_CHAT)?;
+    let chat = ChatKey::new(Place::LarkChat { chat_id: chat_id.into() }).map_err(|_| NO_CHAT)?;
+    Ok(Incoming::Membership { chat, can_write, at })
+}

@@ -1,0 +1,139 @@
+//! Tests of [`parse`]: `rules` and `gate` by rule, `content` by type, `listed` with items of the API, `fixtures` with
+//! whole payloads, `properties` with random JSON.
+
+use annals_channel::settings::{DmScope, GroupActivation, Settings};
+use annals_core::message::PartView;
+use annals_core::record::Draft;
+use serde_json::{Value, json};
+
+use super::bot::Bot;
+use super::parse::{Incoming, parse};
+
+mod content;
+mod fixtures;
+mod gate;
+mod listed;
+mod properties;
+mod rules;
+
+fn bot() -> Bot {
+    Bot { app_id: Some("cli_annals".into()), open_id: Some("ou_annals".into()) }
+}
+
+fn settings() -> Settings {
+    Settings {
+        agent_id: "annals".into(),
+        group_activation: GroupActivation::Mention,
+        dm_scope: DmScope::Chat,
+    }
+}
+
+/// Builds a message of Ada in her p2p chat, with `fields` on top.
+fn p2p(fields: Value) -> Value {
+    with(
+        json!({
+            "message_id": "om_5", "chat_id": "oc_ada", "chat_type": "p2p", "create_time": "1764057600000",
+            "update_time": "1764057600000", "message_type": "text",
+        }),
+        fields,
+    )
+}
+
+/// Builds a message of Ada in a group, with `fields` on top.
+fn group(fields: Value) -> Value {
+    with(p2p(json!({"chat_id": "oc_group", "chat_type": "group"})), fields)
+}
+
+/// Returns the fields of a text message.
+fn text(text: &str) -> Value {
+    json!({"content": json!({ "text": text }).to_string()})
+}
+
+/// Returns the fields of a text with mentions: the bot is `@_user_1`, Bo is `@_user_2`.
+fn mentioning(text: &str) -> Value {
+    with(self::text(text), mentions())
+}
+
+fn mentions() -> Value {
+    json!({"mentions": [
+        {"key": "@_user_1", "id": {"open_id": "ou_annals", "union_id": "on_1"}, "name": "Annals", "mentioned_type": "bot"},
+        {"key": "@_user_2", "id": {"open_id": "ou_bo"}, "name": "Bo", "mentioned_type": "user"},
+    ]})
+}
+
+/// Returns the fields of a message of another type.
+fn of_type(kind: &str, content: &Value) -> Value {
+    json!({"message_type": kind, "content": content.to_string()})
+}
+
+fn with(mut base: Value, fields: Value) -> Value {
+    if let (Value::Object(base), Value::Object(fields)) = (&mut base, fields) {
+        base.extend(fields);
+    }
+    base
+}
+
+/// Builds an event of schema 2.
+fn event(kind: &str, event: Value) -> Value {
+    let header = json!({
+        "event_id": "e1", "event_type": kind, "create_time": "1764057600500", "token": "t", "app_id": "cli_annals",
+    });
+    let mut call = json!({"schema": "2.0", "header": header});
+    call["event"] = event;
+    call
+}
+
+/// Builds the event of `message`.
+fn received(message: Value) -> Value {
+    let sender = json!({"sender_id": {"open_id": "ou_ada", "union_id": "on_ada"}, "sender_type": "user"});
+    let mut received = json!({ "sender": sender });
+    received["message"] = message;
+    event("im.message.receive_v1", received)
+}
+
+/// Parses an event, which must give one result.
+fn incoming(event: &Value) -> Incoming {
+    incoming_under(event, &settings())
+}
+
+fn incoming_under(event: &Value, settings: &Settings) -> Incoming {
+    let mut found = parse(event, &bot(), settings).unwrap();
+    assert_eq!(found.len(), 1, "{event}");
+    found.remove(0)
+}
+
+/// Parses the event of `message` and returns its draft.
+fn draft(message: Value) -> Draft {
+    let event = received(message);
+    draft_of(&incoming(&event)).unwrap_or_else(|| panic!("no draft: {event}")).clone()
+}
+
+fn draft_of(incoming: &Incoming) -> Option<&Draft> {
+    match incoming {
+        Incoming::Message(draft) | Incoming::Partial(draft) | Incoming::Command { draft, .. } => Some(draft),
+        Incoming::Withdrawal { .. }
+        | Incoming::Membership { .. }
+        | Incoming::Migration { .. }
+        | Incoming::Entered { .. }
+        | Incoming::Press(_)
+        | Incoming::Ignored { .. } => None,
+    }
+}
+
+/// Returns the parts, one per line: texts as they are, files as `<type> <media type> <filename> <url>`.
+fn shown(draft: &Draft) -> String {
+    let lines: Vec<String> = draft
+        .parts
+        .iter()
+        .map(|part| match part.view() {
+            PartView::Text(text) => text.to_owned(),
+            PartView::File { media_type, filename, url } => {
+                let lark = &part.as_map()["providerMetadata"]["lark"];
+                let kind = lark["type"].as_str().unwrap_or_default();
+                format!("{kind} {media_type} {} {url}", filename.unwrap_or("-"))
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    lines.join("\n")
+}

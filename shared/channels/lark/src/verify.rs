@@ -1,0 +1,235 @@
+//! Verifies that a webhook call comes from Lark, and reads it: [`verify`].
+//!
+//! ```json
+//! {"encrypt": "<base64 of iv16 ‖ AES-256-CBC of the event, PKCS#7>"}
+//! {"challenge": "ajls384kdjx98XX", "token": "xxxxxx", "type": "url_verification"}
+//! {"schema": "2.0", "header": {"event_type": "…", "token": "xxxxxx"}, "event": {}}
+//! {"ts": "1502199207.71", "token": "xxxxxx", "type": "event_callback", "event": {"type": "message"}}
+//! ```
+//!
+//! *Architecture invariant*: if an encrypt key is set, no part of a body is used before its signature is verified,
+//! except for the one call that Lark does not sign, an encrypted `url_verification`. Plain bodies are refused then.
+//! There is no time window, since a replay is only a duplicate.
+//!
+//! Source: [event
+//! security](https://open.feishu.cn/document/server-docs/event-subscription-guide/event-subscription-configure-/encrypt-key-encryption-configuration-case).
+
+use annals_channel::json::JsonView;
+use aws_lc_rs::cipher::{
+    AES_256, DecryptionContext, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey, UnboundCipherKey,
+};
+use aws_lc_rs::iv::FixedLength;
+use aws_lc_rs::{constant_time, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Header with the signature, in lower-case hex.
+pub const SIGNATURE_HEADER: &str = "x-lark-signature";
+/// Header with the signed time.
+pub const TIMESTAMP_HEADER: &str = "x-lark-request-timestamp";
+/// Header with the signed nonce.
+pub const NONCE_HEADER: &str = "x-lark-request-nonce";
+
+/// Length of the initialisation vector before the ciphertext.
+const IV_BYTES: usize = 16;
+
+/// Secrets shared with Lark.
+#[derive(Clone, Copy)]
+pub struct Secrets<'a> {
+    /// `LARK_ENCRYPT_KEY`; empty counts as not set.
+    pub encrypt_key: Option<&'a str>,
+    /// `LARK_VERIFICATION_TOKEN`; empty matches nothing.
+    pub verification_token: &'a str,
+}
+
+/// Headers that sign a call, as received.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Signature<'a> {
+    /// [`TIMESTAMP_HEADER`]
+    pub timestamp: Option<&'a [u8]>,
+    /// [`NONCE_HEADER`]
+    pub nonce: Option<&'a [u8]>,
+    /// [`SIGNATURE_HEADER`]
+    pub signature: Option<&'a [u8]>,
+}
+
+impl<'a> Signature<'a> {
+    /// Reads the headers with `lookup`, which takes names in lower case.
+    pub fn of(lookup: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
+        Self {
+            timestamp: lookup(TIMESTAMP_HEADER),
+            nonce: lookup(NONCE_HEADER),
+            signature: lookup(SIGNATURE_HEADER),
+        }
+    }
+
+    /// Returns true if this is the signature of `body`, compared in constant time. A missing header never matches.
+    fn signs(&self, body: &[u8], encrypt_key: &str) -> bool {
+        let (Some(timestamp), Some(nonce), Some(signature)) = (self.timestamp, self.nonce, self.signature)
+        else {
+            return false;
+        };
+        let expected = sign(timestamp, nonce, encrypt_key, body);
+        constant_time::verify_slices_are_equal(expected.as_bytes(), signature).is_ok()
+    }
+}
+
+/// Content of a verified call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verified {
+    /// `url_verification`: answer with `{"challenge": …}` within a second.
+    Challenge(String),
+    /// A decrypted event in the envelope of either schema, for [`parse`](super::parse::parse).
+    Event(Value),
+}
+
+/// The call is not from Lark, or is malformed. Answer all such calls alike, so that the answer does not reveal the
+/// reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("verification of the webhook call failed")]
+pub struct VerifyError {
+    /// Reason for the log.
+    pub reason: Reason,
+}
+
+/// Reason for a refused call. For the log, never for the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The body, or its decrypted content, is not a JSON object.
+    NotJson,
+    /// A signature header is missing, or the signature is wrong.
+    Signature,
+    /// There is no signature, and the call is not a `url_verification`.
+    Unsigned,
+    /// An encrypt key is set and the body is plain.
+    Plain,
+    /// The body is encrypted and no encrypt key is set.
+    NoKey,
+    /// The ciphertext cannot be decrypted with this key.
+    Ciphertext,
+    /// The verification token is missing or wrong.
+    Token,
+    /// A `url_verification` has no challenge.
+    Challenge,
+}
+
+impl From<Reason> for VerifyError {
+    fn from(reason: Reason) -> Self {
+        Self { reason }
+    }
+}
+
+/// Verifies a call and returns its content. `body` has to be unchanged, byte for byte.
+pub fn verify(
+    signature: &Signature<'_>,
+    body: &[u8],
+    secrets: &Secrets<'_>,
+) -> Result<Verified, VerifyError> {
+    let Some(encrypt_key) = secrets.encrypt_key.filter(|key| !key.is_empty()) else {
+        // Reads only these fields at first: a `Value` of the whole body takes many times its bytes in memory.
+        let marks: Marks<'_> = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
+        if marks.encrypt.is_some() {
+            return Err(Reason::NoKey.into());
+        }
+        if !marks.token().is_some_and(|token| is_token(&token, secrets.verification_token)) {
+            return Err(Reason::Token.into());
+        }
+        let body: Value = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
+        return verified(body, secrets.verification_token);
+    };
+    let is_signed = signature.signature.is_some();
+    if is_signed && !signature.signs(body, encrypt_key) {
+        return Err(Reason::Signature.into());
+    }
+    let body: Value = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
+    let encrypted = JsonView::of(&body).ok_or(Reason::NotJson)?.text("encrypt").ok_or(Reason::Plain)?;
+    let plain = decrypt(encrypt_key, encrypted).ok_or(Reason::Ciphertext)?;
+    let plain: Value = serde_json::from_slice(&plain).map_err(|_| Reason::NotJson)?;
+    match verified(plain, secrets.verification_token)? {
+        Verified::Event(_) if !is_signed => Err(Reason::Unsigned.into()),
+        verified => Ok(verified),
+    }
+}
+
+/// Returns the signature of `body`: the lower-case hex of SHA-256 of timestamp, nonce, encrypt key and body,
+/// concatenated.
+pub fn sign(timestamp: &[u8], nonce: &[u8], encrypt_key: &str, body: &[u8]) -> String {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for piece in [timestamp, nonce, encrypt_key.as_bytes(), body] {
+        context.update(piece);
+    }
+    hex::encode(context.finish())
+}
+
+/// Encrypts `plain` under `encrypt_key` as Lark does, for the field `encrypt` of a call. Used by replays and tests.
+/// Returns `None` if the system has no random numbers.
+pub fn encrypt(encrypt_key: &str, plain: &[u8]) -> Option<String> {
+    let key = digest::digest(&digest::SHA256, encrypt_key.as_bytes());
+    let key = UnboundCipherKey::new(&AES_256, key.as_ref()).ok()?;
+    let mut data = plain.to_vec();
+    let context = PaddedBlockEncryptingKey::cbc_pkcs7(key).ok()?.encrypt(&mut data).ok()?;
+    let iv: &[u8] = (&context).try_into().ok()?;
+    Some(STANDARD.encode([iv, &data].concat()))
+}
+
+/// Checks the token of a decrypted call and returns its content.
+fn verified(call: Value, token: &str) -> Result<Verified, VerifyError> {
+    let view = JsonView::of(&call).ok_or(Reason::NotJson)?;
+    let header = view.object("header");
+    let given = header.unwrap_or(view).text("token").ok_or(Reason::Token)?;
+    if !is_token(given, token) {
+        return Err(Reason::Token.into());
+    }
+    // An event of schema 2 may have a `type` as well.
+    if header.is_none() && view.text("type") == Some("url_verification") {
+        let challenge = view.text("challenge").ok_or(Reason::Challenge)?;
+        return Ok(Verified::Challenge(challenge.to_owned()));
+    }
+    Ok(Verified::Event(call))
+}
+
+/// Fields of a plain call that prove its origin.
+#[derive(Deserialize)]
+struct Marks<'a> {
+    #[serde(borrow)]
+    encrypt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    token: Option<&'a RawValue>,
+    #[serde(borrow)]
+    header: Option<&'a RawValue>,
+}
+
+impl Marks<'_> {
+    /// Returns the token in the header, as in schema 2, or in the call itself.
+    fn token(&self) -> Option<String> {
+        let raw = match self.header {
+            Some(header) => serde_json::from_str::<Marks<'_>>(header.get()).ok()?.token?.get().to_owned(),
+            None => self.token?.get().to_owned(),
+        };
+        serde_json::from_str(&raw).ok()
+    }
+}
+
+/// Compares digests, so that the time taken reveals neither the token nor its length.
+fn is_token(given: &str, token: &str) -> bool {
+    let digest = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
+    let equal = constant_time::verify_slices_are_equal(digest(given).as_ref(), digest(token).as_ref());
+    equal.is_ok() && !token.is_empty()
+}
+
+/// Decrypts `data`. Returns `None` if it is not encrypted under this key.
+fn decrypt(encrypt_key: &str, data: &str) -> Option<Vec<u8>> {
+    let mut data = STANDARD.decode(data).ok()?;
+    let (iv, ciphertext) = data.split_at_mut_checked(IV_BYTES)?;
+    let iv = FixedLength::<IV_BYTES>::try_from(&*iv).ok()?;
+    let key = digest::digest(&digest::SHA256, encrypt_key.as_bytes());
+    let key = UnboundCipherKey::new(&AES_256, key.as_ref()).ok()?;
+    let key = PaddedBlockDecryptingKey::cbc_pkcs7(key).ok()?;
+    key.decrypt(ciphertext, DecryptionContext::Iv128(iv)).ok().map(|plain| plain.to_vec())
+}
+
+#[cfg(test)]
+mod tests;

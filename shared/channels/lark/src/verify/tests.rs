@@ -1,0 +1,244 @@
+//! Tests of verification: vectors of this project and of other libraries, and random input.
+
+use annals_test_support::fixtures::vectors;
+use aws_lc_rs::cipher::{EncryptionContext, PaddedBlockEncryptingKey};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const KEY: &str = "an encrypt key 🔑";
+const TOKEN: &str = "v3rification";
+
+fn secrets() -> Secrets<'static> {
+    Secrets { encrypt_key: Some(KEY), verification_token: TOKEN }
+}
+
+fn plain_secrets() -> Secrets<'static> {
+    Secrets { encrypt_key: None, verification_token: TOKEN }
+}
+
+/// Encrypts `plain` as Lark does.
+fn encrypted(key: &str, plain: &[u8]) -> Vec<u8> {
+    let iv = [7; IV_BYTES];
+    let digest = digest::digest(&digest::SHA256, key.as_bytes());
+    let key = UnboundCipherKey::new(&AES_256, digest.as_ref()).unwrap();
+    let mut data = plain.to_vec();
+    let context = EncryptionContext::Iv128(FixedLength::from(iv));
+    PaddedBlockEncryptingKey::cbc_pkcs7(key).unwrap().less_safe_encrypt(&mut data, context).unwrap();
+    let data = STANDARD.encode([iv.to_vec(), data].concat());
+    json!({ "encrypt": data }).to_string().into_bytes()
+}
+
+fn signed(signature: &str) -> Signature<'_> {
+    Signature { timestamp: Some(b"1764057600"), nonce: Some(b"n1"), signature: Some(signature.as_bytes()) }
+}
+
+fn signature_of(body: &[u8]) -> String {
+    sign(b"1764057600", b"n1", KEY, body)
+}
+
+fn event() -> Value {
+    json!({"schema": "2.0", "header": {"event_type": "im.message.receive_v1", "token": TOKEN}, "event": {}})
+}
+
+fn challenge() -> Value {
+    json!({"challenge": "c1", "token": TOKEN, "type": "url_verification"})
+}
+
+fn reason(signature: &Signature<'_>, body: &[u8], secrets: &Secrets<'_>) -> Reason {
+    let error = verify(signature, body, secrets).unwrap_err();
+    assert_eq!(error.to_string(), "verification of the webhook call failed");
+    error.reason
+}
+
+#[test]
+fn a_signed_encrypted_event_is_read() {
+    let body = encrypted(KEY, event().to_string().as_bytes());
+    let signature = signature_of(&body);
+    assert_eq!(verify(&signed(&signature), &body, &secrets()), Ok(Verified::Event(event())));
+
+    // Changes of the body, the signature, the other headers, the case of its letters; each header missing.
+    let spaced = [body.clone(), b" ".to_vec()].concat();
+    assert_eq!(reason(&signed(&signature), &spaced, &secrets()), Reason::Signature);
+    let upper = signature.to_uppercase();
+    assert_eq!(reason(&signed(&upper), &body, &secrets()), Reason::Signature);
+    for wrong in ["", &signature[1..], "0"] {
+        assert_eq!(reason(&signed(wrong), &body, &secrets()), Reason::Signature);
+    }
+    let of = |name: &'static str| {
+        let signature = signature.as_bytes();
+        Signature::of(move |header| match header {
+            header if header == name => None,
+            TIMESTAMP_HEADER => Some(b"1764057600".as_slice()),
+            NONCE_HEADER => Some(b"n1"),
+            SIGNATURE_HEADER => Some(signature),
+            other => panic!("{other}"),
+        })
+    };
+    assert!(verify(&of("none"), &body, &secrets()).is_ok());
+    assert_eq!(reason(&of(TIMESTAMP_HEADER), &body, &secrets()), Reason::Signature);
+    assert_eq!(reason(&of(NONCE_HEADER), &body, &secrets()), Reason::Signature);
+    assert_eq!(reason(&of(SIGNATURE_HEADER), &body, &secrets()), Reason::Unsigned);
+}
+
+#[test]
+fn the_signature_is_verified_first() {
+    for body in [&b"no json"[..], b"{}", b"[]", b"{\"encrypt\": \"x\"}", event().to_string().as_bytes()] {
+        assert_eq!(reason(&signed("00"), body, &secrets()), Reason::Signature);
+    }
+    // Signed, but malformed.
+    let check = |body: &[u8], wanted: Reason| {
+        assert_eq!(reason(&signed(&signature_of(body)), body, &secrets()), wanted);
+    };
+    check(b"no json", Reason::NotJson);
+    check(b"[]", Reason::NotJson);
+    check(b"{\"encrypt\": \"x\"}", Reason::Ciphertext);
+    check(event().to_string().as_bytes(), Reason::Plain);
+    check(challenge().to_string().as_bytes(), Reason::Plain);
+    check(&encrypted("another key", event().to_string().as_bytes()), Reason::Ciphertext);
+    check(&encrypted(KEY, b"hello world"), Reason::NotJson);
+    check(&encrypted(KEY, b"[]"), Reason::NotJson);
+    check(&encrypted(KEY, b"{}"), Reason::Token);
+}
+
+#[test]
+fn without_a_signature_only_an_encrypted_challenge_is_accepted() {
+    let unsigned = Signature::default();
+    let body = encrypted(KEY, challenge().to_string().as_bytes());
+    assert_eq!(verify(&unsigned, &body, &secrets()), Ok(Verified::Challenge("c1".into())));
+    let wrong = json!({"challenge": "c1", "token": "other", "type": "url_verification"});
+    assert_eq!(reason(&unsigned, &encrypted(KEY, wrong.to_string().as_bytes()), &secrets()), Reason::Token);
+    assert_eq!(
+        reason(&unsigned, &encrypted(KEY, event().to_string().as_bytes()), &secrets()),
+        Reason::Unsigned
+    );
+    assert_eq!(reason(&unsigned, challenge().to_string().as_bytes(), &secrets()), Reason::Plain);
+    assert_eq!(reason(&unsigned, event().to_string().as_bytes(), &secrets()), Reason::Plain);
+    // If a challenge has a signature, it must be right.
+    assert_eq!(reason(&signed("00"), &body, &secrets()), Reason::Signature);
+    let signature = signature_of(&body);
+    assert_eq!(verify(&signed(&signature), &body, &secrets()), Ok(Verified::Challenge("c1".into())));
+}
+
+#[test]
+fn without_a_key_the_token_decides() {
+    let unsigned = Signature::default();
+    let check = |call: Value, wanted: Result<Verified, Reason>| {
+        let found = verify(&unsigned, call.to_string().as_bytes(), &plain_secrets());
+        assert_eq!(found.map_err(|error| error.reason), wanted, "{call}");
+    };
+    check(challenge(), Ok(Verified::Challenge("c1".into())));
+    check(event(), Ok(Verified::Event(event())));
+    let first = json!({"ts": "1.1", "token": TOKEN, "type": "event_callback", "event": {"type": "message"}});
+    check(first.clone(), Ok(Verified::Event(first)));
+    check(json!({"challenge": "c1", "type": "url_verification"}), Err(Reason::Token));
+    check(json!({"challenge": "c1", "type": "url_verification", "token": ""}), Err(Reason::Token));
+    check(json!({"challenge": 5, "type": "url_verification", "token": TOKEN}), Err(Reason::Challenge));
+    check(json!({"header": {"token": "other"}, "token": TOKEN, "event": {}}), Err(Reason::Token));
+    check(json!({"header": {}, "token": TOKEN, "event": {}}), Err(Reason::Token));
+    check(json!({"token": [TOKEN]}), Err(Reason::Token));
+    check(json!([]), Err(Reason::NotJson));
+    check(json!({"encrypt": "x", "token": TOKEN}), Err(Reason::NoKey));
+    // An event of schema 2, even with fields of a challenge.
+    let mixed = json!({"schema": "2.0", "header": {"token": TOKEN}, "event": {}, "type": "url_verification", "challenge": "c"});
+    check(mixed.clone(), Ok(Verified::Event(mixed)));
+}
+
+#[test]
+fn empty_secrets_match_nothing() {
+    let body = json!({"challenge": "c1", "token": "", "type": "url_verification"}).to_string();
+    let none = Secrets { encrypt_key: None, verification_token: "" };
+    assert_eq!(reason(&Signature::default(), body.as_bytes(), &none), Reason::Token);
+    assert!(is_token("t", "t") && !is_token("t", "tt") && !is_token("", ""));
+    // An empty key counts as not set: encrypted calls are refused, and a signature does not help.
+    let empty = Secrets { encrypt_key: Some(""), verification_token: TOKEN };
+    let body = encrypted("", event().to_string().as_bytes());
+    assert_eq!(reason(&signed(&sign(b"1764057600", b"n1", "", &body)), &body, &empty), Reason::NoKey);
+}
+
+#[test]
+fn vectors_of_other_implementations() {
+    // Lark's own example.
+    let plain = decrypt("test key", "P37w+VZImNgPEO1RBhJ6RtKl7n6zymIbEG1pReEzghk=");
+    assert_eq!(plain.as_deref(), Some(&b"hello world"[..]));
+    let body = br#"{"encrypt":"P37w+VZImNgPEO1RBhJ6RtKl7n6zymIbEG1pReEzghk="}"#;
+    let signature = sign("1603977298".as_bytes(), "nonce-中文".as_bytes(), "encrypt-key-中文-🔑", body);
+    assert_eq!(signature, "6b55cc0114cc625ab11134533b578fffdb26bf037b439bfc32e32543fde7eb21");
+    for not_one in
+        ["", "=", "AAAA", "!!!not base64!!!", "P37w+VZImNgPEO1RBhJ6Rg==", "P37w+VZImNgPEO1RBhJ6RtKl7n6z"]
+    {
+        assert_eq!(decrypt("test key", not_one), None, "{not_one}");
+    }
+}
+
+fn field<'a>(vector: &'a Value, name: &str) -> &'a str {
+    vector[name].as_str().unwrap_or_else(|| panic!("{name} of {vector}"))
+}
+
+#[test]
+fn the_vectors_of_other_libraries_hold() {
+    for vector in vectors("lark_decrypt") {
+        let found = decrypt(field(&vector, "encrypt_key"), field(&vector, "encrypt"));
+        let wanted = (vector["expect"] == "ok").then(|| field(&vector, "plaintext").as_bytes().to_vec());
+        assert_eq!(found, wanted, "{}", vector["name"]);
+    }
+    for vector in vectors("lark_signature") {
+        let [timestamp, nonce, body] =
+            ["timestamp", "nonce", "body"].map(|name| field(&vector, name).as_bytes());
+        let found = sign(timestamp, nonce, field(&vector, "encrypt_key"), body);
+        assert_eq!(found, field(&vector, "signature"));
+    }
+    for vector in vectors("lark_http") {
+        let header = |name: &str| {
+            let headers = vector["headers"].as_object().unwrap();
+            let (_, value) = headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name))?;
+            value.as_str().map(str::as_bytes)
+        };
+        let secrets = Secrets {
+            encrypt_key: vector["encrypt_key"].as_str(),
+            verification_token: field(&vector, "verification_token"),
+        };
+        let found = verify(&Signature::of(header), field(&vector, "body").as_bytes(), &secrets);
+        let expect = &vector["expect"];
+        let is_as_wanted = match &found {
+            Ok(Verified::Challenge(challenge)) => {
+                expect["challenge"] == **challenge && expect["status"] == 200
+            }
+            Ok(Verified::Event(event)) => {
+                let kind = event["header"]["event_type"].as_str().map(str::to_owned);
+                let kind = kind.or_else(|| event["event"]["type"].as_str().map(|kind| format!("v1 {kind}")));
+                expect["event"].as_str() == kind.as_deref() && expect["status"] == 200
+            }
+            Err(_) => expect["status"] == "reject",
+        };
+        assert!(is_as_wanted, "{}: {found:?}", vector["name"]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_are_refused_and_never_panic(
+        body in prop::collection::vec(any::<u8>(), 0..200),
+        signature in prop::option::of(prop::collection::vec(any::<u8>(), 0..70)),
+    ) {
+        let headers = Signature { timestamp: Some(&body), nonce: Some(b""), signature: signature.as_deref() };
+        prop_assert!(verify(&headers, &body, &secrets()).is_err());
+        prop_assert!(verify(&headers, &body, &plain_secrets()).is_err());
+    }
+
+    #[test]
+    fn random_ciphertexts_never_panic(data in prop::collection::vec(any::<u8>(), 0..200), text in ".{0,80}") {
+        let _ = decrypt(KEY, &STANDARD.encode(&data));
+        let _ = decrypt(KEY, &text);
+        let body = json!({"encrypt": STANDARD.encode(&data)}).to_string().into_bytes();
+        prop_assert!(verify(&Signature::default(), &body, &secrets()).is_err());
+        prop_assert!(verify(&signed(&signature_of(&body)), &body, &secrets()).is_err());
+    }
+
+    #[test]
+    fn encrypted_data_is_decrypted(plain in prop::collection::vec(any::<u8>(), 0..100), key in ".{0,20}") {
+        let body: Value = serde_json::from_slice(&encrypted(&key, &plain)).unwrap();
+        prop_assert_eq!(decrypt(&key, body["encrypt"].as_str().unwrap()), Some(plain));
+    }
+}

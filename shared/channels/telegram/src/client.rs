@@ -1,0 +1,365 @@
+//! HTTP client of the Bot API: [`Client`].
+//!
+//! ```text
+//! POST https://api.telegram.org/bot<token>/sendMessage
+//! {"chat_id": -1001, "message_thread_id": 7, "text": "Plan", "entities": [{"type": "bold", "offset": 0, "length": 4}],
+//!  "reply_parameters": {"message_id": 42, "allow_sending_without_reply": true},
+//!  "link_preview_options": {"is_disabled": true}}
+//!
+//! 200 {"ok": true, "result": {"message_id": 43, …}}
+//! 429 {"ok": false, "error_code": 429, "description": "Too Many Requests: retry after 7", "parameters": {"retry_after": 7}}
+//! ```
+//!
+//! A send has no idempotency key, so a message that may have been delivered is not sent again here: a timeout, or a
+//! connection lost after the request went out, returns [`SendError::Unavailable`] at once, and the caller decides if it
+//! risks a second delivery. Retried here are requests that Telegram said it did not take (429, 5xx) and requests that
+//! never reached it (no connection). If one chunk becomes several messages and a later one fails, the earlier ones stay
+//! delivered.
+//!
+//! Link previews are off: Telegram would fetch any address that a model writes, together with any data that a prompt
+//! injection put into it.
+//!
+//! *Invariant:* the token, which is part of every URL, appears in no error and no log.
+//!
+//! Source: <https://core.telegram.org/bots/api#making-requests>.
+
+mod answer;
+mod effort;
+mod error;
+mod file;
+mod setup;
+mod target;
+#[cfg(test)]
+mod tests;
+mod typing;
+mod webhook;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::RETRY_AFTER;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use self::answer::Answer;
+use self::effort::Effort;
+pub use self::error::{ClientError, Outage, SendError};
+use self::target::Target;
+pub use self::webhook::{Webhook, WebhookInfo};
+use super::address::{Address, Posted};
+use super::render::{self, Styled};
+use super::split::{LIMIT, split};
+use annals_channel::delivery::RequestedCall;
+use annals_channel::pace::{Pace, Share};
+use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
+use annals_io::connection::Connection;
+
+/// Rate limit of a bot over all chats.
+///
+/// Source: <https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this>, also for the next two.
+pub const BOT_PACE: Pace = Pace::within(30, Duration::from_secs(1));
+/// Rate limit of a private chat.
+pub const PRIVATE_PACE: Pace = Pace::within(1, Duration::from_secs(1));
+/// Rate limit of a group.
+pub const GROUP_PACE: Pace = Pace::within(20, Duration::from_mins(1));
+/// Total time that one call waits for 429s, unless set by [`Client::with_patience`].
+pub const PATIENCE: Duration = Duration::from_mins(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delays before the second and third attempt of a request that Telegram did not take.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
+
+/// Client of the Bot API for one bot. Clones share its connections.
+#[derive(Clone)]
+pub struct Client {
+    http: Connection,
+    api_base: String,
+    token: SecretString,
+    clock: Clock,
+    patience: Duration,
+    administrators: Arc<Mutex<Administrators>>,
+    drafts: Arc<typing::Drafts>,
+    share: Option<Share>,
+}
+
+/// Per group: time of the last request for its administrators, and their user ids.
+type Administrators = HashMap<String, (Timestamp, Vec<String>)>;
+
+/// Lifetime and size of the cache of group administrators.
+const ADMINISTRATORS_FRESH: Duration = Duration::from_mins(5);
+const MAX_KNOWN_GROUPS: usize = 1_000;
+
+/// Returns a keyboard with one row of two buttons per call to approve, or `None` if there is no such call:
+///
+/// `{"inline_keyboard": [[{"text": "✅ Approve", "callback_data": "y…"}, {"text": "❌ Deny", …}], …]}`.
+pub fn keyboard(asked: &[RequestedCall]) -> Option<Value> {
+    let row = |asked: &RequestedCall| -> Value {
+        let button =
+            |approved| json!({"text": asked.label(approved), "callback_data": asked.button(approved).data()});
+        json!([button(true), button(false)])
+    };
+    (!asked.is_empty()).then(|| json!({"inline_keyboard": asked.iter().map(row).collect::<Vec<_>>()}))
+}
+
+/// Answer of `getMe`: the bot itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Me {
+    /// User id of the bot.
+    pub id: i64,
+    /// User name of the bot, without `@`.
+    #[serde(default)]
+    pub username: String,
+    /// True if the bot's privacy mode is off: it receives all messages of groups, not only those that address it.
+    #[serde(default)]
+    pub can_read_all_group_messages: bool,
+}
+
+/// Converts a model's Markdown into the messages that show it. An empty text gives no message.
+///
+/// Only the first message of a reply quotes the question: the caller clears `reply_to` after it.
+pub fn chunks(markdown: &str) -> Vec<Styled> {
+    split(&render::render(markdown), LIMIT)
+}
+
+impl Client {
+    /// Creates a client of the Bot API at `api_base`, such as `https://api.telegram.org`, for the bot of `token`.
+    pub fn new(api_base: &str, token: SecretString, clock: Clock) -> Result<Self, ClientError> {
+        let is_http = reqwest::Url::parse(api_base)
+            .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.query().is_none());
+        if !is_http {
+            return Err(ClientError::ApiBase);
+        }
+        let is_token = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'-' | b'_');
+        if token.expose_secret().is_empty() || !token.expose_secret().bytes().all(is_token) {
+            return Err(ClientError::Token);
+        }
+        Ok(Self {
+            http: Connection::new(connect),
+            api_base: api_base.trim_end_matches('/').to_owned(),
+            token,
+            clock,
+            patience: PATIENCE,
+            administrators: Arc::default(),
+            drafts: Arc::default(),
+            share: None,
+        })
+    }
+
+    /// Sets the total time that one call waits for 429s.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Limits the rate of all messages that this client sends. If the next free slot is later than the call's patience
+    /// allows, the call fails like a 429.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Option<Pace>) -> Self {
+        self.share = pace.map(Share::new);
+        self
+    }
+
+    /// Calls `getMe`, which returns the bot itself.
+    pub async fn get_me(&self) -> Result<Me, SendError> {
+        self.call("getMe", &Map::new(), &mut Effort::new(self.patience)).await
+    }
+
+    /// Sends `chunk` and returns the ids of the messages that it became. There are several if Telegram refused the
+    /// entities and the plain text is longer than one message.
+    ///
+    /// If Telegram refuses an optional part, the message is sent again without it: without entities, without the topic
+    /// if it was deleted, without the quotation.
+    pub async fn send_message(&self, address: &Address, chunk: &Styled) -> Result<Vec<i64>, SendError> {
+        self.send_with(address, chunk, None).await
+    }
+
+    /// Like [`Client::send_message`], with buttons under the last of the messages.
+    pub async fn send_with(
+        &self,
+        address: &Address,
+        chunk: &Styled,
+        keyboard: Option<&Value>,
+    ) -> Result<Vec<i64>, SendError> {
+        let mut effort = Effort::new(self.patience);
+        let mut target = Target { thread_id: address.thread_id, reply_to: address.reply_to };
+        let mut left = VecDeque::from([chunk.clone()]);
+        let mut sent = Vec::new();
+        while let Some(piece) = left.pop_front() {
+            let mut body = message_body(address, target, &piece);
+            insert_some(&mut body, "reply_markup", keyboard.filter(|_| left.is_empty()).cloned());
+            self.wait_for_place(&mut effort).await?;
+            match self.call::<Message>("sendMessage", &body, &mut effort).await {
+                Ok(message) => {
+                    sent.push(message.message_id);
+                    target.reply_to = None;
+                }
+                Err(error) => {
+                    let (pieces, without) = target.leave_out(piece, error)?;
+                    tracing::info!(without, "Telegram refused a part of a message; sending again without it");
+                    for piece in pieces.into_iter().rev() {
+                        left.push_front(piece);
+                    }
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Answers a pressed button, so that the client stops showing progress. `alert` shows `text` as a dialog, for a
+    /// refusal. Telegram accepts the answer for some minutes.
+    pub async fn answer_callback(&self, id: &str, text: &str, alert: bool) -> Result<(), SendError> {
+        let mut body = Map::new();
+        body.insert("callback_query_id".into(), id.into());
+        // Telegram's limit is 200 characters.
+        body.insert("text".into(), text.chars().take(200).collect::<String>().into());
+        body.insert("show_alert".into(), alert.into());
+        self.try_once("answerCallbackQuery", &body).await.map(|_: Value| ())
+    }
+
+    /// Replaces the buttons under a message. An empty keyboard removes them.
+    pub async fn edit_keyboard(&self, under: &Posted, keyboard: &Value) -> Result<(), SendError> {
+        let mut body = Map::new();
+        body.insert("chat_id".into(), under.chat_id.into());
+        body.insert("message_id".into(), under.message_id.into());
+        insert_some(&mut body, "business_connection_id", under.business_connection_id.clone());
+        body.insert("reply_markup".into(), keyboard.clone());
+        self.try_once("editMessageReplyMarkup", &body).await.map(|_: Value| ())
+    }
+
+    /// Returns true if `user_id` is an administrator of the group `chat_id`. The list is cached for five minutes.
+    pub async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, SendError> {
+        let now = self.clock.now();
+        let known = self.administrators.lock().unwrap_or_else(PoisonError::into_inner).get(chat_id).cloned();
+        if let Some((asked, ids)) = known
+            && now.since(asked) < ADMINISTRATORS_FRESH
+        {
+            return Ok(ids.iter().any(|id| id == user_id));
+        }
+        let mut body = Map::new();
+        body.insert("chat_id".into(), chat_id.into());
+        let members: Vec<Value> =
+            self.call("getChatAdministrators", &body, &mut Effort::new(self.patience)).await?;
+        let ids: Vec<String> = members
+            .iter()
+            .filter_map(|member| Some(member.get("user")?.get("id")?.as_i64()?.to_string()))
+            .collect();
+        let is_administrator = ids.iter().any(|id| id == user_id);
+        let mut known = self.administrators.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN_GROUPS {
+            known.clear();
+        }
+        known.insert(chat_id.to_owned(), (now, ids));
+        Ok(is_administrator)
+    }
+
+    async fn wait_for_place(&self, effort: &mut Effort) -> Result<(), SendError> {
+        let Some(share) = &self.share else { return Ok(()) };
+        let wait = share.take(self.clock.now(), effort.0);
+        let wait = wait.map_err(|retry_after| SendError::RateLimited { retry_after })?;
+        effort.take(wait);
+        self.clock.sleep(wait).await;
+        Ok(())
+    }
+
+    /// Calls `method`, waits as long as Telegram asks, and retries requests that it did not take.
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        body: &Map<String, Value>,
+        effort: &mut Effort,
+    ) -> Result<T, SendError> {
+        let mut backoff = BACKOFF.into_iter();
+        loop {
+            let error = match self.try_once(method, body).await {
+                Ok(result) => return Ok(result),
+                Err(error) => error,
+            };
+            let wait = match &error {
+                SendError::RateLimited { retry_after } if effort.take(*retry_after) => Some(*retry_after),
+                error if error.is_passing() => backoff.next(),
+                _ => None,
+            };
+            let Some(wait) = wait else { return Err(error) };
+            self.clock.sleep(wait).await;
+        }
+    }
+
+    async fn try_once<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        body: &Map<String, Value>,
+    ) -> Result<T, SendError> {
+        let token = self.token.expose_secret();
+        let unavailable = |error: reqwest::Error| {
+            // The URL contains the token.
+            let error = error.without_url();
+            let source = if error.is_connect() { Outage::Connection(error) } else { Outage::Response(error) };
+            SendError::Unavailable { method, source }
+        };
+        let http = self
+            .http
+            .client()
+            .map_err(|error| SendError::Unavailable { method, source: Outage::Connection(error) })?;
+        let request = http.post(format!("{}/bot{token}/{method}", self.api_base)).json(body);
+        let response = request.send().await.map_err(unavailable)?;
+        let status = response.status().as_u16();
+        let retry_after =
+            response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
+        let body = response.bytes().await.map_err(unavailable)?;
+        Answer { method, status, retry_after, body: &body }.read(token)
+    }
+}
+
+fn connect() -> reqwest::Result<reqwest::Client> {
+    annals_io::tls::client()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
+        // Telegram does not redirect, and a redirect would send the token to another host.
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `api_base` may contain a password.
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Message {
+    message_id: i64,
+}
+
+/// Returns the topic id to send. `sendMessage` refuses the id of the General topic.
+fn topic(thread_id: Option<i64>) -> Option<i64> {
+    thread_id.filter(|id| *id != 1)
+}
+
+fn message_body(address: &Address, target: Target, piece: &Styled) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("chat_id".into(), address.chat_id.into());
+    insert_some(&mut body, "message_thread_id", topic(target.thread_id));
+    insert_some(&mut body, "business_connection_id", address.business_connection_id.clone());
+    insert_some(&mut body, "direct_messages_topic_id", address.direct_messages_topic_id);
+    body.insert("text".into(), piece.text.clone().into());
+    if !piece.entities.is_empty() {
+        body.insert("entities".into(), json!(piece.entities));
+    }
+    let reply = target.reply_to.map(|id| json!({"message_id": id, "allow_sending_without_reply": true}));
+    insert_some(&mut body, "reply_parameters", reply);
+    body.insert("link_preview_options".into(), json!({"is_disabled": true}));
+    body
+}
+
+fn insert_some(body: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        body.insert(key.into(), value.into());
+    }
+}

@@ -1,0 +1,113 @@
+//! Errors of the client: [`ClientError`] and [`SendError`].
+
+use std::time::Duration;
+
+use annals_channel::delivery::DeliveryError;
+use annals_core::chat_key::ChatKey;
+
+/// Error of [`Client::new`](super::Client::new): a setting is invalid.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// `TELEGRAM_API_BASE` is not a valid `http` or `https` URL, or has a query.
+    #[error("TELEGRAM_API_BASE is not an http or https address")]
+    ApiBase,
+    /// `TELEGRAM_BOT_TOKEN` is empty or contains a character that no token has.
+    #[error("TELEGRAM_BOT_TOKEN is not a token: expected <bot id>:<letters, digits, '-' and '_'>")]
+    Token,
+}
+
+/// Error of a call of the Bot API.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// 403: the bot was blocked, was removed, or may not write in the chat. It lasts until a user changes that.
+    #[error("Telegram does not let the bot write to this chat: {description}")]
+    Blocked {
+        /// Telegram's description.
+        description: String,
+    },
+    /// The group has become a supergroup with another chat id. Send there instead.
+    #[error("the group has become chat {to}")]
+    Migrated {
+        /// The new chat id.
+        to: i64,
+    },
+    /// 429, and the wait is longer than the rest of the call's patience.
+    #[error("Telegram's rate limit is exceeded; retry after {} s", retry_after.as_secs())]
+    RateLimited {
+        /// Counted from the time of the answer.
+        retry_after: Duration,
+    },
+    /// Any other 4xx: the same request would be refused again.
+    #[error("Telegram refused {method} with {status}: {description}{}", token_hint(*status))]
+    Refused {
+        /// The Bot API method.
+        method: &'static str,
+        /// The HTTP status, or Telegram's `error_code`.
+        status: u16,
+        /// Telegram's description.
+        description: String,
+    },
+    /// No connection, no answer in time, or a 5xx. Unless the connection failed or the status is 5xx, the message may
+    /// have been delivered.
+    #[error("Telegram did not answer {method}")]
+    Unavailable {
+        /// The Bot API method.
+        method: &'static str,
+        /// The cause.
+        source: Outage,
+    },
+    /// A success whose body cannot be parsed. The message may have been delivered.
+    #[error("Telegram's answer to {method} cannot be parsed")]
+    Unreadable {
+        /// The Bot API method.
+        method: &'static str,
+        /// The error of the parser, without data from the answer.
+        source: serde_json::Error,
+    },
+}
+
+/// Cause of [`SendError::Unavailable`].
+#[derive(Debug, thiserror::Error)]
+pub enum Outage {
+    /// A status of 500 or higher.
+    #[error("HTTP status {0}")]
+    Status(u16),
+    /// No connection: nothing was sent.
+    #[error("no connection")]
+    Connection(#[source] reqwest::Error),
+    /// No answer, or an incomplete one: Telegram may have taken the request.
+    #[error("no complete answer")]
+    Response(#[source] reqwest::Error),
+}
+
+impl SendError {
+    /// Returns true if the same call would fail again until a person changes something.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Blocked { .. } | Self::Migrated { .. } | Self::Refused { .. } => true,
+            Self::RateLimited { .. } | Self::Unavailable { .. } | Self::Unreadable { .. } => false,
+        }
+    }
+
+    /// Returns true if an immediate retry may help and cannot deliver a message twice.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable { source: Outage::Status(_) | Outage::Connection(_), .. })
+    }
+}
+
+fn token_hint(status: u16) -> &'static str {
+    if matches!(status, 401 | 404) { " (check TELEGRAM_BOT_TOKEN)" } else { "" }
+}
+
+impl From<SendError> for DeliveryError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Blocked { description } => Self::Blocked { reason: description },
+            SendError::Migrated { to } => {
+                Self::Moved { chat: ChatKey::telegram(to, None), chat_id: to.to_string() }
+            }
+            other if other.is_permanent() => Self::Refused { reason: other.to_string() },
+            other => Self::Unavailable { reason: other.to_string() },
+        }
+    }
+}

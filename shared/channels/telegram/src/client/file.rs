@@ -1,0 +1,89 @@
+//! Downloads files that people sent: asks for the file's path, then fetches it.
+//!
+//! ```text
+//! POST https://api.telegram.org/bot<token>/getFile
+//! {"file_id": "AgACAgIAAxkBAAIB"}
+//! 200 {"ok": true, "result": {"file_id": "AgACAgIAAxkBAAIB", "file_unique_id": "AQADe", "file_size": 73212, "file_path": "photos/file_1.jpg"}}
+//! 400 {"ok": false, "error_code": 400, "description": "Bad Request: file is too big"}
+//!
+//! GET https://api.telegram.org/file/bot<token>/photos/file_1.jpg
+//! ```
+//!
+//! Telegram gives bots files of up to 20 MB. A path is valid for an hour, an id forever; the bytes of a photo never
+//! change.
+//!
+//! Source: <https://core.telegram.org/bots/api#getfile>.
+
+use annals_channel::file::{FileError, read_limited, unavailable};
+use reqwest::{Method, Url};
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use serde_json::Map;
+
+use super::{Client, Effort, SendError};
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    file_size: Option<u64>,
+    #[serde(default)]
+    file_path: Option<String>,
+}
+
+impl Client {
+    /// Downloads the file of `file_id`, if it has at most `limit` bytes.
+    pub async fn file(&self, file_id: &str, limit: usize) -> Result<Vec<u8>, FileError> {
+        let mut body = Map::new();
+        body.insert("file_id".into(), file_id.into());
+        let file: File = self.call("getFile", &body, &mut Effort::new(self.patience)).await?;
+        if file.file_size.is_some_and(|size| size > limit as u64) {
+            return Err(FileError::TooLarge);
+        }
+        let url = file.file_path.as_deref().and_then(|path| self.file_url(path));
+        let Some(url) = url else {
+            // A self-hosted Bot API server that keeps files on its disk gives no usable path either.
+            return Err(FileError::Unavailable("getFile returned no usable file path".into()));
+        };
+        let http = self.http.client().map_err(unavailable)?;
+        let response = http.request(Method::GET, url).send().await.map_err(unavailable)?;
+        match response.status().as_u16() {
+            200 => read_limited(response, limit).await,
+            // The path was requested just before, so it has not expired: the file is gone.
+            404 | 410 => Err(FileError::Gone("Telegram no longer has the file".into())),
+            status => {
+                Err(FileError::Unavailable(format!("download from Telegram failed with status {status}")))
+            }
+        }
+    }
+
+    /// Returns the download URL of the file at `path`, or `None` if `path` could lead out of the bot's folder.
+    fn file_url(&self, path: &str) -> Option<Url> {
+        let parts: Vec<&str> = path.split('/').collect();
+        if parts.iter().any(|part| matches!(*part, "" | "." | "..")) {
+            return None;
+        }
+        let mut url = Url::parse(&self.api_base).ok()?;
+        let bot = format!("bot{}", self.token.expose_secret());
+        url.path_segments_mut().ok()?.pop_if_empty().push("file").push(&bot).extend(parts);
+        Some(url)
+    }
+}
+
+impl From<SendError> for FileError {
+    fn from(error: SendError) -> Self {
+        match &error {
+            SendError::Refused { status: 400, description, .. } => {
+                let says = |words: &str| description.to_lowercase().contains(words);
+                if says("too big") {
+                    Self::TooLarge
+                // Telegram's text, "wrong file_id or the file is temporarily unavailable", leaves open which one it is.
+                } else if says("temporarily unavailable") {
+                    Self::Unavailable(error.to_string())
+                } else {
+                    Self::Gone(error.to_string())
+                }
+            }
+            _ => Self::Unavailable(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Shows that an answer is being made: "typing…" and drafts of the answer.
+//!
+//! ```text
+//! POST …/sendChatAction   {"chat_id": 42, "action": "typing"}
+//! POST …/sendMessageDraft {"chat_id": 42, "draft_id": 7, "text": "Sow the bea"}
+//! ```
+//!
+//! Both are tried once, since they are useless later. Telegram's clients show only one of them at a time: the later one
+//! replaces the other.
+//!
+//! Sources: <https://core.telegram.org/bots/api#sendchataction>, <https://core.telegram.org/bots/api#sendmessagedraft>
+//! (open to all bots since Bot API 9.5).
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::{Client, SendError, chunks, insert_some, topic};
+use crate::address::Address;
+
+/// Pause after a 404, which an API without drafts returns.
+const WITHOUT_DRAFTS: Duration = Duration::from_hours(1);
+
+/// Earliest time of the next draft, in epoch milliseconds. Shared by the whole process, since Telegram's rate limit is
+/// per bot.
+#[derive(Debug, Default)]
+pub(super) struct Drafts(AtomicI64);
+
+impl Client {
+    /// Shows "typing…" in the chat for about five seconds.
+    pub async fn send_typing(&self, address: &Address) -> Result<(), SendError> {
+        let mut body = Map::new();
+        body.insert("chat_id".into(), address.chat_id.into());
+        insert_some(&mut body, "message_thread_id", topic(address.thread_id));
+        insert_some(&mut body, "business_connection_id", address.business_connection_id.clone());
+        body.insert("action".into(), "typing".into());
+        self.try_once("sendChatAction", &body).await.map(|_: Value| ())
+    }
+
+    /// Shows an unfinished answer for 30 seconds or until a message is sent. A later draft with the same `id` (not 0)
+    /// replaces it.
+    ///
+    /// The draft shows the last message that `markdown` would become, as plain text: a style may be incomplete, and the
+    /// next draft would show it differently. Returns false without sending if there is no text, or while drafts are
+    /// paused after a rate limit.
+    pub async fn send_draft(&self, address: &Address, id: i64, markdown: &str) -> Result<bool, SendError> {
+        let now = self.clock.now();
+        let Some(chunk) = chunks(markdown).pop().filter(|chunk| !chunk.text.trim().is_empty()) else {
+            return Ok(false);
+        };
+        if now.as_millis() < self.drafts.0.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let mut body = Map::new();
+        body.insert("chat_id".into(), address.chat_id.into());
+        insert_some(&mut body, "message_thread_id", topic(address.thread_id));
+        body.insert("draft_id".into(), id.into());
+        body.insert("text".into(), chunk.text.into());
+        let sent = self.try_once("sendMessageDraft", &body).await.map(|_: Value| true);
+        let pause = match &sent {
+            Err(SendError::RateLimited { retry_after }) => *retry_after,
+            Err(SendError::Refused { status: 404, .. }) => WITHOUT_DRAFTS,
+            _ => return sent,
+        };
+        self.drafts.0.store(now.plus(pause).as_millis(), Ordering::Relaxed);
+        sent
+    }
+}
+
+impl Address {
+    /// Returns true if the chat takes drafts: a private chat, and not on behalf of a business account.
+    pub fn takes_drafts(&self) -> bool {
+        self.chat_id > 0 && self.business_connection_id.is_none() && self.direct_messages_topic_id.is_none()
+    }
+}

@@ -1,0 +1,151 @@
+//! Decides if a message asks the bot for an answer: [`asks`].
+//!
+//! In a private chat, every message of a person asks. In a group, a message asks only if it addresses the bot: by a
+//! mention, by a reply to one of its messages, or by a command that does not name another bot. With
+//! `GROUP_ACTIVATION=always`, every message of a person in a group asks, except commands to another bot. A message of a
+//! bot never asks, so that two bots cannot talk to each other endlessly.
+
+use annals_channel::json::JsonView;
+use annals_channel::settings::{GroupActivation, Settings};
+use annals_core::command;
+use serde_json::Value;
+
+use super::bot::Bot;
+use super::event;
+use super::readable::rich_text;
+use super::update::{ChatType, Entity, Flavour, entities};
+
+/// `GroupAnonymousBot`: Telegram's sender for an administrator who writes in the name of the group.
+const GROUP_ANONYMOUS_BOT: i64 = 1_087_968_824;
+/// `Channel_Bot`: Telegram's sender for a person who writes in the name of a channel.
+const CHANNEL_BOT: i64 = 136_817_688;
+/// Telegram's own account: sender of channel posts that are forwarded to the discussion group.
+const TELEGRAM: i64 = 777_000;
+
+/// Returns true if `message`, which is not a service message, asks `bot` for an answer.
+pub(super) fn asks(
+    message: JsonView<'_>,
+    chat: JsonView<'_>,
+    flavour: Flavour,
+    bot: &Bot,
+    settings: &Settings,
+) -> bool {
+    may_ask(message, chat, flavour, bot)
+        && match flavour {
+            Flavour::Business => true,
+            // The bot is not in that chat, so `sendMessage` fails there; guest queries have a method of their own.
+            Flavour::Guest => false,
+            Flavour::Own if ChatType::of(chat, flavour) == ChatType::Private => true,
+            _ if addresses(message, bot) => true,
+            // A command that names another bot is for that bot.
+            _ => {
+                settings.group_activation == GroupActivation::Always
+                    && command_text(message).and_then(command::addressee).is_none()
+            }
+        }
+}
+
+/// Returns true if the bot answers the sender of `message` when it is addressed.
+pub(super) fn may_ask(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour, bot: &Bot) -> bool {
+    let sender = message.object("from").and_then(|from| from.int("id"));
+    let is_own = message.object("via_bot").and_then(|via| via.int("id")) == Some(bot.id);
+    let is_forwarded_post = sender == Some(TELEGRAM) || message.has("is_automatic_forward");
+    match flavour {
+        // Only the customer asks. Messages of the business's owner, or of a bot of the owner, are for the customer.
+        Flavour::Business if message.has("sender_business_bot") || sender != chat.int("id") => false,
+        Flavour::Unknown => false,
+        _ => !is_bot(message) && !is_own && !is_forwarded_post,
+    }
+}
+
+/// Returns true if a bot sent `message`.
+pub(super) fn is_bot(message: JsonView<'_>) -> bool {
+    message.object("from").is_some_and(|from| from.flag("is_bot") && !is_stand_in(from))
+}
+
+/// Returns true if `user` is an account that Telegram uses as sender in the name of a group or channel.
+pub(super) fn is_stand_in(user: JsonView<'_>) -> bool {
+    user.int("id").is_some_and(|id| matches!(id, GROUP_ANONYMOUS_BOT | CHANNEL_BOT | TELEGRAM))
+}
+
+/// Returns true if `message` addresses `bot`.
+pub(super) fn addresses(message: JsonView<'_>, bot: &Bot) -> bool {
+    is_reply_to(message, bot) || mentions(message, bot) || is_command_for(message, bot.username.as_deref())
+}
+
+/// Returns true if the text of `message` starts with a command, by its entities or, if it has none, by the text.
+pub(super) fn starts_with_command(message: JsonView<'_>) -> bool {
+    command_text(message).is_some()
+}
+
+/// Returns true if the bot's user name is required to decide if `message` addresses it.
+pub(super) fn needs_username(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> bool {
+    let addressed_command = command_text(message).and_then(command::addressee).is_some();
+    let is_open = flavour == Flavour::Guest || ChatType::of(chat, flavour) == ChatType::Private;
+    addressed_command || (!is_open && (has_mention(message) || plain_text(message).contains('@')))
+}
+
+fn is_reply_to(message: JsonView<'_>, bot: &Bot) -> bool {
+    message
+        .object("reply_to_message")
+        .filter(|original| !event::is_topic_event(*original))
+        .and_then(|original| original.object("from"))
+        .is_some_and(|from| from.int("id") == Some(bot.id))
+}
+
+fn mentions(message: JsonView<'_>, bot: &Bot) -> bool {
+    let is_me = |name: &str| bot.username.as_deref().is_some_and(|me| name.eq_ignore_ascii_case(me));
+    entities(message).any(|entity| match entity.kind {
+        "mention" => entity.words.strip_prefix('@').is_some_and(is_me),
+        "text_mention" => entity.view.object("user").and_then(|user| user.int("id")) == Some(bot.id),
+        _ => false,
+    }) || names(&plain_text(message)).any(is_me)
+}
+
+fn has_mention(message: JsonView<'_>) -> bool {
+    entities(message).any(|entity| entity.kind == "mention")
+}
+
+fn is_command_for(message: JsonView<'_>, me: Option<&str>) -> bool {
+    command_text(message).is_some_and(|text| match (command::addressee(text), me) {
+        (None, _) => true,
+        (Some(addressee), Some(me)) => addressee.eq_ignore_ascii_case(me),
+        (Some(_), None) => false,
+    })
+}
+
+/// Returns the text or caption if it starts with a command.
+fn command_text(message: JsonView<'_>) -> Option<&str> {
+    let starts = |entity: &Entity<'_>| entity.kind == "bot_command" && entity.offset == 0;
+    let text = message.text("text").or_else(|| message.text("caption"))?;
+    let has_entities = message.has("entities") || message.has("caption_entities");
+    if has_entities { entities(message).any(|entity| starts(&entity)) } else { starts_like_command(text) }
+        .then_some(text)
+}
+
+fn starts_like_command(text: &str) -> bool {
+    text.strip_prefix('/').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+}
+
+/// Returns the text that has no entities, so that mentions have to be found in it: rich messages, and messages in
+/// hand-written payloads.
+fn plain_text(message: JsonView<'_>) -> String {
+    let mut text = message.raw("rich_message").map(rich_text).unwrap_or_default();
+    for (field, entities) in [("text", "entities"), ("caption", "caption_entities")] {
+        if !message.raw(entities).is_some_and(Value::is_array) {
+            text.push('\n');
+            text.push_str(message.text(field).unwrap_or_default());
+        }
+    }
+    text
+}
+
+/// Returns the names after each `@` in `text` that starts a word.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices('@').filter_map(move |(at, _)| {
+        let rest = &text[at + 1..];
+        let name = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
+        (!name.is_empty() && !text[..at].ends_with(is_word)).then_some(name)
+    })
+}

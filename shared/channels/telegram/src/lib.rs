@@ -1,0 +1,44 @@
+//! Telegram: receives updates by webhook, sends replies with `sendMessage`.
+//!
+//! # Layout
+//!
+//! [`bot`]: identity of the bot. Incoming, in the order in which an update passes them:
+//!
+//! - [`verify`]: compares the secret header
+//! - [`parse`]: turns an update into messages, commands, button presses and migrations
+//!   - `update`: lenient access to the JSON of an update
+//!   - `content`, `event`, `readable`: text and files of a message, as parts that a model can read
+//!   - `metadata`: sender, reply, forward and edit data that is stored beside the parts
+//!   - `gate`: decides if a message asks the bot
+//!
+//! Outgoing:
+//!
+//! - [`address`]: destination of a reply
+//! - [`render`], [`split`]: formatting of a reply, and its division into messages
+//! - [`client`]: HTTP client of the Bot API
+//!
+//! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the update, the bot's
+//! name and the settings, so that an update that is delivered twice gives the same keys.
+
+pub mod address;
+pub mod bot;
+pub mod client;
+pub mod parse;
+pub mod platform;
+pub mod render;
+pub mod settings;
+pub mod split;
+pub mod verify;
+pub mod webhook;
+
+pub use update::allowed_updates;
+
+mod content;
+mod event;
+mod gate;
+mod metadata;
+mod readable;
+mod update;
+
+#[cfg(test)]
+mod tests;

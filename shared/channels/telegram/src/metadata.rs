@@ -1,0 +1,189 @@
+//! Metadata of a message: sender, replied-to message, origin of a forward, and the ids that a reply needs.
+//!
+//! ```json
+//! {"senderName": "Ada L", "senderUsername": "ada", "chatType": "supergroup",
+//!  "replyTo": {"messageId": "41", "text": "what it said …", "quote": "it", "senderName": "Bob", "fromBot": true},
+//!  "forward": {"from": "News", "chatId": "-1001", "messageId": "7", "date": 1763765920000},
+//!  "links": [{"text": "here", "url": "https://example.com"}],
+//!  "telegram": {"threadId": 17}}
+//! ```
+//!
+//! It is kept small, since DynamoDB bills by the kilobyte, and contains nothing that may differ when Telegram delivers
+//! the update again.
+
+use annals_channel::json::JsonView;
+use annals_core::sort_key::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::content::Content;
+use super::event;
+use super::gate;
+use super::readable::{self, person_name};
+use super::update::{ChatType, Flavour, entities};
+
+/// Maximum number of characters that are copied from a replied-to message. The history has its full text.
+const REPLY_TEXT_CHARS: usize = 200;
+
+/// Returns the metadata of `message` in `chat`.
+pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> Map<String, Value> {
+    let chat_type = ChatType::of(chat, flavour);
+    let sender = sender(message);
+    let mut metadata = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            metadata.insert(name.into(), value);
+        }
+    };
+    put("senderName", sender.or(Some(chat)).and_then(display_name).map(Value::from));
+    put("senderUsername", sender.and_then(|sender| sender.text("username")).map(Value::from));
+    put("senderIsBot", gate::is_bot(message).then_some(Value::Bool(true)));
+    put("signature", message.text("author_signature").map(Value::from));
+    put("chatType", Some(chat_type.as_str().into()));
+    put("replyTo", reply(message));
+    put("forward", forward(message));
+    put("viaBot", message.object("via_bot").and_then(|bot| bot.text("username")).map(Value::from));
+    put("links", links(message));
+    put("telegram", routing(message));
+    metadata
+}
+
+/// Returns the sender: the channel or group if Telegram used one of its own accounts as sender, otherwise the person.
+pub(super) fn sender(message: JsonView<'_>) -> Option<JsonView<'_>> {
+    let person = message.object("from").filter(|from| !gate::is_stand_in(*from));
+    person.or_else(|| message.object("sender_chat")).or_else(|| message.object("from"))
+}
+
+/// Returns the name of a user, or the title of a chat.
+fn display_name(who: JsonView<'_>) -> Option<String> {
+    person_name(who).or_else(|| who.text("title").map(str::to_owned))
+}
+
+fn reply(message: JsonView<'_>) -> Option<Value> {
+    let mut reply = Map::new();
+    let original = message.object("reply_to_message").filter(|original| !event::is_topic_event(*original));
+    if let Some(original) = original {
+        put_id(&mut reply, "messageId", original, "message_id");
+        let text = Content::said(original).text();
+        if !text.is_empty() {
+            reply.insert("text".into(), shortened(&text).into());
+        }
+        if let Some(name) = sender(original).and_then(display_name) {
+            reply.insert("senderName".into(), name.into());
+        }
+        if gate::is_bot(original) {
+            reply.insert("fromBot".into(), true.into());
+        }
+    } else if let Some(external) = message.object("external_reply") {
+        // A message of another chat: Telegram sends its media and other content, but of its text only the quoted part.
+        put_id(&mut reply, "messageId", external, "message_id");
+        if let Some(chat) = external.object("chat") {
+            put_id(&mut reply, "chatId", chat, "id");
+        }
+        if let Some(name) = external.object("origin").and_then(origin_name) {
+            reply.insert("senderName".into(), name.into());
+        }
+        let said: Vec<String> = external
+            .fields()
+            .filter(|(name, _)| !matches!(*name, "origin" | "chat"))
+            .filter(|(_, value)| value.is_object() || value.is_array())
+            .flat_map(|(_, value)| readable::strings(value))
+            .collect();
+        if !said.is_empty() {
+            reply.insert("text".into(), shortened(&said.join("\n")).into());
+        }
+    } else if let Some(story) = message.object("reply_to_story") {
+        put_id(&mut reply, "storyId", story, "id");
+        if let Some(name) = story.object("chat").and_then(display_name) {
+            reply.insert("senderName".into(), name.into());
+        }
+    }
+    if let Some(quote) = message.object("quote").and_then(|quote| quote.text("text")) {
+        reply.insert("quote".into(), quote.into());
+    }
+    (!reply.is_empty()).then_some(Value::Object(reply))
+}
+
+/// Returns the origin of a forwarded message, by `forward_origin` or by the fields that it replaced in Bot API 7.0.
+fn forward(message: JsonView<'_>) -> Option<Value> {
+    let mut forward = Map::new();
+    let (date, name, chat, id) = if let Some(origin) = message.object("forward_origin") {
+        let chat = origin.object("chat").or_else(|| origin.object("sender_chat"));
+        (origin.int("date"), origin_name(origin), chat, origin.int("message_id"))
+    } else {
+        let chat = message.object("forward_from_chat");
+        let name = message.object("forward_from").and_then(display_name);
+        let name = name.or_else(|| message.text("forward_sender_name").map(str::to_owned));
+        let name = name.or_else(|| chat.and_then(display_name));
+        (message.int("forward_date"), name, chat, message.int("forward_from_message_id"))
+    };
+    if let Some(name) = name {
+        forward.insert("from".into(), name.into());
+    }
+    if let Some(chat) = chat {
+        put_id(&mut forward, "chatId", chat, "id");
+    }
+    if let Some(id) = id {
+        forward.insert("messageId".into(), id.to_string().into());
+    }
+    if let Some(date) = date {
+        forward.insert("date".into(), json!(Timestamp::from_secs(date)));
+    }
+    (!forward.is_empty()).then_some(Value::Object(forward))
+}
+
+/// Returns the name in a `MessageOrigin`.
+fn origin_name(origin: JsonView<'_>) -> Option<String> {
+    let named = ["sender_user", "chat", "sender_chat"].into_iter().find_map(|field| origin.object(field));
+    named.and_then(display_name).or_else(|| origin.text("sender_user_name").map(str::to_owned))
+}
+
+/// Returns the URLs of links whose text is not the URL.
+fn links(message: JsonView<'_>) -> Option<Value> {
+    let links: Vec<Value> = entities(message)
+        .filter(|entity| entity.kind == "text_link")
+        .filter_map(|entity| Some(json!({"text": entity.words, "url": entity.view.text("url")?})))
+        .collect();
+    (!links.is_empty()).then_some(Value::Array(links))
+}
+
+/// Returns the ids that [`Address`](super::address::Address) reads back, and the id that answers a guest query.
+fn routing(message: JsonView<'_>) -> Option<Value> {
+    let mut routing = Map::new();
+    if let Some(thread) = topic(message) {
+        routing.insert("threadId".into(), thread.into());
+    }
+    if let Some(topic) = direct_messages_topic(message) {
+        routing.insert("directMessagesTopicId".into(), topic.into());
+    }
+    for (name, field) in
+        [("businessConnectionId", "business_connection_id"), ("guestQueryId", "guest_query_id")]
+    {
+        if let Some(id) = message.text(field) {
+            routing.insert(name.into(), id.into());
+        }
+    }
+    (!routing.is_empty()).then_some(Value::Object(routing))
+}
+
+/// Returns the forum topic of `message`. A `message_thread_id` without `is_topic_message` is a thread of replies.
+pub(super) fn topic(message: JsonView<'_>) -> Option<i64> {
+    message.int("message_thread_id").filter(|_| message.flag("is_topic_message"))
+}
+
+/// Returns the person's topic of `message` in a channel's direct messages.
+pub(super) fn direct_messages_topic(message: JsonView<'_>) -> Option<i64> {
+    message.object("direct_messages_topic")?.int("topic_id")
+}
+
+fn put_id(map: &mut Map<String, Value>, name: &str, of: JsonView<'_>, field: &str) {
+    if let Some(id) = of.int(field) {
+        map.insert(name.into(), id.to_string().into());
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(REPLY_TEXT_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,323 @@
+//! Parses an update: [`parse`], a pure function.
+//!
+//! ```json
+//! {"update_id": 1, "message": {"message_id": 42, "date": 1763765920, "text": "hello",
+//!  "from": {"id": 7, "first_name": "Ada"}, "chat": {"id": 7, "type": "private"}}}
+//! ```
+//!
+//! Each field of an update that holds a message becomes an [`Incoming`], including kinds that are newer than this code,
+//! so that no text is lost. An update without a message becomes [`Incoming::Ignored`]: log it and return `200`.
+//!
+//! Source: [`Update`](https://core.telegram.org/bots/api#update).
+
+use annals_channel::json::JsonView;
+use annals_channel::settings::{DmScope, Settings};
+use annals_channel::webhook::Press;
+use annals_core::approval::Button;
+use annals_core::chat_key::{ChatKey, KeyError};
+use annals_core::command;
+use annals_core::command::Command;
+use annals_core::message::Role;
+use annals_core::record::{Channel, Draft, Kind};
+use annals_core::sort_key::{MessageId, Timestamp};
+use serde_json::Value;
+
+use super::address::Posted;
+use super::bot::Bot;
+use super::content::Content;
+use super::readable::person_name;
+use super::update::{ChatType, Flavour, UpdateKind};
+use super::{gate, metadata};
+
+/// Events of an update, with the [`Keyboard`] of a pressed button.
+pub type Incoming = annals_channel::webhook::Incoming<Keyboard>;
+
+/// The keyboard of a pressed button.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keyboard {
+    /// Id for [`Client::answer_callback`](super::client::Client::answer_callback).
+    pub callback_id: String,
+    /// The message that has the button.
+    pub under: Posted,
+    /// The keyboard without the buttons of this request: `{"inline_keyboard": […]}`.
+    pub left: Value,
+}
+
+/// Error of [`parse`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The body is JSON but not an object, so it is not from Telegram. Delivering it again would not help.
+    #[error("an update must be a JSON object")]
+    NotAnObject,
+    /// `AGENT_ID` does not give a valid chat key for a direct chat.
+    #[error("AGENT_ID cannot be part of a chat key")]
+    AgentId(#[source] KeyError),
+}
+
+/// Parses `update`. The results are in the order of its fields; in practice there is one, since Telegram sets one
+/// field.
+pub fn parse(update: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ParseError> {
+    let update = JsonView::of(update).ok_or(ParseError::NotAnObject)?;
+    let update_id = update.int("update_id");
+    let mut found = Vec::new();
+    for (name, value) in update.fields().filter(|(name, _)| *name != "update_id") {
+        let parser = Parser { update_id, bot, settings };
+        let parsed = match UpdateKind::of(name) {
+            UpdateKind::Message(flavour) => parser.message(value, flavour, false),
+            UpdateKind::Edit(flavour) => parser.message(value, flavour, true),
+            UpdateKind::MyMembership => parser.membership(value),
+            UpdateKind::Press => parser.press(value),
+            UpdateKind::NoMessage => Err(Refusal::Ignored("holds no message of a chat")),
+            UpdateKind::Unknown => parser.unknown(name, value),
+        };
+        found.push(match parsed {
+            Ok(incoming) => incoming,
+            Err(Refusal::Ignored(reason)) => ignored(name, reason),
+            Err(Refusal::Settings(error)) => return Err(ParseError::AgentId(error)),
+        });
+    }
+    if found.is_empty() {
+        found.push(ignored("none", "the update has no field but its id"));
+    }
+    Ok(found)
+}
+
+/// Returns true if [`parse`] needs the bot's user name to decide if `update` addresses the bot: for a mention in a
+/// group, and for a command with an `@` in any chat.
+pub fn needs_username(update: &Value) -> bool {
+    JsonView::of(update).is_some_and(|update| {
+        update.fields().any(|(name, value)| {
+            let (UpdateKind::Message(flavour) | UpdateKind::Edit(flavour)) = UpdateKind::of(name) else {
+                return false;
+            };
+            let Some(message) = JsonView::of(value) else { return false };
+            message.object("chat").is_some_and(|chat| gate::needs_username(message, chat, flavour))
+        })
+    })
+}
+
+enum Refusal {
+    Ignored(&'static str),
+    Settings(KeyError),
+}
+
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        Self::Settings(error)
+    }
+}
+
+fn ignored(kind: &str, reason: &str) -> Incoming {
+    Incoming::Ignored { kind: kind.into(), reason: reason.into() }
+}
+
+struct Parser<'a> {
+    update_id: Option<i64>,
+    bot: &'a Bot,
+    settings: &'a Settings,
+}
+
+impl Parser<'_> {
+    fn message(&self, value: &Value, flavour: Flavour, is_edit: bool) -> Result<Incoming, Refusal> {
+        let message = JsonView::of(value).ok_or(Refusal::Ignored("the message is not an object"))?;
+        let chat = message.object("chat").ok_or(Refusal::Ignored("the message has no chat"))?;
+        let mut draft = self.draft(message, chat, flavour)?;
+
+        if flavour == Flavour::Business && sender_business_bot(message) == Some(self.bot.id) {
+            return Err(Refusal::Ignored("the bot's own reply, which is already stored"));
+        }
+        if let Some((old, new)) = migration(message, chat) {
+            let (old, new) = (ChatKey::telegram(old, None), ChatKey::telegram(new, None));
+            return Ok(Incoming::Migration { old, new, at: draft.ts, event: Box::new(draft) });
+        }
+        if !is_edit && let Some(command) = self.command(message, chat, flavour, &draft) {
+            draft.asks = matches!(command, Command::New { first_message: Some(_) });
+            return Ok(Incoming::Command { command, draft: Box::new(draft) });
+        }
+        // Telegram edits a live location every few seconds.
+        draft.asks &= !(is_edit && message.has("location"));
+        Ok(Incoming::Message(Box::new(draft)))
+    }
+
+    /// Parses a kind of a newer Bot API: stored if it looks like a message, so that no text is lost, but never
+    /// answered.
+    fn unknown(&self, name: &str, value: &Value) -> Result<Incoming, Refusal> {
+        let message = JsonView::of(value).filter(|view| view.has("message_id") || view.has("date"));
+        let chat = message.and_then(|message| message.object("chat"));
+        let (Some(message), Some(chat)) = (message, chat) else {
+            return Err(Refusal::Ignored("unknown kind without a message"));
+        };
+        let is_named_so = name.ends_with("message") || name.ends_with("post");
+        if !is_named_so && Content::of(message).is_event {
+            return Err(Refusal::Ignored("unknown kind without readable content"));
+        }
+        Ok(Incoming::Message(Box::new(self.draft(message, chat, Flavour::Unknown)?)))
+    }
+
+    fn membership(&self, value: &Value) -> Result<Incoming, Refusal> {
+        let change = JsonView::of(value).ok_or(Refusal::Ignored("the change is not an object"))?;
+        let chat = change.object("chat").ok_or(Refusal::Ignored("the change has no chat"))?;
+        let chat_id = chat.int("id").ok_or(Refusal::Ignored("the chat has no id"))?;
+        let member =
+            change.object("new_chat_member").ok_or(Refusal::Ignored("the change has no new member"))?;
+        let can_write = match member.text("status") {
+            Some("creator" | "administrator" | "member") => true,
+            Some("restricted") => member.flag("can_send_messages"),
+            Some("left" | "kicked") => false,
+            _ => return Err(Refusal::Ignored("the member's status is unknown")),
+        };
+        let chat = self.chat_key(chat_id, ChatType::of(chat, Flavour::Own), Flavour::Own, None)?;
+        Ok(Incoming::Membership { chat, can_write, at: seconds(change, "date").unwrap_or(Timestamp::MIN) })
+    }
+
+    /// Parses the press of an approval button. If the message with the button is no longer accessible to Telegram, the
+    /// update names only its id and chat.
+    fn press(&self, value: &Value) -> Result<Incoming, Refusal> {
+        const NOT_OURS: Refusal = Refusal::Ignored("holds no message of a chat");
+        let press = JsonView::of(value).ok_or(NOT_OURS)?;
+        let button = press.text("data").and_then(Button::parse).ok_or(NOT_OURS)?;
+        let (Some(callback_id), Some(from), Some(message)) =
+            (press.text("id"), press.object("from"), press.object("message"))
+        else {
+            return Err(NOT_OURS);
+        };
+        let chat = message.object("chat").ok_or(NOT_OURS)?;
+        let (Some(chat_id), Some(message_id), Some(user_id)) =
+            (chat.int("id"), message.int("message_id"), from.int("id"))
+        else {
+            return Err(NOT_OURS);
+        };
+        let topic = metadata::topic(message).or_else(|| metadata::direct_messages_topic(message));
+        let line = message.text("business_connection_id");
+        let flavour = if line.is_some() { Flavour::Business } else { Flavour::Own };
+        let chat_type = ChatType::of(chat, flavour);
+        let mut said = serde_json::Map::new();
+        if let Some(name) = person_name(from) {
+            said.insert("senderName".into(), name.into());
+        }
+        said.insert("chatType".into(), chat_type.as_str().into());
+        if let Some(line) = line {
+            said.insert("telegram".into(), serde_json::json!({ "businessConnectionId": line }));
+        }
+        let rows = message.object("reply_markup").and_then(|markup| markup.raw("inline_keyboard"));
+        let rows = rows.and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_other = |row: &Value| {
+            let mut data =
+                row.as_array().into_iter().flatten().filter_map(|button| button.get("callback_data"));
+            !data.any(|data| data.as_str().and_then(Button::parse).is_some_and(|b| b.id == button.id))
+        };
+        let left: Vec<Value> = rows.into_iter().filter(is_other).collect();
+        let by = Draft {
+            chat: self.chat_key(chat_id, chat_type, flavour, topic)?,
+            channel: Channel::Telegram,
+            chat_id: chat_id.to_string(),
+            user_id: user_id.to_string(),
+            message_id: MessageId::new(format!("press-{callback_id}")).map_err(|_| NOT_OURS)?,
+            ts: Timestamp::MIN,
+            form_ts: None,
+            role: Role::User,
+            kind: Kind::Notice,
+            parts: Vec::new(),
+            metadata: said,
+            album: None,
+            asks: false,
+            opens_session: false,
+            person: None,
+        };
+        let business_connection_id = line.map(str::to_owned);
+        let under = Posted { chat_id, message_id, business_connection_id };
+        let left = serde_json::json!({ "inline_keyboard": left });
+        let details = Keyboard { callback_id: callback_id.to_owned(), under, left };
+        Ok(Incoming::Press(Box::new(Press { button, by, details })))
+    }
+
+    fn draft(&self, message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> Result<Draft, Refusal> {
+        let chat_id = chat.int("id").ok_or(Refusal::Ignored("the chat has no id"))?;
+        let topic = metadata::topic(message).or_else(|| metadata::direct_messages_topic(message));
+        let content = Content::of(message);
+        let sender = metadata::sender(message).and_then(|sender| sender.int("id"));
+        let is_own = gate::is_bot(message) && sender == Some(self.bot.id);
+        let date = seconds(message, "date");
+        Ok(Draft {
+            chat: self.chat_key(chat_id, ChatType::of(chat, flavour), flavour, topic)?,
+            channel: Channel::Telegram,
+            chat_id: chat_id.to_string(),
+            user_id: sender.unwrap_or(chat_id).to_string(),
+            message_id: self.message_id(message)?,
+            ts: date.unwrap_or(Timestamp::MIN),
+            // A message that was edited before it was delivered arrives once, as a new message.
+            form_ts: seconds(message, "edit_date").or(date),
+            role: if is_own && !content.is_event { Role::Assistant } else { Role::User },
+            kind: if content.is_event { Kind::Event } else { Kind::Normal },
+            asks: !content.is_event && gate::asks(message, chat, flavour, self.bot, self.settings),
+            parts: content.parts,
+            metadata: metadata::of(message, chat, flavour),
+            album: message.scalar("media_group_id"),
+            opens_session: false,
+            person: None,
+        })
+    }
+
+    fn chat_key(
+        &self,
+        chat_id: i64,
+        chat_type: ChatType,
+        flavour: Flavour,
+        topic: Option<i64>,
+    ) -> Result<ChatKey, Refusal> {
+        let is_direct = chat_type == ChatType::Private && flavour == Flavour::Own;
+        if is_direct && self.settings.dm_scope == DmScope::User {
+            // The id of a private chat is the id of the person.
+            return Ok(ChatKey::direct(&self.settings.agent_id, &format!("telegram-{chat_id}"))?);
+        }
+        Ok(ChatKey::telegram(chat_id, topic))
+    }
+
+    /// Returns `message_id`, or the update's id if the message has none (ephemeral and scheduled messages have 0).
+    fn message_id(&self, message: JsonView<'_>) -> Result<MessageId, Refusal> {
+        let id = message.int("message_id").and_then(|id| u64::try_from(id).ok()).filter(|id| *id != 0);
+        let of_update = || MessageId::new(format!("u{}", self.update_id?)).ok();
+        id.map(MessageId::number)
+            .or_else(of_update)
+            .ok_or(Refusal::Ignored("neither message nor update has an id"))
+    }
+
+    /// Returns the command in the text. A caption is never a command, since its medium would be lost.
+    fn command(
+        &self,
+        message: JsonView<'_>,
+        chat: JsonView<'_>,
+        flavour: Flavour,
+        draft: &Draft,
+    ) -> Option<Command> {
+        let text = message.text("text").filter(|_| draft.kind == Kind::Normal)?;
+        // Somebody else wrote a forwarded message, or one that an inline bot sends in the name of the person who
+        // selects it.
+        if ["forward_origin", "forward_date", "via_bot"].iter().any(|field| message.has(field)) {
+            return None;
+        }
+        if !gate::starts_with_command(message) || !gate::may_ask(message, chat, flavour, self.bot) {
+            return None;
+        }
+        let is_private = ChatType::of(chat, flavour) == ChatType::Private;
+        // A private chat has only one bot, so an unknown name is taken for its name.
+        let me = self.bot.username.as_deref().or_else(|| command::addressee(text).filter(|_| is_private));
+        Command::parse(text, me)
+    }
+}
+
+/// Returns the old and the new id if `message` reports that a group became a supergroup.
+fn migration(message: JsonView<'_>, chat: JsonView<'_>) -> Option<(i64, i64)> {
+    let here = chat.int("id")?;
+    let to = message.int("migrate_to_chat_id").map(|new| (here, new));
+    let from = || message.int("migrate_from_chat_id").map(|old| (old, here));
+    to.or_else(from).filter(|(old, new)| old != new)
+}
+
+fn sender_business_bot(message: JsonView<'_>) -> Option<i64> {
+    message.object("sender_business_bot")?.int("id")
+}
+
+fn seconds(view: JsonView<'_>, field: &str) -> Option<Timestamp> {
+    view.int(field).map(Timestamp::from_secs)
+}

@@ -1,0 +1,179 @@
+//! People and chats that may use the bot: `ALLOW_FROM` and `ALLOW_CHATS`.
+//!
+//! | | a private chat is answered | a group is recorded |
+//! | --- | --- | --- |
+//! | neither is set | always | always, and anybody in it may ask |
+//! | `ALLOW_FROM` | with a person of the list | always, and the persons of the list may ask |
+//! | `ALLOW_CHATS` | if it is listed | if it is listed, and anybody in it may ask |
+//! | both | with a person of the list, or if it is listed | if it is listed, and the persons of the list may ask |
+//!
+//! While a list is set, messages of Telegram's business connections and of guests are refused: they were not written to
+//! the bot, and the readers of the answer are not known. The entry of a group includes its topics and threads. The HTTP
+//! API has keys and is not affected.
+
+use serde_json::Value;
+
+use crate::chat_key::{ChatKey, Place};
+use crate::record::{Channel, Draft};
+
+/// Warning for a bot with tools that everybody may use.
+pub const OPEN_WITH_TOOLS: &str = "TOOLS is set, and neither ALLOW_FROM nor ALLOW_CHATS is: everybody who can write to the \
+    bot can have its tools called. Set ALLOW_FROM to the Persons who may use it, such as telegram-42,lark-ou_…";
+
+/// The Persons and chats that may use the bot. By default everybody may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// `ALLOW_FROM`: Persons, such as `telegram-42`; `None` means everybody.
+    pub persons: Option<Vec<String>>,
+    /// `ALLOW_CHATS`; `None` means every chat.
+    pub chats: Option<Vec<ChatKey>>,
+}
+
+/// Treatment of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It may ask and command.
+    Full,
+    /// It is recorded as context, but does not ask.
+    Context,
+    /// It is not recorded.
+    Refused,
+}
+
+impl Access {
+    /// Returns true if neither list is set, so that everybody may use the bot.
+    pub fn is_open(&self) -> bool {
+        self.persons.is_none() && self.chats.is_none()
+    }
+
+    /// Returns the treatment of a message.
+    pub fn of(&self, draft: &Draft) -> Admission {
+        if !matches!(draft.channel, Channel::Telegram | Channel::Lark | Channel::Discord) {
+            return Admission::Full;
+        }
+        if self.is_open() {
+            return Admission::Full;
+        }
+        // Messages to a business are not written to the bot, and do not tell whose connection they used; the window of
+        // a guest query is not the bot's.
+        let telegram = draft.metadata.get("telegram");
+        let is_foreign = |key: &str| telegram.is_some_and(|telegram| telegram.get(key).is_some());
+        if is_foreign("businessConnectionId") || is_foreign("guestQueryId") {
+            return Admission::Refused;
+        }
+        let is_private = draft.metadata.get("chatType").and_then(Value::as_str) == Some("private");
+        let sender = draft.sender();
+        if is_private {
+            return self.of_private(&draft.chat, &sender);
+        }
+        if self.chats.is_some() && !self.lists(&draft.chat) {
+            return Admission::Refused;
+        }
+        match &self.persons {
+            Some(persons) if !persons.contains(&sender) => Admission::Context,
+            _ => Admission::Full,
+        }
+    }
+
+    /// Returns true if the person who pressed a button may answer requests there. A press does not tell the type of its
+    /// chat.
+    pub fn admits_press(&self, draft: &Draft) -> bool {
+        let is_listed = self.lists(&draft.chat);
+        let is_group = match draft.chat.place() {
+            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
+                Some(chat_id.starts_with('-'))
+            }
+            _ => None,
+        };
+        match &self.persons {
+            Some(persons) if persons.contains(&draft.sender()) => {
+                self.chats.is_none() || is_listed || is_group != Some(true)
+            }
+            Some(_) => is_listed && is_group == Some(false),
+            None => self.chats.is_none() || is_listed,
+        }
+    }
+
+    /// Returns the treatment of `person` in a private chat with the bot.
+    pub fn of_private(&self, chat: &ChatKey, person: &str) -> Admission {
+        let is_admitted = match &self.persons {
+            Some(persons) => persons.iter().any(|listed| listed == person) || self.lists(chat),
+            None => self.chats.is_none() || self.lists(chat),
+        };
+        if is_admitted { Admission::Full } else { Admission::Refused }
+    }
+
+    /// Returns true if records of `chat` may be stored, as far as its key tells.
+    pub fn may_hold(&self, chat: &ChatKey) -> bool {
+        match chat.place() {
+            // The id of a private chat is that of the person; ids of groups are negative.
+            Place::TelegramChat { chat_id } if !chat_id.starts_with('-') => {
+                self.of_private(chat, &format!("telegram-{chat_id}")) == Admission::Full
+            }
+            Place::Direct { user_id, .. } => self.of_private(chat, user_id) == Admission::Full,
+            _ => self.chats.is_none() || self.lists(chat),
+        }
+    }
+
+    fn lists(&self, chat: &ChatKey) -> bool {
+        let window = match chat.place() {
+            Place::TelegramTopic { chat_id, .. } => {
+                ChatKey::new(Place::TelegramChat { chat_id: chat_id.clone() }).ok()
+            }
+            Place::LarkThread { chat_id, .. } => {
+                ChatKey::new(Place::LarkChat { chat_id: chat_id.clone() }).ok()
+            }
+            _ => None,
+        };
+        let listed = self.chats.as_deref().unwrap_or_default();
+        listed.iter().any(|listed| listed == chat || Some(listed) == window.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::user;
+
+    fn access(persons: Option<&[&str]>, chats: Option<&[&str]>) -> Access {
+        Access {
+            persons: persons.map(|persons| persons.iter().map(|&person| person.to_owned()).collect()),
+            chats: chats.map(|chats| chats.iter().map(|chat| chat.parse().unwrap()).collect()),
+        }
+    }
+
+    #[test]
+    fn access_is_as_in_the_table() {
+        use Admission::{Context, Full, Refused};
+        let draft = |chat: &str, id: &str, chat_type: &str| {
+            let mut draft =
+                Draft { chat: chat.parse().unwrap(), user_id: id.into(), ..Draft::from(&user(0, 1)) };
+            draft.metadata.insert("chatType".into(), json!(chat_type));
+            draft
+        };
+        let cases = [
+            ("telegram:chat:42", "42", "private"),
+            ("telegram:chat:43", "43", "private"),
+            ("telegram:chat:-7", "42", "group"),
+            ("telegram:chat:-7:topic:5", "43", "supergroup"),
+            ("telegram:chat:-8", "42", "group"),
+            ("telegram:chat:-9", "-9", "channel"),
+        ];
+        let of = |access: Access| cases.map(|(chat, user, kind)| access.of(&draft(chat, user, kind)));
+        let (ada, group) = (Some(&["telegram-42"][..]), Some(&["telegram:chat:-7"][..]));
+        assert_eq!(of(access(None, None)), [Full; 6]);
+        assert_eq!(of(access(ada, None)), [Full, Refused, Full, Context, Full, Context]);
+        assert_eq!(of(access(None, group)), [Refused, Refused, Full, Full, Refused, Refused]);
+        assert_eq!(of(access(ada, group)), [Full, Refused, Full, Context, Refused, Refused]);
+        let own = access(ada, Some(&["telegram:chat:43"]));
+        assert_eq!(
+            own.of(&draft("telegram:chat:43", "43", "private")),
+            Full,
+            "a private chat may be listed, too"
+        );
+        let http = Draft { channel: Channel::Http, ..draft("http:chat:app:c", "x", "private") };
+        assert_eq!(access(ada, group).of(&http), Full);
+    }
+}

@@ -1,0 +1,448 @@
+//! Approval of tool calls: requests in a reply, answers to them, and replies that continue. Pure functions.
+//!
+//! A reply that ends with such a call holds it in the AI SDK's state `approval-requested`. An answer is a record of
+//! kind `notice`, whose key contains the request's id. So the first answer counts, and a second one, by anybody, finds
+//! it:
+//!
+//! ```json
+//! {"sk": "1763765920000#…42#4reply-approval-5f2b81c09a3de417", "kind": "notice", "role": "user", "userId": "42",
+//!  "message": "{\"id\":\"approval-5f2b81c09a3de417\",\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"text\":\"/approve 1\"}],
+//!               \"metadata\":{\"approval\":{\"id\":\"5f2b81c09a3de417\",\"approved\":true}}}"}
+//! ```
+//!
+//! When all requests of a reply are answered, it continues: the rest of it is stored as new forms of the reply, at
+//! `#4reply-revision-00000n`. The first of these forms contains the answers (`approval-responded`, `output-denied`) and
+//! is put before any call is made. Only one put per key succeeds, so a call is made only by the run whose put
+//! succeeded. A run that finds that form without a result after it knows that another run died, but not if the call was
+//! made; it reports that.
+//!
+//! If several people asked in one turn, all of them must approve, or an administrator. Until then, each approval is a
+//! record of kind `notice` at `#4reply-approval-<id>-<asker>`, with `metadata.assent` instead of `approval`: see
+//! [`Assent`].
+//!
+//! A call that only administrators may approve is marked in its part: `"callProviderMetadata": {"annals": {"approval":
+//! "admins"}}`, a field that the AI SDK keeps and does not show.
+//!
+//! `/stop` denies all open requests. Its answers contain `stoppedBy`, the id of the command, and so does the last form
+//! of a reply that it ends, which does not continue.
+
+use std::collections::HashMap;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::{Map, Value, json};
+
+use crate::chat_key::ChatKey;
+use crate::message::ToolCall;
+use crate::message::{Part, PartView, UiMessage};
+use crate::record::{Kind, Record, STOPPED_BY};
+use crate::sort_key::SortKey;
+use crate::visible::shown_input;
+
+/// Result recorded for a call whose run ended between the start of the call and its result.
+pub const UNKNOWN: &str = "the outcome of this call is not known: it was started, and cut off before its result was \
+                           stored. It may have been carried out. Check before anything is done again.";
+/// State of a call that waits for an approval.
+pub const REQUESTED: &str = "approval-requested";
+/// State of a call that is approved and not carried out yet.
+pub const RESPONDED: &str = "approval-responded";
+/// Reason for the denial of a call that was waiting when `/stop` came.
+pub const STOPPED: &str = "stopped by /stop";
+
+/// A call that needs an approval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Id, unique over all chats: 16 hexadecimal digits.
+    pub id: String,
+    /// Number among the requests of its reply, from 1. It does not change when others are answered.
+    pub number: usize,
+    /// Name of the tool.
+    pub tool: String,
+    /// Arguments of the call.
+    pub input: Value,
+    /// True if only the `ADMINS` may approve it.
+    pub admins_only: bool,
+    /// True if the reply contains no answer to it yet.
+    pub is_open: bool,
+}
+
+/// An answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Id of the request.
+    pub id: String,
+    /// True if the call may be made.
+    pub approved: bool,
+    /// Reason given with the answer.
+    pub reason: Option<String>,
+}
+
+impl Verdict {
+    /// Reads the answer in `record`, if it is one.
+    pub fn of(record: &Record) -> Option<Self> {
+        if record.kind != Kind::Notice || !record.key.hangs_on_reply() {
+            return None;
+        }
+        let said = record.message.metadata.get("approval")?;
+        Some(Self {
+            id: said.get("id")?.as_str()?.to_owned(),
+            approved: said.get("approved")?.as_bool()?,
+            reason: said.get("reason").and_then(Value::as_str).map(str::to_owned),
+        })
+    }
+
+    /// Returns the answer as the metadata of its record.
+    pub fn to_json(&self) -> Value {
+        let mut json = json!({"id": self.id, "approved": self.approved});
+        if let Some(reason) = &self.reason {
+            json["reason"] = reason.as_str().into();
+        }
+        json
+    }
+}
+
+/// The approval of one of several askers, recorded until all have approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assent {
+    /// Id of the request.
+    pub id: String,
+    /// The person who approved.
+    pub person: String,
+}
+
+impl Assent {
+    /// Reads the assent in `record`, if it is one.
+    pub fn of(record: &Record) -> Option<Self> {
+        if record.kind != Kind::Notice || !record.key.hangs_on_reply() {
+            return None;
+        }
+        let said = record.message.metadata.get("assent")?;
+        let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::to_owned);
+        Some(Self { id: text("id")?, person: text("person")? })
+    }
+
+    /// Returns the assent as the metadata of its record.
+    pub fn to_json(&self) -> Value {
+        json!({"id": self.id, "person": self.person})
+    }
+}
+
+/// Returns the id of the request for the call `call_id` of the reply at `reply`.
+pub fn id(chat: &ChatKey, reply: &SortKey, call_id: &str) -> String {
+    let hash = digest(&SHA256, format!("{chat}\n{reply}\n{call_id}").as_bytes());
+    hex::encode(&hash.as_ref()[..8])
+}
+
+/// Returns the requests in `message`, open or answered.
+pub fn requests(message: &UiMessage) -> Vec<Request> {
+    let asked = message.parts.iter().filter_map(|part| {
+        let PartView::Tool { name, state, input, .. } = part.view() else { return None };
+        let admins_only = part
+            .as_map()
+            .get("callProviderMetadata")
+            .and_then(|metadata| metadata.pointer("/annals/approval"))
+            .is_some_and(|approval| approval == "admins");
+        Some((name, state, input, approval_of(part)?.get("id")?.as_str()?, admins_only))
+    });
+    asked
+        .enumerate()
+        .map(|(at, (tool, state, input, id, admins_only))| Request {
+            id: id.to_owned(),
+            number: at + 1,
+            tool: tool.to_owned(),
+            input: input.cloned().unwrap_or_default(),
+            admins_only,
+            is_open: state == REQUESTED,
+        })
+        .collect()
+}
+
+/// Returns the part of a reply that asks people to approve a call.
+pub fn request_part(call: &ToolCall, id: &str, admins_only: bool) -> Part {
+    let mut more = json!({"approval": {"id": id}});
+    if admins_only {
+        more["callProviderMetadata"] = json!({"annals": {"approval": "admins"}});
+    }
+    Part::tool(&call.name, &call.id, REQUESTED, &call.input, more)
+}
+
+/// Returns the question to people in Markdown, with every argument of each call, or `None` if `message` has no open
+/// request.
+pub fn question(message: &UiMessage) -> Option<String> {
+    let all = requests(message);
+    let open: Vec<&Request> = all.iter().filter(|request| request.is_open).collect();
+    let numbered = all.len() > 1;
+    let asked = open.iter().map(|request| {
+        let number = if numbered { format!("{}. ", request.number) } else { String::new() };
+        let shown = shown_input(&request.input).unwrap_or_else(|too_long| too_long.to_string());
+        let who =
+            if request.admins_only { "\n\nOnly an administrator of this bot can approve it." } else { "" };
+        format!("{number}May I call `{}` with this?\n\n```json\n{shown}\n```{who}", request.tool)
+    });
+    let how = match (open.len(), numbered) {
+        (0, _) => return None,
+        (_, false) => "Answer with /approve or /deny, and why if you like.".to_owned(),
+        _ => "Answer with /approve or /deny and the number, and why if you like.".to_owned(),
+    };
+    Some(asked.chain([how]).collect::<Vec<_>>().join("\n\n"))
+}
+
+/// Returns `message` with the answers: approved calls are to be carried out now, denied ones are finished.
+#[must_use]
+pub fn answered(message: &UiMessage, verdicts: &[Verdict]) -> UiMessage {
+    let parts = message.parts.iter().map(|part| {
+        let id = approval_of(part).and_then(|approval| approval.get("id"));
+        let verdict = verdicts.iter().find(|verdict| id.and_then(Value::as_str) == Some(&verdict.id));
+        match (state_of(part), verdict) {
+            (Some(REQUESTED), Some(verdict)) => {
+                let state = if verdict.approved { RESPONDED } else { "output-denied" };
+                part.in_state(state, &json!({ "approval": verdict.to_json() }))
+            }
+            _ => part.clone(),
+        }
+    });
+    UiMessage { parts: parts.collect(), ..message.clone() }
+}
+
+/// Returns true if `message` has requests and `verdicts` answer all of them.
+pub fn is_answered(message: &UiMessage, verdicts: &[Verdict]) -> bool {
+    let requests = requests(message);
+    let mut open = requests.iter().filter(|request| request.is_open).peekable();
+    open.peek().is_some() && open.all(|request| verdicts.iter().any(|verdict| verdict.id == request.id))
+}
+
+/// Returns `message` with the result of each approved call; `outcomes` are in the order of the calls.
+#[must_use]
+pub fn carried_out(message: &UiMessage, outcomes: Vec<Result<Value, String>>) -> UiMessage {
+    let mut outcomes = outcomes.into_iter();
+    let parts = message.parts.iter().map(|part| {
+        if state_of(part) != Some(RESPONDED) {
+            return part.clone();
+        }
+        match outcomes.next() {
+            Some(Ok(output)) => part.in_state("output-available", &json!({ "output": output })),
+            Some(Err(error)) => part.in_state("output-error", &json!({ "errorText": error })),
+            None => part.clone(),
+        }
+    });
+    UiMessage { parts: parts.collect(), ..message.clone() }
+}
+
+/// Returns `message` as it is after the `/stop` with this id: open requests are denied, and the results of calls that
+/// were about to be made are unknown. Returns `None` if nothing in it was open.
+pub fn stopped(message: &UiMessage, command: &str) -> Option<UiMessage> {
+    let is_open = requests(message).iter().any(|request| request.is_open);
+    if !is_open && !is_unfinished(message) {
+        return None;
+    }
+    let parts = message.parts.iter().map(|part| match state_of(part) {
+        Some(REQUESTED) => {
+            let id = approval_of(part).and_then(|approval| approval.get("id")).cloned().unwrap_or_default();
+            let approval = json!({"id": id, "approved": false, "reason": STOPPED});
+            part.in_state("output-denied", &json!({ "approval": approval }))
+        }
+        Some(RESPONDED) => part.in_state("output-error", &json!({ "errorText": UNKNOWN })),
+        _ => part.clone(),
+    });
+    let mut stopped = UiMessage { parts: parts.collect(), ..message.clone() };
+    stopped.metadata.insert(STOPPED_BY.into(), command.into());
+    Some(stopped)
+}
+
+/// Returns the final form of the reply at `reply` in `records`, if a `/stop` has answered its requests.
+pub fn stopped_by_answer(records: &[Record], reply: &SortKey) -> Option<UiMessage> {
+    let form = newest_form(records, reply)?;
+    let open: Vec<String> = requests(&form.message).into_iter().filter(|r| r.is_open).map(|r| r.id).collect();
+    let command = records.iter().find_map(|record| {
+        Verdict::of(record).filter(|verdict| open.contains(&verdict.id)).and(record.stopped_by())
+    });
+    stopped(&form.message, command?)
+}
+
+/// Returns the calls in `message` that were approved and have no result.
+pub fn allowed(message: &UiMessage) -> impl Iterator<Item = &Part> {
+    message.parts.iter().filter(|part| state_of(part) == Some(RESPONDED))
+}
+
+/// Returns true if `message` breaks off: no request is open, nothing follows its last call, and no `/stop` has ended
+/// it.
+pub fn is_unfinished(message: &UiMessage) -> bool {
+    let is_call = |part: &Part| matches!(part.view(), PartView::Tool { .. });
+    message.parts.last().is_some_and(is_call)
+        && !message.metadata.contains_key(STOPPED_BY)
+        && !requests(message).iter().any(|request| request.is_open)
+}
+
+/// Returns the newest form of the reply at `reply` in `records`, if the reply does not continue before the next message
+/// of a person.
+pub fn settled<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
+    let newest = newest_form(records, reply)?;
+    let verdicts: Vec<Verdict> = records.iter().filter_map(Verdict::of).collect();
+    let goes_on = is_answered(&newest.message, &verdicts)
+        || allowed(&newest.message).next().is_some()
+        || (newest.stopped_by().is_none() && is_unfinished(&newest.message));
+    (!goes_on).then_some(newest)
+}
+
+/// Returns the newest form of the reply at `reply` in `records`.
+pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
+    let is_form = |record: &&Record| {
+        record.key == *reply || (record.kind == Kind::Revision && record.key.hangs_on_reply())
+    };
+    let forms = records.iter().filter(is_form).filter(|record| record.key.base() == reply.base());
+    forms.max_by_key(|record| record.revision)
+}
+
+/// Returns the replies in `records` that have to continue, in order: all their requests are answered, or a run broke
+/// off.
+pub fn to_resume(records: &[Record]) -> Vec<SortKey> {
+    let mut forms: HashMap<SortKey, &Record> = HashMap::new();
+    let mut verdicts: HashMap<SortKey, Vec<String>> = HashMap::new();
+    for record in records.iter().filter(|record| record.key.hangs_on_reply()) {
+        let base = record.key.base();
+        if let Some(verdict) = Verdict::of(record) {
+            verdicts.entry(base).or_default().push(verdict.id);
+        } else if record.kind == Kind::Revision {
+            let newest = forms.entry(base).or_insert(record);
+            if record.revision > newest.revision {
+                *newest = record;
+            }
+        }
+    }
+    if forms.is_empty() && verdicts.is_empty() {
+        return Vec::new();
+    }
+    let replies = records.iter().filter(|record| record.kind == Kind::Normal && record.key.is_reply());
+    let goes_on = |reply: &&Record| {
+        let base = reply.key.base();
+        let newest = forms.get(&base).copied().unwrap_or(reply);
+        let asked = requests(&newest.message);
+        let mut open = asked.iter().filter(|request| request.is_open).peekable();
+        if open.peek().is_none() {
+            return newest.revision > 0 && is_unfinished(&newest.message);
+        }
+        let said = verdicts.get(&base);
+        open.all(|request| said.is_some_and(|said| said.contains(&request.id)))
+    };
+    replies.filter(goes_on).map(|reply| reply.key.clone()).collect()
+}
+
+/// A button of a request, as platforms carry it: the request and the place of its reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Button {
+    /// Id of the request.
+    pub id: String,
+    /// Base of the reply, if it is known.
+    pub base: Option<SortKey>,
+    /// True for "approve".
+    pub approved: bool,
+}
+
+/// Telegram's limit for the data of a button.
+const MAX_DATA_BYTES: usize = 64;
+
+impl Button {
+    /// Returns `y5f2b81c09a3de4171763765920000#00000000000000000042`: at most 64 bytes, without the base if that is too
+    /// long.
+    pub fn data(&self) -> String {
+        let short = format!("{}{}", if self.approved { 'y' } else { 'n' }, self.id);
+        match &self.base {
+            Some(base) if short.len() + base.as_str().len() <= MAX_DATA_BYTES => format!("{short}{base}"),
+            _ => short,
+        }
+    }
+
+    /// Parses the data of a button.
+    pub fn parse(data: &str) -> Option<Self> {
+        let (word, rest) = data.split_at_checked(1)?;
+        let (id, base) = rest.split_at_checked(16)?;
+        let approved = match word {
+            "y" => true,
+            "n" => false,
+            _ => return None,
+        };
+        let is_id = id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let base = if base.is_empty() { None } else { Some(base.parse().ok()?) };
+        is_id.then(|| Self { id: id.to_owned(), base, approved })
+    }
+}
+
+fn state_of(part: &Part) -> Option<&str> {
+    match part.view() {
+        PartView::Tool { state, .. } => Some(state),
+        _ => None,
+    }
+}
+
+fn approval_of(part: &Part) -> Option<&Map<String, Value>> {
+    part.as_map().get("approval").and_then(Value::as_object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Role;
+
+    fn reply(states: &[&str]) -> UiMessage {
+        let parts = states.iter().enumerate().map(|(at, state)| {
+            let approval = json!({"approval": {"id": format!("{at:016x}")}});
+            Part::tool("refund", &format!("c{at}"), state, &json!({"order": at}), approval)
+        });
+        UiMessage::new("1/reply", Role::Assistant, parts.collect())
+    }
+
+    fn verdict(at: usize, approved: bool, reason: Option<&str>) -> Verdict {
+        Verdict { id: format!("{at:016x}"), approved, reason: reason.map(str::to_owned) }
+    }
+
+    #[test]
+    fn an_answer_makes_a_request_a_call_or_ends_it_and_touches_no_other() {
+        let asked = reply(&[REQUESTED, REQUESTED, REQUESTED]);
+        let said = answered(&asked, &[verdict(0, true, None), verdict(1, false, Some("too much"))]);
+        let json: Vec<Value> = said.parts.iter().map(|part| json!(part)).collect();
+        assert_eq!(json[0]["state"], RESPONDED);
+        assert_eq!(json[1]["state"], "output-denied");
+        assert_eq!(
+            json[1]["approval"],
+            json!({"id": "0000000000000001", "approved": false, "reason": "too much"})
+        );
+        assert_eq!(said.parts[2], asked.parts[2]);
+        assert!(!is_unfinished(&said), "somebody is still asked");
+        let all = answered(&said, &[verdict(2, true, None)]);
+        assert_eq!(allowed(&all).count(), 2);
+        assert!(is_unfinished(&all));
+        let done = carried_out(&all, vec![Ok(json!(1)), Err("down".into())]);
+        let states: Vec<&str> = done.parts.iter().filter_map(state_of).collect();
+        assert_eq!(states, ["output-available", "output-denied", "output-error"]);
+        assert_eq!(json!(done.parts[0])["approval"]["approved"], true);
+        assert!(is_unfinished(&done) && !is_unfinished(&UiMessage::text("", Role::Assistant, "x")));
+    }
+
+    #[test]
+    fn the_question_names_the_call_and_the_commands() {
+        assert_eq!(question(&reply(&["output-available"])), None);
+        let one = question(&reply(&[REQUESTED])).unwrap();
+        assert!(
+            one.starts_with("May I call `refund` with this?\n\n```json\n{\n  \"order\": 0\n}\n```"),
+            "{one}"
+        );
+        assert!(one.ends_with("Answer with /approve or /deny, and why if you like."));
+        let two = question(&reply(&["output-available", REQUESTED])).unwrap();
+        assert!(two.starts_with("2. May I call") && two.contains("/deny and the number"), "{two}");
+    }
+
+    #[test]
+    fn a_button_reads_back_and_fits() {
+        let base: SortKey = "1763765920000#00000000000000000042".parse().unwrap();
+        let button = Button { id: "5f2b81c09a3de417".into(), base: Some(base), approved: true };
+        assert!(button.data().len() <= 64);
+        assert_eq!(Button::parse(&button.data()), Some(button.clone()));
+        let long: SortKey = format!("1763765920000#{}", "x".repeat(60)).parse().unwrap();
+        let far = Button { base: Some(long), approved: false, ..button.clone() };
+        assert_eq!(Button::parse(&far.data()), Some(Button { base: None, ..far }));
+        for other in
+            ["", "y", "x5f2b81c09a3de417", "y5f2b81c09a3de41", "y5f2b81c09a3de417!", "好".repeat(9).as_str()]
+        {
+            assert_eq!(Button::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Names of chats and of people in them: [`ChatKey`], [`ActorKey`], [`SessionId`].
+//!
+//! ```text
+//! telegram:chat:-1001234567890:topic:17                 a ChatKey, the DynamoDB partition key
+//! telegram:chat:-1001234567890:topic:17:user:4242       an ActorKey: the ChatKey and a person
+//! telegram-3f1c0a9be21d4f5a6b7c8d9e                     a SessionId: short, opaque, 96 bits of digest
+//! ```
+//!
+//! Parts are separated by `:`. In a part, `:` is written `%3A` and `%` is written `%25`, and nothing else is escaped,
+//! so that each key has exactly one spelling: `parse` and `Display` are inverses.
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_lc_rs::digest;
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+/// Maximum length of a partition key in DynamoDB, in bytes of UTF-8.
+pub const MAX_KEY_BYTES: usize = 2048;
+
+/// The unit of history and of order: the window, group, channel, room or topic that people see.
+///
+/// The constructors refuse keys that could not be stored. The string is the partition key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChatKey {
+    place: Place,
+}
+
+/// The place that a key names, one variant per row of the keys table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// `telegram:chat:<chatId>`: a private chat, a group or a channel.
+    TelegramChat {
+        /// Telegram's chat id, negative for groups and channels.
+        chat_id: String,
+    },
+    /// `telegram:chat:<chatId>:topic:<threadId>`: a forum topic other than General.
+    TelegramTopic {
+        /// The forum's chat id.
+        chat_id: String,
+        /// The topic's `message_thread_id`.
+        thread_id: String,
+    },
+    /// `lark:chat:<chatId>`: a Lark p2p chat or group.
+    LarkChat {
+        /// Lark's `chat_id` (`oc_…`).
+        chat_id: String,
+    },
+    /// `lark:chat:<chatId>:thread:<threadId>`: a Lark topic thread.
+    LarkThread {
+        /// The group's `chat_id`.
+        chat_id: String,
+        /// Lark's `thread_id` (`omt_…`).
+        thread_id: String,
+    },
+    /// `http:chat:<keyName>:<chatId>`: a conversation of an API caller.
+    HttpChat {
+        /// Name of the API key, so that no caller can name a chat of another.
+        key_name: String,
+        /// The caller's id of the conversation.
+        chat_id: String,
+    },
+    /// `web:room:<keyName>:<roomId>`: a `useChat` conversation.
+    WebRoom {
+        /// Name of the API key.
+        key_name: String,
+        /// The `id` that `useChat` sends.
+        room_id: String,
+    },
+    /// `agent:<agentId>:channel:<guildId>:<channelId>`: a Discord channel.
+    DiscordChannel {
+        /// `AGENT_ID`.
+        agent_id: String,
+        /// Id of the guild.
+        guild_id: String,
+        /// Id of the channel.
+        channel_id: String,
+    },
+    /// `agent:<agentId>:thread:<guildId>:<threadId>`: a Discord thread.
+    DiscordThread {
+        /// `AGENT_ID`.
+        agent_id: String,
+        /// Id of the guild.
+        guild_id: String,
+        /// Id of the thread.
+        thread_id: String,
+    },
+    /// `agent:<agentId>:user:<userId>`: one chat per person, on every channel.
+    Direct {
+        /// `AGENT_ID`.
+        agent_id: String,
+        /// Id of the person across channels.
+        user_id: String,
+    },
+}
+
+/// Error for a string or parts that are not a valid key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// A part is empty.
+    #[error("the {part} of a chat key is empty")]
+    EmptyPart {
+        /// Name of the part, such as `chatId`.
+        part: &'static str,
+    },
+    /// A part contains a control character.
+    #[error("the {part} of a chat key contains the control character U+{:04X}", *.character as u32)]
+    ControlCharacter {
+        /// Name of the part.
+        part: &'static str,
+        /// The first control character.
+        character: char,
+    },
+    /// The key is longer than DynamoDB's limit.
+    #[error("a chat key of {bytes} bytes is longer than the {MAX_KEY_BYTES} that DynamoDB accepts")]
+    TooLong {
+        /// Length of the key in bytes.
+        bytes: usize,
+    },
+    /// A `%` that starts neither `%3A` nor `%25`.
+    #[error("a chat key contains a '%' that starts neither '%3A' nor '%25'")]
+    BadEscape,
+    /// The segments do not match a row of the keys table.
+    #[error(
+        "not a chat key: expected one of telegram:chat:…, lark:chat:…, http:chat:…, web:room:…, \
+         agent:…:channel:…, agent:…:thread:…, agent:…:user:…"
+    )]
+    UnknownShape,
+}
+
+impl PartialSchema for ChatKey {
+    fn schema() -> RefOr<Schema> {
+        let examples = ["telegram:chat:42", "http:chat:app:c1"];
+        ObjectBuilder::new().schema_type(Type::String).examples(examples).into()
+    }
+}
+
+impl ToSchema for ChatKey {}
+
+impl ChatKey {
+    /// Creates the key of `place`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a part is empty or contains a control character, or if the key is too long.
+    pub fn new(place: Place) -> Result<Self, KeyError> {
+        for (part, value) in place.parts() {
+            check_part(part, value)?;
+        }
+        let key = Self { place };
+        let bytes = key.to_string().len();
+        if bytes > MAX_KEY_BYTES { Err(KeyError::TooLong { bytes }) } else { Ok(key) }
+    }
+
+    /// Creates `telegram:chat:<chatId>`, with `:topic:<threadId>` for a forum topic.
+    pub fn telegram(chat_id: i64, topic: Option<i64>) -> Self {
+        let chat_id = chat_id.to_string();
+        Self {
+            place: match topic {
+                None => Place::TelegramChat { chat_id },
+                Some(thread_id) => Place::TelegramTopic { chat_id, thread_id: thread_id.to_string() },
+            },
+        }
+    }
+
+    /// Creates `http:chat:<keyName>:<chatId>`.
+    pub fn http(key_name: &str, chat_id: &str) -> Result<Self, KeyError> {
+        Self::new(Place::HttpChat { key_name: key_name.into(), chat_id: chat_id.into() })
+    }
+
+    /// Creates `agent:<agentId>:user:<userId>`.
+    pub fn direct(agent_id: &str, user_id: &str) -> Result<Self, KeyError> {
+        Self::new(Place::Direct { agent_id: agent_id.into(), user_id: user_id.into() })
+    }
+
+    /// Returns the place with its parts unescaped.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Returns the platform's id of the window: `<chatId>`, `<roomId>`, `<channelId>`, or for a direct chat the
+    /// `<userId>`.
+    pub fn chat_id(&self) -> &str {
+        match &self.place {
+            Place::TelegramChat { chat_id }
+            | Place::TelegramTopic { chat_id, .. }
+            | Place::LarkChat { chat_id }
+            | Place::LarkThread { chat_id, .. }
+            | Place::HttpChat { chat_id, .. } => chat_id,
+            Place::WebRoom { room_id, .. } => room_id,
+            Place::DiscordChannel { channel_id, .. } => channel_id,
+            Place::DiscordThread { thread_id, .. } => thread_id,
+            Place::Direct { user_id, .. } => user_id,
+        }
+    }
+
+    /// Returns the first segment: `telegram`, `lark`, `http`, `web` or `agent`.
+    pub fn family(&self) -> &'static str {
+        match &self.place {
+            Place::TelegramChat { .. } | Place::TelegramTopic { .. } => "telegram",
+            Place::LarkChat { .. } | Place::LarkThread { .. } => "lark",
+            Place::HttpChat { .. } => "http",
+            Place::WebRoom { .. } => "web",
+            Place::DiscordChannel { .. } | Place::DiscordThread { .. } | Place::Direct { .. } => "agent",
+        }
+    }
+
+    /// Returns the short opaque id of this chat, for message groups, S3 prefixes and logs.
+    pub fn session_id(&self) -> SessionId {
+        let digest = digest::digest(&digest::SHA256, self.to_string().as_bytes());
+        SessionId(format!("{}-{}", self.family(), hex::encode(&digest.as_ref()[..12])))
+    }
+}
+
+impl Place {
+    /// Returns each variable part with its name, in the order of the key.
+    fn parts(&self) -> Vec<(&'static str, &str)> {
+        match self {
+            Self::TelegramChat { chat_id } | Self::LarkChat { chat_id } => vec![("chatId", chat_id)],
+            Self::TelegramTopic { chat_id, thread_id } | Self::LarkThread { chat_id, thread_id } => {
+                vec![("chatId", chat_id), ("threadId", thread_id)]
+            }
+            Self::HttpChat { key_name, chat_id } => vec![("keyName", key_name), ("chatId", chat_id)],
+            Self::WebRoom { key_name, room_id } => vec![("keyName", key_name), ("roomId", room_id)],
+            Self::DiscordChannel { agent_id, guild_id, channel_id } => {
+                vec![("agentId", agent_id), ("guildId", guild_id), ("channelId", channel_id)]
+            }
+            Self::DiscordThread { agent_id, guild_id, thread_id } => {
+                vec![("agentId", agent_id), ("guildId", guild_id), ("threadId", thread_id)]
+            }
+            Self::Direct { agent_id, user_id } => vec![("agentId", agent_id), ("userId", user_id)],
+        }
+    }
+}
+
+impl fmt::Display for ChatKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::TelegramChat { chat_id } => write!(f, "telegram:chat:{}", Escaped(chat_id)),
+            Place::TelegramTopic { chat_id, thread_id } => {
+                write!(f, "telegram:chat:{}:topic:{}", Escaped(chat_id), Escaped(thread_id))
+            }
+            Place::LarkChat { chat_id } => write!(f, "lark:chat:{}", Escaped(chat_id)),
+            Place::LarkThread { chat_id, thread_id } => {
+                write!(f, "lark:chat:{}:thread:{}", Escaped(chat_id), Escaped(thread_id))
+            }
+            Place::HttpChat { key_name, chat_id } => {
+                write!(f, "http:chat:{}:{}", Escaped(key_name), Escaped(chat_id))
+            }
+            Place::WebRoom { key_name, room_id } => {
+                write!(f, "web:room:{}:{}", Escaped(key_name), Escaped(room_id))
+            }
+            Place::DiscordChannel { agent_id, guild_id, channel_id } => {
+                write!(f, "agent:{}:channel:{}:{}", Escaped(agent_id), Escaped(guild_id), Escaped(channel_id))
+            }
+            Place::DiscordThread { agent_id, guild_id, thread_id } => {
+                write!(f, "agent:{}:thread:{}:{}", Escaped(agent_id), Escaped(guild_id), Escaped(thread_id))
+            }
+            Place::Direct { agent_id, user_id } => {
+                write!(f, "agent:{}:user:{}", Escaped(agent_id), Escaped(user_id))
+            }
+        }
+    }
+}
+
+impl FromStr for ChatKey {
+    type Err = KeyError;
+
+    /// Parses a key as [`Display`](fmt::Display) writes it; `feishu:` is read as `lark:`.
+    fn from_str(key: &str) -> Result<Self, KeyError> {
+        let segments: Vec<&str> = key.split(':').collect();
+        Self::new(match segments[..] {
+            ["telegram", "chat", chat] => Place::TelegramChat { chat_id: unescape(chat)? },
+            ["telegram", "chat", chat, "topic", thread] => {
+                Place::TelegramTopic { chat_id: unescape(chat)?, thread_id: unescape(thread)? }
+            }
+            ["lark" | "feishu", "chat", chat] => Place::LarkChat { chat_id: unescape(chat)? },
+            ["lark" | "feishu", "chat", chat, "thread", thread] => {
+                Place::LarkThread { chat_id: unescape(chat)?, thread_id: unescape(thread)? }
+            }
+            ["http", "chat", name, chat] => {
+                Place::HttpChat { key_name: unescape(name)?, chat_id: unescape(chat)? }
+            }
+            ["web", "room", name, room] => {
+                Place::WebRoom { key_name: unescape(name)?, room_id: unescape(room)? }
+            }
+            ["agent", agent, "channel", guild, channel] => Place::DiscordChannel {
+                agent_id: unescape(agent)?,
+                guild_id: unescape(guild)?,
+                channel_id: unescape(channel)?,
+            },
+            ["agent", agent, "thread", guild, thread] => Place::DiscordThread {
+                agent_id: unescape(agent)?,
+                guild_id: unescape(guild)?,
+                thread_id: unescape(thread)?,
+            },
+            ["agent", agent, "user", user] => {
+                Place::Direct { agent_id: unescape(agent)?, user_id: unescape(user)? }
+            }
+            _ => return Err(KeyError::UnknownShape),
+        })
+    }
+}
+
+/// A person in a chat: the ChatKey plus `:user:<userId>`. On every record, for audit, permission and approval.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ActorKey {
+    chat: ChatKey,
+    user_id: String,
+}
+
+impl ActorKey {
+    /// Creates the key of `user_id` in `chat`.
+    pub fn new(chat: ChatKey, user_id: &str) -> Result<Self, KeyError> {
+        check_part("userId", user_id)?;
+        Ok(Self { chat, user_id: user_id.to_owned() })
+    }
+
+    /// Returns the chat.
+    pub fn chat(&self) -> &ChatKey {
+        &self.chat
+    }
+
+    /// Returns the person's id, unescaped.
+    pub fn user_id(&self) -> &str {
+        &self.user_id
+    }
+}
+
+impl fmt::Display for ActorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:user:{}", self.chat, Escaped(&self.user_id))
+    }
+}
+
+impl FromStr for ActorKey {
+    type Err = KeyError;
+
+    fn from_str(key: &str) -> Result<Self, KeyError> {
+        let (rest, user_id) = key.rsplit_once(':').ok_or(KeyError::UnknownShape)?;
+        let chat = rest.strip_suffix(":user").ok_or(KeyError::UnknownShape)?;
+        Self::new(chat.parse()?, &unescape(user_id)?)
+    }
+}
+
+/// `<channel>-<first 12 bytes of the SHA-256 of the ChatKey, in hex>`: short and opaque, and of 96 bits, so that two
+/// chats never share one. It is the message group of the queue, the S3 prefix, and the name of the chat in logs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// Returns the id as a string slice.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+macro_rules! serde_as_string {
+    ($type:ty) => {
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+serde_as_string!(ChatKey);
+serde_as_string!(ActorKey);
+
+fn check_part(part: &'static str, value: &str) -> Result<(), KeyError> {
+    if value.is_empty() {
+        return Err(KeyError::EmptyPart { part });
+    }
+    match value.chars().find(|c| c.is_control()) {
+        Some(character) => Err(KeyError::ControlCharacter { part, character }),
+        None => Ok(()),
+    }
+}
+
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find([':', '%']) {
+            f.write_str(&rest[..at])?;
+            f.write_str(if rest.as_bytes()[at] == b':' { "%3A" } else { "%25" })?;
+            rest = &rest[at + 1..];
+        }
+        f.write_str(rest)
+    }
+}
+
+fn unescape(part: &str) -> Result<String, KeyError> {
+    let mut pieces = part.split('%');
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        // Only the canonical spelling is accepted, so that a chat never has two keys.
+        let (delimiter, rest) = match (piece.strip_prefix("3A"), piece.strip_prefix("25")) {
+            (Some(rest), _) => (':', rest),
+            (_, Some(rest)) => ('%', rest),
+            _ => return Err(KeyError::BadEscape),
+        };
+        plain.push(delimiter);
+        plain.push_str(rest);
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[track_caller]
+fn check(key: &str, place: &Place) {
+    let parsed: ChatKey = key.parse().unwrap();
+    assert_eq!(parsed.place(), place);
+    assert_eq!(parsed.to_string(), key);
+}
+
+#[test]
+fn every_row_of_the_keys_table() {
+    let s = String::from;
+    check("telegram:chat:42", &Place::TelegramChat { chat_id: s("42") });
+    check("telegram:chat:-100:topic:7", &Place::TelegramTopic { chat_id: s("-100"), thread_id: s("7") });
+    check("lark:chat:oc_1", &Place::LarkChat { chat_id: s("oc_1") });
+    check("lark:chat:oc_1:thread:omt_2", &Place::LarkThread { chat_id: s("oc_1"), thread_id: s("omt_2") });
+    check("http:chat:dev:a%3Ab%25c", &Place::HttpChat { key_name: s("dev"), chat_id: s("a:b%c") });
+    check("web:room:dev:r", &Place::WebRoom { key_name: s("dev"), room_id: s("r") });
+    check(
+        "agent:annals:channel:1:2",
+        &Place::DiscordChannel { agent_id: s("annals"), guild_id: s("1"), channel_id: s("2") },
+    );
+    check(
+        "agent:annals:thread:1:2",
+        &Place::DiscordThread { agent_id: s("annals"), guild_id: s("1"), thread_id: s("2") },
+    );
+    check("agent:annals:user:k/u", &Place::Direct { agent_id: s("annals"), user_id: s("k/u") });
+}
+
+#[test]
+fn feishu_is_read_as_lark() {
+    assert_eq!("feishu:chat:oc_1".parse::<ChatKey>().unwrap().to_string(), "lark:chat:oc_1");
+}
+
+#[test]
+fn errors_name_the_problem() {
+    let error = |key: &str| key.parse::<ChatKey>().unwrap_err();
+    assert_eq!(error("telegram:chat:"), KeyError::EmptyPart { part: "chatId" });
+    assert_eq!(error("http:chat::x"), KeyError::EmptyPart { part: "keyName" });
+    assert_eq!(error("lark:chat:a\u{7}"), KeyError::ControlCharacter { part: "chatId", character: '\u{7}' });
+    assert_eq!(error("lark:chat:a%3a"), KeyError::BadEscape);
+    assert_eq!(error("lark:chat:%"), KeyError::BadEscape);
+    assert_eq!(error("smoke:signal:1"), KeyError::UnknownShape);
+    assert_eq!(error("telegram:chat:1:topic"), KeyError::UnknownShape);
+    assert_eq!(error(&format!("lark:chat:{}", "x".repeat(2048))), KeyError::TooLong { bytes: 2058 });
+    // An escape counts with the length in which it is stored.
+    let colons = ":".repeat(700);
+    assert_eq!(ChatKey::http("k", &colons).unwrap_err(), KeyError::TooLong { bytes: 12 + 2100 });
+}
+
+#[test]
+fn a_session_id_has_96_bits() {
+    let id = ChatKey::telegram(42, None).session_id();
+    // printf 'telegram:chat:42' | sha256sum | cut -c1-24
+    assert_eq!(id.as_str(), "telegram-14b939505d456e7b24cefa3a");
+    assert_ne!(id, ChatKey::telegram(43, None).session_id());
+}
+
+fn part() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[^\\p{Cc}]{1,24}",
+        "[:%3A25#/ a]{1,12}",
+        Just("user".to_owned()),
+        Just("topic".to_owned()),
+        Just("::".to_owned()),
+    ]
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    (0..9_u8, part(), part(), part()).prop_map(|(row, a, b, c)| match row {
+        0 => Place::TelegramChat { chat_id: a },
+        1 => Place::TelegramTopic { chat_id: a, thread_id: b },
+        2 => Place::LarkChat { chat_id: a },
+        3 => Place::LarkThread { chat_id: a, thread_id: b },
+        4 => Place::HttpChat { key_name: a, chat_id: b },
+        5 => Place::WebRoom { key_name: a, room_id: b },
+        6 => Place::DiscordChannel { agent_id: a, guild_id: b, channel_id: c },
+        7 => Place::DiscordThread { agent_id: a, guild_id: b, thread_id: c },
+        _ => Place::Direct { agent_id: a, user_id: b },
+    })
+}
+
+proptest! {
+    #[test]
+    fn parse_is_the_inverse_of_render(place in place(), user in part()) {
+        let key = ChatKey::new(place).unwrap();
+        prop_assert_eq!(&key.to_string().parse::<ChatKey>().unwrap(), &key);
+        let actor = ActorKey::new(key, &user).unwrap();
+        prop_assert_eq!(actor.to_string().parse::<ActorKey>().unwrap(), actor);
+    }
+
+    #[test]
+    fn render_is_the_inverse_of_parse(key in "(telegram|lark|http|web|agent):(chat|room|a):[:%3A25a-z]{0,20}") {
+        if let Ok(parsed) = key.parse::<ChatKey>() {
+            prop_assert_eq!(parsed.to_string(), key);
+        }
+    }
+
+    #[test]
+    fn different_places_have_different_keys(a in place(), b in place()) {
+        let (x, y) = (ChatKey::new(a.clone()).unwrap(), ChatKey::new(b.clone()).unwrap());
+        prop_assert_eq!(a == b, x.to_string() == y.to_string());
+    }
+}

@@ -1,0 +1,339 @@
+//! Commands that control a chat: [`Command`].
+//!
+//! They are the same on every channel. To add a command, add a variant of [`Command`], a row of [`LIST`] and an arm in
+//! [`Command::parse`] and [`Command::confirmation`]; if it needs the store, see `ingress/recollection.rs`.
+
+/// A command. It acts on the chat in which it is typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `/new [first message]`: starts a new Session.
+    New {
+        /// The rest of the text, as the new Session's first message; trimmed and never empty.
+        first_message: Option<String>,
+    },
+    /// `/reset`: starts a new Session. Text after it is ignored.
+    Reset,
+    /// `/compact [focus]`: summarises all but the most recent messages. It is carried out by the chat's next turn,
+    /// since it needs the model.
+    Compact,
+    /// `/stop`: ends the current answer. Messages before it are not answered any more.
+    Stop,
+    /// `/start`: sent by Telegram when a person opens the bot. Text after it is the payload of a deep link.
+    Start,
+    /// `/help`: lists the commands.
+    Help,
+    /// `/memory [number]`: lists the newest entries of memory.
+    Memory {
+        /// The newest entry to list, for paging to older ones.
+        up_to: Option<u32>,
+    },
+    /// `/memory undo <number>`: restores an entry that the agent replaced or forgot.
+    UndoMemory {
+        /// Number in the list of `/memory`; `None` if the argument is missing or not a single number.
+        number: Option<u32>,
+    },
+    /// `/forget <number>`: deletes an entry of memory.
+    Forget {
+        /// Number in the list of `/memory`; `None` if the argument is missing or not a single number.
+        number: Option<u32>,
+    },
+    /// `/approve [number]`: approves a call.
+    Approve {
+        /// The requests.
+        which: Which,
+    },
+    /// `/deny [number] [reason]`: denies a call.
+    Deny {
+        /// The requests.
+        which: Which,
+        /// Reason: the rest of the text, trimmed and never empty.
+        reason: Option<String>,
+    },
+}
+
+/// Selection among the open requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The only open request.
+    Only,
+    /// The one with this number in the last reply with requests.
+    Number(u32),
+    /// The one whose id starts with these four or more hexadecimal digits.
+    Code(String),
+    /// All requests of the last reply with requests.
+    All,
+}
+
+impl Which {
+    /// Parses the first word of `rest` as a selection. Returns it and the text after it, or all of `rest` if the word
+    /// is not a selection.
+    fn parse(rest: &str) -> (Self, &str) {
+        let rest = rest.trim();
+        let (word, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let is_code = (4..=16).contains(&word.len())
+            && word.bytes().all(|b| b.is_ascii_hexdigit())
+            && word.bytes().any(|b| b.is_ascii_digit());
+        let which = match number(word) {
+            Some(number) if word.len() < 4 => Self::Number(number),
+            _ if word.eq_ignore_ascii_case("all") => Self::All,
+            _ if is_code => Self::Code(word.to_ascii_lowercase()),
+            _ => return (Self::Only, rest),
+        };
+        (which, behind.trim())
+    }
+}
+
+/// The commands in `/help` and in a platform's menu: syntax and description. `/start` is not listed, since nobody types
+/// it.
+pub const LIST: &[(&str, &str)] = &[
+    ("/new [message]", "start a new conversation, with your first message if you like"),
+    ("/reset", "start over with nothing of this conversation in view"),
+    ("/stop", "stop answering"),
+    ("/compact [what to keep in mind]", "sum up what was said so far"),
+    (
+        "/memory",
+        "list what I remember from earlier conversations; /memory undo <number> brings back what I changed",
+    ),
+    ("/forget <number>", "forget one entry of that list"),
+    ("/approve [number]", "allow what I asked to do"),
+    ("/deny [number] [reason]", "do not allow it"),
+    ("/help", "show this list"),
+];
+
+/// Returns each command's bare name and description, for a platform's menu.
+pub fn menu() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LIST.iter().map(|(usage, meaning)| {
+        let name = usage.split_whitespace().next().unwrap_or_default();
+        (name.trim_start_matches('/'), *meaning)
+    })
+}
+
+impl Command {
+    /// Parses a command: `/name`, or `/name@bot` if `bot` is `me`, in any case, at the very start of `text` and
+    /// separated by white space from the rest.
+    ///
+    /// Returns `None` for ordinary text, for unknown commands, and for commands to another bot. If `me` is `None`, the
+    /// name of the bot is not known, and every command with a name is for another bot.
+    pub fn parse(text: &str, me: Option<&str>) -> Option<Self> {
+        let head = Head::of(text)?;
+        if head.addressee.is_some_and(|addressee| !me.is_some_and(|me| addressee.eq_ignore_ascii_case(me))) {
+            return None;
+        }
+        match head.name.to_ascii_lowercase().as_str() {
+            "new" => {
+                let rest = head.rest.trim();
+                Some(Self::New { first_message: (!rest.is_empty()).then(|| rest.to_owned()) })
+            }
+            "reset" => Some(Self::Reset),
+            "compact" => Some(Self::Compact),
+            "stop" => Some(Self::Stop),
+            "start" => Some(Self::Start),
+            "help" => Some(Self::Help),
+            "memory" => Some(match undo(head.rest) {
+                Some(which) => Self::UndoMemory { number: number(which) },
+                None => Self::Memory { up_to: number(head.rest) },
+            }),
+            "forget" => Some(Self::Forget { number: number(head.rest) }),
+            "approve" => Some(Self::Approve { which: Which::parse(head.rest).0 }),
+            "deny" => {
+                let (which, reason) = Which::parse(head.rest);
+                Some(Self::Deny { which, reason: (!reason.is_empty()).then(|| reason.to_owned()) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true if the command starts a new Session, and so is stored as a boundary.
+    pub fn is_boundary(&self) -> bool {
+        matches!(self, Self::New { .. } | Self::Reset)
+    }
+
+    /// Returns the confirmation for the user. `None` means that the agent's answer follows, or that the confirmation
+    /// depends on the store.
+    pub fn confirmation(&self) -> Option<String> {
+        match self {
+            Self::New { first_message: Some(_) }
+            | Self::Compact
+            | Self::Stop
+            | Self::Memory { .. }
+            | Self::UndoMemory { .. }
+            | Self::Forget { .. }
+            | Self::Approve { .. }
+            | Self::Deny { .. } => None,
+            Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
+            Self::Reset => Some("Done: we start over. Earlier messages are no longer in view.".into()),
+            Self::Start => Some(format!("Hello! Write to me and I will answer.\n\n{}", list())),
+            Self::Help => Some(list()),
+        }
+    }
+}
+
+/// Returns the name after the `@` of a command at the start of `text`, for any command.
+pub fn addressee(text: &str) -> Option<&str> {
+    Head::of(text)?.addressee
+}
+
+/// `/name[@addressee]` at the start of a text, and the rest.
+struct Head<'a> {
+    name: &'a str,
+    addressee: Option<&'a str>,
+    rest: &'a str,
+}
+
+impl<'a> Head<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let text = text.trim_start().strip_prefix('/')?;
+        let (head, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
+        let (name, addressee) = match head.split_once('@') {
+            Some((name, addressee)) => (name, Some(addressee)),
+            None => (head, None),
+        };
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        (is_word(name) && addressee.is_none_or(is_word)).then_some(Self { name, addressee, rest })
+    }
+}
+
+/// Returns the number in `rest` if there is nothing else: `2`, also as `#2`, `2.` or `<2>`.
+fn number(rest: &str) -> Option<u32> {
+    let digits = rest.trim().trim_start_matches(['#', '<']).trim_end_matches(['.', '>']);
+    digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Returns the text after the word `undo`, if that comes first.
+fn undo(rest: &str) -> Option<&str> {
+    let (word, which) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+    word.eq_ignore_ascii_case("undo").then_some(which)
+}
+
+fn list() -> String {
+    let lines: Vec<String> = LIST.iter().map(|(usage, meaning)| format!("{usage}: {meaning}")).collect();
+    format!("Commands:\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn new(first_message: &str) -> Command {
+        Command::New { first_message: Some(first_message.into()) }
+    }
+
+    #[test]
+    fn a_command_is_read_in_any_case_with_and_without_the_bots_name() {
+        let check = |text, wanted: Option<Command>| {
+            assert_eq!(Command::parse(text, Some("AnnalsBot")), wanted, "{text:?}");
+        };
+        check("/new", Some(Command::New { first_message: None }));
+        check("/NEW@annalsbot  ", Some(Command::New { first_message: None }));
+        check("/new hello there", Some(new("hello there")));
+        check("/new@AnnalsBot\nhello\nthere", Some(new("hello\nthere")));
+        check("  /new x", Some(new("x")));
+        check("/reset", Some(Command::Reset));
+        check("/Reset now", Some(Command::Reset));
+        check("/compact the budget", Some(Command::Compact));
+        check("/STOP@AnnalsBot now", Some(Command::Stop));
+        check("/start ref_42", Some(Command::Start));
+        check("/help@ANNALSBOT", Some(Command::Help));
+        check("/memory", Some(Command::Memory { up_to: None }));
+        check("/Memory@annalsbot 30", Some(Command::Memory { up_to: Some(30) }));
+        check("/memory UNDO 3", Some(Command::UndoMemory { number: Some(3) }));
+        check("/memory undo", Some(Command::UndoMemory { number: None }));
+        check("/memory undone", Some(Command::Memory { up_to: None }));
+        for (typed, number) in [
+            ("/forget 2", Some(2)),
+            ("/FORGET@annalsbot  #2 ", Some(2)),
+            ("/forget <12>", Some(12)),
+            ("/forget 3.", Some(3)),
+            ("/forget", None),
+            ("/forget two", None),
+            ("/forget 2 3", None),
+            ("/forget -2", None),
+            ("/forget +2", None),
+            ("/forget 2.5", None),
+            ("/forget 99999999999", None),
+        ] {
+            check(typed, Some(Command::Forget { number }));
+        }
+    }
+
+    #[test]
+    fn requests_are_selected_by_number_code_or_not_at_all() {
+        let approve = |which| Some(Command::Approve { which });
+        for (typed, which) in [
+            ("/approve", Which::Only),
+            ("/Approve@annalsbot 2", Which::Number(2)),
+            ("/approve #2.", Which::Number(2)),
+            ("/approve ALL", Which::All),
+            ("/approve 5F2b", Which::Code("5f2b".into())),
+            ("/approve please", Which::Only),
+            ("/approve face", Which::Only),
+        ] {
+            assert_eq!(Command::parse(typed, Some("AnnalsBot")), approve(which), "{typed}");
+        }
+        for (typed, which, reason) in [
+            ("/deny", Which::Only, None),
+            ("/deny 2", Which::Number(2), None),
+            ("/deny 2 too much", Which::Number(2), Some("too much")),
+            ("/deny too much", Which::Only, Some("too much")),
+            ("/deny all not today", Which::All, Some("not today")),
+        ] {
+            let wanted = Command::Deny { which, reason: reason.map(str::to_owned) };
+            assert_eq!(Command::parse(typed, None), Some(wanted), "{typed}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_an_ordinary_message() {
+        for text in [
+            "",
+            "/",
+            "new",
+            "hello /new",
+            "/news",
+            "/new-york",
+            "/new@",
+            "/new@otherbot",
+            "/new@otherbot hi",
+            "/unknown",
+            "//new",
+            "/ new",
+            "/new@a@b",
+        ] {
+            assert_eq!(Command::parse(text, Some("AnnalsBot")), None, "{text:?}");
+        }
+        assert_eq!(Command::parse("/new@anybot", None), None);
+    }
+
+    #[test]
+    fn the_addressee_is_found_for_any_command() {
+        assert_eq!(addressee("/weather@OtherBot paris"), Some("OtherBot"));
+        assert_eq!(addressee("/weather paris"), None);
+        assert_eq!(addressee("mail me@example.com"), None);
+    }
+
+    #[test]
+    fn help_names_each_command_that_exists() {
+        let help = Command::Help.confirmation().unwrap();
+        for (usage, _) in LIST {
+            assert!(help.contains(usage));
+            assert!(Command::parse(usage, None).is_some(), "{usage} is listed but not read");
+        }
+        assert_eq!(new("x").confirmation(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_message_is_the_typed_text(text in "\\PC{0,40}") {
+            let trimmed = text.trim();
+            let wanted = (!trimmed.is_empty()).then(|| trimmed.to_owned());
+            prop_assert_eq!(
+                Command::parse(&format!("/new {text}"), None),
+                Some(Command::New { first_message: wanted })
+            );
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Chats, messages, records and contexts, and the rules about them.
+//!
+//! Nothing here does I/O, and nothing that this crate depends on does.
+//!
+//! # Layout
+//!
+//! - [`chat_key`]: names of chats and of who speaks in them
+//! - [`sort_key`]: time, message ids, and keys whose byte order is chat order
+//! - [`message`]: the AI SDK's `UIMessage`, kept without loss
+//! - [`record`]: entries of a history
+//! - [`mod@context`]: what the model sees, a pure function of records and time
+//! - [`mod@compaction`]: which messages a summary stands for, and which answers are a summary
+//! - [`memory`]: small Markdown notes kept beyond a Session
+//! - [`sender`]: the sender of a record, as a model is told; [`markup`]: the elements of a request to a model
+//! - [`prompt`]: a request beside the conversation
+//! - [`media`]: images and other files
+//! - [`access`]: the people who may use the bot
+//! - [`approval`]: calls that a person must approve first; [`visible`]: how people are shown them
+//! - [`command`]: `/new`, `/compact`, `/help` and the others
+//! - [`tokens`]: estimates of tokens
+//! - [`refusal`]: whether a model declined
+//! - [`ranking`]: texts by how well they fit a question
+//! - [`settings`]: lookup of settings
+//! - [`testing`]: records for tests
+
+pub mod access;
+pub mod approval;
+pub mod chat_key;
+pub mod command;
+pub mod compaction;
+pub mod context;
+pub mod markup;
+pub mod media;
+pub mod memory;
+pub mod message;
+pub mod prompt;
+pub mod ranking;
+pub mod record;
+pub mod refusal;
+pub mod sender;
+pub mod settings;
+pub mod sort_key;
+pub mod testing;
+pub mod tokens;
+pub mod visible;

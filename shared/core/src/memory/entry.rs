@@ -1,0 +1,318 @@
+//! An entry of memory as a Markdown document with front matter: [`Entry`].
+//!
+//! ```text
+//! ---
+//! type: preference
+//! scope: user
+//! person: "telegram-42"
+//! session: "telegram-5b1f0c9a2d3e4f5061728394-1763765920000"
+//! source: {"chat":"telegram:chat:42","fromId":"7","toId":"12","from":"1763765920000#…07","to":"1763766220000#…12"}
+//! created: 2025-11-21T22:58:40.000Z
+//! updated: 2025-11-23T08:00:00.000Z
+//! outside: ["shop/lookup"]
+//! ---
+//!
+//! Wants temperatures in Celsius.
+//! ```
+//!
+//! An entry of a group has `scope: chat` and `chat: "<ChatKey>"` instead of `person`. `updated` is present only if the
+//! entry was corrected, `outside` only if results of outside tools were in the context when it was saved. Unknown keys
+//! are ignored.
+//!
+//! The front matter is YAML that every reader of such documents accepts: a fixed set of lines whose values are plain
+//! words or JSON, which is a subset of YAML. So no YAML library is needed for writing or reading it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::id::EntryId;
+use super::owner::Owner;
+use crate::chat_key::ChatKey;
+use crate::sort_key::{MessageId, SortKey, Timestamp};
+
+/// Maximum number of characters of a text that a person gives.
+pub const MAX_TEXT_CHARS: usize = 4000;
+
+/// A fact worth keeping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Type of the entry.
+    pub kind: EntryKind,
+    /// Owner of the entry.
+    pub owner: Owner,
+    /// The part of a history in which it was found.
+    pub source: Option<Source>,
+    /// Time at which it was first stored.
+    pub created: Timestamp,
+    /// Time of the last correction.
+    pub updated: Option<Timestamp>,
+    /// Outside tools, as `<server>/<tool>`, whose results the model had read when it saved or changed the entry, and
+    /// which may have induced it to. A correction by a person clears the list.
+    pub outside: Vec<String>,
+    /// Text in Markdown, cleaned by [`clean`].
+    pub text: String,
+}
+
+/// An entry with its number, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Position in order of creation among all entries that the owner ever had, from 1. Never reused.
+    pub number: u32,
+    /// The entry.
+    pub entry: Entry,
+}
+
+impl Kept {
+    /// Returns the id under which the entry is known outside this program.
+    pub fn id(&self) -> EntryId {
+        EntryId { owner: self.entry.owner.clone(), number: self.number }
+    }
+}
+
+/// Type of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryKind {
+    /// A fact.
+    Fact,
+    /// A person's preference.
+    Preference,
+    /// A decision.
+    Decision,
+    /// An open task.
+    Task,
+    /// Anything else.
+    Note,
+}
+
+impl EntryKind {
+    /// All types.
+    pub const ALL: [Self; 5] = [Self::Fact, Self::Preference, Self::Decision, Self::Task, Self::Note];
+
+    /// Returns the name of the type.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fact => "fact",
+            Self::Preference => "preference",
+            Self::Decision => "decision",
+            Self::Task => "task",
+            Self::Note => "note",
+        }
+    }
+
+    /// Returns the type with this name, in any case.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name.trim()))
+    }
+}
+
+impl fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The part of a history in which an entry was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// Id of the Session: `<SessionId of the ChatKey>-<time of its first message, epoch milliseconds>`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub session: String,
+    /// The chat.
+    pub chat: ChatKey,
+    /// The id of the first message.
+    pub from_id: MessageId,
+    /// The id of the last message.
+    pub to_id: MessageId,
+    /// Key of the first message.
+    pub from: SortKey,
+    /// Key of the last message.
+    pub to: SortKey,
+}
+
+impl Source {
+    /// Returns the id of the Session of `chat` that starts at `start`.
+    pub fn session_id(chat: &ChatKey, start: Timestamp) -> String {
+        format!("{}-{start}", chat.session_id())
+    }
+}
+
+/// A document is not a valid entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// It does not start with front matter between two lines of `---`.
+    #[error("the document does not start with front matter between two lines of '---'")]
+    NoFrontMatter,
+    /// A required line of the front matter is missing or invalid.
+    #[error("the front matter has no valid '{0}'")]
+    Field(&'static str),
+}
+
+impl Entry {
+    /// Formats the entry as a document, which [`Entry::parse`] reads back.
+    pub fn render(&self) -> String {
+        let mut lines = vec![format!("type: {}", self.kind)];
+        match &self.owner {
+            Owner::User(person) => {
+                lines.extend(["scope: user".to_owned(), format!("person: {}", quoted(person))]);
+            }
+            Owner::Chat(chat) => {
+                lines.extend(["scope: chat".to_owned(), format!("chat: {}", quoted(&chat.to_string()))]);
+            }
+        }
+        if let Some(source) = &self.source {
+            lines.push(format!("session: {}", quoted(&source.session)));
+            let place = Source { session: String::new(), ..source.clone() };
+            // A struct of strings can always be written as JSON.
+            lines.push(format!("source: {}", serde_json::to_string(&place).unwrap_or_default()));
+        }
+        lines.push(format!("created: {}", self.created.rfc3339()));
+        lines.extend(self.updated.map(|updated| format!("updated: {}", updated.rfc3339())));
+        if !self.outside.is_empty() {
+            lines.push(format!("outside: {}", Value::from(self.outside.clone())));
+        }
+        format!("---\n{}\n---\n\n{}\n", lines.join("\n"), self.text)
+    }
+
+    /// Parses a document.
+    pub fn parse(document: &str) -> Result<Self, EntryError> {
+        let (front_matter, text) = split(document).and_then(Result::ok).ok_or(EntryError::NoFrontMatter)?;
+        let value = |key: &str| front_matter.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        let time = |key: &str| value(key).and_then(|value| Timestamp::parse_rfc3339(value));
+        let owner = match value("scope").map(String::as_str) {
+            Some("user") => value("person").map(|person| Owner::User(person.clone())),
+            Some("chat") => value("chat").and_then(|chat| chat.parse().ok()).map(Owner::Chat),
+            _ => return Err(EntryError::Field("scope")),
+        };
+        let source = value("source").and_then(|json| serde_json::from_str::<Source>(json).ok());
+        let session = value("session").cloned().unwrap_or_default();
+        Ok(Self {
+            kind: value("type").and_then(|name| EntryKind::named(name)).unwrap_or(EntryKind::Note),
+            owner: owner.ok_or(EntryError::Field("person or chat"))?,
+            source: source.map(|source| Source { session, ..source }),
+            created: time("created").ok_or(EntryError::Field("created"))?,
+            updated: time("updated"),
+            outside: value("outside").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default(),
+            text,
+        })
+    }
+}
+
+/// A change of an entry's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Correction {
+    /// Cleaned text of 1 to [`MAX_TEXT_CHARS`] characters.
+    text: String,
+    /// New type; `None` keeps the current one.
+    kind: Option<EntryKind>,
+}
+
+/// A text is not valid as the text of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CorrectionError {
+    /// It is blank.
+    #[error("the text is blank; to forget an entry, delete it")]
+    Blank,
+    /// It is longer than [`MAX_TEXT_CHARS`].
+    #[error("the text has {0} characters, more than the maximum of {MAX_TEXT_CHARS}")]
+    TooLong(usize),
+    /// The front matter starts with `---` but does not end.
+    #[error("the front matter does not end with a line of '---'")]
+    OpenFrontMatter,
+    /// The `type` in the front matter is unknown.
+    #[error("the type must be fact, preference, decision, task or note")]
+    UnknownType,
+}
+
+impl Correction {
+    /// Creates a correction from a text.
+    pub fn of_text(text: &str) -> Result<Self, CorrectionError> {
+        let text = clean(text);
+        match text.chars().count() {
+            0 => Err(CorrectionError::Blank),
+            chars if chars > MAX_TEXT_CHARS => Err(CorrectionError::TooLong(chars)),
+            _ => Ok(Self { text, kind: None }),
+        }
+    }
+
+    /// Creates a correction from a document: its text, and its `type` if it has one. The rest of the front matter is
+    /// ignored, since a correction cannot change owner, source and times.
+    pub fn of_markdown(document: &str) -> Result<Self, CorrectionError> {
+        let Some(parts) = split(document) else { return Self::of_text(document) };
+        let (front_matter, text) = parts?;
+        let kind = front_matter.iter().find(|(name, _)| name == "type").map(|(_, name)| name);
+        let kind = kind.map(|name| EntryKind::named(name).ok_or(CorrectionError::UnknownType)).transpose()?;
+        Ok(Self { kind, ..Self::of_text(&text)? })
+    }
+
+    /// Returns `entry` as corrected by a person at `now`.
+    pub fn apply(&self, entry: &Entry, now: Timestamp) -> Entry {
+        Entry {
+            kind: self.kind.unwrap_or(entry.kind),
+            text: self.text.clone(),
+            updated: Some(now),
+            outside: Vec::new(),
+            ..entry.clone()
+        }
+    }
+
+    /// Returns `entry` as changed by the agent at `now`, with results of the tools `outside` in the context. Tools
+    /// already in the list are kept, since the new text may be based on the old one.
+    pub fn apply_of_agent(&self, entry: &Entry, outside: &[String], now: Timestamp) -> Entry {
+        let mut known = entry.outside.clone();
+        known.extend(outside.iter().filter(|tool| !entry.outside.contains(tool)).cloned());
+        Entry { outside: known, ..self.apply(entry, now) }
+    }
+}
+
+/// Removes white space around `text`, and control characters other than line breaks and tabs.
+pub fn clean(text: &str) -> String {
+    let kept: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    kept.trim().to_owned()
+}
+
+type FrontMatter = Vec<(String, String)>;
+
+/// Splits a document into front matter and text. Returns `None` if there is no front matter, and an error if it does
+/// not end.
+fn split(document: &str) -> Option<Result<(FrontMatter, String), CorrectionError>> {
+    let document = document.trim_start_matches('\u{FEFF}').trim_start();
+    let mut lines = document.split_inclusive('\n');
+    if lines.next()?.trim_end() != "---" {
+        return None;
+    }
+    let mut front_matter = FrontMatter::new();
+    while let Some(line) = lines.next() {
+        if line.trim_end() == "---" {
+            return Some(Ok((front_matter, clean(&lines.collect::<String>()))));
+        }
+        if let Some((key, value)) = line.split_once(':') {
+            front_matter.push((key.trim().to_owned(), unquoted(value.trim())));
+        }
+    }
+    Some(Err(CorrectionError::OpenFrontMatter))
+}
+
+/// Quotes a text as a JSON string, which is valid in YAML.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn unquoted(value: &str) -> String {
+    serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
+}
+
+impl FromStr for Entry {
+    type Err = EntryError;
+
+    fn from_str(document: &str) -> Result<Self, EntryError> {
+        Self::parse(document)
+    }
+}
+
+#[cfg(test)]
+mod tests;

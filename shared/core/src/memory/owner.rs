@@ -1,0 +1,264 @@
+//! Owners of memory: [`Owner`], [`person_of`] a record, and [`owner_of_session`].
+//!
+//! *Invariant:* a person's entries are recalled only if that person alone is speaking. So anything that is not clearly
+//! the direct chat of one person counts as a group.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use aws_lc_rs::digest;
+use serde_json::Value;
+
+use crate::chat_key::{ChatKey, MAX_KEY_BYTES, Place};
+use crate::record::{Kind, Record};
+
+/// Owner of entries.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Owner {
+    /// A person on every channel, by the id that they have across channels: `ada`, `app/ada`, `telegram-42`,
+    /// `lark-ou_ada`.
+    User(String),
+    /// A group.
+    Chat(ChatKey),
+}
+
+impl Owner {
+    /// Returns the partition key of the entries: `memory:user:<person>` or `memory:chat:<ChatKey>`. No ChatKey starts
+    /// like that.
+    pub fn partition(&self) -> String {
+        let key = format!("memory:{self}");
+        if key.len() <= MAX_KEY_BYTES {
+            return key;
+        }
+        // Two truncated keys could be equal, so a digest of the whole key is used.
+        let digest = digest::digest(&digest::SHA256, key.as_bytes());
+        format!("memory:{}:~~{}", self.scope(), hex::encode(digest))
+    }
+
+    /// Returns `user` or `chat`.
+    pub fn scope(&self) -> &'static str {
+        match self {
+            Self::User(_) => "user",
+            Self::Chat(_) => "chat",
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    /// Writes `user:<person>` or `chat:<ChatKey>`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(person) => write!(f, "user:{person}"),
+            Self::Chat(chat) => write!(f, "chat:{chat}"),
+        }
+    }
+}
+
+/// Returns the person who wrote `record`, by the id that they have across channels: in the direct chat of a person,
+/// that person; in a Telegram private chat `telegram-<user id>`; in a Lark p2p chat `lark-<open_id>`; over HTTP and on
+/// the web [`Record::person`].
+///
+/// Returns `None` for groups, channels and their topics, for messages to a business, which never enter memory, for
+/// messages of the agent, and for messages in a person's own chat under another name.
+pub fn person_of(record: &Record) -> Option<String> {
+    if record.role() != crate::message::Role::User || record.line().is_some() {
+        return None;
+    }
+    let text = |key: &str| record.message.metadata.get(key).and_then(Value::as_str);
+    let is_private = text("chatType") == Some("private");
+    match record.chat.place() {
+        Place::Direct { user_id, .. } => {
+            let is_own = record.person.as_ref().is_none_or(|person| person == user_id);
+            is_own.then(|| user_id.clone())
+        }
+        // The id of a private chat is that of the person; with a guest query it may differ.
+        Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. }
+            if is_private && *chat_id == record.user_id && !is_guest(record) =>
+        {
+            Some(format!("telegram-{chat_id}"))
+        }
+        // A sender without an id gets the id of the window.
+        Place::LarkChat { chat_id } if is_private && *chat_id != record.user_id => {
+            Some(format!("lark-{}", record.user_id))
+        }
+        Place::HttpChat { .. } | Place::WebRoom { .. } => record.person.clone(),
+        _ => None,
+    }
+}
+
+fn is_guest(record: &Record) -> bool {
+    record.message.metadata.get("telegram").is_some_and(|telegram| telegram.get("guestQueryId").is_some())
+}
+
+/// Returns the owner from whose memory a Session of `chat` is recalled and to which it is captured: the person, if all
+/// messages of people in `records` are from the same one; otherwise the group, if groups have a memory
+/// (`CAPTURE_GROUP_MEMORY`).
+///
+/// A summary counts as the messages that it covers. If several people can speak in a chat, over HTTP and on the web, it
+/// names the single person in [`Record::person`]; without a name it may cover anybody.
+///
+/// Returns `None` if nobody spoke, or if `records`, which must be of one line, contain messages to a business.
+pub fn owner_of_session(chat: &ChatKey, records: &[Record], groups: bool) -> Option<Owner> {
+    if records.iter().any(|record| record.line().is_some()) {
+        return None;
+    }
+    let speakers: BTreeSet<Option<String>> = records.iter().filter_map(speaker).collect();
+    let mut speakers = speakers.into_iter();
+    match (speakers.next(), speakers.next()) {
+        (None, _) => None,
+        (Some(Some(person)), None) => Some(Owner::User(person)),
+        _ => groups.then(|| Owner::Chat(chat.clone())),
+    }
+}
+
+/// Returns the person who wrote `record`, or whose messages it covers: `Some(None)` is an unknown person.
+#[allow(clippy::option_option, reason = "the outer option tells if a person spoke, the inner one who it was")]
+fn speaker(record: &Record) -> Option<Option<String>> {
+    match (record.kind, record.chat.place()) {
+        (Kind::Summary, Place::HttpChat { .. } | Place::WebRoom { .. }) => Some(record.person.clone()),
+        _ => record.is_interaction().then(|| person_of(record)),
+    }
+}
+
+/// Returns the only person in `said` and in an earlier summary, or `None` if there are several, or a group.
+pub fn only_person<'a>(
+    said: impl IntoIterator<Item = &'a Record>,
+    folded: Option<&Record>,
+) -> Option<String> {
+    let said = said.into_iter().filter(|record| record.is_interaction()).map(person_of);
+    let mut persons = said.chain(folded.map(|summary| summary.person.clone()));
+    let first = persons.next()??;
+    persons.all(|person| person.as_ref() == Some(&first)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::message::{Role, UiMessage};
+    use crate::record::Channel;
+    use crate::sort_key::{MessageId, SortKey, Timestamp};
+
+    /// Builds a record of `user_id` in `chat`.
+    fn said(chat: &str, user_id: &str, metadata: Value, person: Option<&str>) -> Record {
+        let chat: ChatKey = chat.parse().unwrap();
+        let id = MessageId::number(1);
+        let ts = Timestamp::from_millis(1000).unwrap();
+        let mut message = UiMessage::text("1", Role::User, "hello");
+        message.metadata = match metadata {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        Record {
+            key: SortKey::message(ts, &id),
+            channel: Channel::Http,
+            chat_id: chat.chat_id().into(),
+            chat,
+            user_id: user_id.into(),
+            message_id: id,
+            ts,
+            sent_at: ts,
+            form_ts: None,
+            revision: 0,
+            kind: Kind::Normal,
+            message,
+            tokens: 1,
+            expires_at: None,
+            album: None,
+            asks: true,
+            covers: Vec::new(),
+            delivery_failure: None,
+            source: None,
+            person: person.map(str::to_owned),
+        }
+    }
+
+    fn private() -> Value {
+        json!({"chatType": "private"})
+    }
+
+    #[test]
+    fn a_person_is_known_only_in_their_direct_chats() {
+        let check = |record: Record, wanted: Option<&str>| {
+            assert_eq!(person_of(&record).as_deref(), wanted, "{} {}", record.chat, record.user_id);
+        };
+        let none = || Value::Null;
+        check(said("agent:annals:user:ada", "ada", none(), Some("ada")), Some("ada"));
+        check(said("agent:annals:user:telegram-42", "42", private(), None), Some("telegram-42"));
+        check(said("agent:annals:user:ada", "bo", none(), Some("bo")), None);
+        check(said("telegram:chat:42", "42", private(), None), Some("telegram-42"));
+        check(said("telegram:chat:42:topic:7", "42", private(), None), Some("telegram-42"));
+        check(said("telegram:chat:42", "43", private(), None), None);
+        check(said("telegram:chat:-42", "42", json!({"chatType": "group"}), None), None);
+        check(said("telegram:chat:-42:topic:7", "42", json!({"chatType": "supergroup"}), None), None);
+        check(said("telegram:chat:-42", "-42", json!({"chatType": "channel"}), None), None);
+        // An admin who writes to the chat over HTTP is not that person.
+        check(said("telegram:chat:42", "42", none(), Some("42")), None);
+        let business = json!({"chatType": "private", "telegram": {"businessConnectionId": "b"}});
+        check(said("telegram:chat:42", "42", business, None), None);
+        let guest = json!({"chatType": "private", "telegram": {"guestQueryId": "g"}});
+        check(said("telegram:chat:42", "42", guest, None), None);
+        check(said("lark:chat:oc_1", "ou_ada", private(), None), Some("lark-ou_ada"));
+        check(said("lark:chat:oc_1", "oc_1", private(), None), None);
+        check(said("lark:chat:oc_1", "ou_ada", json!({"chatType": "group"}), None), None);
+        check(said("lark:chat:oc_1:thread:omt_1", "ou_ada", json!({"chatType": "group"}), None), None);
+        check(said("http:chat:app:c1", "ada", none(), Some("app/ada")), Some("app/ada"));
+        check(said("http:chat:ops:c1", "ada", none(), Some("ada")), Some("ada"));
+        check(said("web:room:app:r1", "ada", none(), None), None);
+        check(said("agent:annals:channel:1:2", "7", none(), None), None);
+        let mut reply = said("agent:annals:user:ada", "annals", none(), None);
+        reply.message.role = Role::Assistant;
+        check(reply, None);
+    }
+
+    #[test]
+    fn a_session_belongs_to_one_person_or_to_a_group() {
+        let chat: ChatKey = "http:chat:app:c1".parse().unwrap();
+        let owner = |records: &[Record], groups| owner_of_session(&chat, records, groups);
+        let by = |user: &str| said("http:chat:app:c1", user, Value::Null, Some(&format!("app/{user}")));
+        let (ada, bo) = (by("ada"), by("bo"));
+        assert_eq!(owner(&[], true), None);
+        assert_eq!(owner(&[ada.clone(), ada.clone()], false), Some(Owner::User("app/ada".into())));
+        assert_eq!(owner(&[ada.clone(), bo.clone()], false), None);
+        assert_eq!(owner(&[ada.clone(), bo.clone()], true), Some(Owner::Chat(chat.clone())));
+        // With an unknown person in it, the Session does not belong to one person.
+        let stranger = Record { person: None, ..ada.clone() };
+        assert_eq!(owner(&[ada.clone(), stranger], false), None);
+        // A reset is not a message of a person.
+        let reset = Record { kind: Kind::Boundary, ..bo };
+        assert_eq!(owner(&[reset.clone(), ada.clone()], false), Some(Owner::User("app/ada".into())));
+        assert_eq!(owner(&[reset], true), None);
+        // A summary may cover messages of another person.
+        let summary = |person: Option<&str>| {
+            let mut summary = said("http:chat:app:c1", "annals", Value::Null, person);
+            summary.kind = Kind::Summary;
+            summary.message.role = Role::Assistant;
+            summary
+        };
+        assert_eq!(
+            owner(&[summary(Some("app/ada")), ada.clone()], false),
+            Some(Owner::User("app/ada".into()))
+        );
+        assert_eq!(owner(&[summary(Some("app/bo")), ada.clone()], false), None);
+        assert_eq!(owner(&[summary(None), ada.clone()], true), Some(Owner::Chat(chat.clone())));
+        let telegram = said("telegram:chat:42", "42", private(), None);
+        let of_telegram = Record { chat: telegram.chat.clone(), ..summary(None) };
+        assert_eq!(owner(&[of_telegram, telegram], false), Some(Owner::User("telegram-42".into())));
+        let business = json!({"chatType": "private", "telegram": {"businessConnectionId": "b"}});
+        let mut reply = said("telegram:chat:42", "annals", business, None);
+        reply.message.role = Role::Assistant;
+        assert_eq!(owner(&[ada, reply], true), None);
+    }
+
+    #[test]
+    fn partition_keys_differ_and_are_never_too_long() {
+        let user = Owner::User("ada".into());
+        assert_eq!(user.partition(), "memory:user:ada");
+        let chat: ChatKey = "telegram:chat:-42".parse().unwrap();
+        assert_eq!(Owner::Chat(chat).partition(), "memory:chat:telegram:chat:-42");
+        let long = |end: &str| Owner::User(format!("{}{end}", "x".repeat(2048))).partition();
+        assert!(long("a").len() <= MAX_KEY_BYTES && long("a") != long("b"));
+        assert!("memory:user:ada".parse::<ChatKey>().is_err());
+    }
+}

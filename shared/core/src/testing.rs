@@ -1,0 +1,142 @@
+//! Histories in one line, for the tests of all crates: `[user(0, 1), reply(&[(0, 1)])]`, times in hours.
+//!
+//! No function of the program calls anything here.
+
+#![allow(missing_docs, clippy::missing_panics_doc, clippy::unwrap_used, reason = "for tests alone")]
+
+use std::collections::BTreeMap;
+
+use crate::chat_key::ChatKey;
+use crate::message::{Role, UiMessage};
+use crate::record::{Channel, Kind, Record, Source};
+use crate::sort_key::{MessageId, SortKey, Timestamp};
+
+pub const HOUR: i64 = 3_600_000;
+
+pub fn hours(hours: i64) -> Timestamp {
+    Timestamp::from_millis(1_763_765_920_000 + hours * HOUR).unwrap()
+}
+
+pub fn key(at: i64, id: u64) -> SortKey {
+    SortKey::message(hours(at), &MessageId::number(id))
+}
+
+pub fn record(key: SortKey, message_id: MessageId, role: Role, kind: Kind, text: &str) -> Record {
+    Record {
+        chat: ChatKey::telegram(42, None),
+        ts: key.ts(),
+        sent_at: key.ts(),
+        key,
+        channel: Channel::Telegram,
+        chat_id: "42".into(),
+        user_id: "7".into(),
+        form_ts: None,
+        revision: 0,
+        kind,
+        message: UiMessage::text(message_id.as_str(), role, text),
+        message_id,
+        tokens: 10,
+        expires_at: None,
+        album: None,
+        asks: false,
+        covers: vec![],
+        delivery_failure: None,
+        source: None,
+        person: None,
+    }
+}
+
+/// Creates a message that asks for an answer, with the text `u<id>`.
+pub fn user(at: i64, id: u64) -> Record {
+    let plain = record(key(at, id), MessageId::number(id), Role::User, Kind::Normal, &format!("u{id}"));
+    Record { asks: true, ..plain }
+}
+
+/// Creates a message of a group that does not ask for an answer.
+pub fn aside(at: i64, id: u64) -> Record {
+    Record { asks: false, ..user(at, id) }
+}
+
+pub fn album_item(at: i64, id: u64, album: &str) -> Record {
+    Record { album: Some(album.into()), ..user(at, id) }
+}
+
+pub fn event(at: i64, id: u64) -> Record {
+    record(key(at, id), MessageId::number(id), Role::User, Kind::Event, &format!("e{id}"))
+}
+
+pub fn boundary(at: i64, id: u64) -> Record {
+    let id_of_boundary = MessageId::number(id).derived("boundary");
+    record(key(at, id), id_of_boundary, Role::User, Kind::Boundary, "/new")
+}
+
+/// Creates the text of `/new <text>`.
+pub fn opening(at: i64, id: u64) -> Record {
+    Record { key: key(at, id).opening_message(), ..user(at, id) }
+}
+
+/// Creates the reply to these messages, with the key of the newest, `(at, id)`, and the text `a<id>`.
+pub fn reply(covered: &[(i64, u64)]) -> Record {
+    let &(at, id) = covered.iter().max().unwrap();
+    let message_id = MessageId::number(id).derived("reply");
+    let plain = record(key(at, id).reply(), message_id, Role::Assistant, Kind::Normal, &format!("a{id}"));
+    Record { covers: covered.iter().map(|&(at, id)| key(at, id)).collect(), ..plain }
+}
+
+/// Creates the failure notice for these messages.
+pub fn failure_notice(covered: &[(i64, u64)]) -> Record {
+    let answer = reply(covered);
+    Record { key: answer.key.notice(), kind: Kind::Notice, ..answer }
+}
+
+/// Creates form `number` of a message, made at `form_at` if the platform gives a time, with the text `<text>v<number>`.
+pub fn edit(of: &Record, number: u32, form_at: Option<i64>) -> Record {
+    let text = format!("{}v{number}", of.message.plain_text());
+    Record {
+        key: of.key.revision(number),
+        revision: number,
+        kind: Kind::Revision,
+        form_ts: form_at.map(hours),
+        message: UiMessage::text(of.message.id.as_str(), of.role(), text),
+        ..of.clone()
+    }
+}
+
+/// Creates the summary of the records in `counts`, made at `made`, which folds `folded`.
+pub fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record {
+    let key_of =
+        |record: &&Record| if record.key.is_reply() { record.key.clone() } else { record.key.base() };
+    let (first, last) = (counts.first().unwrap(), counts.last().unwrap());
+    let earlier = folded.and_then(|record| record.source.as_ref());
+    let spoken = counts.iter().filter(|record| record.is_interaction()).map(|record| record.ts).max();
+    let source = Source {
+        from: earlier.map_or(key_of(first), |earlier| earlier.from.clone()),
+        from_id: earlier.map_or(first.message_id.clone(), |earlier| earlier.from_id.clone()),
+        to: key_of(last),
+        to_id: last.message_id.clone(),
+        count: u32::try_from(counts.len()).unwrap() + earlier.map_or(0, |earlier| earlier.count),
+        read_at: None,
+        last_interaction: spoken.or(earlier.map(|earlier| earlier.last_interaction)).unwrap_or(first.ts),
+        counts: counts.iter().map(key_of).collect(),
+    };
+    let key = last.key.summary();
+    let text = format!("s{}", source.count);
+    let id = last.message_id.derived("summary");
+    Record {
+        sent_at: hours(made),
+        source: Some(source),
+        ..record(key, id, Role::Assistant, Kind::Summary, &text)
+    }
+}
+
+pub fn recall(of: &Record, number: u32) -> Record {
+    let mut form = edit(of, number, None);
+    form.message.parts.clear();
+    form
+}
+
+pub fn sorted(records: impl IntoIterator<Item = Record>) -> Vec<Record> {
+    let by_key: BTreeMap<SortKey, Record> =
+        records.into_iter().map(|record| (record.key.clone(), record)).collect();
+    by_key.into_values().collect()
+}

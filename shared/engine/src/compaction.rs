@@ -1,0 +1,264 @@
+//! One compaction, step by step:
+//!
+//! 1. ask the model; an invalid summary ends it here, with nothing changed
+//! 2. commit to the last message that it will count, in the chat's head, under the run's lease
+//! 3. archive the raw records up to there, read back before anything refers to them
+//! 4. append the summary, create-only
+//! 5. remove the plan, and note the start of the context
+//!
+//! Each prefix is harmless: the context is made of the records alone, and changes with step 4 at once. A run that finds
+//! a plan carries out that one first, so two compactions of one chat use one key, where the first summary stands. A
+//! message that is appended meanwhile is not counted, and so is shown, whatever its time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use annals_core::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires};
+use annals_core::compaction::summary::{NoSummary, accept, extract, prompt};
+use annals_core::context::view::SessionView;
+use annals_core::context::{Policy, context};
+use annals_core::memory::owner::only_person;
+use annals_core::prompt::Prompt;
+use annals_core::record::Record;
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_io::metrics::{Metric, Metrics};
+use annals_model::{Finish, Model, ModelError};
+use annals_store::history::turn::Lease;
+use annals_store::history::{History, HistoryError};
+
+use crate::settings::ViewConfig;
+
+/// Minimum and maximum tokens of a summary, and its share of the tokens for messages.
+const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
+const SUMMARY_SHARE: u32 = 8;
+/// Maximum number of requests for one summary: while the model finds the source too long, half of it is tried.
+pub const MAX_HALVINGS: u32 = 5;
+
+/// Compacts chats.
+#[derive(Clone)]
+pub struct Compaction {
+    /// Returns the histories.
+    pub history: History,
+    /// The model for summaries.
+    pub model: Model,
+    /// The settings of a context.
+    pub view: ViewConfig,
+    /// `AGENT_ID`: the author of summaries.
+    pub agent_id: String,
+    /// The counter of compactions.
+    pub metrics: Metrics,
+}
+
+/// A failed compaction; the history is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// The history could not be read or written.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The model failed.
+    #[error("no summary was made: {0}")]
+    Model(#[from] ModelError),
+    /// The model's answer is not a valid summary.
+    #[error("no summary was made: {0}")]
+    NoSummary(#[from] NoSummary),
+}
+
+/// The result of a compaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compacted {
+    /// The summary as stored.
+    pub summary: Record,
+    /// Number of messages that it counts beyond those of the summary that it folds.
+    pub counted: usize,
+    /// The start of the context now.
+    pub context_from: Option<SortKey>,
+    /// True if more messages after it are to be compacted, for the same reason.
+    pub leaves_more: bool,
+}
+
+impl Compaction {
+    /// Compacts the Session of `records`, which were read for a context of the chat of `lease`, in order. `focus` is
+    /// the topic that the person who asked wants kept. `None` if there is nothing that may be cut.
+    #[tracing::instrument(name = "compact", skip_all)]
+    pub async fn run(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        why: Why,
+        focus: Option<&str>,
+    ) -> Result<Option<Compacted>, CompactionError> {
+        let compacted = self.run_uncounted(lease, records, why, focus).await;
+        match &compacted {
+            Ok(Some(_)) => self.metrics.add(Metric::Compactions, 1),
+            // The process that claimed the chat compacts it.
+            Ok(None) | Err(CompactionError::History(HistoryError::LeaseLost)) => {}
+            Err(_) => self.metrics.add(Metric::CompactionFailures, 1),
+        }
+        compacted
+    }
+
+    async fn run_uncounted(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        why: Why,
+        focus: Option<&str>,
+    ) -> Result<Option<Compacted>, CompactionError> {
+        let (now, policy, mut rules) = (self.history.clock().now(), self.view.policy(0), self.rules());
+        let view = SessionView::of(records, now, &policy);
+        let mut lease = lease.clone();
+        if let Some(to) = lease.head.compacting.take() {
+            if let Some(stored) = records.iter().find(|record| record.key == to.summary()) {
+                return self.give_up_plan(&lease, records, &policy).await.map(|context_from| {
+                    let summary = stored.clone();
+                    Some(Compacted { summary, counted: 0, context_from, leaves_more: true })
+                });
+            }
+            let is_it = |cut: &Cut<'_, '_>| cut.counted.last().is_some_and(|last| *last.key() == to);
+            if let Some(cut) = cut_at(&view, &to).filter(is_it) {
+                lease.head.compacting = Some(to);
+                return self.carry_out(&lease, records, &view, &cut, &rules, focus).await.map(Some);
+            }
+            // A new Session has begun meanwhile, or the message was taken back: no cut ends there any more.
+            self.give_up_plan(&lease, records, &policy).await?;
+        }
+        if let Why::Room { budget } = why {
+            // A context that is too long for an answer is too long for a summary.
+            rules.source_tokens = rules.source_tokens.min(budget);
+        }
+        for _ in 0..MAX_HALVINGS {
+            let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
+            match self.carry_out(&lease, records, &view, &cut, &rules, focus).await {
+                Err(CompactionError::Model(ModelError::ContextTooLong)) if cut.counted.len() > 1 => {
+                    rules.source_tokens = view.tokens_of(cut.counted) / 2;
+                }
+                carried_out => return carried_out.map(Some),
+            }
+        }
+        Err(ModelError::ContextTooLong.into())
+    }
+
+    /// Returns the reason to compact `records`, read for a context, if there is one: they show more than `budget`
+    /// tokens, or a record that may leave the table while the Session is still live.
+    pub fn is_due(&self, records: &[Record], budget: u32) -> Option<Why> {
+        let now = self.history.clock().now();
+        let view = SessionView::of(records, now, &self.view.policy(0));
+        let summary = view.summary.map_or(0, |summary| view.corrected(summary.tokens));
+        let shown = view.tokens_of(&view.earlier).saturating_add(view.tokens_of(&view.unanswered));
+        if shown.saturating_add(summary).saturating_add(view.guide_tokens()) > budget
+            && !view.earlier.is_empty()
+        {
+            return Some(Why::Room { budget });
+        }
+        let horizon = self.history.retention().horizon(now);
+        expires(&view, horizon.soon).then_some(Why::Expiring { before: horizon.before_long })
+    }
+
+    /// Moves on the dates of the records that the Session of `records` shows, or that are unanswered, and that leave
+    /// the table before `before`, in epoch seconds: for records that no summary can take in. One write for each. The
+    /// date of a record that covers a message is moved first, so that it never leaves before the message.
+    pub async fn keep(&self, records: &[Record], before: i64) -> Result<(), HistoryError> {
+        let view = SessionView::of(records, self.history.clock().now(), &self.view.policy(0));
+        let leaves = |record: &&Record| record.expires_at.is_some_and(|at| at < before);
+        let kept: BTreeMap<&SortKey, &Record> =
+            view.shown_records().filter(leaves).map(|record| (&record.key, record)).collect();
+        let bases: BTreeSet<SortKey> = kept.keys().map(|key| key.base()).collect();
+        let covers = |record: &&Record| record.covers.iter().any(|covered| bases.contains(covered));
+        let covering: Vec<&Record> = records.iter().filter(covers).collect();
+        let rest = kept.into_values().filter(|record| !covering.iter().any(|other| other.key == record.key));
+        for record in covering.iter().copied().chain(rest) {
+            self.history.prolong(record).await?;
+        }
+        Ok(())
+    }
+
+    async fn carry_out(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        view: &SessionView<'_>,
+        cut: &Cut<'_, '_>,
+        rules: &Rules,
+        focus: Option<&str>,
+    ) -> Result<Compacted, CompactionError> {
+        let text = self.summarise(view, cut, rules, focus).await?;
+        // The records were read after the last of them had arrived.
+        let read_at = records.iter().map(|record| record.sent_at).max().unwrap_or(Timestamp::MIN);
+        let (Some(source), Some(last)) = (cut.source(read_at), cut.counted.last()) else {
+            return Err(NoSummary::Empty.into());
+        };
+        if lease.head.compacting.is_none() {
+            self.history.plan_summary(lease, &source.to).await?;
+        }
+        // All records up to there, also those that no context shows. An earlier name of the chat is archived on its
+        // own.
+        let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= source.to.base();
+        let raw: Vec<Record> = records.iter().filter(is_raw).cloned().collect();
+        self.history.archive(lease, &raw).await?;
+        let person = only_person(cut.counted.iter().map(|message| message.first), cut.folded);
+        let beside = Record { chat: lease.chat.clone(), person, ..last.first.clone() };
+        let summary = self.history.append_summary(&beside, &self.agent_id, &text, source).await?;
+        let mut with_summary = records.to_vec();
+        with_summary.push(summary.clone());
+        with_summary.sort_by(|a, b| a.key.cmp(&b.key));
+        let after = context(&with_summary, self.history.clock().now(), &self.view.policy(0));
+        self.history.end_summary(lease, after.reaches_back_to.as_ref()).await?;
+        tracing::info!(counted = cut.counted.len(), tokens = summary.tokens, "compacted");
+        Ok(Compacted {
+            summary,
+            counted: cut.counted.len(),
+            context_from: after.reaches_back_to,
+            leaves_more: cut.leaves_more,
+        })
+    }
+
+    /// Removes the plan of a summary that an earlier run has stored, or whose messages are gone; returns the start of
+    /// the context now.
+    async fn give_up_plan(
+        &self,
+        lease: &Lease,
+        records: &[Record],
+        policy: &Policy,
+    ) -> Result<Option<SortKey>, CompactionError> {
+        let from = context(records, self.history.clock().now(), policy).reaches_back_to;
+        self.history.end_summary(lease, from.as_ref()).await?;
+        Ok(from)
+    }
+
+    async fn summarise(
+        &self,
+        view: &SessionView<'_>,
+        cut: &Cut<'_, '_>,
+        rules: &Rules,
+        focus: Option<&str>,
+    ) -> Result<String, CompactionError> {
+        let folded = cut.folded.map_or(0, |folded| folded.tokens);
+        let counted = cut.counted.iter().fold(0, |sum: u32, m| sum.saturating_add(m.tokens()));
+        let source_tokens = counted.saturating_add(folded);
+        let max_tokens = rules.summary_tokens.min(source_tokens);
+        let text = if self.model.is_echo() {
+            extract(cut, max_tokens)
+        } else {
+            let mut prompt = prompt(cut, max_tokens, rules.source_tokens, focus);
+            prompt.max_tokens = view.corrected(prompt.max_tokens);
+            let answer = self.model.complete(&prompt).await?;
+            if answer.finish == Finish::ContentFilter {
+                return Err(NoSummary::Refusal.into());
+            }
+            answer.text
+        };
+        Ok(accept(&text, source_tokens, max_tokens)?)
+    }
+
+    /// Returns the rules of a cut under the settings.
+    pub fn rules(&self) -> Rules {
+        let budget = self.view.policy(0).token_budget;
+        let (least, most) = SUMMARY_TOKENS;
+        Rules {
+            keep_recent: self.view.keep_recent,
+            // In a tiny window the minimum would be more than fits.
+            summary_tokens: (budget / SUMMARY_SHARE).clamp(least, most).min(budget / 2),
+            source_tokens: Prompt::source_budget(budget),
+            approval_patience: self.view.approval_patience(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Sends replies through the platform of their channel, and asks platforms: [`Deliverer`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use annals_channel::delivery::{DeliveryError, Drafted, Outbox, OutboxEntry, OutgoingReply, Progress};
+use annals_channel::file::FileError;
+use annals_channel::pace::Pace;
+use annals_channel::platform::{Platform, Registered};
+use annals_core::message::Part;
+use annals_core::record::{Channel, Record};
+
+/// The platforms that are set up, and the outbox for channels that are not.
+#[derive(Clone, Default)]
+pub struct Deliverer {
+    platforms: BTreeMap<Channel, Arc<dyn Platform>>,
+    outbox: Option<Arc<dyn Outbox>>,
+    is_paced: bool,
+}
+
+impl Deliverer {
+    /// Creates a deliverer to these platforms. Replies of other channels are stored in `outbox`, if there is one.
+    pub fn new(platforms: impl IntoIterator<Item = Registered>, outbox: Option<Arc<dyn Outbox>>) -> Self {
+        let platforms = platforms.into_iter().map(|platform| (platform.channel, platform.client)).collect();
+        Self { platforms, outbox, is_paced: false }
+    }
+
+    /// Sets if chats have a [`Deliverer::pace`].
+    #[must_use]
+    pub fn with_paces(mut self, is_paced: bool) -> Self {
+        self.is_paced = is_paced;
+        self
+    }
+
+    /// Returns the rate limit of the chat of `to`, which the caller must keep.
+    pub fn pace(&self, to: &Record) -> Option<Pace> {
+        self.platforms.get(&to.channel).filter(|_| self.is_paced)?.rate_limit(to)
+    }
+
+    /// Returns true if replies of this channel are sent or stored in an outbox. Callers of the HTTP API fetch theirs.
+    pub fn reaches(&self, channel: Channel) -> bool {
+        channel.is_platform() && (self.platforms.contains_key(&channel) || self.outbox.is_some())
+    }
+
+    /// Returns the bytes of the file of `part`, a part of a message of `channel`, at most `limit` of them.
+    pub async fn fetch(&self, channel: Channel, part: &Part, limit: usize) -> Result<Vec<u8>, FileError> {
+        match self.platforms.get(&channel) {
+            Some(platform) => platform.fetch(part, limit).await,
+            None => Err(FileError::NoChannel),
+        }
+    }
+
+    /// Sends the pieces of `reply` after the first `sent`; see [`Platform::send`].
+    pub async fn deliver(
+        &self,
+        reply: OutgoingReply<'_>,
+        sent: usize,
+        progress: &Progress<'_>,
+    ) -> Result<(), DeliveryError> {
+        let channel = reply.to.channel;
+        match (self.platforms.get(&channel), &self.outbox) {
+            _ if !self.reaches(channel) => Ok(()),
+            (Some(platform), _) => platform.send(reply, sent, progress).await,
+            (None, Some(outbox)) => {
+                let entry = OutboxEntry {
+                    channel,
+                    chat_id: reply.to.chat_id.clone(),
+                    text: reply.texts().collect::<Vec<_>>().join("\n\n"),
+                    ts: reply.ts,
+                };
+                outbox.post(&reply.id(), entry).await
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Returns true if the platform names this user as an administrator of this group; false if it does not tell.
+    pub async fn is_administrator(&self, channel: Channel, chat_id: &str, user_id: &str) -> bool {
+        let Some(platform) = self.platforms.get(&channel) else { return false };
+        platform.is_administrator(chat_id, user_id).await.unwrap_or_else(|error| {
+            tracing::warn!(error, "failed to ask a platform for the administrators of a group");
+            false
+        })
+    }
+
+    /// See [`Platform::show_typing`].
+    pub async fn show_typing(&self, to: &Record) {
+        if let Some(platform) = self.platforms.get(&to.channel) {
+            platform.show_typing(to).await;
+        }
+    }
+
+    /// See [`Platform::takes_drafts`].
+    pub fn takes_drafts(&self, to: &Record) -> bool {
+        self.platforms.get(&to.channel).is_some_and(|platform| platform.takes_drafts(to))
+    }
+
+    /// See [`Platform::show_draft`].
+    pub async fn show_draft(&self, to: &Record, markdown: &str) -> Drafted {
+        match self.platforms.get(&to.channel) {
+            Some(platform) => platform.show_draft(to, markdown).await,
+            None => Drafted::Never,
+        }
+    }
+
+    /// See [`Platform::add_reaction`].
+    pub async fn put_reaction(&self, to: &Record) -> Option<String> {
+        self.platforms.get(&to.channel)?.add_reaction(to).await
+    }
+
+    /// See [`Platform::remove_reaction`].
+    pub async fn take_reaction(&self, to: &Record, id: &str) {
+        if let Some(platform) = self.platforms.get(&to.channel) {
+            platform.remove_reaction(to, id).await;
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Handles a parsed message for every channel: appends it, then queues its turn. Only then may the channel acknowledge
+//! it.
+//!
+//! # Layout
+//!
+//! - `admission.rs`: check of `ALLOW_FROM` and `ALLOW_CHATS`
+//! - `approvers.rs`, `approving.rs`: `/approve`, `/deny` and the buttons
+//! - `recollection.rs`: `/memory` and `/forget`
+//! - `stop.rs`: `/stop`
+
+mod admission;
+mod approvers;
+mod approving;
+mod recollection;
+mod stop;
+
+use std::mem::discriminant;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_channel::delivery::{DeliveryError, NO_PROGRESS, OutgoingReply};
+use annals_core::access::Access;
+use annals_core::command::Command;
+use annals_core::message::{Part, Role, UiMessage};
+use annals_core::record::{Draft, Kind, Record};
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_io::metrics::{Metric, Metrics};
+use annals_store::history::{Appended, History, HistoryError, Outcome, Reply};
+use annals_store::memory::{Memory, MemoryError};
+use annals_store::queue::{QueueError, Turn, TurnQueue};
+
+use crate::delivery::Deliverer;
+
+pub use self::approvers::{Approvers, refused};
+
+/// Confirmation of `/stop` if something was being answered or waiting for an answer.
+pub const STOPPED: &str = "Stopped.";
+
+/// Age up to which an arriving message is not late. A late message is announced by a turn.
+pub const PROMPT: Duration = Duration::from_secs(10);
+
+/// Appends messages and queues turns.
+#[derive(Clone)]
+pub struct Ingress {
+    history: History,
+    memory: Memory,
+    memory_is_on: bool,
+    queue: Arc<dyn TurnQueue>,
+    agent_id: String,
+    approvers: Approvers,
+    access: Access,
+    metrics: Metrics,
+}
+
+/// A message was not, or may not have been, stored with its turn queued: the platform must deliver it again.
+#[derive(Debug, thiserror::Error)]
+pub enum IngressError {
+    /// The message could not be stored.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// Memory could not do what a command asked for. The next delivery does it.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The message is stored, but its turn is not queued. The next delivery queues it.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// A command was carried out, but its confirmation was not sent. The next delivery sends it.
+    #[error("failed to send the confirmation of a command: {0}")]
+    Confirmation(DeliveryError),
+}
+
+/// Result of a command.
+#[derive(Debug)]
+pub struct Commanded {
+    /// Result of appending its record.
+    pub appended: Appended,
+    /// Text for the user, if it has not been sent yet. After sending it, call [`Ingress::confirmed`].
+    pub confirmation: Option<Confirmation>,
+}
+
+/// A confirmation that has to be sent to the user.
+#[derive(Clone, Debug)]
+pub struct Confirmation {
+    /// The text.
+    pub text: String,
+    /// The command, whose channel and chat it is sent to.
+    pub to: Record,
+    /// Key of its record.
+    pub key: SortKey,
+    reply: Reply,
+}
+
+impl Ingress {
+    /// Creates an ingress for `history`, its memory and `queue`, with replies by the agent `agent_id`. Counts nothing.
+    pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
+        let approvers = Approvers::default();
+        let metrics = Metrics::default();
+        let access = Access::default();
+        let memory = Memory::beside(&history);
+        Self { memory, memory_is_on: true, history, queue, agent_id, approvers, access, metrics }
+    }
+
+    /// Sets whether memory is on (`MEMORY`).
+    #[must_use]
+    pub fn with_memory(mut self, is_on: bool) -> Self {
+        self.memory_is_on = is_on;
+        self
+    }
+
+    /// Sets the counters.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Returns the histories.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Returns the memory of people and groups.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Returns the agent's id, under which replies are recorded.
+    pub fn agent_id(&self) -> &str {
+        &self.agent_id
+    }
+
+    /// Appends a message and, if it asks for an answer or is late, queues its turn. A duplicate queues it too, since
+    /// the first delivery may have crashed between the two.
+    ///
+    /// A context is read from a position in the chat's head. A message that arrives with an older time would not be
+    /// seen, and the run that moves the position cannot know of messages that are still to come. So a late message is
+    /// announced by a turn that names it, and the run reads from there. A new form of a message needs no turn, since
+    /// the message itself had one.
+    pub async fn receive(&self, draft: &Draft) -> Result<Appended, IngressError> {
+        let appended = self.append(draft).await?;
+        let is_late = self.history.clock().now().since(draft.ts) > PROMPT;
+        let is_later_form = matches!(appended.outcome, Outcome::Revision(_));
+        if draft.asks || (is_late && !is_later_form) {
+            let is_said = draft.asks && draft.kind == Kind::Normal;
+            let at = (is_said && draft.channel.is_platform()).then(|| self.history.clock().now());
+            self.enqueue(draft, &appended, at).await?;
+        }
+        Ok(appended)
+    }
+
+    /// Appends a message once more (see [`History::append_again`]) and queues its turn.
+    pub async fn receive_again(
+        &self,
+        draft: &Draft,
+        replaces: &SortKey,
+        revision: u32,
+    ) -> Result<Appended, IngressError> {
+        let appended = self.history.append_again(draft, replaces, revision).await?;
+        self.metrics.count(Metric::Revisions, draft.channel);
+        self.enqueue(draft, &appended, None).await?;
+        Ok(appended)
+    }
+
+    async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
+        let appended = self.history.append(draft).await?;
+        let metric = match appended.outcome {
+            Outcome::Stored => Metric::Messages,
+            Outcome::Duplicate => Metric::Duplicates,
+            Outcome::Revision(_) => Metric::Revisions,
+        };
+        self.metrics.count(metric, draft.channel);
+        Ok(appended)
+    }
+
+    /// Carries out a command at once, independently of any run.
+    ///
+    /// `/stop` takes the chat from its run. `/forget` deletes an entry of memory. `/new` and `/reset` append a
+    /// boundary; the text after `/new` is the first message of the new Session. `/compact` is queued as the chat's next
+    /// turn, which carries it out and answers. If the id is already that of a message, the command is stored as a new
+    /// form of that message, like an edit.
+    pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
+        let records = self.history.message_of(draft).await?;
+        let first = records.iter().find(|record| record.key == draft.key());
+        if first.is_some_and(|first| !matches!(first.kind, Kind::Boundary | Kind::Notice)) {
+            return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
+        }
+        self.carry_out(command, draft).await
+    }
+
+    /// Like [`Ingress::command`], for endpoints that accept only commands. Returns `None` and stores nothing if the id
+    /// is already that of a message, of another command, or of a command that became a message.
+    pub async fn command_alone(
+        &self,
+        command: &Command,
+        draft: &Draft,
+    ) -> Result<Option<Commanded>, IngressError> {
+        let is_other = |form: &Record| {
+            let known = Command::parse(&form.message.plain_text(), None);
+            matches!(form.kind, Kind::Normal | Kind::Event)
+                || known.is_none_or(|known| discriminant(&known) != discriminant(command))
+        };
+        let records = self.history.message_of(draft).await?;
+        let is_form = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
+        if records.iter().filter(is_form).any(is_other) {
+            return Ok(None);
+        }
+        self.carry_out(command, draft).await.map(Some)
+    }
+
+    /// Returns the confirmation of the command at `base`, if it was sent.
+    pub async fn confirmation_of(
+        &self,
+        draft: &Draft,
+        base: &SortKey,
+    ) -> Result<Option<Record>, IngressError> {
+        let records = self.history.message_of(draft).await?;
+        Ok(records.into_iter().find(|record| record.key == base.notice()))
+    }
+
+    async fn carry_out(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
+        if *command == Command::Compact {
+            let own = Draft { kind: Kind::Notice, asks: true, ..draft.clone() };
+            return Ok(Commanded { appended: self.receive(&own).await?, confirmation: None });
+        }
+        let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
+        let own = Draft { kind, asks: false, ..draft.clone() };
+        let appended = match command {
+            // The text is appended as a message of its own.
+            Command::New { first_message: Some(_) } => self.history.append(&own).await?,
+            _ => self.append(&own).await?,
+        };
+        if let Command::New { first_message: Some(first_message) } = command {
+            let parts = vec![Part::text(first_message)];
+            let opening = Draft { parts, asks: true, opens_session: true, ..draft.clone() };
+            let appended = self.receive(&opening).await?;
+            return Ok(Commanded { appended, confirmation: None });
+        }
+        if command.is_boundary() {
+            // This turn captures the ended Session's memory, while nobody waits for an answer.
+            self.enqueue(draft, &appended, None).await?;
+        }
+        let told = appended.outcome != Outcome::Stored
+            && self.confirmation_of(draft, &appended.base).await?.is_some();
+        // A confirmed command has been carried out: do not repeat it. Boxed, since some of these futures are large.
+        let text = if told { None } else { Box::pin(self.answer(command, draft, &appended)).await? };
+        let confirmation = text.map(|text| Confirmation {
+            // Addressed like a message: no platform knows the id of a boundary.
+            to: self.history.record_of(draft, draft.key(), 0),
+            key: appended.base.notice(),
+            reply: Reply {
+                kind: Kind::Notice,
+                channel: draft.channel,
+                chat_id: draft.chat_id.clone(),
+                agent_id: self.agent_id.clone(),
+                message: UiMessage::text("", Role::Assistant, &text),
+                follows: appended.base.clone(),
+                follows_id: draft.message_id.clone(),
+                asked_at: None,
+                covers: Vec::new(),
+                revision: 0,
+                covered_until: Vec::new(),
+            },
+            text,
+        });
+        Ok(Commanded { appended, confirmation })
+    }
+
+    /// Carries out a command and sends its confirmation through `deliverer`, at `now`. If the platform will never
+    /// accept the confirmation, it is recorded all the same.
+    pub async fn command_and_tell(
+        &self,
+        command: &Command,
+        draft: &Draft,
+        deliverer: &Deliverer,
+        now: Timestamp,
+    ) -> Result<Appended, IngressError> {
+        let Commanded { appended, confirmation } = Box::pin(self.command(command, draft)).await?;
+        let Some(confirmation) = confirmation else { return Ok(appended) };
+        let reply = OutgoingReply {
+            to: &confirmation.to,
+            key: &confirmation.key,
+            text: &confirmation.text,
+            question: "",
+            ts: now,
+            moved_to: None,
+            requests: &[],
+        };
+        match deliverer.deliver(reply, 0, NO_PROGRESS).await {
+            Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
+            Err(error) => {
+                tracing::warn!(%error, "failed to deliver the confirmation of a command; it is recorded without delivery");
+                self.metrics.count(Metric::DeliveryFailures, draft.channel);
+            }
+            Ok(()) if deliverer.reaches(draft.channel) => {
+                self.metrics.count(Metric::Deliveries, draft.channel);
+            }
+            Ok(()) => {}
+        }
+        Box::pin(self.confirmed(draft, confirmation)).await?;
+        Ok(appended)
+    }
+
+    /// Records that the confirmation was sent. Called after sending, so that a crash in between sends it twice rather
+    /// than never.
+    pub async fn confirmed(&self, draft: &Draft, confirmation: Confirmation) -> Result<(), IngressError> {
+        self.history.append_reply(&draft.chat, confirmation.reply).await?;
+        Ok(())
+    }
+
+    /// Carries out a command whose record is appended, and returns the confirmation. Can be repeated safely.
+    async fn answer(
+        &self,
+        command: &Command,
+        draft: &Draft,
+        appended: &Appended,
+    ) -> Result<Option<String>, IngressError> {
+        match command {
+            Command::Stop => Ok(Some(self.stop(draft, appended).await?)),
+            Command::Memory { up_to } => Ok(Some(self.recollect(draft, *up_to).await?)),
+            Command::UndoMemory { number } => Ok(Some(self.undo(draft, *number).await?)),
+            Command::Forget { number } => Ok(Some(self.forget(draft, *number).await?)),
+            Command::Approve { which } => Ok(Some(self.approve(draft, which, true, None).await?)),
+            Command::Deny { which, reason } => {
+                Ok(Some(self.approve(draft, which, false, reason.as_deref()).await?))
+            }
+            Command::New { .. } | Command::Reset | Command::Compact | Command::Start | Command::Help => {
+                Ok(command.confirmation())
+            }
+        }
+    }
+
+    async fn enqueue(
+        &self,
+        draft: &Draft,
+        appended: &Appended,
+        at: Option<Timestamp>,
+    ) -> Result<(), QueueError> {
+        let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone(), at };
+        self.queue.enqueue(&turn).await
+    }
+}

@@ -1,0 +1,27 @@
+//! People who may answer approval requests, and the texts for those who answer: [`Approvers`].
+
+use std::sync::Arc;
+
+use annals_channel::webhook::{Effect, Told};
+
+use crate::delivery::Deliverer;
+
+pub(super) const NOT_YOURS: &str = "Only the person who asked, or an administrator, can answer this.";
+
+/// People who may approve calls in addition to the askers.
+#[derive(Clone, Default)]
+pub struct Approvers {
+    /// `ADMINS`: persons, by the ids that they have across channels.
+    pub admins: Arc<[String]>,
+    /// Client for asking a platform for the administrators of a group.
+    pub platforms: Option<Deliverer>,
+}
+
+/// Returns the answer for a person who may not use the bot.
+pub fn refused() -> Told {
+    Told { text: NOT_YOURS.to_owned(), effect: Effect::Refused }
+}
+
+pub(super) fn settled(text: impl Into<String>) -> Told {
+    Told { text: text.into(), effect: Effect::Settled }
+}

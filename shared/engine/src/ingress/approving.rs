@@ -1,0 +1,440 @@
+//! `/approve`, `/deny` and the buttons: decides who may answer an approval request, and records the answer.
+//!
+//! | the reply covers messages of | its calls are approved by |
+//! | --- | --- |
+//! | one person | that person, one of `ADMINS`, or in a group one of the platform's administrators |
+//! | several people | one of `ADMINS`, an administrator of the group, or all of those people |
+//!
+//! A tool with `"approval": "admins"` is approved only by one of `ADMINS`. Each of several people may deny. Anybody
+//! else gets a refusal, and nothing is recorded.
+
+use std::collections::BTreeSet;
+
+use annals_channel::webhook::{Effect, Told};
+use annals_core::approval;
+use annals_core::approval::{Assent, Button, Request, Verdict};
+use annals_core::command::Which;
+use annals_core::message::{Part, Role};
+use annals_core::record::{Channel, Draft, Kind, Record, STOPPED_BY};
+use annals_core::sort_key::SortKey;
+use annals_store::history::{MAX_PAGE, Outcome, Position};
+use annals_store::queue::Turn;
+use futures::future::try_join_all;
+
+use super::approvers::{Approvers, NOT_YOURS, settled};
+use super::{Ingress, IngressError};
+
+/// Maximum number of covered messages that are read for their senders. If a reply covers more, some askers are unknown,
+/// so that only administrators can approve.
+const MAX_ASKED: usize = 100;
+
+/// Maximum number of pages of newest records that are searched for open requests: enough that nobody can hide a request
+/// by writing.
+const MAX_PAGES: usize = 5;
+
+const NOTHING: &str = "Nothing waits for an approval here.";
+const GONE: &str = "This request is no longer open.";
+const ADMINS_ONLY: &str = "Only an administrator of this bot can answer this.";
+
+/// Weight of a person's answer to a request.
+enum Standing {
+    /// It settles the request.
+    Decides,
+    /// The sender is one of these askers: a denial settles the request, an approval only when all have approved. `None`
+    /// is an asker whose message is not known.
+    IsOneOf(BTreeSet<Option<String>>),
+    /// The answer does not count, for this reason.
+    None(&'static str),
+}
+
+/// The people whose messages a reply covers.
+struct Askers {
+    persons: BTreeSet<Option<String>>,
+    is_group: bool,
+}
+
+/// A reply with approval requests.
+pub(super) struct Asking {
+    reply: Record,
+    requests: Vec<Request>,
+    /// The question to the user in Markdown, while a request is open.
+    question: Option<String>,
+    /// True if the agent sent another message on the same line later.
+    is_followed: bool,
+    /// Answers so far.
+    answers: Vec<(Verdict, Record)>,
+}
+
+impl Asking {
+    /// Returns the reply at `key` in `records`, if it has approval requests.
+    fn of(records: &[Record], key: &SortKey) -> Option<Self> {
+        let reply = records.iter().find(|record| record.key == *key && record.kind == Kind::Normal)?;
+        let form = &approval::newest_form(records, key)?.message;
+        let requests = approval::requests(form);
+        let is_later = |record: &Record| {
+            record.role() == Role::Assistant
+                && matches!(record.kind, Kind::Normal | Kind::Revision)
+                && record.key.base() != key.base()
+                && (record.sent_at, &record.key) > (reply.sent_at, &reply.key)
+                && record.line() == reply.line()
+        };
+        let (question, is_followed) = (approval::question(form), records.iter().any(is_later));
+        let answers = records.iter().filter(|record| record.key.base() == key.base());
+        let answers = answers.filter_map(|record| Some((Verdict::of(record)?, record.clone())));
+        (!requests.is_empty()).then(|| Self {
+            reply: reply.clone(),
+            answers: answers.collect(),
+            requests,
+            question,
+            is_followed,
+        })
+    }
+
+    fn answer(&self, id: &str) -> Option<&(Verdict, Record)> {
+        self.answers.iter().find(|(verdict, _)| verdict.id == id)
+    }
+
+    /// Returns the requests without an answer.
+    fn open(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(|request| request.is_open && self.answer(&request.id).is_none())
+    }
+}
+
+impl Ingress {
+    /// Sets the people who may approve calls in addition to the askers.
+    #[must_use]
+    pub fn with_approvers(mut self, approvers: Approvers) -> Self {
+        self.approvers = approvers;
+        self
+    }
+
+    /// Handles a pressed button. `by` has the person and the chat. Can be repeated safely; the first answer counts.
+    pub async fn pressed(&self, button: &Button, by: &Draft) -> Result<Told, IngressError> {
+        let asking = match &button.base {
+            Some(base) => {
+                Asking::of(&self.history.message(&by.chat, base).await?, &base.reply()).into_iter().collect()
+            }
+            None => self.asking(by).await?,
+        };
+        let found =
+            asking.iter().find(|asking| asking.requests.iter().any(|request| request.id == button.id));
+        let Some(asking) = found else { return Ok(settled(GONE)) };
+        let word = if button.approved { "/approve" } else { "/deny" };
+        let by = Draft { parts: vec![Part::text(word)], role: Role::User, ..by.clone() };
+        let verdict = Verdict { id: button.id.clone(), approved: button.approved, reason: None };
+        self.settle(asking, verdict, &by).await
+    }
+
+    /// Answers a request of the reply at `reply`, by the request's id. `by` has the person and the chat. Can be
+    /// repeated safely; the first answer counts.
+    pub async fn answer_request(
+        &self,
+        reply: &SortKey,
+        verdict: Verdict,
+        by: &Draft,
+    ) -> Result<Told, IngressError> {
+        let records = self.history.message(&by.chat, reply).await?;
+        let asking = Asking::of(&records, reply)
+            .filter(|asking| asking.requests.iter().any(|request| request.id == verdict.id));
+        let Some(asking) = asking else { return Ok(settled(GONE)) };
+        let word = if verdict.approved { "/approve" } else { "/deny" };
+        let by = Draft { parts: vec![Part::text(word)], role: Role::User, ..by.clone() };
+        self.settle(&asking, verdict, &by).await
+    }
+
+    /// Carries out `/approve` and `/deny`. A repeated command finds its own answers and gives the same result.
+    pub(super) async fn approve(
+        &self,
+        by: &Draft,
+        which: &Which,
+        approved: bool,
+        reason: Option<&str>,
+    ) -> Result<String, IngressError> {
+        let asking = self.asking(by).await?;
+        let is_own =
+            |record: &Record| record.message.metadata.get("command") == Some(&by.message_id.as_str().into());
+        let own: Vec<(&Asking, &Verdict)> = asking
+            .iter()
+            .flat_map(|asking| asking.answers.iter().map(move |(verdict, record)| (asking, verdict, record)))
+            .filter(|(_, _, record)| is_own(record))
+            .map(|(asking, verdict, _)| (asking, verdict))
+            .collect();
+        let chosen: Vec<(&Asking, String)> = if own.is_empty() {
+            match chosen(&asking, &self.meant(&asking, by).await?, which) {
+                Ok(chosen) => chosen,
+                Err(problem) => return Ok(problem),
+            }
+        } else {
+            own.into_iter().map(|(asking, verdict)| (asking, verdict.id.clone())).collect()
+        };
+        let mut by = by.clone();
+        by.metadata.insert("command".into(), by.message_id.as_str().into());
+        let mut told: Vec<String> = Vec::new();
+        for (asking, id) in chosen {
+            let verdict = Verdict { id, approved, reason: reason.map(str::to_owned) };
+            let text = self.settle(asking, verdict, &by).await?.text;
+            if !told.contains(&text) {
+                told.push(text);
+            }
+        }
+        Ok(told.join("\n"))
+    }
+
+    /// Records an answer, unless there is one, and queues the turn that continues the reply.
+    async fn settle(&self, asking: &Asking, verdict: Verdict, by: &Draft) -> Result<Told, IngressError> {
+        let Some(request) = asking.requests.iter().find(|request| request.id == verdict.id) else {
+            return Ok(settled(GONE));
+        };
+        let tool = &request.tool;
+        if !self.is_in_table(asking).await? {
+            return Ok(settled(GONE));
+        }
+        let standing = self.standing(asking, request, by).await?;
+        if let Standing::None(reason) = standing {
+            return Ok(Told { text: reason.to_owned(), effect: Effect::Refused });
+        }
+        let is_open = request.is_open;
+        if !is_open && asking.answer(&verdict.id).is_none() {
+            return Ok(settled(GONE));
+        }
+        if let Standing::IsOneOf(askers) = standing
+            && verdict.approved
+            && asking.answer(&verdict.id).is_none()
+        {
+            let missing = self.assent(asking, &verdict.id, by, &askers).await?;
+            if missing > 0 {
+                let others =
+                    if missing == 1 { "1 more person".to_owned() } else { format!("{missing} more people") };
+                let text = format!(
+                    "Recorded. {tool} also needs the approval of {others} who asked, or of an administrator."
+                );
+                return Ok(Told { text, effect: Effect::Recorded });
+            }
+        }
+        let (outcome, stands) = match asking.answer(&verdict.id) {
+            Some((_, record)) => (Outcome::Duplicate, record.clone()),
+            None => self.history.append_approval(&asking.reply, by, &verdict).await?,
+        };
+        if is_open {
+            // A duplicate queues it too: its first delivery may have crashed before this line.
+            self.enqueue_resumption(asking).await?;
+        }
+        let stood = Verdict::of(&stands).unwrap_or_else(|| verdict.clone());
+        let is_own = outcome == Outcome::Stored
+            || (stands.user_id == by.user_id && stood.approved == verdict.approved);
+        let word = if stood.approved { "Approved" } else { "Denied" };
+        let text = if is_own { format!("{word}: {tool}.") } else { format!("{word} already: {tool}.") };
+        tracing::info!(?outcome, approved = stood.approved, "approval");
+        Ok(settled(text))
+    }
+
+    /// Records that `by` approves as one of `askers`. Returns how many of them have not approved yet.
+    async fn assent(
+        &self,
+        asking: &Asking,
+        id: &str,
+        by: &Draft,
+        askers: &BTreeSet<Option<String>>,
+    ) -> Result<usize, IngressError> {
+        let assent = Assent { id: id.to_owned(), person: by.sender() };
+        self.history.append_assent(&asking.reply, by, &assent).await?;
+        // Read after appending: of two concurrent approvals, at least one sees both.
+        let records = self.history.message(&asking.reply.chat, &asking.reply.key).await?;
+        let assents = records.iter().filter_map(Assent::of).filter(|assent| assent.id == id);
+        let persons: BTreeSet<Option<String>> = assents.map(|assent| Some(assent.person)).collect();
+        Ok(askers.difference(&persons).count())
+    }
+
+    /// Denies all open requests on the line of the `/stop` at `command` that are older than it: a person who may stop the
+    /// agent may also prevent its calls. Returns the replies with a request that was denied, now or in an earlier
+    /// delivery of the command.
+    pub(super) async fn deny_all(&self, by: &Draft, command: &SortKey) -> Result<Vec<Asking>, IngressError> {
+        let line = self.history.record_of(by, command.clone(), 0);
+        let mut own = by.clone();
+        own.metadata.insert(STOPPED_BY.into(), by.message_id.as_str().into());
+        let mut denied = Vec::new();
+        for asking in self.asking(by).await? {
+            if asking.reply.key.base() >= *command || asking.reply.line() != line.line() {
+                continue;
+            }
+            let is_own =
+                |(_, record): &&(Verdict, Record)| record.stopped_by() == Some(by.message_id.as_str());
+            let mut is_denied = asking.answers.iter().any(|answer| is_own(&answer));
+            if asking.open().next().is_some() && !self.is_in_table(&asking).await? {
+                continue;
+            }
+            for request in asking.open() {
+                let reason = Some(approval::STOPPED.to_owned());
+                let verdict = Verdict { id: request.id.clone(), approved: false, reason };
+                // If somebody approved it in the meantime, the reply continues, and `/stop` ends it like any other run.
+                self.history.append_approval(&asking.reply, &own, &verdict).await?;
+                is_denied = true;
+            }
+            if is_denied {
+                denied.push(asking);
+            }
+        }
+        Ok(denied)
+    }
+
+    /// Queues the turn that continues a reply.
+    pub(super) async fn enqueue_resumption(&self, asking: &Asking) -> Result<(), IngressError> {
+        let from = asking.reply.covers.first().cloned().unwrap_or_else(|| asking.reply.key.base());
+        let turn = Turn { chat: asking.reply.chat.clone(), from, at: None };
+        Ok(self.queue.enqueue(&turn).await?)
+    }
+
+    /// Returns the replies with open requests that an answer of `by` may be for: those to messages of this person, or
+    /// all if there are none.
+    async fn meant<'a>(&self, asking: &'a [Asking], by: &Draft) -> Result<Vec<&'a Asking>, IngressError> {
+        let waiting: Vec<&Asking> = asking.iter().filter(|asking| asking.open().next().is_some()).collect();
+        if waiting.len() < 2 {
+            return Ok(waiting);
+        }
+        let sender = Some(by.sender());
+        let mut own = Vec::new();
+        for asking in &waiting {
+            if self.askers(asking, by.channel).await?.persons.contains(&sender) {
+                own.push(*asking);
+            }
+        }
+        Ok(if own.is_empty() { waiting } else { own })
+    }
+
+    /// Returns the replies with approval requests among the chat's newest records, the newest first.
+    async fn asking(&self, by: &Draft) -> Result<Vec<Asking>, IngressError> {
+        let mut page = self.history.page(&by.chat, &Position::Newest, MAX_PAGE).await?;
+        let mut records = page.records;
+        for _ in 1..MAX_PAGES {
+            let Some(before) = page.before else { break };
+            page = self.history.page(&by.chat, &Position::Before(before), MAX_PAGE).await?;
+            records.splice(0..0, std::mem::take(&mut page.records));
+        }
+        let replies = records.iter().rev().filter(|record| record.key.is_reply());
+        Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key)).collect())
+    }
+
+    /// Returns true if the table still has the reply and the messages that it answers. If TTL has deleted either, the
+    /// reply cannot continue, even if a page still has it.
+    async fn is_in_table(&self, asking: &Asking) -> Result<bool, IngressError> {
+        let records = self.history.message(&asking.reply.chat, &asking.reply.key).await?;
+        let is_said = |record: &Record| {
+            record.role() == Role::User && record.kind != Kind::Boundary && !record.key.hangs_on_reply()
+        };
+        Ok(records.iter().any(|record| record.key == asking.reply.key) && records.iter().any(is_said))
+    }
+
+    /// Returns the weight of the answer of `by` to `request`.
+    async fn standing(
+        &self,
+        asking: &Asking,
+        request: &Request,
+        by: &Draft,
+    ) -> Result<Standing, IngressError> {
+        let sender = by.sender();
+        if self.approvers.admins.contains(&sender) {
+            return Ok(Standing::Decides);
+        }
+        if request.admins_only {
+            return Ok(Standing::None(ADMINS_ONLY));
+        }
+        let Askers { persons, is_group } = self.askers(asking, by.channel).await?;
+        let is_asker = persons.contains(&Some(sender));
+        if is_asker && persons.len() == 1 {
+            return Ok(Standing::Decides);
+        }
+        if is_group && self.is_administrator(by).await {
+            return Ok(Standing::Decides);
+        }
+        Ok(if is_asker { Standing::IsOneOf(persons) } else { Standing::None(NOT_YOURS) })
+    }
+
+    /// Returns the people whose messages the reply covers. A message belongs to the sender of its first form, even if
+    /// somebody else edited it.
+    async fn askers(&self, asking: &Asking, channel: Channel) -> Result<Askers, IngressError> {
+        let covers = &asking.reply.covers;
+        let read = covers.iter().rev().take(MAX_ASKED);
+        let asked = read.map(|base| self.history.message(&asking.reply.chat, base));
+        let asked = try_join_all(asked).await?;
+        let is_said = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
+        let first_forms: Vec<&Record> =
+            asked.iter().filter_map(|records| records.iter().find(is_said)).collect();
+        let mut persons: BTreeSet<Option<String>> =
+            first_forms.iter().map(|record| Some(record.sender())).collect();
+        if first_forms.len() < covers.len() {
+            persons.insert(None);
+        }
+        let is_group = asking.reply.channel == channel && first_forms.iter().any(|record| record.is_group());
+        Ok(Askers { persons, is_group })
+    }
+
+    async fn is_administrator(&self, by: &Draft) -> bool {
+        // On Telegram, only administrators can write in the name of the group; the update does not tell which one.
+        if by.channel == Channel::Telegram && by.chat_id == by.user_id {
+            return true;
+        }
+        match &self.approvers.platforms {
+            // The chat of the request: a card may have been forwarded to another one.
+            Some(platforms) => platforms.is_administrator(by.channel, by.chat.chat_id(), &by.user_id).await,
+            None => false,
+        }
+    }
+}
+
+/// Returns the start of a request's id as its code: eight digits, or more until one of them is a letter.
+fn code_of(request: &Request) -> &str {
+    let first_digit = request.id.find(|c: char| c.is_ascii_digit()).unwrap_or(request.id.len() - 1);
+    &request.id[..(first_digit + 1).max(8)]
+}
+
+/// Returns the requests that `which` names. A part of an id selects among all replies; otherwise there must be a single
+/// reply in `meant`. Of several replies none is chosen, since the sender may not have read the newest one.
+fn chosen<'a>(
+    asking: &'a [Asking],
+    meant: &[&'a Asking],
+    which: &Which,
+) -> Result<Vec<(&'a Asking, String)>, String> {
+    if let Which::Code(code) = which {
+        let all =
+            asking.iter().flat_map(|asking| asking.requests.iter().map(move |request| (asking, request)));
+        let found: Vec<_> = all.filter(|(_, request)| request.id.starts_with(code.as_str())).collect();
+        return match found[..] {
+            [(asking, request)] => Ok(vec![(asking, request.id.clone())]),
+            _ => Err(NOTHING.into()),
+        };
+    }
+    let asking = match meant {
+        [] => return Err(NOTHING.into()),
+        [asking] => *asking,
+        several => {
+            let open = several.iter().flat_map(|asking| asking.open());
+            let list: Vec<String> =
+                open.map(|request| format!("{} {}", code_of(request), request.tool)).collect();
+            return Err(format!("Which one? Say /approve or /deny and its code:\n{}", list.join("\n")));
+        }
+    };
+    if asking.is_followed {
+        // The model may have said something that looks like a request, so the sender is shown the real one first.
+        let question = asking.question.as_deref().unwrap_or_default();
+        let codes = asking.open().map(|request| format!("`/approve {}`", code_of(request)));
+        let codes = codes.collect::<Vec<_>>().join(" or ");
+        return Err(format!(
+            "This waits, and something else was said since:\n\n{question}\n\nSay {codes}, or /deny with the code."
+        ));
+    }
+    let open: Vec<&Request> = asking.open().collect();
+    let chosen: Vec<&Request> = match which {
+        Which::All => open,
+        Which::Number(number) => {
+            asking.requests.iter().filter(|request| request.number == *number as usize).collect()
+        }
+        Which::Only | Which::Code(_) if open.len() == 1 => open,
+        Which::Only | Which::Code(_) => Vec::new(),
+    };
+    if chosen.is_empty() {
+        let list = asking.open().map(|request| format!("{}. {}", request.number, request.tool));
+        let list: Vec<String> = list.collect();
+        return Err(format!("Which one? Say /approve or /deny and its number, or all:\n{}", list.join("\n")));
+    }
+    Ok(chosen.into_iter().map(|request| (asking, request.id.clone())).collect())
+}

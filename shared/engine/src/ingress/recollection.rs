@@ -1,0 +1,218 @@
+//! `/memory` and `/forget`.
+//!
+//! In a person's direct chat they show and change the entries of that person, elsewhere those of the group. An HTTP
+//! conversation counts as a group's if another person spoke in it earlier, among its last [`MAX_PAGE`] records, since
+//! that person can read the list too.
+
+use annals_core::memory::EntryId;
+use annals_core::memory::Kept;
+use annals_core::memory::capture::cut;
+use annals_core::memory::owner::{Owner, owner_of_session, person_of};
+use annals_core::record::{Channel, Draft, Kind};
+use annals_store::history::{Cursor, MAX_PAGE, Position};
+use annals_store::memory::{Deleted, Overview, Undoable};
+
+use super::{Ingress, IngressError};
+
+/// Maximum length of a list, in characters: one message on every platform.
+const MAX_LIST_CHARS: usize = 3500;
+
+/// Maximum number of undoable entries in a list, the newest, and the maximum number of characters of each.
+const MAX_UNDOABLE: usize = 8;
+const MAX_UNDOABLE_CHARS: usize = 120;
+
+/// Maximum number of characters of an entry in a list.
+const MAX_SHOWN_CHARS: usize = 300;
+
+const WHICH: &str = "Which one? Say /forget and its number in the list of /memory, such as /forget 2.";
+const WHICH_UNDO: &str =
+    "/memory lists what can be undone: say /memory undo and its number, such as /memory undo 2.";
+const OFF: &str = "Memory is off: I keep nothing from our conversations, and use nothing that I kept before. /forget still \
+                   deletes what there is.";
+const NOT_HERE: &str = "What is said here is not kept in memory.";
+
+impl Ingress {
+    /// Lists the entries of the owner of this chat's memory: the newest, or those up to a number.
+    pub(super) async fn recollect(&self, draft: &Draft, up_to: Option<u32>) -> Result<String, IngressError> {
+        let Some(owner) = self.owner(draft).await? else { return Ok(NOT_HERE.into()) };
+        let overview = self.memory.overview(&owner).await?;
+        if self.memory_is_on {
+            return Ok(list(&owner, &overview, up_to));
+        }
+        let is_empty = overview == Overview::default();
+        let before = if is_empty { String::new() } else { format!("\n\n{}", list(&owner, &overview, up_to)) };
+        Ok(format!("{OFF}{before}"))
+    }
+
+    /// Restores an entry that the agent replaced or forgot.
+    pub(super) async fn undo(&self, draft: &Draft, number: Option<u32>) -> Result<String, IngressError> {
+        let Some(number) = number else { return Ok(WHICH_UNDO.into()) };
+        let Some(owner) = self.owner(draft).await? else { return Ok(NOT_HERE.into()) };
+        let undone = self.memory.undo(&EntryId { owner, number }).await?;
+        Ok(match undone {
+            Some(kept) => format!("Undone. Number {number} says again: {}", shown(&kept)),
+            None => format!("There is nothing to undo for number {number}. {WHICH_UNDO}"),
+        })
+    }
+
+    /// Deletes an entry. A number always means the same entry, so a repeated command gives the same answer.
+    pub(super) async fn forget(&self, draft: &Draft, number: Option<u32>) -> Result<String, IngressError> {
+        let Some(number) = number else { return Ok(WHICH.into()) };
+        let Some(owner) = self.owner(draft).await? else { return Ok(NOT_HERE.into()) };
+        Ok(match self.memory.delete(&EntryId { owner, number }).await? {
+            Deleted::Now | Deleted::Before => format!("Forgotten: number {number}."),
+            Deleted::Unknown => format!("There is no number {number} in the list of /memory. {WHICH}"),
+        })
+    }
+
+    /// Returns the owner of the memory that a command in this chat is about, or `None` on a business's line, which has
+    /// no memory.
+    async fn owner(&self, draft: &Draft) -> Result<Option<Owner>, IngressError> {
+        let mut said = vec![self.history.record_of(draft, draft.key(), 0)];
+        if matches!(draft.channel, Channel::Http | Channel::Web) && person_of(&said[0]).is_some() {
+            // Only records before the command, so that a repeated command gets the same result.
+            let before = Position::Before(Cursor::at(&draft.chat, &draft.key()));
+            said.extend(self.history.page(&draft.chat, &before, MAX_PAGE).await?.records);
+        }
+        for command in said.iter_mut().filter(|record| record.kind == Kind::Notice) {
+            // A person who typed a command is a member of the conversation too, and sees the list.
+            command.kind = Kind::Normal;
+        }
+        let owner = owner_of_session(&draft.chat, &said, true);
+        Ok(match owner {
+            Some(Owner::Chat(chat)) => Some(Owner::Chat(self.history.first_name(&chat).await?)),
+            owner => owner,
+        })
+    }
+}
+
+fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>) -> String {
+    let Overview { kept: entries, undoable } = overview;
+    let whom = match owner {
+        Owner::User(_) => "you",
+        Owner::Chat(_) => "this group",
+    };
+    let asked: Vec<&Kept> =
+        entries.iter().filter(|kept| up_to.is_none_or(|up_to| kept.number <= up_to)).collect();
+    if asked.is_empty() {
+        return match up_to.filter(|_| !entries.is_empty()) {
+            Some(up_to) => format!("There is nothing up to number {up_to}. /memory lists the newest."),
+            None => format!("I remember nothing about {whom} yet.{}", undo_hint(undoable)),
+        };
+    }
+    let undo = undo_hint(undoable);
+    let mut left = MAX_LIST_CHARS.saturating_sub(undo.chars().count());
+    let lines: Vec<String> = asked.iter().map(|kept| line(kept)).collect();
+    let fitting = lines
+        .iter()
+        .rev()
+        .take_while(|line| {
+            let takes = line.chars().count() + 1;
+            let fits = takes <= left;
+            left = left.saturating_sub(takes);
+            fits
+        })
+        .count();
+    let hidden = lines.len() - fitting;
+    let older = hidden.checked_sub(1).and_then(|last| asked.get(last));
+    let older = older.map(|kept| format!("Older ones: /memory {}\n", kept.number)).unwrap_or_default();
+    format!(
+        "What I remember about {whom}:\n\n{}\n\n{older}To forget one: /forget and its number{undo}",
+        lines[hidden..].join("\n")
+    )
+}
+
+fn line(kept: &Kept) -> String {
+    let outside = match &kept.entry.outside[..] {
+        [] => String::new(),
+        tools => format!("; saved after reading {}", cut(&tools.join(", "), MAX_SHOWN_CHARS)),
+    };
+    format!("{}. {} ({}{outside})", kept.number, shown(kept), kept.entry.kind)
+}
+
+fn shown(kept: &Kept) -> String {
+    let text: Vec<&str> = kept.entry.text.split_whitespace().collect();
+    cut(&text.join(" "), MAX_SHOWN_CHARS)
+}
+
+/// Lists the newest entries that can be undone; empty if there are none.
+fn undo_hint(undoable: &[Undoable]) -> String {
+    if undoable.is_empty() {
+        return String::new();
+    }
+    let lines = undoable.iter().rev().take(MAX_UNDOABLE).rev().map(|undoable| {
+        let (number, did) =
+            (undoable.earlier.number, if undoable.is_forgotten { "forgot" } else { "changed" });
+        format!("{number}. I {did}: {}", cut(&shown(&undoable.earlier), MAX_UNDOABLE_CHARS))
+    });
+    let lines: Vec<String> = lines.collect();
+    format!(
+        "\n\nWhat I changed or forgot myself, as it was:\n\n{}\n\nTo bring one back: /memory undo and its number",
+        lines.join("\n")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use annals_core::memory::{Entry, EntryKind};
+    use annals_core::sort_key::Timestamp;
+
+    fn kept(number: u32, text: &str) -> Kept {
+        let owner = Owner::User("ada".into());
+        let entry = Entry {
+            kind: EntryKind::Fact,
+            owner,
+            source: None,
+            created: Timestamp::MIN,
+            updated: None,
+            outside: Vec::new(),
+            text: text.into(),
+        };
+        Kept { number, entry }
+    }
+
+    fn list(owner: &Owner, entries: &[Kept], up_to: Option<u32>) -> String {
+        super::list(owner, &Overview { kept: entries.to_vec(), undoable: Vec::new() }, up_to)
+    }
+
+    #[test]
+    fn a_list_names_outside_tools_and_undoable_changes() {
+        let owner = Owner::User("ada".into());
+        let mut marked = kept(1, "Pays to X.");
+        marked.entry.outside = vec!["shop/lookup".into(), "web/fetch".into()];
+        let undoable = |number, text, is_forgotten| Undoable {
+            earlier: kept(number, text),
+            is_forgotten,
+            until: Timestamp::MIN,
+        };
+        let undoable = vec![undoable(1, "Pays to Y.", false), undoable(2, "Likes tea.", true)];
+        let said = super::list(&owner, &Overview { kept: vec![marked], undoable }, None);
+        assert_eq!(
+            said,
+            "What I remember about you:\n\n1. Pays to X. (fact; saved after reading shop/lookup, web/fetch)\n\n\
+             To forget one: /forget and its number\n\nWhat I changed or forgot myself, as it was:\n\n\
+             1. I changed: Pays to Y.\n2. I forgot: Likes tea.\n\nTo bring one back: /memory undo and its number"
+        );
+    }
+
+    #[test]
+    fn a_list_is_one_message_and_says_how_to_see_the_rest() {
+        let owner = Owner::User("ada".into());
+        assert_eq!(list(&owner, &[], None), "I remember nothing about you yet.");
+        assert_eq!(
+            list(&owner, &[kept(1, "Likes\ntea."), kept(3, "喝茶")], None),
+            "What I remember about you:\n\n1. Likes tea. (fact)\n3. 喝茶 (fact)\n\nTo forget one: /forget and its number"
+        );
+        let many: Vec<Kept> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();
+        let newest = list(&owner, &many, None);
+        assert!(newest.chars().count() < 4000);
+        assert!(newest.contains("\n100. xxx") && newest.contains("\nOlder ones: /memory 89\n"), "{newest}");
+        let older = list(&owner, &many, Some(5));
+        assert!(older.contains("\n5. xxx") && !older.contains("Older ones") && !older.contains("6. "));
+        assert_eq!(
+            list(&owner, &[kept(7, "x")], Some(5)),
+            "There is nothing up to number 5. /memory lists the newest."
+        );
+    }
+}

@@ -1,0 +1,23 @@
+//! The path of a message from its webhook to its archive.
+//!
+//! # Layout
+//!
+//! - [`ingress`]: append, then enqueue; commands
+//! - [`receiving`]: stores the events of a webhook
+//! - [`delivery`]: sends replies through their channels
+//! - [`live`]: live events of a run while it makes a reply
+//! - [`compaction`]: the steps that turn older messages into a summary
+//! - [`remembering`]: captures Sessions as memory, and recalls it
+//! - [`upkeep`]: the work for a chat that is due
+//! - [`forgetting`]: deletes everything of a chat
+//! - [`settings`]: settings of the agent's answers
+
+pub mod compaction;
+pub mod delivery;
+pub mod forgetting;
+pub mod ingress;
+pub mod live;
+pub mod receiving;
+pub mod remembering;
+pub mod settings;
+pub mod upkeep;

@@ -1,0 +1,215 @@
+//! Stores the events of a platform's webhook: [`Receiver`].
+
+use std::time::Duration;
+
+use annals_channel::webhook::{Events, Incoming, Press, ReadError, Told, Webhook};
+use annals_core::access::Admission;
+use annals_core::chat_key::ChatKey;
+use annals_core::command::Command;
+use annals_core::record::{DeliveryFailure, Draft, Record};
+use annals_core::sort_key::{MessageId, Timestamp};
+use annals_io::clock::Clock;
+use annals_io::spans::about;
+use annals_store::history::{HistoryError, MAX_PAGE, Position};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::delivery::Deliverer;
+use crate::ingress::{Ingress, IngressError, refused};
+
+/// Time after a message within which its own event may still arrive.
+const ON_ITS_WAY: Duration = Duration::from_mins(1);
+
+/// Stores the events of one webhook.
+pub struct Receiver<W> {
+    /// The webhook.
+    pub webhook: W,
+    /// Appends and enqueues.
+    pub ingress: Ingress,
+    /// Sends confirmations of commands.
+    pub deliverer: Deliverer,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// The event is not, or not known to be, stored: the platform must deliver it again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// A message could not be appended or enqueued.
+    #[error(transparent)]
+    Ingress(#[from] IngressError),
+    /// The history could not be read or written.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The event could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The whole took longer than the platform waits.
+    #[error("the event took longer than the platform waits")]
+    Late,
+    /// A message was withdrawn that may still be on its way.
+    #[error("a message was withdrawn that may still be on its way")]
+    EarlyWithdrawal,
+}
+
+impl<W: Webhook> Receiver<W> {
+    /// Stores what `event` brings. Returns the body of the response; `None` is an empty one.
+    pub async fn receive(&self, event: Value) -> Result<Option<Value>, ReceiveError> {
+        let receiving = Box::pin(self.receive_all(event));
+        match W::DEADLINE {
+            // Cut off anywhere, an event is completed by its redelivery.
+            Some(deadline) => timeout(deadline, receiving).await.map_err(|_| ReceiveError::Late)?,
+            None => receiving.await,
+        }
+    }
+
+    async fn receive_all(&self, event: Value) -> Result<Option<Value>, ReceiveError> {
+        let Events { incoming, has_own_time } = self.webhook.read(event).await?;
+        let mut response = self.webhook.response();
+        for incoming in incoming {
+            match incoming {
+                Incoming::Message(draft) => self.message(*draft, has_own_time).await?,
+                Incoming::Partial(draft) => {
+                    about(&draft.chat);
+                    if self.ingress.admit(&draft).await != Admission::Refused {
+                        let draft = self.webhook.complete(*draft).await?;
+                        self.message(draft, has_own_time).await?;
+                    }
+                }
+                Incoming::Command { command, draft } => self.command(&command, *draft, has_own_time).await?,
+                Incoming::Migration { old, new, at, event } => {
+                    about(&new);
+                    if self.ingress.admit(&event).await != Admission::Refused {
+                        self.ingress.history().rename(&old, &new, at).await?;
+                        self.ingress.receive(&event).await?;
+                        tracing::info!(old = %old.session_id(), "group moved");
+                    }
+                }
+                Incoming::Withdrawal { chat_id, message_id, at } => {
+                    self.withdraw(&chat_id, &message_id, at).await?;
+                }
+                Incoming::Membership { chat, can_write, at } => self.membership(&chat, can_write, at).await?,
+                Incoming::Entered { chat, .. } => {
+                    about(&chat);
+                    self.ingress.history().set_blocked(&chat, None).await?;
+                    tracing::info!("chat entered");
+                }
+                Incoming::Press(press) => response = self.press(&press).await?.or(response),
+                Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "event ignored"),
+            }
+        }
+        Ok(response)
+    }
+
+    async fn message(&self, draft: Draft, has_own_time: bool) -> Result<(), ReceiveError> {
+        about(&draft.chat);
+        let draft = match self.ingress.admit(&draft).await {
+            Admission::Full => draft,
+            Admission::Context => draft.as_context(),
+            Admission::Refused => return Ok(()),
+        };
+        let mut draft = self.timed(draft, has_own_time).await?;
+        if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
+            // Kept for the audit, and in no Context.
+            draft.asks = false;
+            draft.metadata.insert("recalled".into(), json!(true));
+        }
+        let appended = self.ingress.receive(&draft).await?;
+        tracing::info!(outcome = ?appended.outcome, asks = draft.asks, "message");
+        Ok(())
+    }
+
+    async fn command(&self, command: &Command, draft: Draft, has_own_time: bool) -> Result<(), ReceiveError> {
+        about(&draft.chat);
+        match self.ingress.admit(&draft).await {
+            Admission::Full => {}
+            Admission::Context => return self.message(draft, has_own_time).await,
+            Admission::Refused => return Ok(()),
+        }
+        let draft = self.timed(draft, has_own_time).await?;
+        let now = self.clock.now();
+        let appended = self.ingress.command_and_tell(command, &draft, &self.deliverer, now).await?;
+        tracing::info!(outcome = ?appended.outcome, "command");
+        Ok(())
+    }
+
+    async fn membership(&self, chat: &ChatKey, can_write: bool, at: Timestamp) -> Result<(), ReceiveError> {
+        about(chat);
+        if self.ingress.access().may_hold(chat) {
+            let left = (!can_write).then(|| DeliveryFailure { reason: W::LEFT.into(), at });
+            self.ingress.history().set_blocked(chat, left.as_ref()).await?;
+            tracing::info!(can_write, "membership");
+        }
+        Ok(())
+    }
+
+    async fn press(&self, press: &Press<W::Button>) -> Result<Option<Value>, ReceiveError> {
+        about(&press.by.chat);
+        let told: Told = if self.ingress.admits_press(&press.by) {
+            self.ingress.pressed(&press.button, &press.by).await?
+        } else {
+            refused()
+        };
+        Ok(self.webhook.respond_to_press(press, &told).await)
+    }
+
+    /// Returns the draft with the first time that came with its id, if the event's time is not the message's own.
+    async fn timed(&self, draft: Draft, has_own_time: bool) -> Result<Draft, ReceiveError> {
+        if has_own_time {
+            return Ok(draft);
+        }
+        let ts = self.ingress.history().first_time(&draft.chat, &draft.message_id, draft.ts).await?;
+        Ok(Draft { ts, form_ts: None, ..draft })
+    }
+
+    /// Removes the text of a withdrawn message from the Context. A message that is not stored is ignored.
+    async fn withdraw(
+        &self,
+        chat_id: &str,
+        message_id: &MessageId,
+        at: Timestamp,
+    ) -> Result<(), ReceiveError> {
+        let (record, sent_at) = self.find(chat_id, message_id).await?;
+        let Some(record) = record else {
+            if sent_at.is_some_and(|sent_at| self.clock.now().since(sent_at) < ON_ITS_WAY) {
+                // Another call may handle the message's own event at this moment. The platform repeats the withdrawal.
+                return Err(ReceiveError::EarlyWithdrawal);
+            }
+            tracing::info!("withdrawal ignored: the message is not stored");
+            return Ok(());
+        };
+        about(&record.chat);
+        if let Some(draft) = self.webhook.withdrawn(&record, at) {
+            let appended = self.ingress.receive(&draft).await?;
+            tracing::info!(outcome = ?appended.outcome, "message withdrawn");
+        }
+        Ok(())
+    }
+
+    /// Returns the newest form of the message, and its time if the platform tells it. The record is looked up at that
+    /// time, otherwise among the newest messages of the window.
+    async fn find(
+        &self,
+        chat_id: &str,
+        message_id: &MessageId,
+    ) -> Result<(Option<Record>, Option<Timestamp>), ReceiveError> {
+        let history = self.ingress.history();
+        let places = self.webhook.places(chat_id, message_id).await?;
+        let sent_at = places.exact.as_ref().map(|(key, _)| key.ts());
+        if let Some((key, chats)) = places.exact {
+            for chat in chats {
+                let records = history.message_anywhere(&chat, &key).await?;
+                if let Some(record) = newest_form(records, message_id) {
+                    return Ok((Some(record), sent_at));
+                }
+            }
+        }
+        let Some(window) = places.window else { return Ok((None, sent_at)) };
+        let page = history.page(&window, &Position::Newest, MAX_PAGE).await?;
+        Ok((newest_form(page.records, message_id), sent_at))
+    }
+}
+
+fn newest_form(records: Vec<Record>, message_id: &MessageId) -> Option<Record> {
+    records.into_iter().filter(|record| record.message_id == *message_id).max_by_key(|record| record.revision)
+}

@@ -1,0 +1,262 @@
+//! Captures entries from Sessions that have ended, and recalls entries for a Session.
+//!
+//! A capture handles the last ended Sessions, at most three, once and in order; `capturedTo` in the chat's head is its
+//! position. The run that handles the next message or `/new` does it, or upkeep if nobody writes any more. If it fails,
+//! nothing has changed, and both try again as long as the records exist.
+
+use std::cmp::Ordering;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::context::Policy;
+use annals_core::context::view::SessionView;
+use annals_core::markup::Sender;
+use annals_core::memory::Kept;
+use annals_core::memory::owner::owner_of_session;
+use annals_core::memory::{Entry, Finding, Owner, Source, capture};
+use annals_core::message::UiMessage;
+use annals_core::prompt::Prompt;
+use annals_core::record::{Kind, Record};
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_model::{Finish, Model, ModelError};
+use annals_store::history::{History, HistoryError};
+use annals_store::memory::{Captured, Memory, MemoryError};
+
+use crate::settings::{MemoryConfig, ViewConfig};
+
+/// Maximum number of ended Sessions that one run captures. There is more than one only if captures failed.
+const MAX_SESSIONS: usize = 3;
+/// Maximum tokens of memory in the system part, and the fraction of the messages' budget that it may take.
+const MAX_RECALLED_TOKENS: u32 = 1_000;
+const RECALLED_SHARE: u32 = 8;
+
+/// Captures entries from Sessions that have ended.
+#[derive(Clone, Debug)]
+pub struct Remembering {
+    /// Returns the histories.
+    pub history: History,
+    /// Model that finds the entries.
+    pub model: Model,
+    /// Settings that decide where Sessions end.
+    pub view: ViewConfig,
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
+}
+
+/// Result of a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// Last interaction of the last Session that was captured.
+    pub captured_to: SortKey,
+    /// Number of stored entries.
+    pub entries: usize,
+}
+
+/// A capture failed; nothing has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RememberError {
+    /// The entries could not be read or written.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The history could not be read.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The model failed.
+    #[error("failed to capture memory: {0}")]
+    Model(#[from] ModelError),
+}
+
+/// A Session that has ended.
+struct Ended<'a> {
+    /// Its records, and those before it that were read.
+    records: &'a [Record],
+    start: SortKey,
+    last_interaction: &'a Record,
+}
+
+impl Remembering {
+    /// Captures the Sessions of `chat` that ended by `now` and come after `captured_to`. `records` are in order, and
+    /// start no later than the Session of the last run. Returns `None` if there are no such Sessions. With `MEMORY=off`
+    /// they are only marked as captured, so that their content is not captured later either.
+    pub async fn capture_ended(
+        &self,
+        chat: &ChatKey,
+        records: &[Record],
+        captured_to: Option<&SortKey>,
+        now: Timestamp,
+    ) -> Result<Option<Looked>, RememberError> {
+        // Messages to a business do not enter memory.
+        let own: Vec<Record> = records.iter().filter(|record| record.line().is_none()).cloned().collect();
+        let policy = Policy { fresh: false, ..self.view.policy(0) };
+        let mut looked: Option<Looked> = None;
+        for session in ended(&own, captured_to, now, &policy) {
+            let entries = if self.memory.is_on { self.capture(chat, &session, &policy).await? } else { 0 };
+            let before = looked.map_or(0, |looked| looked.entries);
+            looked =
+                Some(Looked { captured_to: session.last_interaction.key.base(), entries: before + entries });
+        }
+        Ok(looked)
+    }
+
+    async fn capture(
+        &self,
+        chat: &ChatKey,
+        session: &Ended<'_>,
+        policy: &Policy,
+    ) -> Result<usize, RememberError> {
+        let view = SessionView::of(session.records, session.last_interaction.ts, policy);
+        let Some(owner) = owner_of(chat, &view, self.memory.groups) else { return Ok(0) };
+        let owner = known_as(&self.history, owner).await?;
+        let last = session.last_interaction;
+        let first =
+            view.earlier.iter().chain(&view.unanswered).map(|message| message.first).min_by_key(|r| &r.key);
+        let summed_up = view.summary.and_then(|summary| summary.source.as_ref());
+        let from_id = match (summed_up, first) {
+            (Some(source), _) => source.from_id.clone(),
+            (None, Some(first)) => first.message_id.clone(),
+            (None, None) => return Ok(0),
+        };
+        let source = Source {
+            session: Source::session_id(chat, session.start.ts()),
+            chat: chat.clone(),
+            from_id,
+            // The id of a summary was never shown to anybody.
+            to_id: last.source.as_ref().map_or(&last.message_id, |source| &source.to_id).clone(),
+            from: session.start.clone(),
+            to: last.key.base(),
+        };
+        let memory = Memory::beside(&self.history);
+        if memory.has_captured(&owner, &source).await? {
+            return Ok(0);
+        }
+        let summary = view.summary.map(|summary| (summary.listed(), None));
+        let said = view.earlier.iter().chain(&view.unanswered);
+        let said = said.map(|message| (message.shown(), message.sender()));
+        let (messages, senders): (Vec<UiMessage>, Vec<_>) = summary.into_iter().chain(said).unzip();
+        let known: Vec<Entry> =
+            memory.list(&owner).await?.into_iter().map(|Kept { entry, .. }| entry).collect();
+        let findings = self.find(&messages, &senders, &known, policy).await?;
+        Ok(match memory.capture(&owner, &source, &findings).await? {
+            Captured::Stored(entries) => entries,
+            Captured::Before => 0,
+        })
+    }
+
+    async fn find(
+        &self,
+        messages: &[UiMessage],
+        senders: &[Option<Sender>],
+        known: &[Entry],
+        policy: &Policy,
+    ) -> Result<Vec<Finding>, RememberError> {
+        if self.model.is_echo() {
+            return Ok(capture::extract(messages, known));
+        }
+        let prompt = capture::prompt(messages, senders, known, Prompt::source_budget(policy.token_budget));
+        let answer = self.model.complete(&prompt).await?;
+        Ok(match answer.finish {
+            Finish::ContentFilter => Vec::new(),
+            _ => capture::findings(&answer.text, known),
+        })
+    }
+}
+
+/// Memory for a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recalled {
+    /// Owner of the memory: the only person who is speaking, or the group.
+    pub owner: Owner,
+    /// Entries as a section for the system part; `None` if there are none.
+    pub section: Option<String>,
+}
+
+/// Recalls entries for the Session of `records`: those of the only person who is speaking, or of the group, that fit
+/// the unanswered messages best. Returns `None` if the Session has no owner, and with `MEMORY=off`. Makes one query;
+/// for a group, one more read per name that its chat has had.
+pub async fn recalled(
+    history: &History,
+    chat: &ChatKey,
+    records: &[Record],
+    config: &ViewConfig,
+    memory: MemoryConfig,
+) -> Result<Option<Recalled>, RememberError> {
+    if !memory.is_on {
+        return Ok(None);
+    }
+    let policy = config.policy(0);
+    let view = SessionView::of(records, history.clock().now(), &policy);
+    let Some(owner) = owner_of(chat, &view, memory.groups) else { return Ok(None) };
+    let owner = known_as(history, owner).await?;
+    let asked = if view.unanswered.is_empty() { &view.earlier } else { &view.unanswered };
+    let asked = asked.iter().rev().filter(|message| message.first.is_interaction());
+    let asked: Vec<String> = asked.take(3).map(|message| message.newest().message.plain_text()).collect();
+    let budget = (policy.token_budget / RECALLED_SHARE).min(MAX_RECALLED_TOKENS);
+    let section = Memory::beside(history).recall_section(&owner, &asked.join("\n"), budget).await?;
+    Ok(Some(Recalled { owner, section }))
+}
+
+/// Returns the owner of the Session of `view`. A summary counts as the messages that it covers.
+fn owner_of(chat: &ChatKey, view: &SessionView<'_>, groups: bool) -> Option<Owner> {
+    let said: Vec<Record> =
+        view.earlier.iter().chain(&view.unanswered).map(|message| message.first.clone()).collect();
+    let owner = owner_of_session(chat, &said, groups);
+    let Some(summary) = view.summary else { return owner };
+    if summary.line().is_some() {
+        return None;
+    }
+    match (owner, &summary.person) {
+        (Some(Owner::User(person)), Some(summed_up)) if person == *summed_up => Some(Owner::User(person)),
+        (None, Some(person)) if !said.iter().any(Record::is_interaction) => Some(Owner::User(person.clone())),
+        _ => groups.then(|| Owner::Chat(chat.clone())),
+    }
+}
+
+/// Replaces a group's chat by the first name that it had, under which its memory is kept.
+async fn known_as(history: &History, owner: Owner) -> Result<Owner, HistoryError> {
+    Ok(match owner {
+        Owner::Chat(chat) => Owner::Chat(history.first_name(&chat).await?),
+        owner @ Owner::User(_) => owner,
+    })
+}
+
+/// Returns the Sessions of `records` that ended by `now` and are not captured yet, the oldest first.
+fn ended<'a>(
+    records: &'a [Record],
+    captured_to: Option<&SortKey>,
+    now: Timestamp,
+    policy: &Policy,
+) -> Vec<Ended<'a>> {
+    let (mut ended, mut rest, mut at) = (Vec::new(), records, now);
+    while ended.len() < MAX_SESSIONS
+        && let Some(session) = last_ended(rest, at, policy)
+        && captured_to.is_none_or(|captured_to| *captured_to < session.last_interaction.key.base())
+    {
+        // Includes the boundary before the Session, whose base may equal that of the first message.
+        let is_before = |record: &Record| match record.key.base().cmp(&session.start) {
+            Ordering::Less => true,
+            Ordering::Equal => record.kind == Kind::Boundary,
+            Ordering::Greater => false,
+        };
+        rest = &rest[..rest.partition_point(is_before)];
+        at = session.last_interaction.ts;
+        ended.push(session);
+    }
+    ended.reverse();
+    ended
+}
+
+/// Returns the last Session of `records` that ended by `now`.
+fn last_ended<'a>(records: &'a [Record], now: Timestamp, policy: &Policy) -> Option<Ended<'a>> {
+    let goes_on = SessionView::of(records, now, policy).session_start;
+    let end = goes_on.map_or(records.len(), |start| records.partition_point(|r| r.key.base() < start));
+    let speaks = |record: &Record| record.is_interaction() || record.source.is_some();
+    let last = records[..end].iter().rposition(speaks)?;
+    // Ends at the boundary that ended the Session, if there is one.
+    let boundary = records[last..end].iter().position(|record| record.kind == Kind::Boundary);
+    let records = &records[..boundary.map_or(end, |at| last + at)];
+    let last_interaction = records[..=last].iter().rev().find(|record| speaks(record))?;
+    let view = SessionView::of(records, last_interaction.ts, policy);
+    Some(Ended { start: view.session_start?, records, last_interaction })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Settings of the agent's answers.
+
+pub mod tools;
+
+use std::time::Duration;
+
+use annals_channel::settings::agent_id;
+use annals_core::context::Policy;
+use annals_core::media;
+use annals_core::settings::{ConfigError, Env};
+use annals_model::ModelSettings;
+use annals_store::settings::stale_after;
+
+pub use tools::{ToolsConfig, ToolsSetting, admins};
+
+/// Maximum quiet time. A run waits up to five times that long, and needs the rest of its time to answer.
+const MAX_QUIET: Duration = Duration::from_secs(10);
+
+/// Reads `REPLY_QUIET`: time without new messages after which a chat of Telegram or Lark is answered. Zero answers at
+/// once.
+pub fn reply_quiet(env: Env<'_>) -> Result<Duration, ConfigError> {
+    let quiet = env.duration("REPLY_QUIET", Duration::from_secs(1))?;
+    if quiet > MAX_QUIET {
+        return Err(ConfigError::new(
+            "REPLY_QUIET",
+            "is longer than 10s: a run waits that long, up to five times",
+        ));
+    }
+    Ok(quiet)
+}
+
+/// Settings of the agent's answers.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// `AGENT_ID`
+    pub agent_id: String,
+    /// `MODEL`, `MODEL_BASE_URL`, `MODEL_API_KEY`, `MODEL_PROMPT_CACHE`, and those of `MODEL_FALLBACK`
+    pub model: ModelSettings,
+    /// `SYSTEM_PROMPT`
+    pub system_prompt: Option<String>,
+    /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`, `KEEP_RECENT`
+    pub view: ViewConfig,
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    pub memory: MemoryConfig,
+}
+
+impl AgentConfig {
+    /// Reads the settings. `default_model` is used if `MODEL` is not set; with `None`, `MODEL` is required.
+    pub fn from_env(env: Env<'_>, default_model: Option<&str>) -> Result<Self, ConfigError> {
+        let (model, mut view) =
+            (annals_model::settings::model(env, default_model)?, ViewConfig::from_env(env)?);
+        if !model.may_see() {
+            view.images = 0;
+        }
+        Ok(Self {
+            agent_id: agent_id(env)?,
+            model,
+            system_prompt: env.optional("SYSTEM_PROMPT"),
+            view,
+            memory: MemoryConfig::from_env(env)?,
+        })
+    }
+}
+
+/// Settings of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// `MEMORY`: if false, nothing is captured, recalled or offered as a tool. Existing entries are kept either way.
+    pub is_on: bool,
+    /// `CAPTURE_GROUP_MEMORY`: if true, groups have a memory too, not only people.
+    pub groups: bool,
+}
+
+impl MemoryConfig {
+    /// Reads the settings.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let groups = env.choice("CAPTURE_GROUP_MEMORY", &[("true", true), ("false", false)], &false)?;
+        Ok(Self { is_on: memory_is_on(env)?, groups })
+    }
+}
+
+impl Default for MemoryConfig {
+    fn default() -> Self {
+        Self { is_on: true, groups: false }
+    }
+}
+
+/// Reads `MEMORY`, for functions that only report it.
+pub fn memory_is_on(env: Env<'_>) -> Result<bool, ConfigError> {
+    env.choice("MEMORY", &[("on", true), ("off", false)], &true)
+}
+
+/// Settings of a context.
+#[derive(Clone, Copy, Debug)]
+pub struct ViewConfig {
+    /// `SESSION_STALE_AFTER`; `None` means never.
+    pub stale_after: Option<Duration>,
+    /// `SESSION_MODE=fresh`
+    pub fresh: bool,
+    /// `CONTEXT_WINDOW`, in tokens.
+    pub window: u32,
+    /// `COMPACT_THRESHOLD`, in 0..=1.
+    pub threshold: f64,
+    /// `KEEP_RECENT`: number of user and assistant messages that a compaction leaves unchanged, at least 1.
+    pub keep_recent: usize,
+    /// Maximum number of images in a context; 0 for a model without vision.
+    pub images: usize,
+}
+
+impl ViewConfig {
+    /// Reads the settings.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let threshold = env.number("COMPACT_THRESHOLD", 0.8, "a number over 0, at most 1")?;
+        if !(threshold > 0.0 && threshold <= 1.0) {
+            return Err(ConfigError::new("COMPACT_THRESHOLD", "must be a number over 0, at most 1"));
+        }
+        let window = env.number("CONTEXT_WINDOW", 128_000, "a number of tokens")?;
+        if window == 0 {
+            return Err(ConfigError::new("CONTEXT_WINDOW", "must be more than 0 tokens"));
+        }
+        let keep_recent = env.number("KEEP_RECENT", 30, "a number of messages, at least 1")?;
+        if keep_recent == 0 {
+            return Err(ConfigError::new(
+                "KEEP_RECENT",
+                "is 0, but must be at least 1: a compaction that keeps no message would leave nothing to answer",
+            ));
+        }
+        Ok(Self {
+            stale_after: stale_after(env)?,
+            fresh: env.choice("SESSION_MODE", &[("stable", false), ("fresh", true)], &false)?,
+            window,
+            threshold,
+            keep_recent,
+            images: media::most_images(window),
+        })
+    }
+
+    /// Returns the time for which a tool call without a result prevents compaction: the stale time of a Session.
+    pub fn approval_patience(&self) -> Duration {
+        self.stale_after.unwrap_or(Duration::from_hours(48))
+    }
+
+    /// Returns the policy of a context whose system part takes `system_tokens`.
+    pub fn policy(&self, system_tokens: u32) -> Policy {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a u32 between 0 and 1 is a u32"
+        )]
+        let budget = (f64::from(self.window) * self.threshold) as u32;
+        Policy {
+            stale_after: self.stale_after,
+            fresh: self.fresh,
+            token_budget: budget.saturating_sub(system_tokens),
+            images: self.images,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_core::settings::from_table as with;
+
+    use super::*;
+
+    #[test]
+    fn with_nothing_set_the_defaults_hold() {
+        let view = with(&[], ViewConfig::from_env).unwrap();
+        assert_eq!(view.stale_after, Some(Duration::from_hours(48)));
+        assert_eq!((view.window, view.fresh, view.keep_recent), (128_000, false, 30));
+        assert_eq!(view.policy(400).token_budget, 102_000);
+        assert_eq!(with(&[], reply_quiet), Ok(Duration::from_secs(1)));
+        assert!(!with(&[], MemoryConfig::from_env).unwrap().groups);
+    }
+
+    #[test]
+    fn errors_name_the_variable_and_never_its_value() {
+        let cases: &[(&str, &str)] = &[
+            ("SESSION_STALE_AFTER", "two days hunter2"),
+            ("COMPACT_THRESHOLD", "hunter2"),
+            ("CONTEXT_WINDOW", "-1hunter2"),
+            ("SESSION_MODE", "hunter2"),
+            ("KEEP_RECENT", "hunter2"),
+            ("KEEP_RECENT", "0"),
+        ];
+        for (name, value) in cases {
+            let error = with(&[(name, value)], ViewConfig::from_env).unwrap_err();
+            assert!(error.starts_with(name) && !error.contains("hunter2"), "{error}");
+        }
+        for value in ["11s", "hunter2"] {
+            let error = with(&[("REPLY_QUIET", value)], reply_quiet).unwrap_err();
+            assert!(error.starts_with("REPLY_QUIET") && !error.contains(value), "{error}");
+        }
+        assert_eq!(with(&[("REPLY_QUIET", "0")], reply_quiet), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn groups_have_a_memory_only_if_it_is_set() {
+        let groups = |value| with(&[("CAPTURE_GROUP_MEMORY", value)], MemoryConfig::from_env);
+        assert!(groups("true").unwrap().groups);
+        assert_eq!(groups("yes").unwrap_err(), "CAPTURE_GROUP_MEMORY must be one of: true, false");
+        let memory = |value| with(&[("MEMORY", value)], MemoryConfig::from_env);
+        assert_eq!(
+            (memory("off").map(|memory| memory.is_on), memory("on")),
+            (Ok(false), Ok(MemoryConfig::default()))
+        );
+        assert_eq!(memory("no").unwrap_err(), "MEMORY must be one of: on, off");
+    }
+}

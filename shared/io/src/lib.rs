@@ -1,0 +1,20 @@
+//! Common parts of all code with I/O.
+//!
+//! # Layout
+//!
+//! - [`clock`]: time, of the system or of a test
+//! - [`connection`], [`tls`]: HTTP clients that share one TLS configuration
+//! - [`environment`]: environment variables
+//! - [`mod@errors`]: errors with their causes, in one text
+//! - [`metrics`]: counters for CloudWatch
+//! - [`random`]: random ids
+//! - [`spans`]: spans that name the chat of log lines
+
+pub mod clock;
+pub mod connection;
+pub mod environment;
+pub mod errors;
+pub mod metrics;
+pub mod random;
+pub mod spans;
+pub mod tls;

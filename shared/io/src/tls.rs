@@ -1,0 +1,31 @@
+//! TLS of all `reqwest` clients: for platforms, models and tools. (AWS's clients have their own: see
+//! `annals_runtime::aws`.)
+
+use std::sync::LazyLock;
+
+use reqwest::{Client, ClientBuilder};
+use rustls::ClientConfig;
+use rustls_platform_verifier::ConfigVerifierExt;
+
+/// Shared by all clients: reading and parsing the system's certificates is most of the cost of a client, and the agent
+/// has three. Configured as `reqwest` does it. `None` if the system has no certificates.
+static TLS: LazyLock<Option<ClientConfig>> = LazyLock::new(|| {
+    let mut config = ClientConfig::with_platform_verifier().ok()?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Some(config)
+});
+
+/// Returns a builder of a client with the shared TLS configuration.
+pub fn client() -> ClientBuilder {
+    match &*TLS {
+        Some(config) => Client::builder().tls_backend_preconfigured(config.clone()),
+        // It tries to read them again, and returns the error.
+        None => Client::builder(),
+    }
+}
+
+/// Reads the certificates now, on another thread, for a function whose first request needs them. During start-up a
+/// function has full processors and mostly waits; during a request it has a share by its memory.
+pub fn warm() {
+    tokio::task::spawn_blocking(|| LazyLock::force(&TLS).is_some());
+}

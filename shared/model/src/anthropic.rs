@@ -1,0 +1,251 @@
+//! Anthropic's Messages API.
+//!
+//! ```text
+//! POST <base>/messages   x-api-key: <key>   anthropic-version: 2023-06-01
+//! {"model": "claude-sonnet-4-5", "max_tokens": 16384, "stream": true,
+//!  "system": [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}],
+//!  "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
+//!
+//! event: message_start         data: {"type": "message_start", "message": {"usage": {"input_tokens": 20, …}, …}}
+//! event: content_block_start   data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+//! event: content_block_delta   data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
+//! event: content_block_stop    data: {"type": "content_block_stop", "index": 0}
+//! event: message_delta         data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}
+//! event: message_stop          data: {"type": "message_stop"}
+//! ```
+//!
+//! The request up to a `cache_control` is cached for five minutes, with at most four of them; writing to the cache costs a
+//! quarter more, reading from it a tenth. Sources: "Messages", "Streaming messages", "Prompt
+//! caching" and "Extended thinking" of Anthropic's documentation.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::answer::{Finish, PartialAnswer};
+use super::conversation::{Block, Conversation, Speaker};
+use super::frames::Frame;
+use super::provider::{Endpoint, Provider};
+use super::question::Tool;
+
+/// `anthropic-version`
+const VERSION: &str = "2023-06-01";
+
+/// Maximum tokens of an answer: more than a chat needs, with space for thoughts. The first models of the third generation
+/// accept no more than [`OLD_MAX_TOKENS`].
+const MAX_TOKENS: u32 = 16_384;
+const OLD_MAX_TOKENS: u32 = 4096;
+const OLD_MODELS: [&str; 4] = ["claude-2", "claude-3-opus", "claude-3-sonnet", "claude-3-haiku"];
+/// The models in between accept this.
+const LESS_OLD_MAX_TOKENS: u32 = 8192;
+const LESS_OLD_MODELS: &str = "claude-3-5";
+
+/// `anthropic:<model>`
+#[derive(Debug)]
+pub(super) struct Anthropic;
+
+impl Provider for Anthropic {
+    fn name(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn base_url(&self, _region: Option<&str>) -> Option<String> {
+        Some("https://api.anthropic.com/v1".into())
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        vec![("anthropic-version", VERSION.into()), ("x-api-key", key.unwrap_or_default().into())]
+    }
+
+    fn marks_cache(&self) -> bool {
+        true
+    }
+
+    fn request(&self, endpoint: &Endpoint<'_>, conversation: &Conversation<'_>) -> (String, Value) {
+        let url = format!("{}/messages", endpoint.base_url);
+        (url, body(endpoint.model, conversation, endpoint.marks_cache))
+    }
+
+    fn read_frame(&self, frame: &Frame, answer: &mut PartialAnswer<'_>) {
+        piece(&frame.data, answer);
+    }
+
+    fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>) {
+        whole(body, answer);
+    }
+}
+
+/// Returns the request's body; `marks` adds the places up to which the provider caches it.
+fn body(model: &str, conversation: &Conversation<'_>, marks: bool) -> Value {
+    let max_tokens = conversation.max_tokens.unwrap_or_else(|| max_tokens(model));
+    let mut body = json!({"model": model, "max_tokens": max_tokens, "stream": true});
+    // The request for a summary is not repeated.
+    let marks = marks && conversation.max_tokens.is_none();
+    if !conversation.tools.is_empty() {
+        let mut tools: Vec<Value> = conversation.tools.iter().map(tool).collect();
+        if let Some(last) = tools.last_mut().filter(|_| marks) {
+            mark(last);
+        }
+        body["tools"] = tools.into();
+        // Earlier calls can only be sent with the tools.
+        if conversation.must_answer {
+            body["tool_choice"] = json!({"type": "none"});
+        }
+    }
+    if let Some(system) = conversation.system.filter(|system| !system.trim().is_empty()) {
+        let mut system = json!({"type": "text", "text": system});
+        if marks {
+            mark(&mut system);
+        }
+        body["system"] = json!([system]);
+    }
+    body["messages"] = messages(conversation, marks);
+    body
+}
+
+fn max_tokens(model: &str) -> u32 {
+    match model {
+        old if OLD_MODELS.iter().any(|name| old.starts_with(name)) => OLD_MAX_TOKENS,
+        less if less.starts_with(LESS_OLD_MODELS) => LESS_OLD_MAX_TOKENS,
+        _ => MAX_TOKENS,
+    }
+}
+
+fn messages(conversation: &Conversation<'_>, marks: bool) -> Value {
+    let places = if marks { conversation.cache_places() } else { Vec::new() };
+    let turns = conversation.turns.iter().enumerate().map(|(number, turn)| {
+        let mut content = Vec::new();
+        for (at, said) in turn.blocks.iter().enumerate() {
+            content.extend(block(said));
+            if places.contains(&(number, at)) {
+                content.last_mut().into_iter().for_each(mark);
+            }
+        }
+        let role = if turn.speaker == Speaker::User { "user" } else { "assistant" };
+        json!({"role": role, "content": content})
+    });
+    turns.collect()
+}
+
+fn mark(block: &mut Value) {
+    block["cache_control"] = json!({"type": "ephemeral"});
+}
+
+fn tool(tool: &Tool) -> Value {
+    json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
+}
+
+fn block(block: &Block<'_>) -> Vec<Value> {
+    vec![match block {
+        Block::Text(text) => json!({"type": "text", "text": text}),
+        Block::Image(image) => {
+            let data = STANDARD.encode(&image.bytes);
+            let source = json!({"type": "base64", "media_type": image.media_type, "data": data});
+            json!({"type": "image", "source": source})
+        }
+        Block::Call(id, call) => {
+            json!({"type": "tool_use", "id": id.as_str(), "name": call.name, "input": object(&call.input)})
+        }
+        Block::Result { id, text, .. } => {
+            json!({"type": "tool_result", "tool_use_id": id.as_str(), "content": text})
+        }
+        Block::Reasoning(reasoning) => return reasoning.blocks.clone(),
+    }]
+}
+
+/// Returns arguments as an object, which the API requires, even if the model made none.
+pub(super) fn object(input: &Value) -> Value {
+    match input {
+        Value::Object(_) => input.clone(),
+        input => json!({"input": input}),
+    }
+}
+
+/// Adds a piece of a stream.
+fn piece(data: &Value, partial: &mut PartialAnswer<'_>) {
+    let number = data["index"].as_u64().unwrap_or_default();
+    match data["type"].as_str().unwrap_or_default() {
+        "message_start" => count(&data["message"]["usage"], partial),
+        "content_block_start" => {
+            let block = &data["content_block"];
+            match block["type"].as_str().unwrap_or_default() {
+                "tool_use" => partial.call(number, block["id"].as_str(), block["name"].as_str(), ""),
+                "thinking" | "redacted_thinking" => {
+                    partial.reasoning(block["thinking"].as_str().unwrap_or_default());
+                    partial.blocks.push(block.clone());
+                }
+                _ => partial.text(block["text"].as_str().unwrap_or_default()),
+            }
+        }
+        "content_block_delta" => {
+            let delta = &data["delta"];
+            let text = |name: &str| delta[name].as_str().unwrap_or_default();
+            match text("type") {
+                "text_delta" => partial.text(text("text")),
+                "input_json_delta" => partial.call(number, None, None, text("partial_json")),
+                "thinking_delta" => {
+                    partial.reasoning(text("thinking"));
+                    append(&mut partial.blocks, "thinking", text("thinking"));
+                }
+                "signature_delta" => append(&mut partial.blocks, "signature", text("signature")),
+                _ => {}
+            }
+        }
+        "content_block_stop" => partial.close_calls(),
+        "message_delta" => {
+            count(&data["usage"], partial);
+            partial.finish = data["delta"]["stop_reason"].as_str().map(finish).or(partial.finish);
+        }
+        "message_stop" => partial.is_over = true,
+        // `ping`, and what later versions add.
+        _ => {}
+    }
+}
+
+fn append(blocks: &mut [Value], name: &str, delta: &str) {
+    let Some(Value::Object(block)) = blocks.last_mut() else { return };
+    let so_far: &mut Value = block.entry(name).or_insert_with(|| "".into());
+    *so_far = format!("{}{delta}", so_far.as_str().unwrap_or_default()).into();
+}
+
+/// Reads an answer in one piece.
+fn whole(data: &Value, partial: &mut PartialAnswer<'_>) {
+    for (number, block) in data["content"].as_array().into_iter().flatten().enumerate() {
+        let number = number as u64;
+        piece(&json!({"type": "content_block_start", "index": number, "content_block": block}), partial);
+        if let Some(input) = block.get("input") {
+            partial.call(number, None, None, &input.to_string());
+        }
+    }
+    count(&data["usage"], partial);
+    partial.finish = data["stop_reason"].as_str().map(finish);
+}
+
+fn finish(reason: &str) -> Finish {
+    match reason {
+        "end_turn" | "stop_sequence" => Finish::Stop,
+        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+        "refusal" => Finish::ContentFilter,
+        "tool_use" => Finish::ToolCalls,
+        _ => Finish::Other,
+    }
+}
+
+/// Adds the counts in `usage`: they come in two pieces, and later ones are totals. `input_tokens` does not include tokens that
+/// were read from a cache, or put there.
+fn count(usage: &Value, partial: &mut PartialAnswer<'_>) {
+    let number = |name: &str| usage[name].as_u64().and_then(|tokens| u32::try_from(tokens).ok());
+    let mut counts = partial.counts.unwrap_or_default();
+    if let Some(input) = number("input_tokens") {
+        let (read, written) =
+            (number("cache_read_input_tokens"), number("cache_creation_input_tokens").unwrap_or_default());
+        // A later piece may have only some.
+        let sum = input.saturating_add(read.unwrap_or_default()).saturating_add(written);
+        counts.input = counts.input.max(sum);
+        counts.cached = read.or(counts.cached);
+    }
+    counts.output = number("output_tokens").unwrap_or(counts.output);
+    if usage.as_object().is_some_and(|usage: &Map<String, Value>| !usage.is_empty()) {
+        partial.counts = Some(counts);
+    }
+}

@@ -1,0 +1,266 @@
+//! Amazon Bedrock's `ConverseStream`, one shape for the models of all its providers.
+//!
+//! ```text
+//! POST https://bedrock-runtime.<region>.amazonaws.com/model/<model id>/converse-stream   signed for `bedrock`
+//! {"system": [{"text": "Be kind."}], "messages": [{"role": "user", "content": [{"text": "hello"}]}]}
+//!
+//! messageStart       {"role": "assistant"}
+//! contentBlockDelta  {"contentBlockIndex": 0, "delta": {"text": "Hi"}}
+//! contentBlockStop   {"contentBlockIndex": 0}
+//! messageStop        {"stopReason": "end_turn"}
+//! metadata           {"usage": {"inputTokens": 20, "outputTokens": 1, "totalTokens": 21}, "metrics": {"latencyMs": 9}}
+//! ```
+//!
+//! A model that cannot stream, or not with tools, is asked by `/converse`. `maxTokens` is left out: the default is the most
+//! that the model can. A request with calls in it must have tools, and no `toolChoice` forbids further calls; so in the last
+//! request of a turn, which must be answered, the earlier calls are written in words.
+//!
+//! Sources: `ConverseStream`, "Tool use" and "Prompt caching" of Amazon Bedrock's documentation.
+
+use annals_core::markup;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::answer::{Counts, Finish, PartialAnswer};
+use super::anthropic::object;
+use super::conversation::{Block, Conversation, Speaker, called};
+use super::failure;
+use super::frames::Frame;
+use super::provider::{Credentials, Endpoint, Provider};
+use super::question::Tool;
+
+/// `bedrock:<model>`: a model id, or the id or ARN of an inference profile. The optional part of a request is streaming.
+#[derive(Debug)]
+pub(super) struct Bedrock;
+
+impl Provider for Bedrock {
+    fn name(&self) -> &'static str {
+        "bedrock"
+    }
+
+    fn base_url(&self, region: Option<&str>) -> Option<String> {
+        let region = region?;
+        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        Some(format!("https://bedrock-runtime.{region}.{domain}"))
+    }
+
+    fn credentials(&self) -> Credentials {
+        Credentials::KeyOrAws
+    }
+
+    fn request(&self, endpoint: &Endpoint<'_>, conversation: &Conversation<'_>) -> (String, Value) {
+        let Endpoint { base_url, model, marks_cache, takes_option } = endpoint;
+        (url(base_url, model, *takes_option), body(model, conversation, *marks_cache))
+    }
+
+    fn refuses_option(&self, status: u16, body: &str) -> bool {
+        failure::refuses_streaming(status, body)
+    }
+
+    fn read_frame(&self, frame: &Frame, answer: &mut PartialAnswer<'_>) {
+        piece(frame, answer);
+    }
+
+    fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>) {
+        whole(body, answer);
+    }
+}
+
+fn url(base_url: &str, model: &str, streams: bool) -> String {
+    // An id has a colon, and an ARN slashes too.
+    let model: String = model
+        .bytes()
+        .map(|b| match b {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
+            b => format!("%{b:02X}"),
+        })
+        .collect();
+    format!("{base_url}/model/{model}/{}", if streams { "converse-stream" } else { "converse" })
+}
+
+/// Returns the request's body; `marks` adds the places up to which the provider caches it, which only some models can.
+fn body(model: &str, conversation: &Conversation<'_>, marks: bool) -> Value {
+    let mut body = json!({});
+    // The request for a summary is not repeated.
+    let marks = marks && conversation.max_tokens.is_none();
+    if let Some(system) = conversation.system.filter(|system| !system.trim().is_empty()) {
+        body["system"] = json!([{"text": system}]);
+        push_mark(&mut body["system"], marks);
+    }
+    let offers = !conversation.tools.is_empty() && !conversation.must_answer;
+    if offers {
+        body["toolConfig"] = json!({"tools": conversation.tools.iter().map(tool).collect::<Vec<_>>()});
+        // Nova caches everything except tools.
+        push_mark(&mut body["toolConfig"]["tools"], marks && !model.contains("amazon.nova"));
+    }
+    if let Some(max_tokens) = conversation.max_tokens {
+        body["inferenceConfig"] = json!({"maxTokens": max_tokens});
+    }
+    let places = if marks { conversation.cache_places() } else { Vec::new() };
+    let turns = conversation.turns.iter().enumerate().map(|(number, turn)| {
+        let mut content = Vec::new();
+        for (at, said) in turn.blocks.iter().enumerate() {
+            content.extend(if offers { block(said) } else { block_without_calls(said) });
+            if places.contains(&(number, at)) {
+                content.push(cache_point());
+            }
+        }
+        let role = if turn.speaker == Speaker::User { "user" } else { "assistant" };
+        json!({"role": role, "content": content})
+    });
+    body["messages"] = turns.collect();
+    body
+}
+
+fn cache_point() -> Value {
+    json!({"cachePoint": {"type": "default"}})
+}
+
+fn push_mark(list: &mut Value, marks: bool) {
+    if let Some(list) = list.as_array_mut().filter(|_| marks) {
+        list.push(cache_point());
+    }
+}
+
+fn tool(tool: &Tool) -> Value {
+    let schema = json!({"json": tool.input_schema});
+    json!({"toolSpec": {"name": tool.name, "description": tool.description, "inputSchema": schema}})
+}
+
+fn block(block: &Block<'_>) -> Vec<Value> {
+    vec![match block {
+        Block::Text(text) => json!({"text": text}),
+        Block::Image(image) => {
+            let source = json!({"bytes": STANDARD.encode(&image.bytes)});
+            json!({"image": {"format": image.format(), "source": source}})
+        }
+        Block::Call(id, call) => {
+            let call = json!({"toolUseId": id.as_str(), "name": call.name, "input": object(&call.input)});
+            json!({"toolUse": call})
+        }
+        Block::Result { id, text, .. } => {
+            json!({"toolResult": {"toolUseId": id.as_str(), "content": [{"text": text}]}})
+        }
+        Block::Reasoning(reasoning) => return thoughts(&reasoning.blocks),
+    }]
+}
+
+/// Returns a block for a request without tools: calls and their results in words.
+fn block_without_calls(said: &Block<'_>) -> Vec<Value> {
+    match said {
+        Block::Call(_, call) => vec![json!({"text": called(call)})],
+        Block::Result { text, .. } => vec![json!({"text": markup::tool_result(text)})],
+        Block::Reasoning(_) => Vec::new(),
+        Block::Text(_) | Block::Image(_) => block(said),
+    }
+}
+
+/// Adds a piece of a stream.
+fn piece(frame: &Frame, partial: &mut PartialAnswer<'_>) {
+    let data = &frame.data;
+    let number = data["contentBlockIndex"].as_u64().unwrap_or_default();
+    match frame.event.as_str() {
+        "contentBlockStart" => {
+            let call = &data["start"]["toolUse"];
+            if call.is_object() {
+                partial.call(number, call["toolUseId"].as_str(), call["name"].as_str(), "");
+            }
+        }
+        "contentBlockDelta" => {
+            let delta = &data["delta"];
+            partial.text(delta["text"].as_str().unwrap_or_default());
+            if let Some(input) = delta["toolUse"]["input"].as_str() {
+                partial.call(number, None, None, input);
+            }
+            think(number, &delta["reasoningContent"], partial);
+        }
+        "contentBlockStop" => partial.close_calls(),
+        "messageStop" => {
+            partial.finish = Some(finish(data["stopReason"].as_str().unwrap_or_default()));
+        }
+        "metadata" => {
+            partial.counts = counts(&data["usage"]);
+            partial.is_over = true;
+        }
+        _ => {}
+    }
+}
+
+/// Adds to a block of thought: text, signature, or hidden content.
+fn think(number: u64, delta: &Value, partial: &mut PartialAnswer<'_>) {
+    let text = |name: &str| delta[name].as_str().unwrap_or_default();
+    if !delta.is_object() {
+        return;
+    }
+    partial.reasoning(text("text"));
+    // The number identifies a block until the answer is whole.
+    let is_same = partial.blocks.last().is_some_and(|block| block["number"] == number);
+    if !is_same {
+        partial.blocks.push(json!({"number": number, "text": "", "signature": "", "redacted": ""}));
+    }
+    if let Some(block) = partial.blocks.last_mut() {
+        for (field, delta) in
+            [("text", text("text")), ("signature", text("signature")), ("redacted", text("redactedContent"))]
+        {
+            block[field] = format!("{}{delta}", block[field].as_str().unwrap_or_default()).into();
+        }
+    }
+}
+
+/// Returns the blocks of thought as they are sent back. The API refuses one without a signature.
+fn thoughts(blocks: &[Value]) -> Vec<Value> {
+    let text = |block: &Value, name: &str| block[name].as_str().unwrap_or_default().to_owned();
+    let sent = blocks.iter().filter_map(|block| {
+        let (signature, redacted) = (text(block, "signature"), text(block, "redacted"));
+        if !redacted.is_empty() {
+            Some(json!({"reasoningContent": {"redactedContent": redacted}}))
+        } else if !signature.is_empty() {
+            let said = json!({"text": text(block, "text"), "signature": signature});
+            Some(json!({"reasoningContent": {"reasoningText": said}}))
+        } else {
+            None
+        }
+    });
+    sent.collect()
+}
+
+/// Reads an answer in one piece.
+fn whole(data: &Value, partial: &mut PartialAnswer<'_>) {
+    for (number, block) in data["output"]["message"]["content"].as_array().into_iter().flatten().enumerate() {
+        let number = number as u64;
+        partial.text(block["text"].as_str().unwrap_or_default());
+        let call = &block["toolUse"];
+        if call.is_object() {
+            let input = call["input"].to_string();
+            partial.call(number, call["toolUseId"].as_str(), call["name"].as_str(), &input);
+        }
+        let thought = &block["reasoningContent"];
+        let said = if thought["reasoningText"].is_object() { &thought["reasoningText"] } else { thought };
+        think(number, said, partial);
+    }
+    partial.counts = counts(&data["usage"]);
+    partial.finish = data["stopReason"].as_str().map(finish);
+}
+
+fn finish(reason: &str) -> Finish {
+    match reason {
+        "end_turn" | "stop_sequence" => Finish::Stop,
+        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+        "guardrail_intervened" | "content_filtered" => Finish::ContentFilter,
+        "tool_use" => Finish::ToolCalls,
+        _ => Finish::Other,
+    }
+}
+
+/// Returns the counts. `inputTokens` does not include tokens that were read from a cache, or put there.
+fn counts(usage: &Value) -> Option<Counts> {
+    let number = |name: &str| usage[name].as_u64().and_then(|tokens| u32::try_from(tokens).ok());
+    let (read, written) = (number("cacheReadInputTokens"), number("cacheWriteInputTokens"));
+    let beside = read.unwrap_or_default().saturating_add(written.unwrap_or_default());
+    Some(Counts {
+        input: number("inputTokens")?.saturating_add(beside),
+        output: number("outputTokens")?,
+        cached: read,
+    })
+}

@@ -1,0 +1,178 @@
+//! The choice of a model: [`ModelChoice`], the value of `MODEL`, [`ModelSettings`], and the list of all providers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use secrecy::SecretString;
+
+use super::anthropic::Anthropic;
+use super::bedrock::Bedrock;
+use super::openai::OpenAi;
+use super::provider::{Credentials, Provider};
+
+/// All providers, in the order in which messages name them.
+static PROVIDERS: [&dyn Provider; 3] = [&OpenAi, &Anthropic, &Bedrock];
+
+/// The value of `MODEL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelChoice {
+    /// `echo`
+    Echo,
+    /// `<provider>:<model>`
+    Hosted(HostedModel),
+}
+
+/// A model of a provider.
+#[derive(Clone, Debug)]
+pub struct HostedModel {
+    pub(super) provider: &'static dyn Provider,
+    pub(super) name: String,
+}
+
+impl HostedModel {
+    /// Returns the provider's name of the model.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the provider's public address; `None` if it depends on the AWS region.
+    pub fn base_url(&self) -> Option<String> {
+        self.provider.base_url(None)
+    }
+
+    /// Returns true if requests without `MODEL_API_KEY` are signed with the process's role in AWS.
+    pub fn may_use_aws(&self) -> bool {
+        self.provider.credentials() == Credentials::KeyOrAws
+    }
+
+    /// Returns the headers that authorize a request with `key`.
+    pub fn headers(&self, key: &str) -> Vec<(&'static str, String)> {
+        self.provider.headers(Some(key))
+    }
+}
+
+impl PartialEq for HostedModel {
+    fn eq(&self, other: &Self) -> bool {
+        (self.provider.name(), &self.name) == (other.provider.name(), &other.name)
+    }
+}
+
+impl Eq for HostedModel {}
+
+/// The settings of a model: its address, key and fallback.
+#[derive(Clone, Debug)]
+pub struct ModelSettings {
+    /// `MODEL`
+    pub choice: ModelChoice,
+    /// `MODEL_BASE_URL`
+    pub base_url: Option<String>,
+    /// `MODEL_API_KEY`
+    pub api_key: Option<SecretString>,
+    /// `MODEL_PROMPT_CACHE`: true if requests say what the provider caches, for providers that need to be told.
+    pub marks_cache: bool,
+    /// `MODEL_VISION`: true if the model accepts images; `None` if the first request with images finds out.
+    pub sees: Option<bool>,
+    /// `MODEL_FALLBACK` with its settings: the model that is asked if this one fails for good.
+    pub fallback: Option<Box<ModelSettings>>,
+}
+
+impl ModelSettings {
+    /// Returns the settings of a model at its provider's address, without a key.
+    pub fn new(choice: ModelChoice) -> Self {
+        let marks_cache = matches!(&choice, ModelChoice::Hosted(model) if model.provider.marks_cache());
+        Self { choice, base_url: None, api_key: None, marks_cache, sees: None, fallback: None }
+    }
+
+    /// Returns true if the model or its fallback may accept images.
+    pub fn may_see(&self) -> bool {
+        let sees = self.choice != ModelChoice::Echo && self.sees != Some(false);
+        sees || self.fallback.as_ref().is_some_and(|fallback| fallback.may_see())
+    }
+
+    /// Returns true if requests of the model or its fallback are signed with the process's role in AWS.
+    pub fn needs_aws(&self) -> bool {
+        let may_use_aws = matches!(&self.choice, ModelChoice::Hosted(model) if model.may_use_aws());
+        let is_signed = may_use_aws && self.api_key.is_none();
+        is_signed || self.fallback.as_ref().is_some_and(|fallback| fallback.needs_aws())
+    }
+}
+
+/// An invalid value of `MODEL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChoiceError {
+    /// No `<provider>:<model>` with a known provider.
+    Unknown,
+    /// A provider without a model.
+    NoModel,
+    /// A model with a character that no model's name has.
+    InvalidName,
+}
+
+impl fmt::Display for ChoiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => write!(f, "must be {}", ModelChoice::forms()),
+            Self::NoModel => write!(f, "names a provider, but no model of it"),
+            Self::InvalidName => write!(f, "contains a space or another character that no model's name has"),
+        }
+    }
+}
+
+impl std::error::Error for ChoiceError {}
+
+impl ModelChoice {
+    /// Returns the forms of valid values, for messages: `echo, openai:<model>, … or bedrock:<model>`.
+    pub fn forms() -> String {
+        let forms: Vec<String> =
+            PROVIDERS.iter().map(|provider| format!("{}:<model>", provider.name())).collect();
+        let (last, others) =
+            forms.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
+        format!("echo, {} or {last}", others.join(", "))
+    }
+}
+
+impl FromStr for ModelChoice {
+    type Err = ChoiceError;
+
+    fn from_str(value: &str) -> Result<Self, ChoiceError> {
+        let (provider, name) = match value.split_once(':') {
+            None if value == "echo" => return Ok(Self::Echo),
+            None => return Err(ChoiceError::Unknown),
+            Some((_, "")) => return Err(ChoiceError::NoModel),
+            Some((provider, name)) => (provider, name.to_owned()),
+        };
+        if !name.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(ChoiceError::InvalidName);
+        }
+        let provider = PROVIDERS.into_iter().find(|known| known.name() == provider);
+        Ok(Self::Hosted(HostedModel { provider: provider.ok_or(ChoiceError::Unknown)?, name }))
+    }
+}
+
+impl fmt::Display for ModelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Echo => write!(f, "echo"),
+            Self::Hosted(model) => model.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for HostedModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.provider.name(), self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_and_written() {
+        for value in ["echo", "openai:m:7b", "anthropic:claude-sonnet-4-5", "bedrock:arn:aws:x/y"] {
+            assert_eq!(value.parse::<ModelChoice>().unwrap().to_string(), value);
+        }
+        assert_eq!(ModelChoice::forms(), "echo, openai:<model>, anthropic:<model> or bedrock:<model>");
+    }
+}

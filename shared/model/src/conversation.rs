@@ -1,0 +1,482 @@
+//! A request in a form that every provider accepts: [`Conversation`].
+//!
+//! The strictest, Bedrock and the chat templates of many open models, require the user first, then the assistant and the
+//! user in turns. So consecutive messages of one side are one turn of several blocks, for all providers alike; a summary,
+//! which nobody wrote, is in the user's turn; and if the first message in view is the assistant's, a line of the user's says
+//! that there was more.
+//!
+//! The part that does not change from one turn of a chat to the next comes first, since providers cache requests and charge
+//! less for a known beginning: tools, system part, and the messages up to [`Conversation::stable`]. Sources: "Prompt caching"
+//! of OpenAI, Anthropic and Amazon Bedrock.
+//!
+//! Calls of earlier turns are sent as they were in their own turn, without thoughts. They are sent as calls if tools are
+//! offered; if not, Anthropic and Bedrock accept no calls either, and they are written in words.
+//!
+//! If several people speak, each message is an element with its sender, and [`markup::GUIDE`] comes first. Every text is
+//! escaped here, in a chat of one person too: see [`annals_core::markup`]. Not escaped are `SYSTEM_PROMPT`, which is the operator's,
+//! and thoughts, which their provider has signed, and which are sent to nobody else.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use annals_core::markup;
+use annals_core::markup::Sender;
+use annals_core::media::Image;
+use annals_core::message::Role;
+use annals_core::message::ToolCall;
+use annals_core::prompt::Prompt;
+
+use super::answer::Reasoning;
+use super::exchange::{self, Piece};
+use super::question::{Question, Step, Tool};
+use super::readable;
+
+/// The first line, if the conversation would start with the assistant. People may write the same line: it quotes nobody.
+const EARLIER: &str = "[earlier messages are not in view]";
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Conversation<'a> {
+    /// The system part.
+    pub(super) system: Option<&'a str>,
+    /// The tools that may be called, or have been.
+    pub(super) tools: Cow<'a, [Tool]>,
+    /// True if the answer must not have calls.
+    pub(super) must_answer: bool,
+    /// The turns, the user's first.
+    pub(super) turns: Vec<Turn<'a>>,
+    /// The place (turn, block) of the last block that the chat's next turn will send again, if there is one.
+    pub(super) stable: Option<(usize, usize)>,
+    /// True if this turn has made calls.
+    has_called: bool,
+    /// Maximum tokens of the answer.
+    pub(super) max_tokens: Option<u32>,
+}
+
+/// Consecutive messages of one side.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    pub(super) speaker: Speaker,
+    pub(super) blocks: Vec<Block<'a>>,
+}
+
+/// A side of the conversation. Results of calls are the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaker {
+    User,
+    Assistant,
+}
+
+/// A part of a turn. Texts are never blank: providers refuse those.
+#[derive(Debug)]
+pub(super) enum Block<'a> {
+    Text(String),
+    Image(&'a Image),
+    Reasoning(&'a Reasoning),
+    Call(CallId, ToolCall),
+    Result {
+        id: CallId,
+        #[allow(dead_code, reason = "for providers that join a result to its call by the function's name")]
+        name: String,
+        text: String,
+    },
+}
+
+/// Returns a call in words, for requests without tools.
+pub(super) fn called(call: &ToolCall) -> String {
+    markup::tool_call(&call.name, &call.input.to_string())
+}
+
+/// The id that joins a call to its result, in a form that all providers accept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CallId(String);
+
+impl CallId {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The ids of the calls of a conversation, each unique: some providers refuse a repeated one, though models number their
+/// calls from the start in every answer.
+#[derive(Default)]
+struct CallIds {
+    taken: HashSet<String>,
+    steps: usize,
+}
+
+impl CallIds {
+    /// Returns the ids of the next step's calls: at most 64 of `[A-Za-z0-9_-]`. Any other, of another provider, is replaced by
+    /// its place.
+    fn of(&mut self, step: &Step) -> Vec<CallId> {
+        let number = self.steps;
+        self.steps += 1;
+        let ids = step.done.iter().enumerate().map(|(at, done)| {
+            let id = done.call.id.as_str();
+            let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+            let fits = (1..=64).contains(&id.len()) && id.bytes().all(is_allowed);
+            if fits { self.once(id) } else { self.once(&format!("call_{number}_{at}")) }
+        });
+        ids.collect()
+    }
+
+    fn once(&mut self, given: &str) -> CallId {
+        let (mut id, mut number) = (given.to_owned(), 1);
+        while !self.taken.insert(id.clone()) {
+            number += 1;
+            let mark = format!("_{number}");
+            id = format!("{}{mark}", &given[..given.len().min(64 - mark.len())]);
+        }
+        CallId(id)
+    }
+}
+
+impl<'a> Conversation<'a> {
+    /// Returns the request of a step of a turn, for the model of this name.
+    pub(super) fn of_question(question: &Question<'a>, name: &str) -> Self {
+        let mut conversation = Self {
+            system: question.system,
+            tools: escaped_tools(question.tools),
+            must_answer: question.must_answer,
+            turns: Vec::new(),
+            stable: None,
+            has_called: !question.steps.is_empty(),
+            max_tokens: None,
+        };
+        let mut ids = CallIds::default();
+        let first_unanswered = question.first_unanswered();
+        for (at, message) in question.messages.iter().enumerate() {
+            if at == first_unanswered {
+                conversation.stable = conversation.last_place();
+                if let Some(notes) = question.notes {
+                    conversation.add(Speaker::User, Block::Text(markup::notes(notes)));
+                }
+            }
+            match message.role {
+                Role::Assistant if !readable::is_summary(message) => {
+                    for piece in exchange::pieces(message) {
+                        match piece {
+                            Piece::Text(text) => conversation.add_text(Speaker::Assistant, &text),
+                            Piece::Step(step) => conversation.add_step(&step, &mut ids),
+                        }
+                    }
+                }
+                Role::Assistant => {
+                    let summary = markup::summary(&readable::text(message));
+                    conversation.add(Speaker::User, Block::Text(summary));
+                }
+                Role::User => {
+                    let own = question.images.iter().filter(|placed| placed.message == at);
+                    let own = own.map(|placed| &placed.image).filter(|image| image.format().is_some());
+                    conversation.add_message(question.sender(at), &readable::text(message), own);
+                }
+                Role::System => {}
+            }
+        }
+        for step in question.steps {
+            // No provider accepts the thoughts of another.
+            let own = |reasoning: &&Reasoning| reasoning.by.is_empty() || reasoning.by == name;
+            if let Some(reasoning) = step.reasoning.as_ref().filter(own) {
+                conversation.add(Speaker::Assistant, Block::Reasoning(reasoning));
+            }
+            conversation.add_step(step, &mut ids);
+        }
+        if question.has_senders() {
+            conversation.begin_with(markup::GUIDE);
+        }
+        conversation
+    }
+
+    /// Returns a request outside the conversation.
+    pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
+        let blocks = vec![Block::Text(prompt.text.clone())];
+        Self {
+            system: Some(&prompt.instructions),
+            tools: Cow::Borrowed(&[]),
+            must_answer: true,
+            turns: vec![Turn { speaker: Speaker::User, blocks }],
+            stable: None,
+            has_called: false,
+            max_tokens: Some(prompt.max_tokens),
+        }
+    }
+
+    fn add(&mut self, speaker: Speaker, block: Block<'a>) {
+        if self.turns.is_empty() && speaker == Speaker::Assistant {
+            self.add(Speaker::User, Block::Text(EARLIER.into()));
+        }
+        match self.turns.last_mut() {
+            Some(last) if last.speaker == speaker => last.blocks.push(block),
+            _ => self.turns.push(Turn { speaker, blocks: vec![block] }),
+        }
+    }
+
+    /// Puts `text` first, in the user's first turn.
+    fn begin_with(&mut self, text: &str) {
+        let Some(first) = self.turns.first_mut() else { return };
+        first.blocks.insert(0, Block::Text(text.to_owned()));
+        if let Some((0, block)) = &mut self.stable {
+            *block += 1;
+        }
+    }
+
+    /// Adds a message of a person, with its images inside its element.
+    fn add_message(
+        &mut self,
+        sender: Option<&Sender>,
+        text: &str,
+        images: impl Iterator<Item = &'a Image> + Clone,
+    ) {
+        let shows = images.clone().next().is_some();
+        let said = match sender {
+            None => markup::escape(text).into_owned(),
+            Some(sender) if shows => format!("{}{}", sender.opening(None), markup::escape(text)),
+            Some(sender) => markup::message(sender, None, text),
+        };
+        self.add(Speaker::User, Block::Text(said));
+        images.for_each(|image| self.add(Speaker::User, Block::Image(image)));
+        if let Some(sender) = sender.filter(|_| shows) {
+            self.add(Speaker::User, Block::Text(sender.closing()));
+        }
+    }
+
+    /// Adds a text, unless it is blank.
+    fn add_text(&mut self, speaker: Speaker, text: &str) {
+        if !text.trim().is_empty() {
+            self.add(speaker, Block::Text(markup::escape(text).into_owned()));
+        }
+    }
+
+    /// Adds the text of a step, its calls, and their results.
+    fn add_step(&mut self, step: &Step, ids: &mut CallIds) {
+        let offers = !self.tools.is_empty();
+        let ids = ids.of(step);
+        self.add_text(Speaker::Assistant, &step.text);
+        for (id, done) in ids.iter().zip(&step.done) {
+            let call = ToolCall { input: markup::escape_json(&done.call.input), ..done.call.clone() };
+            let own = if offers { Block::Call(id.clone(), call) } else { Block::Text(called(&call)) };
+            self.add(Speaker::Assistant, own);
+        }
+        for (id, done) in ids.into_iter().zip(&step.done) {
+            let sent = done.sent();
+            let sent = if sent.trim().is_empty() { "[nothing]".into() } else { sent };
+            let own = if offers {
+                Block::Result { id, name: done.call.name.clone(), text: markup::escape(&sent).into_owned() }
+            } else {
+                Block::Text(markup::tool_result(&sent))
+            };
+            self.add(Speaker::User, own);
+        }
+    }
+
+    /// Returns true if the request has images.
+    pub(super) fn has_images(&self) -> bool {
+        self.turns.iter().flat_map(|turn| &turn.blocks).any(|block| matches!(block, Block::Image(_)))
+    }
+
+    /// Returns the place of the last block so far.
+    pub(super) fn last_place(&self) -> Option<(usize, usize)> {
+        let last = self.turns.last()?;
+        Some((self.turns.len() - 1, last.blocks.len() - 1))
+    }
+
+    /// Returns the blocks after which a provider caches the request: the last that the next turn sends again, and if this turn
+    /// has made calls, the last of all, for its next request.
+    pub(super) fn cache_places(&self) -> Vec<(usize, usize)> {
+        let last = self.last_place().filter(|_| self.has_called);
+        self.stable.into_iter().chain(last).collect()
+    }
+}
+
+/// Returns the tools with the texts of their servers escaped.
+fn escaped_tools(tools: &[Tool]) -> Cow<'_, [Tool]> {
+    let escaped: Vec<Tool> = tools.iter().map(Tool::escaped).collect();
+    if escaped == tools { Cow::Borrowed(tools) } else { Cow::Owned(escaped) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::question::{Done, ImageAt};
+    use super::*;
+    use annals_core::message::UiMessage;
+
+    fn said(role: Role, text: &str) -> UiMessage {
+        UiMessage::text("1", role, text)
+    }
+
+    fn summary(text: &str) -> UiMessage {
+        let mut message = said(Role::Assistant, text);
+        message.metadata.insert("kind".into(), "summary".into());
+        message
+    }
+
+    /// Returns for each turn a letter for its side, then the texts.
+    fn outline(conversation: &Conversation<'_>) -> Vec<String> {
+        let turns = conversation.turns.iter();
+        turns
+            .map(|turn| {
+                let texts = turn.blocks.iter().map(|block| match block {
+                    Block::Text(text) | Block::Result { text, .. } => text.clone(),
+                    Block::Call(id, call) => format!("{}({})", call.name, id.as_str()),
+                    Block::Image(_) => "image".into(),
+                    Block::Reasoning(_) => "thought".into(),
+                });
+                let letter = if turn.speaker == Speaker::User { "u" } else { "a" };
+                format!("{letter}: {}", texts.collect::<Vec<_>>().join("|"))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn sides_take_turns_and_the_user_is_first() {
+        use Role::{Assistant, User};
+        type Case = (Vec<(Role, &'static str)>, Vec<&'static str>);
+        let cases: [Case; 6] = [
+            (vec![(User, "a")], vec!["u: a"]),
+            (vec![(User, "a"), (User, "b")], vec!["u: a|b"]),
+            (
+                vec![(Assistant, "x"), (User, "a")],
+                vec!["u: [earlier messages are not in view]", "a: x", "u: a"],
+            ),
+            (
+                vec![(User, "a"), (Assistant, "x"), (Assistant, "y"), (User, "b")],
+                vec!["u: a", "a: x|y", "u: b"],
+            ),
+            (vec![(User, "a"), (Assistant, " "), (User, "b")], vec!["u: a|b"]),
+            (vec![(User, ""), (User, "b")], vec!["u: [a message without text]|b"]),
+        ];
+        for (messages, wanted) in cases {
+            let messages: Vec<UiMessage> = messages.iter().map(|(role, text)| said(*role, text)).collect();
+            let question = Question { messages: &messages, unanswered: 1, ..Question::default() };
+            assert_eq!(outline(&Conversation::of_question(&question, "")), wanted);
+        }
+    }
+
+    #[test]
+    fn a_summary_is_the_users_and_notes_precede_the_unanswered_messages() {
+        let messages = [
+            summary("Ada moves."),
+            said(Role::Assistant, "When?"),
+            said(Role::User, "soon"),
+            said(Role::User, "very"),
+        ];
+        let question =
+            Question { messages: &messages, unanswered: 1, notes: Some("Likes tea."), ..Question::default() };
+        let conversation = Conversation::of_question(&question, "");
+        assert_eq!(
+            outline(&conversation),
+            [
+                "u: Summary of the conversation so far:\n<summary>\nAda moves.\n</summary>\n",
+                "a: When?",
+                "u: soon|<notes>\nLikes tea.\n</notes>\n|very"
+            ]
+        );
+        assert_eq!(conversation.stable, Some((2, 0)));
+        assert_eq!(conversation.cache_places(), [(2, 0)]);
+        let first = Question { messages: &messages[3..], unanswered: 1, ..Question::default() };
+        assert_eq!(Conversation::of_question(&first, "").stable, None);
+    }
+
+    #[test]
+    fn calls_and_results_have_ids_that_all_providers_accept() {
+        let call = |id: &str| ToolCall { id: id.into(), name: "find".into(), input: json!({}) };
+        let done = |id, output| Done { call: call(id), output };
+        let step = Step {
+            text: "Let me see.".into(),
+            reasoning: Some("hm".into()),
+            done: vec![done("toolu_1", json!("found")), done("a/b", json!("")), done("", json!({"n": 1}))],
+        };
+        let messages = [said(Role::User, "where?")];
+        let (steps, tools) = ([step], [finder()]);
+        let question = Question {
+            messages: &messages,
+            unanswered: 1,
+            steps: &steps,
+            tools: &tools,
+            ..Question::default()
+        };
+        let conversation = Conversation::of_question(&question, "");
+        assert_eq!(
+            outline(&conversation),
+            [
+                "u: where?",
+                "a: thought|Let me see.|find(toolu_1)|find(call_0_1)|find(call_0_2)",
+                "u: found|[nothing]|{\"n\":1}"
+            ]
+        );
+        assert_eq!(conversation.cache_places(), [(2, 2)]);
+        let told = Conversation::of_question(&Question { tools: &[], ..question }, "");
+        assert_eq!(
+            outline(&told),
+            [
+                "u: where?",
+                "a: thought|Let me see.|<tool_call name=\"find\">{}</tool_call>|<tool_call name=\"find\">{}</tool_call>|<tool_call name=\"find\">{}</tool_call>",
+                "u: <tool_result>found</tool_result>|<tool_result>[nothing]</tool_result>|<tool_result>{\"n\":1}</tool_result>"
+            ]
+        );
+    }
+
+    fn finder() -> Tool {
+        Tool { name: "find".into(), description: "Finds.".into(), input_schema: json!({"type": "object"}) }
+    }
+
+    /// Returns a stored reply with two steps of calls.
+    fn found(id: &str) -> UiMessage {
+        let start = json!({"type": "step-start"});
+        let call = |call: &str, output: &str| json!({"type": "tool-find", "toolCallId": call, "state": "output-available", "input": {}, "output": output});
+        let parts = json!([
+            start, {"type": "text", "text": "Let me see."}, call("a/b", "one"), call("call", "two"),
+            start, call("call", "three"),
+            start, {"type": "text", "text": "There."}
+        ]);
+        serde_json::from_value(json!({"id": id, "role": "assistant", "parts": parts})).unwrap()
+    }
+
+    #[test]
+    fn a_turn_with_calls_is_sent_again_unchanged() {
+        let tools = [finder()];
+        let outlines = |question: Question<'_>| {
+            let question = Question { unanswered: 1, tools: &tools, notes: None, ..question };
+            outline(&Conversation::of_question(&question, ""))
+        };
+        let earlier = [said(Role::User, "where?"), found("1/reply"), said(Role::User, "and now?")];
+        let steps = exchange::steps(&found("2/reply"));
+        let asked = outlines(Question { messages: &earlier, steps: &steps, ..Question::default() });
+        assert_eq!(
+            asked,
+            [
+                "u: where?",
+                "a: Let me see.|find(call_0_0)|find(call)",
+                "u: one|two",
+                "a: find(call_2)",
+                "u: three",
+                "a: There.",
+                "u: and now?",
+                "a: Let me see.|find(call_2_0)|find(call_3)",
+                "u: one|two",
+                "a: find(call_4)",
+                "u: three"
+            ]
+        );
+        let [where_to, first, and_now] = earlier;
+        let later = [where_to, first, and_now, found("2/reply"), said(Role::User, "thanks")];
+        let next = outlines(Question { messages: &later, ..Question::default() });
+        assert_eq!(next[..asked.len()], asked);
+        let after = Question { messages: &later, tools: &tools, unanswered: 1, ..Question::default() };
+        let after = Conversation::of_question(&after, "");
+        assert_eq!(after.cache_places().len(), 1, "calls of earlier turns are not steps of this one");
+    }
+
+    #[test]
+    fn images_follow_the_text_of_their_message() {
+        let image = |media_type: &str| Image { media_type: media_type.into(), bytes: vec![1] };
+        let placed = |message, media_type| ImageAt { message, image: image(media_type) };
+        let images = [placed(0, "image/png"), placed(1, "image/tiff"), placed(1, "image/webp")];
+        let messages = [said(Role::User, "a"), said(Role::User, "b")];
+        let question =
+            Question { messages: &messages, unanswered: 1, images: &images, ..Question::default() };
+        assert_eq!(outline(&Conversation::of_question(&question, "")), ["u: a|image|b|image"]);
+    }
+}

@@ -1,0 +1,56 @@
+//! The errors of a model: [`ModelError`].
+
+use std::time::Duration;
+
+/// A model gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// The endpoint could not be reached, or broke off.
+    #[error("the model's endpoint gave no answer ({0}); check MODEL_BASE_URL")]
+    Unreachable(&'static str),
+    /// The endpoint is busy or failing: 408, 409, 424, 425, 429 and 5xx, Anthropic's 529 among them.
+    #[error("the model's endpoint answered {status}")]
+    Busy {
+        /// The HTTP status.
+        status: u16,
+        /// The pause that it asks for, if any.
+        retry_after: Option<Duration>,
+    },
+    /// The request is longer than the model accepts. The same request fails again; a shorter one may not.
+    #[error("the request is longer than the model takes; check CONTEXT_WINDOW")]
+    ContextTooLong,
+    /// The model accepts no images, or not these. The question can be asked without them.
+    #[error("the model takes no images, or not these; check MODEL_VISION")]
+    ImagesRefused,
+    /// The endpoint refuses this request: other 4xx.
+    #[error(
+        "the model's endpoint refused the request with {status}; check MODEL, MODEL_BASE_URL and MODEL_API_KEY, \
+         or what the role may do in Bedrock"
+    )]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The endpoint's answer does not follow its protocol.
+    #[error("failed to read the answer of the model's endpoint; check MODEL_BASE_URL")]
+    Unreadable,
+    /// A model of Bedrock, and no region or no credentials.
+    #[error("bedrock needs AWS credentials and a region: set AWS_REGION and sign in, or set MODEL_API_KEY")]
+    NoAws,
+    /// No TLS client could be set up: the system has no usable certificates.
+    #[error("no TLS client could be set up for the model's endpoint")]
+    NoClient,
+    /// The answer holds neither text nor calls.
+    #[error("the model's answer was empty")]
+    Empty,
+}
+
+impl ModelError {
+    /// Returns the pause that the provider asks for.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! A model behind an API: requests and responses, with their time limits, for every [`Provider`](super::provider::Provider).
+//!
+//! Requests ask for streaming, so that a dead connection differs from a long thought, and an answer can be shown while it
+//! comes. An answer that breaks off is an error, and nothing of it is kept.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use annals_core::prompt::Prompt;
+use annals_io::clock::Clock;
+use annals_io::metrics::{Metric, Metrics};
+use annals_io::tls;
+use aws_config::SdkConfig;
+use futures::FutureExt;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::answer::{Answer, NO_SINK, PartialAnswer, Sink};
+use super::choice::{HostedModel, ModelSettings};
+use super::conversation::Conversation;
+use super::error::ModelError;
+use super::failure;
+use super::frames::{Frame, Frames};
+use super::provider::Endpoint;
+use super::question::Question;
+use super::signing::Signer;
+
+/// Maximum time for one request.
+const TOTAL: Duration = Duration::from_mins(2);
+/// Maximum time until the answer begins. Models that reason are silent for a minute and more.
+const FIRST: Duration = Duration::from_secs(90);
+/// Maximum pause in an answer that has begun. Providers send something at least every few seconds, if only a comment.
+const BETWEEN: Duration = Duration::from_secs(40);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval at which a silent peer is checked: it may be gone, or only slow.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// A model behind an API. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Hosted {
+    /// Made when it is first used, since that reads the system's certificates.
+    client: Arc<OnceLock<reqwest::Client>>,
+    clock: Clock,
+    model: HostedModel,
+    /// Without a slash at its end.
+    base_url: String,
+    api_key: Option<SecretString>,
+    signer: Option<Signer>,
+    marks_cache: bool,
+    /// `MODEL_VISION`
+    sees: Option<bool>,
+    known: Arc<Known>,
+    metrics: Metrics,
+}
+
+/// The limits of an endpoint as far as the process knows them.
+#[derive(Debug, Default)]
+struct Known {
+    /// True if it refuses the optional part of a request.
+    refuses_option: AtomicBool,
+    /// True if its model accepts no images.
+    is_blind: AtomicBool,
+}
+
+/// A response that is not 2xx.
+struct Refused {
+    status: u16,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Hosted {
+    /// Returns `model` with its `settings`.
+    pub(super) fn new(
+        model: &HostedModel,
+        settings: &ModelSettings,
+        clock: &Clock,
+        aws: Option<&SdkConfig>,
+    ) -> Result<Self, ModelError> {
+        let is_signed = model.may_use_aws() && settings.api_key.is_none();
+        let signer = match aws {
+            Some(aws) if is_signed => Some(Signer::new(aws, clock.clone()).ok_or(ModelError::NoAws)?),
+            None if is_signed => return Err(ModelError::NoAws),
+            _ => None,
+        };
+        let region = aws.and_then(|aws| aws.region()).map(AsRef::as_ref);
+        let base_url = settings.base_url.clone().or_else(|| model.provider.base_url(region));
+        let base_url = base_url.ok_or(ModelError::NoAws)?;
+        Ok(Self {
+            client: Arc::default(),
+            clock: clock.clone(),
+            model: model.clone(),
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            api_key: settings.api_key.clone(),
+            signer,
+            marks_cache: settings.marks_cache,
+            sees: settings.sees,
+            known: Arc::default(),
+            metrics: Metrics::default(),
+        })
+    }
+
+    pub(super) fn count_in(&mut self, metrics: Metrics) {
+        self.metrics = metrics;
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, ModelError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = tls::client()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_keepalive(KEEPALIVE)
+            // No API of a model redirects, and a redirect would carry the key elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|_| ModelError::NoClient)?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.model.to_string()
+    }
+
+    pub(super) fn sees(&self) -> bool {
+        self.sees.unwrap_or_else(|| !self.known.is_blind.load(Ordering::Relaxed))
+    }
+
+    pub(super) async fn answer(&self, question: &Question<'_>, sink: Sink<'_>) -> Result<Answer, ModelError> {
+        let conversation = Conversation::of_question(question, &self.name());
+        if conversation.has_images() && !self.sees() {
+            return Err(ModelError::ImagesRefused);
+        }
+        self.ask(&conversation, question.tokens(), sink).await
+    }
+
+    pub(super) async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
+        let answer = self.ask(&Conversation::of_prompt(prompt), prompt.tokens(), NO_SINK).await?;
+        if answer.text.is_empty() { Err(ModelError::Empty) } else { Ok(answer) }
+    }
+
+    #[tracing::instrument(name = "model", skip_all)]
+    async fn ask(
+        &self,
+        conversation: &Conversation<'_>,
+        estimate: u32,
+        sink: Sink<'_>,
+    ) -> Result<Answer, ModelError> {
+        let request_made = Request { metrics: &self.metrics, started: Instant::now(), is_answered: false };
+        let mut partial = PartialAnswer::new(sink, self.name());
+        let asked = self.within(TOTAL, "timed out", self.stream(conversation, &mut partial)).await;
+        match asked {
+            // If the answer is complete, only its usage is lost.
+            Err(error) if !(matches!(error, ModelError::Unreachable(_)) && partial.finish.is_some()) => {
+                partial.void();
+                Err(error)
+            }
+            _ => {
+                let answer = partial.into_answer(estimate)?;
+                request_made.answered(&answer);
+                Ok(answer)
+            }
+        }
+    }
+
+    async fn stream(
+        &self,
+        conversation: &Conversation<'_>,
+        partial: &mut PartialAnswer<'_>,
+    ) -> Result<(), ModelError> {
+        let began = self.clock.now();
+        let mut response = self.within(FIRST, "no answer in time", self.send(conversation)).await?;
+        let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let mut frames = Frames::new(media_type.unwrap_or_default());
+        let mut limit = FIRST.saturating_sub(self.clock.now().since(began));
+        loop {
+            let chunk = async { response.chunk().await.map_err(|error| failure::of_transport(&error)) };
+            let Some(chunk) = self.within(limit, "the answer stopped", chunk).await? else { break };
+            for frame in frames.push(&chunk)? {
+                self.read(&frame, false, partial)?;
+            }
+            if partial.is_over {
+                // A connection whose answer was read to its end can be used again.
+                let _ = response.chunk().now_or_never();
+                return Ok(());
+            }
+            limit = BETWEEN;
+        }
+        let (last, is_whole) = frames.end()?;
+        for frame in last {
+            self.read(&frame, is_whole, partial)?;
+        }
+        let is_there = is_whole || partial.is_over || partial.finish.is_some();
+        if is_there { Ok(()) } else { Err(ModelError::Unreachable("the answer broke off")) }
+    }
+
+    /// Sends the request, and if the endpoint refuses its optional part, once more without that. Returns the response once
+    /// it has begun successfully.
+    async fn send(&self, conversation: &Conversation<'_>) -> Result<reqwest::Response, ModelError> {
+        let mut refused = match self.send_once(conversation).await? {
+            Ok(response) => return Ok(response),
+            Err(refused) => refused,
+        };
+        if self.model.provider.refuses_option(refused.status, &refused.body)
+            && !self.known.refuses_option.swap(true, Ordering::Relaxed)
+        {
+            refused = match self.send_once(conversation).await? {
+                Ok(response) => return Ok(response),
+                Err(refused) => refused,
+            };
+        }
+        let Refused { status, headers, body } = refused;
+        if conversation.has_images() {
+            self.known.is_blind.fetch_or(failure::is_blind(status, &body), Ordering::Relaxed);
+            if failure::is_about_images(status, &body) {
+                return Err(ModelError::ImagesRefused);
+            }
+        }
+        Err(failure::of_response(status, &headers, &body))
+    }
+
+    async fn send_once(
+        &self,
+        conversation: &Conversation<'_>,
+    ) -> Result<Result<reqwest::Response, Refused>, ModelError> {
+        let response = self.request(conversation).await?.send().await;
+        let response = response.map_err(|error| failure::of_transport(&error))?;
+        if response.status().is_success() {
+            return Ok(Ok(response));
+        }
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Ok(Err(Refused { status, headers, body: response.text().await.unwrap_or_default() }))
+    }
+
+    async fn request(&self, conversation: &Conversation<'_>) -> Result<reqwest::RequestBuilder, ModelError> {
+        let endpoint = Endpoint {
+            base_url: &self.base_url,
+            model: &self.model.name,
+            marks_cache: self.marks_cache,
+            takes_option: !self.known.refuses_option.load(Ordering::Relaxed),
+        };
+        let (url, body) = self.model.provider.request(&endpoint, conversation);
+        let body = body.to_string();
+        let mut request = self.client()?.post(&url).header(CONTENT_TYPE, "application/json");
+        if let Some(signer) = &self.signer {
+            for (name, value) in signer.sign(&url, body.as_bytes()).await? {
+                request = request.header(name, value);
+            }
+        } else {
+            let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
+            for (name, value) in self.model.provider.headers(key) {
+                let value = HeaderValue::from_str(&value);
+                let mut value =
+                    value.map_err(|_| ModelError::Unreachable("the key is not a valid header"))?;
+                value.set_sensitive(true);
+                request = request.header(name, value);
+            }
+        }
+        Ok(request.body(body))
+    }
+
+    /// Adds `frame` to the answer: a piece, or if it `is_whole`, an answer in one.
+    fn read(&self, frame: &Frame, is_whole: bool, partial: &mut PartialAnswer<'_>) -> Result<(), ModelError> {
+        let has_error = |body: &Value| body["error"].is_object() || body["error"].is_string();
+        if frame.event == "error" || has_error(&frame.data) {
+            return Err(failure::of_body(None, &frame.data));
+        }
+        if !is_whole {
+            self.model.provider.read_frame(frame, partial);
+            return Ok(());
+        }
+        self.model.provider.read_whole(&frame.data, partial);
+        if partial.finish.is_none() && partial.is_nothing() { Err(ModelError::Unreadable) } else { Ok(()) }
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        problem: &'static str,
+        work: impl Future<Output = Result<T, ModelError>>,
+    ) -> Result<T, ModelError> {
+        tokio::select! {
+            // An answer that is there counts, even at the last moment.
+            biased;
+            done = work => done,
+            () = self.clock.sleep(limit) => Err(ModelError::Unreachable(problem)),
+        }
+    }
+}
+
+/// A request under way. It is counted however it ends, even if nobody waits for it any longer.
+struct Request<'a> {
+    metrics: &'a Metrics,
+    /// By the real clock, not a test's: the model is outside the process.
+    started: Instant,
+    is_answered: bool,
+}
+
+impl Request<'_> {
+    fn answered(mut self, answer: &Answer) {
+        self.is_answered = true;
+        let latency = self.started.elapsed().as_millis();
+        self.metrics.add(Metric::ModelLatency, u64::try_from(latency).unwrap_or(u64::MAX));
+        if let Some(usage) = answer.usage {
+            self.metrics.add(Metric::InputTokens, usage.input_tokens.into());
+            self.metrics.add(Metric::OutputTokens, usage.output_tokens.into());
+        }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.metrics.add(Metric::ModelErrors, 1);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The interface that each provider's API fills: [`Provider`]. A new one is a file with its implementation and a line in
+//! `PROVIDERS` of `choice.rs`.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::answer::PartialAnswer;
+use super::conversation::Conversation;
+use super::frames::Frame;
+
+/// The API of one provider: its requests, and its answers.
+pub(super) trait Provider: fmt::Debug + Send + Sync {
+    /// Returns the name in `MODEL`: `openai` in `openai:<model>`.
+    fn name(&self) -> &'static str;
+
+    /// Returns the address without a slash at its end, if `MODEL_BASE_URL` is not set. `None` if the address depends on the
+    /// AWS region and that is unknown.
+    fn base_url(&self, region: Option<&str>) -> Option<String>;
+
+    /// Returns the credentials that requests need.
+    fn credentials(&self) -> Credentials {
+        Credentials::Key
+    }
+
+    /// Returns the headers that authorize a request with `key`. Private servers often need no key, and ignore the header.
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        vec![("authorization", format!("Bearer {}", key.unwrap_or("none")))]
+    }
+
+    /// Returns true if requests say what the provider caches, unless `MODEL_PROMPT_CACHE` says otherwise.
+    fn marks_cache(&self) -> bool {
+        false
+    }
+
+    /// Returns the URL and the body of a request.
+    fn request(&self, endpoint: &Endpoint<'_>, conversation: &Conversation<'_>) -> (String, Value);
+
+    /// Returns true if an endpoint refuses a request because of its optional part, so that it is sent again without that.
+    fn refuses_option(&self, _status: u16, _body: &str) -> bool {
+        false
+    }
+
+    /// Adds one frame of a stream to the answer.
+    fn read_frame(&self, frame: &Frame, answer: &mut PartialAnswer<'_>);
+
+    /// Reads an answer in one piece, from a server that does not stream.
+    fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>);
+}
+
+/// The credentials that a provider's requests need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Credentials {
+    /// `MODEL_API_KEY`, except for private servers.
+    Key,
+    /// `MODEL_API_KEY`, or else the process's own role in AWS, with which requests are signed.
+    KeyOrAws,
+}
+
+/// The addressee of a request.
+pub(super) struct Endpoint<'a> {
+    /// Address without a slash at its end.
+    pub(super) base_url: &'a str,
+    /// The provider's name of the model.
+    pub(super) model: &'a str,
+    /// True if the request says what the provider caches.
+    pub(super) marks_cache: bool,
+    /// True if the endpoint accepts the optional part of a request, as far as is known.
+    pub(super) takes_option: bool,
+}

@@ -1,0 +1,162 @@
+//! Requests to a model: [`Question`], a step of a turn, and [`Prompt`], a request outside the conversation.
+
+use annals_core::markup;
+use annals_core::markup::Sender;
+use annals_core::media::{IMAGE_TOKENS, Image};
+use annals_core::message::{ToolCall, UiMessage};
+use annals_core::tokens;
+use serde_json::Value;
+
+use super::answer::{Answer, Reasoning};
+
+/// A question: instructions, a context with the unanswered messages last, and the calls since with their results.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Question<'a> {
+    /// `SYSTEM_PROMPT`, verbatim.
+    pub system: Option<&'a str>,
+    /// The messages that the model sees.
+    pub messages: &'a [UiMessage],
+    /// Number of unanswered messages, at the end of `messages`.
+    pub unanswered: usize,
+    /// The recalled memory for the unanswered messages. It changes from turn to turn, so it is sent directly before them,
+    /// after everything that the next turn sends again.
+    pub notes: Option<&'a str>,
+    /// The images in the messages that can be shown.
+    pub images: &'a [ImageAt],
+    /// The sender of each message, if several people speak; else empty.
+    pub senders: &'a [Option<Sender>],
+    /// The tools that the model may call, in the same order in each turn. If empty, the request has no tools.
+    pub tools: &'a [Tool],
+    /// True if the answer must be text, not calls.
+    pub must_answer: bool,
+    /// The calls of this turn so far, in order.
+    pub steps: &'a [Step],
+}
+
+/// An image of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageAt {
+    /// Index of the message in [`Question::messages`].
+    pub message: usize,
+    /// The image. Those of one message are shown in the given order.
+    pub image: Image,
+}
+
+/// A tool that a model may call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    /// At most 64 letters, digits, `_` and `-`, which every provider accepts.
+    pub name: String,
+    /// Instructions for the model on using it.
+    pub description: String,
+    /// The JSON Schema of its input, of type object.
+    pub input_schema: Value,
+}
+
+/// One answer of a turn that held calls, with their results: a call is never sent without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// [`Answer::text`]
+    pub text: String,
+    /// [`Answer::reasoning`]
+    pub reasoning: Option<Reasoning>,
+    /// All of [`Answer::calls`], in order.
+    pub done: Vec<Done>,
+}
+
+/// A call with its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// The call.
+    pub call: ToolCall,
+    /// Its result, or its error; a string is sent as it is, anything else as JSON.
+    pub output: Value,
+}
+
+impl Question<'_> {
+    /// Returns the token estimate of the request, including tools and steps.
+    pub fn tokens(&self) -> u32 {
+        let notes = self.notes.map(|notes| tokens::of_text(&markup::notes(notes)));
+        let guide = self.has_senders().then(|| tokens::of_text(markup::GUIDE));
+        let senders = self.senders.iter().flatten().map(Sender::tokens);
+        let images = u32::try_from(self.images.len()).unwrap_or(u32::MAX).saturating_mul(IMAGE_TOKENS);
+        let tools = self.tools.iter().map(Tool::tokens);
+        let steps = self.steps.iter().map(Step::tokens);
+        tools
+            .chain(steps)
+            .chain(notes)
+            .chain(guide)
+            .chain(senders)
+            .chain([images])
+            .fold(tokens::of_request(self.system, self.messages), u32::saturating_add)
+    }
+
+    /// Returns true if messages are sent with their senders.
+    pub(super) fn has_senders(&self) -> bool {
+        self.senders.iter().any(Option::is_some)
+    }
+
+    /// Returns the sender of the message at `at`, if messages are sent with their senders.
+    pub(super) fn sender(&self, at: usize) -> Option<&Sender> {
+        self.senders.get(at)?.as_ref()
+    }
+
+    /// Returns the index of the first unanswered message.
+    pub(super) fn first_unanswered(&self) -> usize {
+        self.messages.len().saturating_sub(self.unanswered.max(1))
+    }
+}
+
+impl Tool {
+    /// Returns the tool with the texts of its server escaped; see [`annals_core::markup`].
+    pub(super) fn escaped(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            description: markup::escape(&self.description).into_owned(),
+            input_schema: markup::escape_json(&self.input_schema),
+        }
+    }
+
+    /// Returns the token estimate of the tool in a request.
+    pub fn tokens(&self) -> u32 {
+        [&self.name, &self.description]
+            .into_iter()
+            .map(|text| tokens::of_text(text))
+            .fold(tokens::of_json(Some(&self.input_schema)), u32::saturating_add)
+    }
+}
+
+impl Step {
+    /// Returns the step of `answer`, with the results of its calls in order.
+    pub fn new(answer: Answer, outputs: impl IntoIterator<Item = Value>) -> Self {
+        let done = answer.calls.into_iter().zip(outputs).map(|(call, output)| Done { call, output });
+        Self { text: answer.text, reasoning: answer.reasoning, done: done.collect() }
+    }
+
+    /// Returns the token estimate of the step in a request: a message of calls, and one for each result.
+    pub fn tokens(&self) -> u32 {
+        let said = tokens::of_request(Some(&self.text), &[]);
+        let reasoning = self.reasoning.as_ref().map_or(0, |reasoning| tokens::of_text(&reasoning.text));
+        let done = self.done.iter().map(|done| {
+            tokens::of_text(&done.call.name)
+                .saturating_add(tokens::of_json(Some(&done.call.input)))
+                .saturating_add(tokens::of_request(Some(&done.sent()), &[]))
+        });
+        done.fold(said.saturating_add(reasoning), u32::saturating_add)
+    }
+}
+
+impl Done {
+    /// Returns the token estimate of the result as it is sent.
+    pub fn tokens(&self) -> u32 {
+        tokens::of_text(&self.sent())
+    }
+
+    /// Returns the result as it is sent.
+    pub(super) fn sent(&self) -> String {
+        match &self.output {
+            Value::String(text) => text.clone(),
+            output => output.to_string(),
+        }
+    }
+}

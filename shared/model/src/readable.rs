@@ -1,0 +1,41 @@
+//! A message as text for a model, including its files and tool results.
+
+use annals_core::markup;
+use annals_core::media;
+use annals_core::message::{Part, PartView, Role, UiMessage};
+use annals_core::record::Kind;
+
+/// Returns the text of a message, with its files and tool results by name; not escaped.
+pub(super) fn text(message: &UiMessage) -> String {
+    // The model would take a note to the user for its own words.
+    let is_sent = |part: &&Part| message.role != Role::Assistant || !media::is_note(part);
+    let text = message.parts.iter().filter(is_sent).filter_map(line).collect::<Vec<_>>().join("\n");
+    let text = if text.trim().is_empty() && message.role == Role::User {
+        // Providers refuse an empty message.
+        "[a message without text]".to_owned()
+    } else {
+        text
+    };
+    markup::forwarded(message).into_iter().chain([text]).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns true if `message` is a summary.
+pub(super) fn is_summary(message: &UiMessage) -> bool {
+    let kind = message.metadata.get("kind").and_then(serde_json::Value::as_str);
+    message.role == Role::Assistant && kind == Some(Kind::Summary.as_str())
+}
+
+/// Returns one part as text; `None` if it has none.
+pub(super) fn line(part: &Part) -> Option<String> {
+    match part.view() {
+        PartView::Text(text) => Some(text.to_owned()),
+        PartView::File { .. } => media::line(part),
+        PartView::Tool { name, output: Some(output), .. } => Some(format!("[{name}: {output}]")),
+        PartView::Tool { .. }
+        | PartView::Reasoning(_)
+        | PartView::Source { .. }
+        | PartView::Data { .. }
+        | PartView::StepStart
+        | PartView::Unknown => None,
+    }
+}

@@ -1,0 +1,160 @@
+//! Settings of the model and of its fallback.
+
+use annals_core::settings::{ConfigError, Env};
+use secrecy::SecretString;
+
+use crate::{ChoiceError, ModelChoice, ModelSettings};
+
+/// Names of the variables of one model.
+struct Names {
+    model: &'static str,
+    base_url: &'static str,
+    api_key: &'static str,
+}
+
+const FIRST: Names = Names { model: "MODEL", base_url: "MODEL_BASE_URL", api_key: "MODEL_API_KEY" };
+const FALLBACK: Names =
+    Names { model: "MODEL_FALLBACK", base_url: "MODEL_FALLBACK_BASE_URL", api_key: "MODEL_FALLBACK_API_KEY" };
+
+/// Reads `MODEL` and its fallback. `default` is used if `MODEL` is not set; with `None`, it is required.
+pub fn model(env: Env<'_>, default: Option<&str>) -> Result<ModelSettings, ConfigError> {
+    let mut settings = match one(env, &FIRST)? {
+        Some(settings) => settings,
+        None => match default {
+            Some(default) => ModelSettings::new(choice(&FIRST, default)?),
+            None => {
+                return Err(ConfigError::new("MODEL", format!("is not set: give {}", ModelChoice::forms())));
+            }
+        },
+    };
+    settings.fallback = one(env, &FALLBACK)?.map(Box::new);
+    match &settings.fallback {
+        Some(_) if settings.choice == ModelChoice::Echo => {
+            Err(ConfigError::new(FALLBACK.model, "is set, but MODEL is echo, which never fails"))
+        }
+        Some(fallback) if fallback.choice == ModelChoice::Echo => {
+            Err(ConfigError::new(FALLBACK.model, "is echo, which only repeats messages"))
+        }
+        _ => Ok(settings),
+    }
+}
+
+fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError> {
+    let (base_url, api_key) = (env.optional(names.base_url), env.optional(names.api_key));
+    let Some(value) = env.optional(names.model) else {
+        // A variable without its model means that a model was intended. `MODEL` itself may have a default.
+        let stray =
+            [(names.base_url, &base_url), (names.api_key, &api_key)].into_iter().find(|of| of.1.is_some());
+        return match stray {
+            Some((name, _)) if names.model == FALLBACK.model => Err(ConfigError::new(
+                names.model,
+                format!("is not set, but {name} is: give {}", ModelChoice::forms()),
+            )),
+            _ => Ok(None),
+        };
+    };
+    let mut settings = ModelSettings::new(choice(names, &value)?);
+    let is_url = |url: &String| {
+        reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+    };
+    if !base_url.as_ref().is_none_or(is_url) {
+        return Err(ConfigError::new(names.base_url, "must be a URL that starts with http:// or https://"));
+    }
+    if api_key.as_ref().is_some_and(|key| !key.bytes().all(|b| b.is_ascii_graphic())) {
+        return Err(ConfigError::new(names.api_key, "contains a space or another character that no key has"));
+    }
+    if let ModelChoice::Hosted(model) = &settings.choice
+        && !model.may_use_aws()
+        && api_key.is_none()
+        && base_url.is_none()
+    {
+        let problem = format!("is not set: a hosted model needs a key, or a {} of your own", names.base_url);
+        return Err(ConfigError::new(names.api_key, problem));
+    }
+    settings.marks_cache =
+        env.choice("MODEL_PROMPT_CACHE", &[("true", true), ("false", false)], &settings.marks_cache)?;
+    let sees = [("auto", None), ("true", Some(true)), ("false", Some(false))];
+    settings.sees = env.choice("MODEL_VISION", &sees, &None)?;
+    settings.base_url = base_url;
+    settings.api_key = api_key.map(SecretString::from);
+    Ok(Some(settings))
+}
+
+fn choice(names: &Names, value: &str) -> Result<ModelChoice, ConfigError> {
+    value.parse().map_err(|error: ChoiceError| ConfigError::new(names.model, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(settings: &[(&str, &str)], default: Option<&str>) -> Result<ModelSettings, String> {
+        let lookup =
+            |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        model(Env::new(&lookup), default).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_model_is_chosen_with_its_endpoint() {
+        assert_eq!(read(&[], Some("echo")).unwrap().choice, ModelChoice::Echo);
+        let own = [("MODEL", "openai:m:7b"), ("MODEL_BASE_URL", "http://127.0.0.1:1/v1")];
+        let own = read(&own, None).unwrap();
+        assert_eq!(own.choice, "openai:m:7b".parse().unwrap());
+        assert!(!own.marks_cache && !own.needs_aws());
+        let claude =
+            read(&[("MODEL", "anthropic:claude-sonnet-4-5"), ("MODEL_API_KEY", "sk")], None).unwrap();
+        assert!(claude.marks_cache && !claude.needs_aws());
+        let id = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
+        let bedrock = read(&[("MODEL", &format!("bedrock:{id}"))], None).unwrap();
+        assert_eq!(bedrock.choice, format!("bedrock:{id}").parse().unwrap());
+        assert_eq!(bedrock.choice.to_string(), format!("bedrock:{id}"));
+        assert!(!bedrock.marks_cache && bedrock.needs_aws());
+        let marked =
+            read(&[("MODEL", "bedrock:x"), ("MODEL_PROMPT_CACHE", "true"), ("MODEL_API_KEY", "k")], None);
+        let marked = marked.unwrap();
+        assert!(marked.marks_cache && !marked.needs_aws());
+    }
+
+    #[test]
+    fn a_fallback_has_settings_of_its_own() {
+        let first = [("MODEL", "openai:m"), ("MODEL_API_KEY", "a")];
+        let with = |more: &[(&'static str, &'static str)]| read(&[&first[..], more].concat(), None);
+        assert!(with(&[]).unwrap().fallback.is_none());
+        let both = with(&[("MODEL_FALLBACK", "bedrock:x")]).unwrap();
+        assert!(both.needs_aws());
+        assert_eq!(both.fallback.unwrap().choice, "bedrock:x".parse().unwrap());
+        for (more, wanted) in [
+            (vec![("MODEL_FALLBACK", "openai:x")], "MODEL_FALLBACK_API_KEY is not set"),
+            (
+                vec![("MODEL_FALLBACK_API_KEY", "k")],
+                "MODEL_FALLBACK is not set, but MODEL_FALLBACK_API_KEY is",
+            ),
+            (vec![("MODEL_FALLBACK", "echo")], "MODEL_FALLBACK is echo"),
+        ] {
+            let error = with(&more).unwrap_err();
+            assert!(error.starts_with(wanted), "{error}");
+        }
+        let error = read(&[("MODEL_FALLBACK", "bedrock:x")], Some("echo")).unwrap_err();
+        assert!(error.starts_with("MODEL_FALLBACK is set, but MODEL is echo"), "{error}");
+    }
+
+    #[test]
+    fn errors_name_the_variable_and_never_its_value() {
+        for (settings, wanted) in [
+            (vec![], "MODEL is not set"),
+            (vec![("MODEL", "hunter2")], "MODEL must be"),
+            (vec![("MODEL", "hunter2:x")], "MODEL must be"),
+            (vec![("MODEL", "openai:")], "MODEL names a provider"),
+            (vec![("MODEL", "openai:hunter2 x")], "MODEL contains a space"),
+            (vec![("MODEL", "openai:hunter2")], "MODEL_API_KEY is not set"),
+            (vec![("MODEL", "anthropic:hunter2")], "MODEL_API_KEY is not set"),
+            (vec![("MODEL", "openai:m"), ("MODEL_API_KEY", "hunter2\n")], "MODEL_API_KEY contains"),
+            (vec![("MODEL", "openai:m"), ("MODEL_BASE_URL", "hunter2/v1")], "MODEL_BASE_URL must"),
+            (vec![("MODEL", "bedrock:m"), ("MODEL_PROMPT_CACHE", "hunter2")], "MODEL_PROMPT_CACHE must"),
+            (vec![("MODEL", "bedrock:m"), ("MODEL_VISION", "hunter2")], "MODEL_VISION must"),
+        ] {
+            let error = read(&settings, None).unwrap_err();
+            assert!(error.starts_with(wanted) && !error.contains("hunter2"), "{error}");
+        }
+    }
+}

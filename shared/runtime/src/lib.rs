@@ -1,0 +1,22 @@
+//! Common parts of the `main` of every function.
+//!
+//! # Layout
+//!
+//! - [`mod@function`]: the process of a webhook's function
+//! - [`channels`]: the channels of platforms, one line each
+//! - [`aws`]: clients of AWS
+//! - [`secrets`]: settings from the environment and from secrets
+//! - [`telemetry`]: logs and traces; [`metrics`]: reports of counters
+//! - [`request_body`]: reads bodies of requests within bounds
+//! - [`problem`]: errors for callers
+//! - [`webhook`]: the route of a webhook
+
+pub mod aws;
+pub mod channels;
+pub mod function;
+pub mod metrics;
+pub mod problem;
+pub mod request_body;
+pub mod secrets;
+pub mod telemetry;
+pub mod webhook;

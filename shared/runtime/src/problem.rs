@@ -1,0 +1,258 @@
+//! Errors for callers: `application/problem+json` (RFC 9457).
+//!
+//! ```json
+//! {"type": "urn:annals:problem:missing-user", "title": "userId is missing", "status": 400,
+//!  "detail": "give the id of the person who speaks as \"userId\"", "requestId": "req_4c0a9be21d4f5a6b"}
+//! ```
+//!
+//! `requestId` is the `x-request-id` of the response, which its log lines have too.
+//!
+//! Titles and details are written here or by a parser, never taken from an internal error, so that no internals can
+//! leak.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::telemetry;
+
+/// Kind of the one problem whose response has a `Retry-After` of its own.
+const OVERLOADED: &str = "overloaded";
+
+/// An error for a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// Last part of the stable `type`: `urn:annals:problem:<kind>`.
+    pub kind: &'static str,
+    /// Description of the problem, the same for every problem of this kind.
+    pub title: &'static str,
+    /// Description of this occurrence, and the next step.
+    pub detail: String,
+}
+
+impl Problem {
+    /// 400: the request is malformed.
+    pub fn bad_request(kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, kind, title, detail: detail.into() }
+    }
+
+    /// 401: missing or wrong credentials. The response is the same for every reason.
+    pub fn unauthorized(detail: &'static str) -> Self {
+        Self {
+            status: StatusCode::UNAUTHORIZED,
+            kind: "unauthorized",
+            title: "Not authorized",
+            detail: detail.into(),
+        }
+    }
+
+    /// 403: the caller is known, but not allowed to do this.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::FORBIDDEN, kind: "forbidden", title: "Not allowed", detail: detail.into() }
+    }
+
+    /// 429: this key calls too often. The response should have a `Retry-After`.
+    pub fn too_many_requests() -> Self {
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            kind: "too-many-requests",
+            title: "This key calls too often",
+            detail: "wait for the number of seconds in Retry-After".into(),
+        }
+    }
+
+    /// 429: this address repeatedly sends wrong keys. The response should have a `Retry-After`.
+    pub fn too_many_failures() -> Self {
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            kind: "too-many-failures",
+            title: "This address sends wrong keys",
+            detail: "wait for the number of seconds in Retry-After, or send a valid API key, which is accepted at once"
+                .into(),
+        }
+    }
+
+    /// 500: an error of the program.
+    pub fn internal() -> Self {
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            kind: "internal",
+            title: "The program failed",
+            detail: "this is an error of the server, and is logged; the message of the request may be stored"
+                .into(),
+        }
+    }
+
+    /// 408: the body took too long to arrive.
+    pub fn too_slow() -> Self {
+        Self {
+            status: StatusCode::REQUEST_TIMEOUT,
+            kind: "too-slow",
+            title: "The body took too long",
+            detail:
+                "it did not arrive completely within 30 seconds; nothing is stored, send the same request again"
+                    .into(),
+        }
+    }
+
+    /// 503: too many large bodies are being read. The response has a `Retry-After`.
+    pub fn overloaded() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: OVERLOADED,
+            title: "Too many large requests",
+            detail: "others are being read at the moment; nothing is stored, send the same request again after the \
+                     number of seconds in Retry-After"
+                .into(),
+        }
+    }
+
+    /// 413: the body is too large; `detail` names the limit.
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            kind: "too-large",
+            title: "The body is too large",
+            detail: detail.into(),
+        }
+    }
+
+    /// 404: there is no such route.
+    pub fn not_found() -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            kind: "not-found",
+            title: "No such route",
+            detail: "GET /openapi.json lists the routes".into(),
+        }
+    }
+
+    /// 404: the route exists, but the object in its path does not.
+    pub fn no_such(kind: &'static str, title: &'static str, detail: &'static str) -> Self {
+        Self { status: StatusCode::NOT_FOUND, kind, title, detail: detail.into() }
+    }
+
+    /// 405: the route exists, but does not accept this method.
+    pub fn method_not_allowed() -> Self {
+        Self {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            kind: "method-not-allowed",
+            title: "The route does not take this method",
+            detail:
+                "the header Allow lists the methods that it accepts, and GET /openapi.json describes them"
+                    .into(),
+        }
+    }
+
+    /// 409: a run is working on the chat.
+    pub fn busy() -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            kind: "busy",
+            title: "The chat is being answered",
+            detail: "a run is working on this chat at the moment; try again in a while".into(),
+        }
+    }
+
+    /// 409: an approval is recorded, but other askers must approve too.
+    pub fn more_approvals_needed(detail: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            kind: "more-approvals-needed",
+            title: "Others must approve, too",
+            detail: detail.into(),
+        }
+    }
+
+    /// 409: the id of a command is already that of a message or of another command.
+    pub fn command_id_taken() -> Self {
+        Self::message_id_taken(
+            "\"messageId\" identifies the command, so that it is carried out once; this id is already that of a \
+             message or another command",
+        )
+    }
+
+    /// 409: a message of another user has this id.
+    pub fn not_the_author() -> Self {
+        Self::message_id_taken(
+            "a message of another userId has this id, and only its author can change it: give another id, or none",
+        )
+    }
+
+    fn message_id_taken(detail: &'static str) -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            kind: "message-id-taken",
+            title: "The messageId is another message's",
+            detail: detail.into(),
+        }
+    }
+
+    /// 503: a chat could not be deleted, or only in part.
+    pub fn not_forgotten() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "not-forgotten",
+            title: "The chat is not forgotten whole",
+            detail: "a store did not answer; send the same request again, which deletes the rest".into(),
+        }
+    }
+
+    /// 503: a chat is so long that one request does not delete all of it.
+    pub fn not_forgotten_yet(records: usize) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "not-forgotten",
+            title: "The chat is not forgotten whole",
+            detail: format!(
+                "{records} records are deleted, and there are more; send the same request again, which deletes the rest"
+            ),
+        }
+    }
+
+    /// 503: a history could not be read.
+    pub fn unreadable() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "unreadable",
+            title: "The history cannot be read",
+            detail: "the store did not answer; send the same request again".into(),
+        }
+    }
+
+    /// 503: storing or queueing failed. Nothing was acknowledged, and the same request may succeed later.
+    pub fn unavailable() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            kind: "unavailable",
+            title: "Not stored",
+            detail: "the message could not be stored and queued; send the same request again".into(),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = json!({
+            "type": format!("urn:annals:problem:{}", self.kind),
+            "title": self.title,
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        if let (Some(id), Some(body)) = (telemetry::request_id(), body.as_object_mut()) {
+            body.insert("requestId".into(), id.into());
+        }
+        let mut response = (self.status, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.kind == OVERLOADED {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
+}

@@ -1,0 +1,171 @@
+//! Settings of a deployed function: its environment, and the secrets that the environment names.
+//!
+//! ```text
+//! ANNALS_SECRETS=annals/telegram,annals/model
+//!
+//! annals/telegram   {"TELEGRAM_BOT_TOKEN": "123456:ABC…", "TELEGRAM_WEBHOOK_SECRET": "…"}
+//! annals/model      {"MODEL_API_KEY": "sk-…"}
+//! ```
+//!
+//! Secrets are read once, concurrently, and kept for the life of the process. A variable in the environment has
+//! precedence. If no secret is named, no request is made.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use annals_core::settings::{ConfigError, Env};
+use aws_config::SdkConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_secretsmanager::Client;
+use aws_sdk_secretsmanager::error::{ProvideErrorMetadata, SdkError};
+use futures::future::join_all;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+/// Names or ARNs of secrets, comma-separated.
+const VARIABLE: &str = "ANNALS_SECRETS";
+
+/// Time limits of one attempt and of all: Lambda restarts a function that is not ready after ten seconds, without
+/// logging what it waited for.
+const TRY_TIMEOUT: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Lookup of a setting by name.
+type Lookup = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Settings of a deployed function.
+pub struct Settings(Lookup);
+
+/// Reason why a secret could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Unread {
+    /// It does not exist.
+    Missing,
+    /// The function may not read or decrypt it.
+    Denied,
+    /// It is binary.
+    Binary,
+    /// Any other error: its code, or the failure of the request. Never the body of the answer, which may contain the
+    /// secret.
+    Other(String),
+}
+
+impl Settings {
+    /// Reads the settings in `variables` and in the secrets that they name. `aws` is the SDK configuration.
+    pub async fn read(
+        variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        aws: &SdkConfig,
+    ) -> Result<Self, ConfigError> {
+        // Created only if there is a secret to read.
+        let client = OnceCell::new();
+        Self::read_by(variables, async |name| fetch(client.get_or_init(|| client_of(aws)), name).await).await
+    }
+
+    async fn read_by(
+        variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        fetch: impl AsyncFn(&str) -> Result<SecretString, Unread>,
+    ) -> Result<Self, ConfigError> {
+        let list = Env::new(&variables).optional(VARIABLE).unwrap_or_default();
+        let mut names: Vec<&str> = Vec::new();
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            // The same secret may be named more than once.
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let fetched = join_all(names.iter().map(async |name| fetch(name).await)).await;
+        let mut held: HashMap<String, (SecretString, &str)> = HashMap::new();
+        for (secret, text) in names.into_iter().zip(fetched) {
+            let text = text.map_err(|unread| unread.error(secret))?;
+            for (variable, value) in parse(secret, &text)? {
+                if let Some((other, holder)) = held.get(&variable)
+                    && other.expose_secret() != value.expose_secret()
+                {
+                    let problem = format!("has one value in the secret {holder} and another in {secret}");
+                    return Err(ConfigError::new(&variable, problem));
+                }
+                held.insert(variable, (value, secret));
+            }
+        }
+        let held: HashMap<String, SecretString> =
+            held.into_iter().map(|(variable, (value, _))| (variable, value)).collect();
+        Ok(Self(Box::new(move |name| {
+            let own = Env::new(&variables).optional(name);
+            own.or_else(|| held.get(name).map(|value| value.expose_secret().to_owned()))
+        })))
+    }
+
+    /// Returns a source for reading the settings.
+    pub fn env(&self) -> Env<'_> {
+        Env::new(&*self.0)
+    }
+}
+
+impl Unread {
+    fn error(self, secret: &str) -> ConfigError {
+        let problem = match self {
+            Self::Missing => "no secret of this name exists in this account and region".to_owned(),
+            Self::Denied => {
+                "the function's role may not read it (secretsmanager:GetSecretValue, and kms:Decrypt with a key of \
+                 one's own)"
+                    .to_owned()
+            }
+            Self::Binary => "it is binary, and should be a JSON object of strings".to_owned(),
+            Self::Other(what) => what,
+        };
+        ConfigError::new(VARIABLE, format!("names the secret {secret}, which cannot be read: {problem}"))
+    }
+}
+
+/// Parses the text of `secret`.
+fn parse(secret: &str, text: &SecretString) -> Result<Vec<(String, SecretString)>, ConfigError> {
+    let Ok(Value::Object(settings)) = serde_json::from_str(text.expose_secret()) else {
+        let problem = format!("names the secret {secret}, which is not a JSON object of strings");
+        return Err(ConfigError::new(VARIABLE, problem));
+    };
+    settings
+        .into_iter()
+        .map(|(variable, value)| match value {
+            Value::String(value) => Ok((variable, value.into())),
+            // If somebody swapped name and value, the error must not show the value.
+            _ if !is_variable(&variable) => Err(ConfigError::new(
+                VARIABLE,
+                format!("names the secret {secret}, which holds something that is not a string"),
+            )),
+            _ => Err(ConfigError::new(&variable, format!("in the secret {secret} is not a string"))),
+        })
+        .collect()
+}
+
+fn is_variable(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+fn client_of(aws: &SdkConfig) -> Client {
+    let timeouts = TimeoutConfig::builder().operation_timeout(TIMEOUT).operation_attempt_timeout(TRY_TIMEOUT);
+    let config = aws_sdk_secretsmanager::config::Builder::from(aws).timeout_config(timeouts.build());
+    Client::from_conf(config.build())
+}
+
+async fn fetch(client: &Client, name: &str) -> Result<SecretString, Unread> {
+    let read = client.get_secret_value().secret_id(name).send().await.map_err(|error| {
+        let what = match &error {
+            SdkError::TimeoutError(_) => "Secrets Manager did not answer in time",
+            SdkError::DispatchFailure(_) => "no connection to Secrets Manager",
+            SdkError::ResponseError(_) => "the answer of Secrets Manager cannot be parsed",
+            SdkError::ServiceError(_) => match error.code() {
+                Some("ResourceNotFoundException") => return Unread::Missing,
+                Some("AccessDeniedException" | "DecryptionFailure") => return Unread::Denied,
+                Some(code) => return Unread::Other(format!("Secrets Manager answered {code}")),
+                None => "the answer of Secrets Manager cannot be parsed",
+            },
+            _ => "the request could not be made",
+        };
+        Unread::Other(what.to_owned())
+    })?;
+    read.secret_string.map(SecretString::from).ok_or(Unread::Binary)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! One durable history per chat: append-only records in DynamoDB, large bodies and archived segments in S3. Records
+//! leave the table by its TTL alone, after they are archived; only `forget.rs` deletes, when a person asks for it.
+//!
+//! A chat is a partition. Its records have sort keys that start with a digit ([`SortKey`]); the other items start with
+//! `!`, which sorts below every digit, so no read of records reaches them:
+//!
+//! ```json
+//! {"pk": "telegram:chat:42", "sk": "!head", "fence": 17, "contextFrom": "1763765920000#00000000000000000007"}
+//! {"pk": "http:chat:dev:c1", "sk": "!id#order-1", "ts": 1763765920000}
+//! {"pk": "telegram:chat:42", "sk": "!place", "dueShard": "placed-4", "dueAt": 1763765920000}
+//! {"pk": "telegram:chat:42", "sk": "!segment#1763765960000#00000000000000000009", "id": "1763765920000-9f86d081884c7d65", …}
+//! ```
+//!
+//! The sample item of a record is in `history/item.rs`, of a segment's pointer in `history/shelf.rs`, of a head in
+//! [`turn`].
+//!
+//! # Layout
+//!
+//! - `append.rs`: people's messages, each stored, a duplicate or a revision; `form.rs`: the forms of a message
+//! - `reply.rs`: the agent's records; `put.rs`: the puts of all records
+//! - `import.rs`: messages from another program
+//! - `read.rs`: a range, a page, the whole; `merged.rs`: table and segments as one list
+//! - `cursor.rs`: cursors as text
+//! - `view.rs`: the context, from no more records than it is made of
+//! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: segments in S3
+//! - `archived.rs`: one message in the archive, after it has left the table
+//! - `search.rs`: the search in segments
+//! - `forget.rs`: the deletion of a chat
+//! - [`directory`]: the list of all chats
+//! - [`turn`]: the head: one run at a time, and the start of the context
+//! - [`stop`]: the command `/stop`
+//! - [`due`]: the chats that the compactor must visit
+//! - [`strangers`]: people who were refused; `tools.rs`: destructive outside tools
+//! - `item.rs`: a record as an item; `table.rs`: DynamoDB
+//! - `bucket.rs`: S3; `bodies.rs`: large messages; `media.rs`: images that people sent
+
+mod append;
+mod archive;
+mod archived;
+mod bodies;
+mod bucket;
+mod cursor;
+pub mod directory;
+pub mod due;
+mod forget;
+mod form;
+mod import;
+pub(crate) mod item;
+mod media;
+mod merged;
+mod put;
+mod read;
+mod reply;
+mod search;
+mod segment;
+mod shelf;
+pub mod stop;
+pub mod strangers;
+pub(crate) mod table;
+mod tools;
+pub mod turn;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::message::Part;
+use annals_core::record::Record;
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_io::clock::Clock;
+use futures::future::try_join_all;
+use tokio::sync::Notify;
+
+pub use append::{Appended, Outcome};
+pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, ToArchive};
+pub use archived::ArchivedMessage;
+pub use bodies::{BodyError, MAX_INLINE_BYTES};
+pub use bucket::BucketError;
+pub use cursor::{Cursor, CursorError};
+pub use forget::{Erased, ToErase};
+pub use form::{Form, next_form};
+pub use import::Imported;
+pub use item::ItemError;
+pub use media::StoredFile;
+pub use read::{Fate, MAX_PAGE, Page, Position};
+pub use reply::{Reply, ReplyAppended};
+pub use search::{Found, Hit, Search};
+pub use segment::{FormatError, SegmentId, SegmentIdError};
+pub use shelf::{Segment, SegmentError, SegmentInfo};
+pub use table::{Consumed, Meter, TableError};
+pub use view::ContextRead;
+
+use bucket::Bucket;
+use due::Registry;
+use item::Stored;
+use shelf::Shelf;
+use table::{Item, Table};
+
+/// The lifetime of records in the table: the append sets `expiresAt`, and only [`History::prolong`] moves it on.
+#[derive(Clone, Debug)]
+pub struct Retention {
+    /// `SESSION_STALE_AFTER`; `None` (0) counts as 48 hours here.
+    pub stale_after: Option<Duration>,
+    /// `ARCHIVE_GRACE`.
+    pub archive_grace: Duration,
+    /// `ARCHIVE_ON_COMPACT`; records never expire if it is `false`.
+    pub archive: bool,
+}
+
+impl Retention {
+    /// Returns the date on which a record that arrives at `arrival` may leave the table, in epoch seconds.
+    pub fn expires_at(&self, arrival: Timestamp) -> Option<i64> {
+        self.archive.then(|| arrival.plus(self.lifetime()).as_millis() / 1000)
+    }
+
+    /// Returns the minimum time that a record stays in the table.
+    pub fn lifetime(&self) -> Duration {
+        self.stay_fresh().saturating_add(self.archive_grace)
+    }
+
+    /// Returns whether a record of this time may have left the table by `now`. Half of its lifetime counts as possible:
+    /// a message may have come before its own time, and the settings may have changed.
+    pub fn may_have_left(&self, ts: Timestamp, now: Timestamp) -> bool {
+        now.since(ts) >= self.lifetime() / 2
+    }
+
+    /// Returns the stale time, or 48 hours if Sessions never grow stale.
+    fn stay_fresh(&self) -> Duration {
+        self.stale_after.unwrap_or(STALE_AFTER_IF_NEVER)
+    }
+
+    /// Returns the date on which a boundary that arrives at `arrival` may leave: long after all messages before it,
+    /// since TTL deletes in any order, and the rest of a Session must not continue in the next.
+    pub fn boundary_expires_at(&self, arrival: Timestamp) -> Option<i64> {
+        self.expires_at(arrival.plus(self.lifetime()))
+    }
+
+    /// Returns the dates before which a record leaves the table soon, as of `now`.
+    pub fn horizon(&self, now: Timestamp) -> Horizon {
+        let stale_after = self.stay_fresh();
+        // A live Session gets a message within the stale time; the quarter is for delays.
+        let soon = stale_after.saturating_add(self.archive_grace / 4);
+        let before_long = soon.saturating_add(self.lifetime().saturating_sub(soon) / 2);
+        let at = |from_now: Duration| now.plus(from_now).as_millis() / 1000;
+        Horizon { soon: at(soon), before_long: at(before_long) }
+    }
+}
+
+/// Returns the later of two dates at which records may leave the table; `None` is never.
+pub fn later_expiry(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    Some(a?.max(b?))
+}
+
+/// The stale time that decides the lifetime of records if Sessions never grow stale.
+const STALE_AFTER_IF_NEVER: Duration = Duration::from_hours(48);
+
+/// Dates, in epoch seconds, between now and the end of a record that is appended now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Horizon {
+    /// A record that a live Session shows must not leave before this: the next message may come as late.
+    pub soon: i64,
+    /// Records that leave before this are summarised along with it, so that not every message brings a summary.
+    pub before_long: i64,
+}
+
+/// The histories of all chats.
+#[derive(Clone, Debug)]
+pub struct History {
+    table: Table,
+    bucket: Bucket,
+    shelf: Shelf,
+    clock: Clock,
+    retention: Retention,
+    registry: Registry,
+    /// Woken by each `/stop` of this process.
+    stops: Arc<Notify>,
+}
+
+/// A failure to read or write a history. Records that were stored before stay stored.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A large message could not be stored or read.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// S3 failed while the objects of a chat were deleted.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    /// A segment could not be stored or read.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// An item is not a readable record.
+    #[error(transparent)]
+    Item(#[from] ItemError),
+    /// The head of the chat is damaged.
+    #[error(transparent)]
+    Head(#[from] turn::HeadError),
+    /// A message could not be converted to JSON: cannot happen for a message that was parsed from JSON.
+    #[error("a message could not be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A message that a turn has committed to is not among the records.
+    #[error("the message {key}, which a turn covers, is not in the history")]
+    Missing {
+        /// The message.
+        key: String,
+    },
+    /// The cursor of a page is not one of this chat.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
+    /// The chat was deleted while a large message was stored in it; its body may be gone.
+    #[error("the chat of the message {key} was forgotten while the message was stored; deliver it again")]
+    ForgottenMeanwhile {
+        /// The message.
+        key: SortKey,
+    },
+    /// Another user's message has this id already. Nothing was stored.
+    #[error("the message {key} belongs to another user: choose another id")]
+    Taken {
+        /// The message.
+        key: SortKey,
+    },
+    /// Another process has claimed the chat, or a `/stop` took it. The holder must end and write nothing more.
+    #[error("the lease on the chat is lost: another process has claimed it since and continues its work")]
+    LeaseLost,
+    /// So many writers changed the same message at once that no form could be stored.
+    #[error("too many writers changed the message {key} of one chat at once; try again")]
+    Contended {
+        /// The message.
+        key: SortKey,
+    },
+}
+
+impl History {
+    /// Opens the histories in `table` and `bucket`.
+    pub fn new(
+        dynamodb: aws_sdk_dynamodb::Client,
+        table: String,
+        s3: aws_sdk_s3::Client,
+        bucket: String,
+        clock: Clock,
+        retention: Retention,
+    ) -> Self {
+        let bucket = Bucket::new(s3, bucket);
+        Self {
+            table: Table::new(dynamodb, table),
+            shelf: Shelf::new(bucket.clone()),
+            bucket,
+            clock,
+            retention,
+            registry: Registry::default(),
+            stops: Arc::default(),
+        }
+    }
+
+    /// Returns the clock of appends, claims and contexts.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Returns the lifetime of records in the table.
+    pub fn retention(&self) -> &Retention {
+        &self.retention
+    }
+
+    /// Returns the sum of the capacity that the table's operations consume.
+    pub fn meter(&self) -> &Meter {
+        self.table.meter()
+    }
+
+    /// Returns the table, for the other items in it.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Reads the records of `items`, and their large bodies at the same time.
+    async fn records(&self, items: &[Item]) -> Result<Vec<Record>, HistoryError> {
+        try_join_all(items.iter().map(|item| self.record(item))).await
+    }
+
+    async fn record(&self, item: &Item) -> Result<Record, HistoryError> {
+        self.whole(item::from_item(item)?).await
+    }
+
+    /// Returns the record with its message, after fetching that from S3 if necessary.
+    async fn whole(&self, stored: Stored) -> Result<Record, HistoryError> {
+        match stored {
+            Stored::Inline(record) => Ok(record),
+            Stored::Body { mut record, body } => {
+                match self.bucket.body(&body).await {
+                    Ok(message) => record.message = message,
+                    // A body that is lost for good must not make the rest of its chat unreadable.
+                    Err(error @ (BodyError::Missing { .. } | BodyError::Unreadable { .. })) => {
+                        tracing::error!(%error, "failed to read the body of a message; it is shown without its content");
+                        record.message.parts = vec![Part::text("[the content of this message is lost]")];
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+                Ok(record)
+            }
+        }
+    }
+}
+
+/// The bounds of the sort keys of records.
+const FIRST_KEY: &str = "0";
+const LAST_KEY: &str = ":";
+
+/// The sort key of a chat's head.
+const HEAD: &str = "!head";
+
+fn partition(chat: &ChatKey) -> String {
+    chat.to_string()
+}

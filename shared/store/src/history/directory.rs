@@ -1,0 +1,318 @@
+//! The list of chats, the one with the latest message first.
+//!
+//! No index over all messages is kept for it (that would double the cost of an append), and no write of a turn is spent
+//! on it. A chat is listed by one of these items, both in the index of due chats (see [`due`](super::due)):
+//!
+//! - *an entry* of the index that is a record: the chat is registered for a visit of the compactor until that visit.
+//!   This costs nothing more.
+//! - *its place*, one item a chat, without TTL, in partitions of the index that no visit reads:
+//!
+//! ```json
+//! {"pk": "telegram:chat:42", "sk": "!place", "dueShard": "placed-4", "dueAt": 1763765920000}
+//! ```
+//!
+//! # Every chat is listed, and once
+//!
+//! A record that is put registers its chat, or its process has within R = D/2, by an entry that comes due no earlier
+//! than D/2 after the record. Only `settle` and `put_off` remove entries (and the deletion of a chat), and both set the
+//! place first. So from its first record on a chat has an entry, a place or both; and a chat without an entry has had
+//! no message since the visit that set its place, which is therefore still the time of its last message. A chat with
+//! entries may have an outdated place, too: so all entries are read for each page, and a place counts only if there is
+//! no entry. The price of writing nothing is to read the keys of the chats that were lively in the last D.
+//!
+//! If at most [`MOST_EXACT`] chats were lively, the time of the last message is read in each, and the whole list is in
+//! that order. If there were more, those chats are in the order in which they registered, which is right to R (18
+//! hours); the client can sort the chats of one page. The cursor keeps the choice between the two for all pages that
+//! follow a first page.
+//!
+//! A cursor is a time and a ChatKey (`{"t": 1763765920000, "c": "telegram:chat:42", "x": true}`), and a page starts
+//! after it. So no chat is listed twice, except one with a new message while pages are turned, which is then at the
+//! top.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::Timestamp;
+use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
+
+use super::cursor::{self, CursorError};
+use super::due::{DUE_AT, DUE_SHARD, Entry, SHARDS, shard_of};
+use super::item::{integer, text};
+use super::read::MAX_NAMES;
+use super::table::{Anchor, Item, Span, Update, Written, number, string};
+use super::turn::{Head, Held};
+use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
+
+/// Maximum number of chats on a page of the list.
+pub const MAX_CHATS: usize = 100;
+
+/// Maximum number of lively chats whose last message is read for each page.
+pub const MOST_EXACT: usize = 500;
+
+/// The item that holds a chat's place.
+pub(super) const PLACE: &str = "!place";
+
+/// The partitions of the index that hold places.
+const PLACED: &str = "placed-";
+
+/// Number of a chat's newest records that are searched for a person's message.
+const LOOK: usize = 6;
+
+/// Number of chats that are read at the same time.
+const AT_ONCE: usize = 32;
+
+/// Number of keys of the index that one request reads.
+const KEYS_AT_ONCE: usize = 5_000;
+
+/// The end of a page of the list, for readers opaque text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListCursor {
+    #[serde(rename = "t")]
+    at: Timestamp,
+    #[serde(rename = "c")]
+    chat: ChatKey,
+    /// True if the lively chats are in the order of their last messages.
+    #[serde(rename = "x")]
+    exact: bool,
+}
+
+impl ListCursor {
+    /// Encodes it as the text that readers get.
+    pub fn encode(&self) -> String {
+        cursor::encode(self)
+    }
+
+    /// Decodes the text that readers send back.
+    pub fn decode(text: &str) -> Result<Self, CursorError> {
+        cursor::decode(text)
+    }
+
+    /// Returns whether a chat at this place follows.
+    fn is_before(&self, at: Timestamp, chat: &ChatKey) -> bool {
+        (Reverse(self.at), &self.chat) < (Reverse(at), chat)
+    }
+}
+
+/// A chat of the list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// The name that it has now.
+    pub chat: ChatKey,
+    /// Its place: the time of its last message, or if there are too many lively chats, of its registration.
+    pub at: Timestamp,
+    /// Its head.
+    pub head: Head,
+    /// End of the lease of the run that has it, if one has.
+    pub answered_until: Option<Timestamp>,
+}
+
+/// A page of the list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChatPage {
+    /// Its chats, the one with the latest place first; there may be fewer than requested, and further pages.
+    pub chats: Vec<Listed>,
+    /// The start of the page after this one; `None` if there is none.
+    pub before: Option<ListCursor>,
+}
+
+impl History {
+    /// Reads a page of at most `limit` chats (1 to [`MAX_CHATS`]), from the top or after `before`.
+    pub async fn chats(&self, before: Option<&ListCursor>, limit: usize) -> Result<ChatPage, HistoryError> {
+        let limit = limit.clamp(1, MAX_CHATS);
+        let lively = self.lively().await?;
+        let exact = before.map_or(lively.len() <= MOST_EXACT, |cursor| cursor.exact);
+        let names: HashSet<ChatKey> = lively.keys().cloned().collect();
+        let lively = if exact { self.in_order_of_messages(lively).await? } else { lively };
+        let comes = |at: Timestamp, chat: &ChatKey| before.is_none_or(|cursor| cursor.is_before(at, chat));
+
+        // One more than the page has shows whether there are further chats.
+        let quiet = (0..SHARDS).map(|shard| self.places(shard, before, limit + 1, &names));
+        let quiet = try_join_all(quiet).await?;
+        let mut places: BTreeSet<(Reverse<Timestamp>, ChatKey)> = BTreeSet::new();
+        for (chat, at) in lively.into_iter().chain(quiet.into_iter().flatten()) {
+            if comes(at, &chat) {
+                places.insert((Reverse(at), chat));
+            }
+        }
+        let page: Vec<(Timestamp, ChatKey)> =
+            places.iter().take(limit).map(|(Reverse(at), chat)| (*at, chat.clone())).collect();
+        let last = page.last().filter(|_| places.len() > limit);
+        let before = last.map(|(at, chat)| ListCursor { at: *at, chat: chat.clone(), exact });
+        let chats = stream::iter(page.into_iter().map(|(at, chat)| self.listed(chat, at, &names)));
+        let chats: Vec<Option<Listed>> = chats.buffered(AT_ONCE).try_collect().await?;
+        Ok(ChatPage { chats: chats.into_iter().flatten().collect(), before })
+    }
+
+    /// Reads one chat as in the list, by the name that it has now. A chat that is not in the list has the clock's time.
+    pub async fn chat(&self, chat: &ChatKey) -> Result<Listed, HistoryError> {
+        let (chat, _) = self.current(chat).await?;
+        let item = self.table.get(&partition(&chat), HEAD).await?.unwrap_or_default();
+        let mut at = self.last_spoken(&chat).await?;
+        if at.is_none() {
+            let place = self.table.get(&partition(&chat), PLACE).await?;
+            at = place.and_then(|place| integer(&place, DUE_AT)).and_then(Timestamp::from_millis);
+        }
+        let answered_until = self.answered_until(&item);
+        let at = at.unwrap_or_else(|| self.clock.now());
+        Ok(Listed { chat, at, head: Head::of(&item)?, answered_until })
+    }
+
+    /// Reads the chats that have registered and were not visited since, each with the time of its last registration.
+    async fn lively(&self) -> Result<HashMap<ChatKey, Timestamp>, HistoryError> {
+        let due_after = self.retention.due_after();
+        let shards = (0..SHARDS).map(async |shard| {
+            let mut newest: HashMap<ChatKey, Timestamp> = HashMap::new();
+            let mut start = None;
+            loop {
+                let (items, next) =
+                    self.table.query_due(&shard.to_string(), i64::MAX, true, KEYS_AT_ONCE, start).await?;
+                for item in items.iter().filter(|item| text(item, "sk") != Some(HEAD)) {
+                    if let (Some(chat), Some(due_at)) = (chat_of(item), integer(item, DUE_AT)) {
+                        // The newest comes first.
+                        newest.entry(chat).or_insert(Timestamp::from_secs(due_at).minus(due_after));
+                    }
+                }
+                start = next;
+                if start.is_none() {
+                    return Ok::<_, HistoryError>(newest);
+                }
+            }
+        });
+        Ok(try_join_all(shards).await?.into_iter().flatten().collect())
+    }
+
+    /// Returns the same chats with the time of the last message in each.
+    async fn in_order_of_messages(
+        &self,
+        lively: HashMap<ChatKey, Timestamp>,
+    ) -> Result<HashMap<ChatKey, Timestamp>, HistoryError> {
+        let looks = lively.into_iter().map(async |(chat, registered)| {
+            let spoken = self.last_spoken(&chat).await?;
+            Ok((chat, spoken.unwrap_or(registered)))
+        });
+        stream::iter(looks).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    /// Reads the time of the last message in `chat`, by the message's own time, if that is among the newest records in
+    /// the table.
+    async fn last_spoken(&self, chat: &ChatKey) -> Result<Option<Timestamp>, HistoryError> {
+        let span = Span { newest_first: true, ..Span::first(LOOK, FIRST_KEY, LAST_KEY) };
+        let newest = self.table.query_attributes(&partition(chat), &span, "sk, ts, #role, kind").await?;
+        let is_said = |item: &&Item| {
+            text(item, "role") == Some("user") && matches!(text(item, "kind"), Some("normal" | "revision"))
+        };
+        Ok(newest.iter().find(is_said).and_then(|item| integer(item, "ts")).and_then(Timestamp::from_millis))
+    }
+
+    /// Reads the first `wanted` places of `shard` after `before`, without those of `lively` chats.
+    async fn places(
+        &self,
+        shard: u8,
+        before: Option<&ListCursor>,
+        wanted: usize,
+        lively: &HashSet<ChatKey>,
+    ) -> Result<Vec<(ChatKey, Timestamp)>, HistoryError> {
+        let until = before.map_or(i64::MAX, |cursor| cursor.at.as_millis());
+        let (mut places, mut start) = (Vec::new(), None);
+        loop {
+            let (items, next) =
+                self.table.query_due(&format!("{PLACED}{shard}"), until, true, wanted, start).await?;
+            places.extend(items.iter().filter_map(|item| {
+                let (chat, at) = (chat_of(item)?, integer(item, DUE_AT).and_then(Timestamp::from_millis)?);
+                let comes = before.is_none_or(|cursor| cursor.is_before(at, &chat));
+                (comes && !lively.contains(&chat)).then_some((chat, at))
+            }));
+            start = next;
+            if start.is_none() || places.len() >= wanted {
+                return Ok(places);
+            }
+        }
+    }
+
+    /// Reads the chat at a place, by the name that it has now; `None` if that name has a place of its own.
+    async fn listed(
+        &self,
+        chat: ChatKey,
+        at: Timestamp,
+        lively: &HashSet<ChatKey>,
+    ) -> Result<Option<Listed>, HistoryError> {
+        let mut name = chat.clone();
+        for _ in 0..MAX_NAMES {
+            let item = self.table.get(&partition(&name), HEAD).await?.unwrap_or_default();
+            let head = Head::of(&item).unwrap_or_else(|error| {
+                // One damaged chat must not hide the others from the list.
+                tracing::error!(%error, "failed to read the head of a chat; the list shows the chat without its state");
+                Head::default()
+            });
+            if let Some(moved_to) = &head.moved_to {
+                name = moved_to.clone();
+                continue;
+            }
+            // Of several earlier names, the last stands for the chat until the new name has a message.
+            let speaks = name == chat
+                || (head.continues.as_ref().is_some_and(|link| link.chat == chat)
+                    && !lively.contains(&name)
+                    && self.table.get(&partition(&name), PLACE).await?.is_none());
+            if !speaks {
+                return Ok(None);
+            }
+            let answered_until = self.answered_until(&item);
+            return Ok(Some(Listed { chat: name, at, head, answered_until }));
+        }
+        Ok(None)
+    }
+
+    /// Returns the end of the lease in the item `head`, if a run holds it.
+    fn answered_until(&self, head: &Item) -> Option<Timestamp> {
+        Held::at(head, self.clock.now()).filter(|held| held.is_run()).map(|held| held.until)
+    }
+
+    /// Sets the place of `chat` to the time of its last message. Only for a visit that has claimed the chat, for which
+    /// a deletion waits. Costs 2 writes for a new place, 3 if it changes, else 1.
+    pub async fn set_place(&self, chat: &ChatKey, spoken_at: Timestamp) -> Result<(), HistoryError> {
+        self.table.update(&partition(chat), PLACE, place_at(chat, spoken_at)).await?;
+        Ok(())
+    }
+
+    /// Sets the place of `chat` to the time at which the records among `entries` were appended, unless it is later. A
+    /// new place depends on one of these records: the chat may have been forgotten since the index was read.
+    pub(super) async fn set_place_by_entries(
+        &self,
+        chat: &ChatKey,
+        entries: &[Entry],
+    ) -> Result<(), HistoryError> {
+        let records = entries.iter().filter(|entry| entry.key != HEAD);
+        let Some(newest) = records.max_by_key(|entry| entry.due_at) else { return Ok(()) };
+        let at = Timestamp::from_secs(newest.due_at).minus(self.retention.due_after());
+        let update = place_at(chat, at).when("dueAt < :dueAt");
+        match self.table.update(&partition(chat), PLACE, update).await? {
+            Written::Refused(place) if place.is_empty() => {}
+            Written::Done(_) | Written::Refused(_) => return Ok(()),
+        }
+        let mut place = Item::new();
+        place.insert("pk".into(), string(partition(chat)));
+        place.insert("sk".into(), string(PLACE));
+        place.insert(DUE_SHARD.into(), string(format!("{PLACED}{}", shard_of(chat))));
+        place.insert(DUE_AT.into(), number(at.as_millis()));
+        self.table.put_anchored(place, &Anchor::at(&newest.key)).await?;
+        Ok(())
+    }
+}
+
+/// Returns the update that sets the place of `chat` to `at`.
+fn place_at(chat: &ChatKey, at: Timestamp) -> Update {
+    let shard = string(format!("{PLACED}{}", shard_of(chat)));
+    Update::default().set(DUE_SHARD, shard).set(DUE_AT, number(at.as_millis()))
+}
+
+/// Returns whether the `dueAt` of an item with this sort key is the date of a visit.
+pub fn is_due_entry(sort_key: &str) -> bool {
+    sort_key != PLACE
+}
+
+fn chat_of(item: &Item) -> Option<ChatKey> {
+    text(item, "pk").and_then(|pk| pk.parse().ok())
+}

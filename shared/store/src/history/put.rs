@@ -1,0 +1,127 @@
+//! Puts of records: each registers its chat for the compactor, and puts a large message to S3 first.
+
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::{Draft, Kind, Record};
+use annals_core::sort_key::SortKey;
+use annals_core::tokens;
+
+use super::item::{self, MessageAttribute};
+use super::table::{Anchor, Anchored, Item, Update, Written, number};
+use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
+
+impl History {
+    /// Moves the date on which `record` may leave the table to the date that it would have if it were appended now,
+    /// unless it is later already or has come: for records that the context still needs and no summary could take in.
+    /// One write. A record that covers a message must be prolonged before the message.
+    pub async fn prolong(&self, record: &Record) -> Result<(), HistoryError> {
+        let update = match self.retention.expires_at(self.clock.now()) {
+            // A record that has passed its date is not revived: its reply may be gone.
+            Some(expires_at) => Update::default()
+                .set("expiresAt", number(expires_at))
+                .when("attribute_exists(pk) AND expiresAt < :expiresAt AND expiresAt > :now")
+                .bind(":now", number(self.clock.now().as_millis() / 1000)),
+            None => Update::default().remove(["expiresAt"]).when("attribute_exists(pk)"),
+        };
+        self.table.update(&partition(&record.chat), record.key.as_str(), update).await?;
+        Ok(())
+    }
+
+    /// Puts any record, unless its key is taken. Registers its chat in the index of due chats (see [`due`]) if this
+    /// process has not done so for a while; that is part of the put, and costs one write unit more.
+    pub(super) async fn put(&self, record: &Record) -> Result<Written, HistoryError> {
+        self.put_beside(record, false).await
+    }
+
+    /// [`History::put`]; with `is_registered`, another record has registered the chat already.
+    pub(super) async fn put_beside(
+        &self,
+        record: &Record,
+        is_registered: bool,
+    ) -> Result<Written, HistoryError> {
+        let mut item = self.item_of(record).await?;
+        let registers = !is_registered && self.register(&mut item, record);
+        let written = self.table.put_new(item).await?;
+        // If it was refused, nothing of this item is stored.
+        if registers && matches!(written, Written::Done(_)) {
+            self.registry.remember(&record.chat, record.sent_at);
+        }
+        Ok(written)
+    }
+
+    /// Puts any record, unless its key is taken, as long as the item of `anchor` is in the table. Registers its chat as
+    /// [`History::put`] does.
+    pub(super) async fn put_anchored(
+        &self,
+        record: &Record,
+        anchor: &Anchor,
+    ) -> Result<Anchored, HistoryError> {
+        let mut item = self.item_of(record).await?;
+        let registers = self.register(&mut item, record);
+        let anchored = self.table.put_anchored(item, anchor).await?;
+        if registers && matches!(anchored, Anchored::Done) {
+            self.registry.remember(&record.chat, record.sent_at);
+        }
+        Ok(anchored)
+    }
+
+    /// Makes `item`, that of `record`, an entry of the index of due chats if this process has not registered the chat
+    /// for a while; returns whether it did.
+    fn register(&self, item: &mut Item, record: &Record) -> bool {
+        let registers = self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
+        if registers {
+            due::register(item, &record.chat, record.sent_at, &self.retention);
+        }
+        registers
+    }
+
+    /// Returns the item of `record`, after putting a large message to S3.
+    async fn item_of(&self, record: &Record) -> Result<Item, HistoryError> {
+        let json = serde_json::to_string(&record.message)?;
+        let message = if json.len() > MAX_INLINE_BYTES {
+            let digest = item::content_digest(&record.message);
+            MessageAttribute::Body {
+                key: self.bucket.put_body(&record.chat, &record.key, &digest, json).await?,
+                digest,
+            }
+        } else {
+            MessageAttribute::Inline(json)
+        };
+        Ok(item::to_item(record, message))
+    }
+
+    /// Builds the record of `draft` as its `revision`th form at `key`.
+    pub fn record_of(&self, draft: &Draft, key: SortKey, revision: u32) -> Record {
+        let now = self.clock.now();
+        let mut message = UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts.clone());
+        message.metadata.clone_from(&draft.metadata);
+        message.flatten();
+        Record {
+            chat: draft.chat.clone(),
+            key,
+            channel: draft.channel,
+            chat_id: draft.chat_id.clone(),
+            user_id: draft.user_id.clone(),
+            message_id: match draft.kind {
+                Kind::Boundary => draft.message_id.derived("boundary"),
+                _ => draft.message_id.clone(),
+            },
+            ts: draft.ts,
+            sent_at: now,
+            form_ts: draft.form_ts,
+            revision,
+            kind: if revision == 0 { draft.kind } else { Kind::Revision },
+            tokens: tokens::of_message(&message),
+            message,
+            expires_at: match draft.kind {
+                Kind::Boundary => self.retention.boundary_expires_at(now),
+                _ => self.retention.expires_at(now),
+            },
+            album: draft.album.clone(),
+            asks: draft.asks && draft.role == Role::User,
+            covers: Vec::new(),
+            delivery_failure: None,
+            source: None,
+            person: draft.person.clone(),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Appends the agent's records: replies, their later forms, answers to approvals, summaries.
+
+use annals_core::approval::{Assent, Verdict};
+use annals_core::chat_key::ChatKey;
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::{Channel, Draft, Kind, Record, Source};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::tokens;
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::Value;
+
+use super::append::Outcome;
+use super::table::{Anchor, Anchored, Written};
+use super::{History, HistoryError, later_expiry};
+
+/// A reply of the agent that is to be appended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// [`Kind::Normal`] for an answer, [`Kind::Notice`] for a confirmation or a failure.
+    pub kind: Kind,
+    /// The channel that it is delivered through.
+    pub channel: Channel,
+    /// The platform's id of the window that it is delivered to.
+    pub chat_id: String,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The message; its id is set by the append.
+    pub message: UiMessage,
+    /// The message that it directly follows: the newest that it covers.
+    pub follows: SortKey,
+    /// That message's id.
+    pub follows_id: MessageId,
+    /// Time at which that message was appended, if known. If that was a short while ago, the chat is registered for the
+    /// compactor.
+    pub asked_at: Option<Timestamp>,
+    /// The bases of the messages it answers.
+    pub covers: Vec<SortKey>,
+    /// The number of the form of the message that it answers: above 0 if that was appended again.
+    pub revision: u32,
+    /// Dates at which the messages that it answers may leave the table. It stays at least as long, so that none of them
+    /// is ever there without it, whatever TTL deletes first.
+    pub covered_until: Vec<Option<i64>>,
+}
+
+/// The reply that a place holds after an append.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplyAppended {
+    /// This reply.
+    Stored(Record),
+    /// The reply of an earlier run, which was first.
+    Present(Record),
+}
+
+impl History {
+    /// Appends a reply directly after the newest message that it covers. One place takes one reply.
+    pub async fn append_reply(&self, chat: &ChatKey, reply: Reply) -> Result<ReplyAppended, HistoryError> {
+        // A record that covers messages has the one key of their reply, also a failure notice, so that two runs with
+        // different results use the same key.
+        let key = if reply.covers.is_empty() { reply.follows.notice() } else { reply.follows.reply() };
+        let what = if reply.kind == Kind::Notice { "notice" } else { "reply" };
+        let message_id = reply.follows_id.derived(what);
+        let own = self.agents_record(chat, key, message_id, (reply.kind, reply.channel), reply.message);
+        let record = Record {
+            chat_id: reply.chat_id,
+            user_id: reply.agent_id,
+            covers: reply.covers,
+            revision: reply.revision,
+            expires_at: reply.covered_until.into_iter().fold(own.expires_at, later_expiry),
+            ..own
+        };
+        if record.covers.is_empty() {
+            // It confirms a command, and is not stored if the command was forgotten meanwhile.
+            let anchor = Anchor::at(reply.follows.as_str());
+            return Ok(match Box::pin(self.put_anchored(&record, &anchor)).await? {
+                Anchored::Done | Anchored::Gone => ReplyAppended::Stored(record),
+                Anchored::Taken(existing) => ReplyAppended::Present(self.record(&existing).await?),
+            });
+        }
+        // The message's own entry comes due D/2 after it or later; see `due`.
+        let is_registered =
+            reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
+        match self.put_beside(&record, is_registered).await? {
+            Written::Done(_) => Ok(ReplyAppended::Stored(record)),
+            Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
+        }
+    }
+
+    /// Appends the `number`th later form of `reply`, from 1: its continuation after an approval. One place takes one
+    /// form.
+    pub async fn append_reply_form(
+        &self,
+        reply: &Record,
+        number: u32,
+        message: UiMessage,
+    ) -> Result<ReplyAppended, HistoryError> {
+        let what = (Kind::Revision, reply.channel);
+        let record = Record {
+            chat_id: reply.chat_id.clone(),
+            user_id: reply.user_id.clone(),
+            revision: number,
+            ..self.agents_record(
+                &reply.chat,
+                reply.key.reply_form(number),
+                reply.message_id.clone(),
+                what,
+                message,
+            )
+        };
+        match self.put(&record).await? {
+            Written::Done(_) => Ok(ReplyAppended::Stored(record)),
+            Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
+        }
+    }
+
+    /// Appends a person's answer to an approval that `reply` requests; `by` is the draft of the command or press. The
+    /// first answer stands. Returns the result, and the answer that stands.
+    pub async fn append_approval(
+        &self,
+        reply: &Record,
+        by: &Draft,
+        verdict: &Verdict,
+    ) -> Result<(Outcome, Record), HistoryError> {
+        self.append_to_request(reply, by, &verdict.id, ("approval", verdict.to_json())).await
+    }
+
+    /// Appends the approval by one of several askers, `by`, of a request of `reply`. Safe to repeat.
+    pub async fn append_assent(
+        &self,
+        reply: &Record,
+        by: &Draft,
+        assent: &Assent,
+    ) -> Result<(Outcome, Record), HistoryError> {
+        let person = digest(&SHA256, assent.person.as_bytes());
+        let place = format!("{}-{}", assent.id, hex::encode(&person.as_ref()[..6]));
+        self.append_to_request(reply, by, &place, ("assent", assent.to_json())).await
+    }
+
+    /// Appends a notice about a request of `reply` at `place`, unless there is one. Returns the stored one.
+    async fn append_to_request(
+        &self,
+        reply: &Record,
+        by: &Draft,
+        place: &str,
+        (field, value): (&str, Value),
+    ) -> Result<(Outcome, Record), HistoryError> {
+        let key = reply.key.approval(place);
+        let message_id = reply.message_id.derived(&format!("approval-{place}"));
+        let mut record = Record {
+            chat: reply.chat.clone(),
+            ts: reply.ts,
+            form_ts: None,
+            kind: Kind::Notice,
+            asks: false,
+            album: None,
+            ..self.record_of(by, key, 0)
+        };
+        record.message.metadata.insert(field.into(), value);
+        record.message_id = message_id;
+        record.message.id = record.message_id.to_string();
+        match self.put_anchored(&record, &Anchor::at(reply.key.as_str())).await? {
+            Anchored::Done | Anchored::Gone => Ok((Outcome::Stored, record)),
+            Anchored::Taken(existing) => Ok((Outcome::Duplicate, self.record(&existing).await?)),
+        }
+    }
+
+    /// Appends a summary after the last message or reply that it counts; one place takes one summary. `beside` is that
+    /// message's record, whose channel and line the summary shares, and whose `person` is the one person that the
+    /// summary speaks of, if it is one. Returns the summary that the place holds now.
+    pub async fn append_summary(
+        &self,
+        beside: &Record,
+        agent_id: &str,
+        text: &str,
+        source: Source,
+    ) -> Result<Record, HistoryError> {
+        let message_id = source.to_id.derived("summary");
+        let mut message = UiMessage::text("", Role::Assistant, text);
+        beside.copy_line_to(&mut message.metadata);
+        let (key, kind) = (source.to.summary(), (Kind::Summary, beside.channel));
+        let record = Record {
+            chat_id: beside.chat_id.clone(),
+            user_id: agent_id.to_owned(),
+            source: Some(source),
+            person: beside.person.clone(),
+            ..self.agents_record(&beside.chat, key, message_id, kind, message)
+        };
+        match self.put(&record).await? {
+            Written::Done(_) => Ok(record),
+            Written::Refused(existing) => self.record(&existing).await,
+        }
+    }
+
+    /// Builds an agent record that is appended now; the caller fills in `chat_id` and `user_id`.
+    fn agents_record(
+        &self,
+        chat: &ChatKey,
+        key: SortKey,
+        message_id: MessageId,
+        (kind, channel): (Kind, Channel),
+        message: UiMessage,
+    ) -> Record {
+        let now = self.clock.now();
+        let mut message = UiMessage { id: message_id.to_string(), ..message };
+        message.flatten();
+        Record {
+            chat: chat.clone(),
+            ts: key.ts(),
+            key,
+            channel,
+            chat_id: String::new(),
+            user_id: String::new(),
+            message_id,
+            sent_at: now,
+            form_ts: None,
+            revision: 0,
+            kind,
+            tokens: tokens::of_message(&message),
+            message,
+            expires_at: self.retention.expires_at(now),
+            album: None,
+            asks: false,
+            covers: Vec::new(),
+            delivery_failure: None,
+            source: None,
+            person: None,
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Segments as objects in S3, with a pointer to each in its chat's partition.
+//!
+//! ```text
+//! segments/telegram-3f1c0a9be21d4f5a6b7c8d9e/1763765920000-9f86d081884c7d65.jsonl.gz
+//! ```
+//!
+//! ```json
+//! {"pk": "telegram:chat:42", "sk": "!segment#1763765960000#00000000000000000009",
+//!  "id": "1763765920000-9f86d081884c7d65", "from": "1763765920000#00000000000000000007",
+//!  "to": "1763765960000#00000000000000000009", "fromId": "7", "toId": "9", "count": 3, "bytes": 512, "jsonBytes": 1731,
+//!  "sha256": "b5bb9d8014a0f9b1…", "createdAt": 1764560000000, "expiresFrom": 1764543520, "expiresTo": 1764543581}
+//! ```
+//!
+//! Both are created once and never changed. A pointer is put after its object has been read back, so its object exists.
+//! `expiresFrom` and `expiresTo` are the earliest and the latest `expiresAt` of the records.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::bucket::{Bucket, BucketError};
+use super::item::{Stored, integer, text};
+use super::segment::{self, FormatError, SegmentId};
+use super::table::{Item, Span, Written, number, string};
+use super::{History, HistoryError, LAST_KEY, partition};
+
+/// Maximum size of the JSON of all segments that a process keeps decoded, in bytes.
+const MAX_CACHED_BYTES: u64 = 16 * 1024 * 1024;
+
+const POINTER: &str = "!segment#";
+
+/// The attributes of a segment that its pointer contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// The name of the chat that its records are stored under.
+    pub chat: ChatKey,
+    /// Its name, unique in the chat.
+    pub id: SegmentId,
+    /// Its first record. Records of other segments may lie between its ends.
+    pub from: SortKey,
+    /// Its last record.
+    pub to: SortKey,
+    /// The first record's message id.
+    pub from_id: MessageId,
+    /// The last record's message id.
+    pub to_id: MessageId,
+    /// Number of its records.
+    pub count: u32,
+    /// The size of its object, compressed.
+    pub bytes: u64,
+    /// The size of its JSON.
+    pub json_bytes: u64,
+    /// The SHA-256 of its object in hex.
+    pub sha256: String,
+    /// Time at which its pointer was put.
+    pub created_at: Timestamp,
+    /// The earliest time at which a record of it may leave the table, in epoch seconds; `None` if none ever does.
+    pub expires_from: Option<i64>,
+    /// The latest such time.
+    pub expires_to: Option<i64>,
+}
+
+/// A segment with its records.
+#[derive(Debug)]
+pub struct Segment {
+    pub(super) info: SegmentInfo,
+    pub(super) records: Vec<Stored>,
+}
+
+impl Segment {
+    /// Returns its attributes.
+    pub fn info(&self) -> &SegmentInfo {
+        &self.info
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &SortKey> {
+        self.records.iter().map(|stored| &stored.record().key)
+    }
+}
+
+/// A failure to store or read a segment. Its records stay as they are.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// S3 failed. If it was a put, nothing refers to the object, and the next run puts it again.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    /// The object of a pointer does not exist.
+    #[error("the segment {key} is not in S3 any more: restore it from an earlier version or a backup")]
+    Missing {
+        /// The object's key.
+        key: String,
+    },
+    /// An object that was put reads back with other content. Nothing refers to it; its records are still in the table.
+    #[error(
+        "the segment {key} does not read back as it was stored ({problem}): nothing refers to it, and its records are \
+         still in the table; delete the object, and the next run stores it again"
+    )]
+    ReadBack {
+        /// The object's key.
+        key: String,
+        /// Its fault.
+        problem: FormatError,
+    },
+    /// The object of a pointer has other content than was stored.
+    #[error("the segment {key} is damaged ({problem}): restore it from an earlier version or a backup")]
+    Damaged {
+        /// The object's key.
+        key: String,
+        /// Its fault.
+        problem: FormatError,
+    },
+    /// A pointer lacks an attribute, or points at another segment of the same end.
+    #[error("the pointer {sk} of its chat is not valid: restore the table from a backup")]
+    Pointer {
+        /// The pointer's sort key.
+        sk: String,
+    },
+}
+
+impl SegmentError {
+    /// Returns whether a retry may succeed without repair.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Self::Bucket(_))
+    }
+}
+
+/// The objects, with a cache of the segments that were read last.
+#[derive(Clone, Debug)]
+pub(super) struct Shelf {
+    bucket: Bucket,
+    cache: Arc<Mutex<VecDeque<Arc<Segment>>>>,
+}
+
+impl Shelf {
+    pub(super) fn new(bucket: Bucket) -> Self {
+        Self { bucket, cache: Arc::default() }
+    }
+
+    /// Puts the object unless its key is taken; returns whether it did.
+    pub(super) async fn put_new(&self, key: &str, bytes: Vec<u8>) -> Result<bool, SegmentError> {
+        Ok(self.bucket.put_new(key, "application/gzip", bytes).await?)
+    }
+
+    /// Reads the object; `None` if it does not exist.
+    pub(super) async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, SegmentError> {
+        Ok(self.bucket.get(key).await?)
+    }
+
+    /// Drops the decoded segments of `chat`.
+    pub(super) fn evict(&self, chat: &ChatKey) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.retain(|segment| segment.info.chat != *chat);
+    }
+
+    /// Reads the segment of a pointer.
+    pub(super) async fn segment(&self, info: &SegmentInfo) -> Result<Arc<Segment>, SegmentError> {
+        if let Some(cached) = self.cached(info) {
+            return Ok(cached);
+        }
+        let key = object_key(&info.chat, &info.id);
+        let Some(bytes) = self.get(&key).await? else { return Err(SegmentError::Missing { key }) };
+        let decoded = if segment::sha256(&bytes) == info.sha256 {
+            segment::decode(&bytes, &info.chat, &info.from, &info.to)
+        } else {
+            Err(FormatError::Digest)
+        };
+        match decoded {
+            Ok((records, _)) => {
+                let segment = Arc::new(Segment { info: info.clone(), records });
+                self.keep(&segment);
+                Ok(segment)
+            }
+            Err(problem) => Err(SegmentError::Damaged { key, problem }),
+        }
+    }
+
+    fn cached(&self, info: &SegmentInfo) -> Option<Arc<Segment>> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = cache.iter().position(|segment| segment.info == *info)?;
+        let segment = cache.remove(at)?;
+        cache.push_back(Arc::clone(&segment));
+        Some(segment)
+    }
+
+    /// Adds `segment` to the cache.
+    pub(super) fn keep(&self, segment: &Arc<Segment>) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.push_back(Arc::clone(segment));
+        let mut bytes: u64 = cache.iter().map(|segment| segment.info.json_bytes).sum();
+        while bytes > MAX_CACHED_BYTES
+            && cache.len() > 1
+            && let Some(oldest) = cache.pop_front()
+        {
+            bytes -= oldest.info.json_bytes;
+        }
+    }
+}
+
+impl History {
+    /// Reads the pointers of every segment of `chat`, over every name that it has had, in order of their starts.
+    pub async fn segments(&self, chat: &ChatKey) -> Result<Vec<SegmentInfo>, HistoryError> {
+        let mut all = Vec::new();
+        for (name, _) in self.names(chat).await?.into_iter().rev().filter(|(_, longest)| longest.is_some()) {
+            let mut segments = self.pointers(&name, &all_pointers(false)).await?;
+            segments.sort_by(|a, b| (&a.from, &a.to).cmp(&(&b.from, &b.to)));
+            all.extend(segments);
+        }
+        Ok(all)
+    }
+
+    /// Reads the pointers of the segments of `chat` that end last, at most `limit`, over every name that it has had.
+    pub(super) async fn newest_segments(
+        &self,
+        chat: &ChatKey,
+        limit: usize,
+    ) -> Result<Vec<SegmentInfo>, HistoryError> {
+        let mut newest = Vec::new();
+        for (name, _) in self.names(chat).await?.into_iter().filter(|(_, longest)| longest.is_some()) {
+            let left = limit - newest.len();
+            if left == 0 {
+                break;
+            }
+            newest.extend(self.pointers(&name, &Span { limit: Some(left), ..all_pointers(true) }).await?);
+        }
+        Ok(newest)
+    }
+
+    /// Reads the segment `id` of `chat`, under any of its names; `None` if it does not exist.
+    pub async fn segment(
+        &self,
+        chat: &ChatKey,
+        id: &SegmentId,
+    ) -> Result<Option<Arc<Segment>>, HistoryError> {
+        for (name, longest) in self.names(chat).await? {
+            let Some(longest) = longest else { continue };
+            let from = pointer_key(SortKey::start_of(id.ts()).as_str());
+            let span = Span::all(from, last_pointer(id.ts(), longest));
+            if let Some(info) = self.pointers(&name, &span).await?.into_iter().find(|info| info.id == *id) {
+                return Ok(Some(self.shelf.segment(&info).await?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the segment of the pointer `item`.
+    pub(super) async fn segment_at(&self, item: &Item) -> Result<Arc<Segment>, HistoryError> {
+        Ok(self.shelf.segment(&info_of(item)?).await?)
+    }
+
+    /// Reads the pointers in `span`.
+    pub(super) async fn pointers(
+        &self,
+        chat: &ChatKey,
+        span: &Span,
+    ) -> Result<Vec<SegmentInfo>, HistoryError> {
+        let items = self.table.query(&partition(chat), span).await?;
+        Ok(items.iter().map(info_of).collect::<Result<_, _>>()?)
+    }
+
+    /// Reads the pointer of the segment that ends with `to`.
+    pub(super) async fn pointer(
+        &self,
+        chat: &ChatKey,
+        to: &SortKey,
+    ) -> Result<Option<SegmentInfo>, HistoryError> {
+        let item = self.table.get(&partition(chat), &pointer_key(to.as_str())).await?;
+        Ok(item.as_ref().map(info_of).transpose()?)
+    }
+
+    /// Puts the pointer of a segment, unless it exists; returns the stored one.
+    pub(super) async fn point_at(&self, info: SegmentInfo) -> Result<SegmentInfo, HistoryError> {
+        match self.table.put_new(item_of(&info)).await? {
+            Written::Done(_) => Ok(info),
+            Written::Refused(item) => {
+                let present = info_of(&item)?;
+                if present.id == info.id && present.sha256 == info.sha256 {
+                    Ok(present)
+                } else {
+                    Err(SegmentError::Pointer { sk: pointer_key(info.to.as_str()) }.into())
+                }
+            }
+        }
+    }
+}
+
+/// Returns the key of the object of a segment.
+pub(super) fn object_key(chat: &ChatKey, id: &SegmentId) -> String {
+    format!("{}{id}.jsonl.gz", folder(chat))
+}
+
+/// Returns the start of the keys of all segments of `chat`, pointed at or not.
+pub(super) fn folder(chat: &ChatKey) -> String {
+    format!("segments/{}/", chat.session_id())
+}
+
+/// Returns whether this is the sort key of a segment's pointer.
+pub(super) fn is_pointer(sort_key: &str) -> bool {
+    sort_key.starts_with(POINTER)
+}
+
+/// Returns the sort key of the pointer of a segment that ends with `to`, or the bound of pointers for a bound of
+/// records.
+pub(super) fn pointer_key(to: &str) -> String {
+    format!("{POINTER}{to}")
+}
+
+fn all_pointers(newest_first: bool) -> Span {
+    Span { newest_first, ..Span::all(POINTER, pointer_key(LAST_KEY)) }
+}
+
+/// Returns a key after the pointers of all segments that start at `ts` or before, if none is longer than `longest`.
+pub(super) fn last_pointer(ts: Timestamp, longest: Duration) -> String {
+    // `$` sorts above the `#` that follows the time in a key.
+    format!("{POINTER}{:013}$", ts.plus(longest).as_millis())
+}
+
+fn item_of(info: &SegmentInfo) -> Item {
+    let mut item = Item::new();
+    let mut set = |name: &str, value: AttributeValue| item.insert(name.to_owned(), value);
+    set("pk", string(partition(&info.chat)));
+    set("sk", string(pointer_key(info.to.as_str())));
+    set("id", string(info.id.to_string()));
+    set("from", string(info.from.as_str()));
+    set("to", string(info.to.as_str()));
+    set("fromId", string(info.from_id.as_str()));
+    set("toId", string(info.to_id.as_str()));
+    set("count", number(info.count));
+    set("bytes", number(info.bytes));
+    set("jsonBytes", number(info.json_bytes));
+    set("sha256", string(&info.sha256));
+    set("createdAt", number(info.created_at));
+    if let Some(from) = info.expires_from {
+        set("expiresFrom", number(from));
+    }
+    if let Some(to) = info.expires_to {
+        set("expiresTo", number(to));
+    }
+    item
+}
+
+fn info_of(item: &Item) -> Result<SegmentInfo, SegmentError> {
+    let key = |name| text(item, name).and_then(|key| key.parse::<SortKey>().ok());
+    let id = |name| text(item, name).and_then(|id| serde_json::from_value::<MessageId>(id.into()).ok());
+    let size = |name| integer(item, name).and_then(|n| u64::try_from(n).ok());
+    let info = || {
+        Some(SegmentInfo {
+            chat: text(item, "pk")?.parse().ok()?,
+            id: text(item, "id")?.parse().ok()?,
+            from: key("from")?,
+            to: key("to")?,
+            from_id: id("fromId")?,
+            to_id: id("toId")?,
+            count: size("count").and_then(|n| u32::try_from(n).ok())?,
+            bytes: size("bytes")?,
+            json_bytes: size("jsonBytes")?,
+            sha256: text(item, "sha256")?.to_owned(),
+            created_at: integer(item, "createdAt").and_then(Timestamp::from_millis)?,
+            expires_from: integer(item, "expiresFrom"),
+            expires_to: integer(item, "expiresTo"),
+        })
+    };
+    info().ok_or_else(|| SegmentError::Pointer { sk: text(item, "sk").unwrap_or_default().to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_reads_back_and_is_within_the_longest_stretch() {
+        let (from, to): (SortKey, SortKey) =
+            ("1763765920000#a".parse().unwrap(), "1763765960000#b#4reply".parse().unwrap());
+        let info = SegmentInfo {
+            chat: ChatKey::telegram(42, None),
+            id: SegmentId::of(&from, &to),
+            from_id: MessageId::new("a").unwrap(),
+            to_id: MessageId::new("b").unwrap().derived("reply"),
+            count: 3,
+            bytes: 512,
+            json_bytes: 1731,
+            sha256: "00".into(),
+            created_at: Timestamp::from_millis(1_764_560_000_000).unwrap(),
+            expires_from: Some(1),
+            expires_to: None,
+            from: from.clone(),
+            to: to.clone(),
+        };
+        let item = item_of(&info);
+        assert_eq!(info_of(&item).unwrap(), info);
+        let sk = text(&item, "sk").unwrap();
+        assert!(*sk < *last_pointer(from.ts(), to.ts().since(from.ts())));
+        assert!(*sk > *last_pointer(from.ts(), Duration::from_millis(39_999)));
+        assert!(*sk >= *pointer_key(to.as_str()) && *sk < *pointer_key(LAST_KEY));
+    }
+}

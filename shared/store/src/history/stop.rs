@@ -1,0 +1,130 @@
+//! `/stop`: takes a chat from its run, and decides which messages and turns that ends.
+//!
+//! One write to the head does both: it takes the next fence, so that the run that has the chat can neither commit nor
+//! note a piece of a reply any more, and it leaves the command in `stoppedTo`, so that the next run covers the
+//! unanswered messages from before the command with a notice. Messages after the command are answered as usual. The
+//! notice is the reply of a turn like any other, committed to under a claim of its own: nothing here adds to the proof
+//! that no message is covered twice.
+//!
+//! The sample item of a head is in [`turn`](super::turn).
+
+use std::time::Duration;
+
+use annals_core::approval;
+use annals_core::chat_key::ChatKey;
+use annals_core::context::{Policy, context};
+use annals_core::message::Role;
+use annals_core::record::Record;
+use annals_core::sort_key::{SortKey, Timestamp};
+
+use super::item::integer;
+use super::table::{Update, number, string};
+use super::turn::{Head, Lease, OpenTurn};
+use super::{HEAD, History, HistoryError, partition};
+
+/// Interval at which a run checks that it still has its chat.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+impl History {
+    /// Takes `chat` from its holder, for the `/stop` at `command`. Changes nothing if this command or a later one is
+    /// noted already, or the chat is being deleted. Safe to repeat. One write.
+    pub async fn stop(&self, chat: &ChatKey, command: &SortKey) -> Result<(), HistoryError> {
+        let update = Update::default()
+            .increment("fence")
+            .set("stoppedTo", string(command.as_str()))
+            .set("takenAt", number(self.clock.now()))
+            .remove(["leaseUntil", "housekeeping"])
+            .when("attribute_not_exists(stoppedTo) OR stoppedTo < :stoppedTo")
+            // In a chat that is being deleted there is nothing to stop.
+            .when("attribute_not_exists(forgetting) OR leaseUntil < :takenAt");
+        self.update_head(chat, update).await?;
+        self.stops.notify_waiters();
+        Ok(())
+    }
+
+    /// Returns once the chat of `lease` is claimed by another process: at once after a `/stop` in this process, else
+    /// within [`LOOK_AGAIN`] and a read. Reads nothing in a run that ends before that.
+    pub async fn overtaken(&self, lease: &Lease) {
+        let mut stop = Box::pin(self.stops.notified());
+        loop {
+            tokio::select! {
+                () = stop.as_mut() => {}
+                () = self.clock.sleep(LOOK_AGAIN) => {}
+            }
+            stop.set(self.stops.notified());
+            // Registered before the read, so that no stop falls between the two.
+            stop.as_mut().enable();
+            match self.table.get(&partition(&lease.chat), HEAD).await {
+                Ok(Some(head)) if integer(&head, "fence") != Some(lease.fence) => return,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(chat = %lease.chat.session_id(), %error, "failed to check a lease; retrying");
+                }
+            }
+        }
+    }
+}
+
+/// Returns the bases of the unanswered messages from before the `/stop` at `command`, `/compact` too, in chat order:
+/// those on the command's line of the chat.
+pub fn waiting_before(records: &[Record], command: &SortKey, now: Timestamp) -> Vec<SortKey> {
+    let mut waiting = waiting_on_line(records, command, now);
+    waiting.retain(|base| base < command);
+    waiting
+}
+
+/// Returns whether the `/stop` at `command` ends `turn`, which a run has committed to: all that it covers was said
+/// before the command, on the command's line of the chat.
+pub fn ends(records: &[Record], command: &SortKey, turn: &OpenTurn) -> bool {
+    let line = |base: &SortKey| said_at(records, base).and_then(Record::line);
+    turn.covers.iter().all(|base| base < command)
+        && turn.covers.last().is_some_and(|newest| line(newest) == line(command))
+}
+
+/// Returns whether the `/stop` at `command` has anything to end, by the `records` and the `head` of its chat.
+/// `is_running` is true if a run has the chat.
+pub fn has_something_to_end(
+    records: &[Record],
+    command: &SortKey,
+    head: &Head,
+    is_running: bool,
+    now: Timestamp,
+) -> bool {
+    let waiting = waiting_on_line(records, command, now);
+    let is_open = |base: &SortKey| head.turn.as_ref().is_some_and(|turn| turn.covers.contains(base));
+    let waits = waiting.iter().any(|base| base < command && !is_open(base))
+        || going_on_before(records, command).any(|reply| !is_open(&reply.base()));
+    match &head.turn {
+        Some(turn) => waits || ends(records, command, turn),
+        // A run may be answering a message from before the first of `records`.
+        None => waits || (is_running && waiting.is_empty()),
+    }
+}
+
+/// Returns the replies from before the `/stop` at `command` that would continue, in chat order: those on the command's
+/// line.
+pub fn going_on_before<'a>(
+    records: &'a [Record],
+    command: &'a SortKey,
+) -> impl Iterator<Item = SortKey> + 'a {
+    let line = said_at(records, command).and_then(Record::line);
+    approval::to_resume(records).into_iter().filter(move |reply| {
+        let found = records.iter().find(|record| record.key == *reply);
+        reply.base() < *command && found.and_then(Record::line) == line
+    })
+}
+
+fn waiting_on_line(records: &[Record], command: &SortKey, now: Timestamp) -> Vec<SortKey> {
+    let line = said_at(records, command).and_then(Record::line);
+    let own: Vec<Record> = records.iter().filter(|record| record.line() == line).cloned().collect();
+    // Which messages are unanswered does not depend on the policy.
+    let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
+    let context = context(&own, now, &policy);
+    let mut waiting: Vec<SortKey> = context.unanswered.into_iter().chain(context.to_compact).collect();
+    waiting.sort();
+    waiting
+}
+
+fn said_at<'a>(records: &'a [Record], base: &SortKey) -> Option<&'a Record> {
+    records.iter().find(|record| record.key.base() == *base && record.role() == Role::User)
+}

@@ -1,0 +1,186 @@
+//! Claiming a chat, holding it, and every write to a head.
+
+use std::time::Duration;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::Timestamp;
+use annals_io::random;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::head::{Head, Held, Holder};
+use crate::history::due::{DUE_AT, DUE_SHARD, seconds_up, shard_of};
+use crate::history::item::{integer, text};
+use crate::history::table::{Item, TableError, Update, Written, number, string};
+use crate::history::{HEAD, History, HistoryError, partition};
+
+/// The right to answer in a chat, until it runs out or another claim takes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lease {
+    /// The chat.
+    pub chat: ChatKey,
+    /// The head as claimed.
+    pub head: Head,
+    pub(in crate::history) fence: i64,
+}
+
+/// The result of a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// The chat is this process's.
+    Claimed(Box<Lease>),
+    /// Another process has it, at most until then.
+    Busy(Timestamp),
+}
+
+impl History {
+    /// Claims `chat` for one run of at most `duration`. One write; two if upkeep has the chat, which loses it.
+    pub async fn claim(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
+        self.claim_as(Holder::Run, chat, duration).await
+    }
+
+    /// Claims `chat` for upkeep of at most `duration` if nobody has it. A run may take it over at any time. One write.
+    pub async fn claim_for_upkeep(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
+        self.claim_as(Holder::Upkeep, chat, duration).await
+    }
+
+    /// Claims `chat` for deleting it, for at most `duration` at a time. A run or upkeep that has it loses it, and
+    /// notices within moments; only another deletion is `Busy`. At most two writes.
+    pub async fn claim_to_forget(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
+        let claim = self.claim_as(Holder::Deletion, chat, duration).await;
+        self.stops.notify_waiters();
+        claim
+    }
+
+    async fn claim_as(
+        &self,
+        claimant: Holder,
+        chat: &ChatKey,
+        duration: Duration,
+    ) -> Result<Claim, HistoryError> {
+        let (now, id) = (self.clock.now(), random::hex::<8>());
+        let is_own = |item: &Item| text(item, "claim") == Some(id.as_str());
+        let claim = self.claim_update(claimant, chat, duration).set("claim", string(&id));
+        let free = claim.clone().when("attribute_not_exists(leaseUntil) OR leaseUntil < :now");
+        let mut written = self.update_head(chat, free.bind(":now", number(now))).await?;
+        if let Written::Refused(held) = &written
+            && !is_own(held)
+            && claimant.may_take_over(Holder::of(held))
+        {
+            let seen = number(integer(held, "fence").unwrap_or_default());
+            let taken = claim.set("takenAt", number(now)).when("fence = :seen").bind(":seen", seen);
+            written = self.update_head(chat, taken).await?;
+        }
+        let item = match written {
+            Written::Done(item) => item,
+            // The SDK repeats a request whose answer was lost, and the repeat finds its own claim.
+            Written::Refused(item) if is_own(&item) => item,
+            Written::Refused(item) => {
+                let until = integer(&item, "leaseUntil").and_then(Timestamp::from_millis);
+                return Ok(Claim::Busy(until.unwrap_or(now)));
+            }
+        };
+        let fence = integer(&item, "fence").unwrap_or_default();
+        match Head::of(&item) {
+            Ok(head) => Ok(Claim::Claimed(Box::new(Lease { chat: chat.clone(), head, fence }))),
+            Err(error) => {
+                // Otherwise the next claim after the repair waits for the lease to end.
+                let lease = Lease { chat: chat.clone(), head: Head::default(), fence };
+                drop(self.release(&lease).await);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Returns the update of a head that claims it; the condition is missing.
+    fn claim_update(&self, claimant: Holder, chat: &ChatKey, duration: Duration) -> Update {
+        let now = self.clock.now();
+        let update = Update::default().increment("fence").set("leaseUntil", number(now.plus(duration)));
+        // A head of version 0.1 may have an `expiresAt`, with which it would leave the table.
+        let update = update.remove(["expiresAt"]);
+        match claimant {
+            Holder::Run => update.remove(["housekeeping", "forgetting"]),
+            Holder::Upkeep => update.set("housekeeping", AttributeValue::Bool(true)).remove(["forgetting"]),
+            // With a date for the compactor: the deletion may remove the entry by which a process has registered the
+            // chat, and never come to its own end.
+            Holder::Deletion => update
+                .set("forgetting", AttributeValue::Bool(true))
+                .set(DUE_SHARD, string(shard_of(chat).to_string()))
+                .set_if_absent(DUE_AT, number(seconds_up(now.plus(self.retention.due_after()))))
+                .remove(["housekeeping"]),
+        }
+    }
+
+    /// Holds the chat of `lease` for `duration` from now on. One write.
+    pub async fn renew(&self, lease: &Lease, duration: Duration) -> Result<(), HistoryError> {
+        let until = self.clock.now().plus(duration);
+        self.write_head(lease, Update::default().set("leaseUntil", number(until))).await
+    }
+
+    /// Ends a run that did nothing, or whose turn the next run shall continue. One write.
+    pub async fn release(&self, lease: &Lease) -> Result<(), HistoryError> {
+        self.write_head(lease, Update::default().remove(["leaseUntil"])).await
+    }
+
+    /// Ends a run whose model or platform failed, and counts that in [`Head::failures`]. One write.
+    pub async fn release_failed(&self, lease: &Lease) -> Result<(), HistoryError> {
+        // The number itself, so that the SDK's repeat of this request does not count twice.
+        let failures = number(lease.head.failures.saturating_add(1));
+        self.write_head(lease, Update::default().set("failures", failures).remove(["leaseUntil"])).await
+    }
+
+    /// Ends a deletion that is not finished. One write.
+    pub async fn release_deletion(&self, lease: &Lease) -> Result<(), HistoryError> {
+        self.write_head(lease, Update::default().remove(["leaseUntil", "forgetting"])).await
+    }
+
+    /// Frees a chat whose run is known to be dead: for a program that is alone on its data.
+    pub async fn free(&self, chat: &ChatKey) -> Result<(), HistoryError> {
+        self.update_head(chat, Update::default().remove(["leaseUntil"])).await?;
+        Ok(())
+    }
+
+    /// Returns the end of the lease on `chat`, if it is not over. One read.
+    pub async fn busy_until(&self, chat: &ChatKey) -> Result<Option<Timestamp>, HistoryError> {
+        let item = self.table.get(&partition(chat), HEAD).await?;
+        Ok(item.and_then(|item| Held::at(&item, self.clock.now())).map(|held| held.until))
+    }
+
+    /// Reads the head of `chat`; an empty one if there is none yet. One read.
+    pub async fn head(&self, chat: &ChatKey) -> Result<Head, HistoryError> {
+        let item = self.table.get(&partition(chat), HEAD).await?;
+        Ok(item.as_ref().map(Head::of).transpose()?.unwrap_or_default())
+    }
+
+    /// Reads the head of `chat`, and whether a run has it now, and not upkeep. One read.
+    pub async fn head_and_run(&self, chat: &ChatKey) -> Result<(Head, bool), HistoryError> {
+        let item = self.table.get(&partition(chat), HEAD).await?.unwrap_or_default();
+        let is_running = Held::at(&item, self.clock.now()).is_some_and(Held::is_run);
+        Ok((Head::of(&item)?, is_running))
+    }
+
+    /// Updates the head of the chat of `lease`, as long as the lease holds.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::LeaseLost`] if another process has claimed the chat since.
+    pub(in crate::history) async fn write_head(
+        &self,
+        lease: &Lease,
+        update: Update,
+    ) -> Result<(), HistoryError> {
+        let update = update.when("fence = :fence").bind(":fence", number(lease.fence));
+        match self.update_head(&lease.chat, update).await? {
+            Written::Done(_) => Ok(()),
+            Written::Refused(_) => Err(HistoryError::LeaseLost),
+        }
+    }
+
+    /// Updates the head of `chat`, whichever process has it.
+    pub(in crate::history) async fn update_head(
+        &self,
+        chat: &ChatKey,
+        update: Update,
+    ) -> Result<Written, TableError> {
+        self.table.update(&partition(chat), HEAD, update).await
+    }
+}

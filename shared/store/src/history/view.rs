@@ -1,0 +1,100 @@
+//! Reads the context of a chat: only the records that it is made of, however long the history before them is. The
+//! sample item of a record is in `item.rs`, that of a head in `turn.rs`.
+
+use annals_core::chat_key::ChatKey;
+use annals_core::context::{Context, Policy, context};
+use annals_core::record::Record;
+use annals_core::sort_key::{SortKey, Timestamp};
+
+use super::read::MAX_NAMES;
+use super::turn::{Head, Link};
+use super::{History, HistoryError};
+
+/// A context and the records that it was made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContextRead {
+    /// The records, in order, from the first one that the context can reach back to.
+    pub records: Vec<Record>,
+    /// The context.
+    pub context: Context,
+}
+
+impl History {
+    /// Reads the context of `chat` now, from [`Head::context_from`] on, or from `also` (the message that the queue
+    /// named) if that is earlier.
+    ///
+    /// One query, as long as the context reaches into no earlier name of the chat. If a record has arrived late,
+    /// between the first key that the Session can reach back to and its first message, the Session reaches further back
+    /// than `head` says: then the records there are read too.
+    #[tracing::instrument(skip_all)]
+    pub async fn context(
+        &self,
+        chat: &ChatKey,
+        head: &Head,
+        also: Option<&SortKey>,
+        policy: &Policy,
+    ) -> Result<ContextRead, HistoryError> {
+        let mut from =
+            head.context_from.clone().map(|from| also.map_or(from.clone(), |also| from.min(also.clone())));
+        loop {
+            let records = self.records_from(chat, head, from.as_ref()).await?;
+            let context = context(&records, self.clock.now(), policy);
+            match (&from, &context.reaches_back_to) {
+                (Some(read), Some(reaches)) if reaches < read => from = Some(reaches.clone()),
+                _ => return Ok(ContextRead { records, context }),
+            }
+        }
+    }
+
+    /// Reads the records that the context of the reply `before` was made of: those before that reply, in the Session as
+    /// it was `at` the time that it was made. `from` is the first message that it covers.
+    pub async fn records_before(
+        &self,
+        chat: &ChatKey,
+        head: &Head,
+        from: &SortKey,
+        before: &SortKey,
+        at: Timestamp,
+        policy: &Policy,
+    ) -> Result<Vec<Record>, HistoryError> {
+        let mut from = head.context_from.clone().map(|known| known.min(from.clone()));
+        loop {
+            let mut records = self.records_from(chat, head, from.as_ref()).await?;
+            records.retain(|record| record.key < *before);
+            let reaches = context(&records, at, policy).reaches_back_to;
+            match (&from, reaches) {
+                (Some(read), Some(reaches)) if reaches < *read => from = Some(reaches),
+                _ => return Ok(records),
+            }
+        }
+    }
+
+    /// Reads the records from `from` on (all if `None`), over the names that the chat has had.
+    async fn records_from(
+        &self,
+        chat: &ChatKey,
+        head: &Head,
+        from: Option<&SortKey>,
+    ) -> Result<Vec<Record>, HistoryError> {
+        let mut parts = vec![self.range(chat, from).await?];
+        let mut from = from.cloned();
+        let mut link = head.continues.clone();
+        while let Some(Link { chat: earlier, at }) = link
+            && parts.len() < MAX_NAMES
+            && from.as_ref().is_none_or(|from| from.ts() <= at)
+        {
+            let head = self.head(&earlier).await?;
+            from = from.or_else(|| head.context_from.clone());
+            let mut records = self.range(&earlier, from.as_ref()).await?;
+            for record in &mut records {
+                // Unanswered messages under the earlier name have their own turn there.
+                record.asks = false;
+            }
+            parts.push(records);
+            link = head.continues;
+        }
+        let mut records: Vec<Record> = parts.into_iter().rev().flatten().collect();
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(records)
+    }
+}

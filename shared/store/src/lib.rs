@@ -1,0 +1,13 @@
+//! Histories, memory and turns in AWS's stores, or in embedded ones that speak their protocols.
+//!
+//! # Layout
+//!
+//! - [`history`]: records in DynamoDB, large bodies and archived segments in S3
+//! - [`memory`]: entries of memory in DynamoDB
+//! - [`queue`]: turns in SQS, or in the local program's own queue
+//! - [`settings`]: names of table and bucket, retention
+
+pub mod history;
+pub mod memory;
+pub mod queue;
+pub mod settings;

@@ -1,0 +1,384 @@
+//! Entries in DynamoDB: [`Memory`]. They are in the table of the histories, in partitions of their own:
+//!
+//! ```json
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000003", "markdown": "---\ntype: preference\n…", "position": 2,
+//!  "capture": "!capture#telegram-5b1f0c9a2d3e4f5061728394#1763766220000#00000000000000000012"}
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000002", "deletedAt": 1763800000000, "position": 1, "capture": "…"}
+//! ```
+//!
+//! Entries are numbered from 1, without gaps, in order of creation. A deleted entry leaves its number, and no text, so
+//! a number never comes to mean another entry. Nothing here expires. `store/capture.rs` makes entries of Sessions.
+//!
+//! # Undoing changes by the agent's tools
+//!
+//! ```json
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000003", "markdown": "---\n…", "earlier": "---\n…", "undoUntil": 1764404320000, …}
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000004", "deletedAt": 1763799520000, "earlier": "---\n…", "undoUntil": 1764404320000, …}
+//! ```
+//!
+//! If a tool replaces or forgets an entry, the same write keeps the entry's earlier form beside it for [`UNDO_FOR`]:
+//! the one from before the tool's first change, so that a second change does not destroy it. Only [`Memory::undo`]
+//! restores it. It is in the same item, so a person's correction or deletion removes it in the same write. After that
+//! time it is not returned any more, and the next reader of its owner's entries deletes it.
+
+mod capture;
+
+use std::time::Duration;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::memory::entry::{Correction, Entry, Kept};
+use annals_core::memory::id::EntryId;
+use annals_core::memory::owner::Owner;
+use annals_core::memory::section::{fitting, section};
+use annals_core::ranking::rank;
+use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
+use aws_sdk_dynamodb::Client;
+use capture::captures_of;
+
+use crate::history::item::{integer, text};
+use crate::history::table::{Item, Span, Table, Update, Written, number, string};
+use crate::history::{History, Meter, TableError};
+pub use capture::{Captured, Saved};
+
+/// Maximum number of an owner's newest entries that are ranked for a message, so that the cost of a turn has a bound.
+pub const MAX_RECALLED_FROM: usize = 200;
+
+/// Maximum number of attempts at one write while others correct the same entry, or take the number meant for this one.
+const MAX_ATTEMPTS: u32 = 100;
+
+/// Time for which a change by the agent's tools can be undone.
+pub const UNDO_FOR: Duration = Duration::from_hours(7 * 24);
+
+/// The entries of everybody.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    table: Table,
+    clock: Clock,
+}
+
+/// All entries of an owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overview {
+    /// The entries, in order of creation.
+    pub kept: Vec<Kept>,
+    /// The changes that can be undone, in the same order.
+    pub undoable: Vec<Undoable>,
+}
+
+/// An entry that the agent's tools replaced or forgot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undoable {
+    /// The entry as it was before.
+    pub earlier: Kept,
+    /// True if it was forgotten, and not replaced.
+    pub is_forgotten: bool,
+    /// Time until which it can be undone.
+    pub until: Timestamp,
+}
+
+/// The result of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// The entry is deleted now.
+    Now,
+    /// The entry was deleted before.
+    Before,
+    /// No entry ever had this id.
+    Unknown,
+}
+
+/// A failure to read or write memory. Entries that were stored before stay stored.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// Findings could not be written as, or read from, JSON.
+    #[error("failed to convert the findings of a session to or from JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// So many writers changed the same owner's entries at once that no entry could be stored.
+    #[error("too many writers changed one memory at once; try again")]
+    Contended,
+}
+
+impl Memory {
+    /// Opens the entries in `table`.
+    pub fn new(dynamodb: Client, table: String, clock: Clock) -> Self {
+        Self { table: Table::new(dynamodb, table), clock }
+    }
+
+    /// Opens the entries in the table of `history`, counted by its meter.
+    pub fn beside(history: &History) -> Self {
+        Self { table: history.table().clone(), clock: history.clock().clone() }
+    }
+
+    /// Returns the sum of the capacity that the table's operations consume.
+    pub fn meter(&self) -> &Meter {
+        self.table.meter()
+    }
+
+    /// Returns the entries of `owner` that fit `query` best, as a section for the system part of at most `token_budget`
+    /// tokens; `None` if there are none, or none fits. One query, eventually consistent.
+    pub async fn recall_section(
+        &self,
+        owner: &Owner,
+        query: &str,
+        token_budget: u32,
+    ) -> Result<Option<String>, MemoryError> {
+        Ok(section(&self.recall(owner, query, token_budget).await?))
+    }
+
+    /// Returns the entries of [`recall_section`](Memory::recall_section): those that share words with `query`, the best
+    /// first, then the others, the newest first; as many as fit. Only the newest [`MAX_RECALLED_FROM`] entries are
+    /// read.
+    pub async fn recall(
+        &self,
+        owner: &Owner,
+        query: &str,
+        token_budget: u32,
+    ) -> Result<Vec<Kept>, MemoryError> {
+        let span = Span { newest_first: true, limit: Some(MAX_RECALLED_FROM), ..entries() };
+        let items = self.table.query_eventually(&owner.partition(), &span).await?;
+        self.purge(owner, &items).await?;
+        let newest_first: Vec<Kept> = items.iter().filter_map(|item| kept(owner, item)).collect();
+        if newest_first.is_empty() {
+            return Ok(newest_first);
+        }
+        let texts: Vec<&str> = newest_first.iter().map(|kept| kept.entry.text.as_str()).collect();
+        let best = rank(query, &texts, texts.len());
+        let mut left: Vec<Option<Kept>> = newest_first.into_iter().map(Some).collect();
+        let mut ranked: Vec<Kept> = best.iter().filter_map(|scored| left[scored.index].take()).collect();
+        ranked.extend(left.into_iter().flatten());
+        Ok(fitting(ranked, token_budget))
+    }
+
+    /// Returns the entries of `owner`, in order of creation, without deleted ones.
+    pub async fn list(&self, owner: &Owner) -> Result<Vec<Kept>, MemoryError> {
+        Ok(self.overview(owner).await?.kept)
+    }
+
+    /// Returns the entries of `owner`, and the changes that can be undone.
+    pub async fn overview(&self, owner: &Owner) -> Result<Overview, MemoryError> {
+        let items = self.table.query(&owner.partition(), &entries()).await?;
+        self.purge(owner, &items).await?;
+        let now = self.clock.now();
+        Ok(Overview {
+            kept: items.iter().filter_map(|item| kept(owner, item)).collect(),
+            undoable: items.iter().filter_map(|item| undoable(owner, item, now)).collect(),
+        })
+    }
+
+    /// Deletes the earlier forms among `items` that can no longer be restored. One write for each.
+    async fn purge(&self, owner: &Owner, items: &[Item]) -> Result<(), MemoryError> {
+        let now = self.clock.now();
+        for item in items.iter().filter(|item| item.contains_key("earlier")) {
+            let (Some(number_of_it), Some(until)) = (number_of(item), until_of(item)) else { continue };
+            if until > now {
+                continue;
+            }
+            let update = Update::default().remove(["earlier", "undoUntil"]).when("undoUntil = :until");
+            let update = update.bind(":until", number(until));
+            self.table.update(&owner.partition(), &entry_key(number_of_it), update).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads one entry; `None` if there is none, or none any more.
+    pub async fn get(&self, id: &EntryId) -> Result<Option<Kept>, MemoryError> {
+        let item = self.table.get(&id.owner.partition(), &entry_key(id.number)).await?;
+        Ok(item.and_then(|item| kept(&id.owner, &item)))
+    }
+
+    /// Corrects an entry for a person, who knows its text now: no change of it can be undone after that. Returns it, or
+    /// `None` if there is none. An entry that the agent forgot is restored, as long as that can be undone. One read and
+    /// one write.
+    pub async fn correct(&self, id: &EntryId, correction: &Correction) -> Result<Option<Kept>, MemoryError> {
+        let (pk, sk) = (id.owner.partition(), entry_key(id.number));
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(None) };
+            let now = self.clock.now();
+            let (is, known) = match (kept(&id.owner, &item), undoable(&id.owner, &item, now)) {
+                (Some(kept), _) => ("markdown", kept),
+                (None, Some(undoable)) => ("earlier", undoable.earlier),
+                (None, None) => return Ok(None),
+            };
+            let Kept { number, entry } = known;
+            let entry = correction.apply(&entry, now);
+            let update = Update::default()
+                .set("markdown", string(entry.render()))
+                .remove(["earlier", "undoUntil", "deletedAt"])
+                .when(match is {
+                    "markdown" => "markdown = :old",
+                    _ => "attribute_not_exists(markdown) AND earlier = :old",
+                })
+                .bind(":old", string(text(&item, is).unwrap_or_default()));
+            if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
+                return Ok(Some(Kept { number, entry }));
+            }
+        }
+        Err(MemoryError::Contended)
+    }
+
+    /// Replaces an entry for the agent, with the results of the tools `outside` in view; its earlier form is kept for
+    /// [`UNDO_FOR`]. Returns it, or `None` if there is none. One read and one write; no write if the text is the same.
+    pub async fn replace(
+        &self,
+        id: &EntryId,
+        correction: &Correction,
+        outside: &[String],
+    ) -> Result<Option<Kept>, MemoryError> {
+        let now = self.clock.now();
+        let changed = |entry: &Entry| Some(correction.apply_of_agent(entry, outside, now));
+        Ok(match self.change(id, changed).await? {
+            Changed::Now(kept) => Some(*kept),
+            Changed::Before | Changed::Unknown => None,
+        })
+    }
+
+    /// Forgets an entry for the agent; it can be restored for [`UNDO_FOR`]. Safe to repeat. One read and one write.
+    pub async fn set_aside(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
+        Ok(match self.change(id, |_| None).await? {
+            Changed::Now(_) => Deleted::Now,
+            Changed::Before => Deleted::Before,
+            Changed::Unknown => Deleted::Unknown,
+        })
+    }
+
+    /// Changes an entry to the result of `change`, or deletes it if that is `None`, and keeps its earlier form.
+    async fn change(
+        &self,
+        id: &EntryId,
+        change: impl Fn(&Entry) -> Option<Entry>,
+    ) -> Result<Changed, MemoryError> {
+        let (pk, sk) = (id.owner.partition(), entry_key(id.number));
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(Changed::Unknown) };
+            let Some(Kept { number: nth, entry }) = kept(&id.owner, &item) else {
+                return Ok(Changed::Before);
+            };
+            let new = change(&entry);
+            if new.as_ref().is_some_and(|new| new.text == entry.text) {
+                return Ok(Changed::Now(Box::new(Kept { number: nth, entry })));
+            }
+            let now = self.clock.now();
+            let old = text(&item, "markdown").unwrap_or_default();
+            let first = undoable(&id.owner, &item, now).and_then(|_| text(&item, "earlier"));
+            let update = Update::default()
+                .set("earlier", string(first.unwrap_or(old)))
+                .set("undoUntil", number(now.plus(UNDO_FOR)))
+                .when("markdown = :old")
+                .bind(":old", string(old));
+            let update = match &new {
+                Some(new) => update.set("markdown", string(new.render())),
+                None => update.set("deletedAt", number(now)).remove(["markdown"]),
+            };
+            if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
+                return Ok(Changed::Now(Box::new(Kept { number: nth, entry: new.unwrap_or(entry) })));
+            }
+        }
+        Err(MemoryError::Contended)
+    }
+
+    /// Restores the form that an entry had before the agent's tools replaced or forgot it; returns it, or `None` if
+    /// there is nothing to undo. One read and one write.
+    pub async fn undo(&self, id: &EntryId) -> Result<Option<Kept>, MemoryError> {
+        let (pk, sk) = (id.owner.partition(), entry_key(id.number));
+        let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(None) };
+        let Some(undoable) = undoable(&id.owner, &item, self.clock.now()) else { return Ok(None) };
+        let update = Update::default()
+            .set("markdown", string(text(&item, "earlier").unwrap_or_default()))
+            .remove(["earlier", "undoUntil", "deletedAt"])
+            .when("earlier = :markdown");
+        Ok(match self.table.update(&pk, &sk, update).await? {
+            Written::Done(_) => Some(undoable.earlier),
+            Written::Refused(_) => None,
+        })
+    }
+
+    /// Deletes an entry for a person: its text and any earlier form are removed, and its number is not used again. Safe
+    /// to repeat. One write.
+    pub async fn delete(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
+        let update = Update::default()
+            .set("deletedAt", number(self.clock.now()))
+            .remove(["markdown", "earlier", "undoUntil"])
+            .when("attribute_exists(markdown) OR attribute_exists(earlier)");
+        let (pk, sk) = (id.owner.partition(), entry_key(id.number));
+        Ok(match self.table.update(&pk, &sk, update).await? {
+            Written::Done(_) => Deleted::Now,
+            Written::Refused(item) if item.is_empty() => Deleted::Unknown,
+            Written::Refused(_) => Deleted::Before,
+        })
+    }
+
+    /// Deletes the entries of `owner` from `chat`, and the items of captures there; for a group's own memory, all of
+    /// it. Returns the number of entries. Safe to repeat.
+    pub async fn forget_chat(&self, owner: &Owner, chat: &ChatKey) -> Result<usize, MemoryError> {
+        let is_group = *owner == Owner::Chat(chat.clone());
+        let Overview { mut kept, undoable } = self.overview(owner).await?;
+        // Entries that the agent has forgotten count as well: they are deleted only now.
+        kept.extend(undoable.into_iter().filter(|undoable| undoable.is_forgotten).map(|gone| gone.earlier));
+        kept.retain(|kept| is_group || kept.entry.source.as_ref().is_some_and(|source| source.chat == *chat));
+        for kept in &kept {
+            self.delete(&kept.id()).await?;
+        }
+        let pk = owner.partition();
+        let mut keys = self.table.keys(&pk).await?;
+        let captures = captures_of(chat);
+        keys.retain(|key| is_group || key.starts_with(&captures));
+        self.table.delete(&pk, keys).await?;
+        Ok(kept.len())
+    }
+}
+
+/// The result of a change by the agent.
+enum Changed {
+    /// The entry as it is now, or if it was forgotten, as it was.
+    Now(Box<Kept>),
+    /// The entry was deleted before.
+    Before,
+    /// No entry ever had this id.
+    Unknown,
+}
+
+/// Returns the span of all entries of an owner, in order.
+fn entries() -> Span {
+    Span { from: "entry#".into(), to: "entry#:".into(), newest_first: false, limit: None }
+}
+
+/// Returns the sort key of the entry with this number: ten digits, the most that a `u32` has.
+fn entry_key(number: u32) -> String {
+    format!("entry#{number:010}")
+}
+
+fn number_of(item: &Item) -> Option<u32> {
+    text(item, "sk")?.strip_prefix("entry#")?.parse().ok()
+}
+
+fn until_of(item: &Item) -> Option<Timestamp> {
+    integer(item, "undoUntil").and_then(Timestamp::from_millis)
+}
+
+/// Returns the change of `item` that can be undone at `now`.
+fn undoable(owner: &Owner, item: &Item, now: Timestamp) -> Option<Undoable> {
+    let until = until_of(item).filter(|until| *until > now)?;
+    let is_forgotten = !item.contains_key("markdown");
+    Some(Undoable { earlier: entry_of(owner, item, "earlier")?, is_forgotten, until })
+}
+
+/// Returns the entry of `item`, unless it was deleted.
+fn kept(owner: &Owner, item: &Item) -> Option<Kept> {
+    entry_of(owner, item, "markdown")
+}
+
+fn entry_of(owner: &Owner, item: &Item, attribute: &str) -> Option<Kept> {
+    let (number, document) = (number_of(item)?, text(item, attribute)?);
+    match Entry::parse(document) {
+        // The partition decides the owner.
+        Ok(entry) => Some(Kept { number, entry: Entry { owner: owner.clone(), ..entry } }),
+        Err(error) => {
+            tracing::error!(number, %error, "failed to read an entry of memory: it is left out; correct or delete it");
+            None
+        }
+    }
+}

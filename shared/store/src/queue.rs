@@ -1,0 +1,138 @@
+//! The queue of turns between the channels and the agent: in SQS, or in the local program's own queue.
+//!
+//! ```json
+//! {"chat": "telegram:chat:42", "from": "1763765920000#00000000000000000007", "at": 1763765921000}
+//! ```
+//!
+//! A turn carries no message: which messages are unanswered is derived from the history, so a turn delivered twice,
+//! late or after another did its work does nothing. `from` is the key from which to read, for messages with an old
+//! time. `at` is the arrival of the message, on channels whose people write in bursts. `"net": true` marks a turn that
+//! its own function carries out, too: see [`SafetyNet`].
+
+use std::time::Duration;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_io::errors::chain;
+use annals_io::random;
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tracing::Instrument;
+
+/// A request to answer the unanswered messages of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Turn {
+    /// The chat.
+    pub chat: ChatKey,
+    /// The base of the message that asks or came late, or of the boundary.
+    pub from: SortKey,
+    /// Arrival of the message that asks, on channels whose people write in bursts: their chat is answered once it has
+    /// been quiet for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// A failed request to the queue.
+#[derive(Debug, thiserror::Error)]
+#[error("the queue did not take a turn: {reason}")]
+pub struct QueueError {
+    /// The answer of the queue, or the fault of the connection.
+    pub reason: String,
+}
+
+/// A FIFO queue with one group per chat: turns of one chat in order and one at a time, at least once; chats in
+/// parallel. [`Sqs`] in AWS; the local program has its own.
+pub trait TurnQueue: Send + Sync {
+    /// Stores the turn; returns once it is durable.
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>>;
+}
+
+/// Returns a deduplication id for one call of `enqueue`: a new one each time, so that a queue drops repeats of that
+/// very request and nothing else.
+///
+/// SQS drops a repeated id for five minutes, even after the first message was received and deleted. An id made of the
+/// message would drop the turn of a message that was forgotten and comes again, and the second attempt at an edit. A
+/// surplus turn does nothing.
+pub fn deduplication_id() -> String {
+    random::hex::<16>()
+}
+
+/// The FIFO queue of a deployed stack.
+#[derive(Clone, Debug)]
+pub struct Sqs {
+    client: aws_sdk_sqs::Client,
+    url: String,
+}
+
+impl Sqs {
+    /// Opens the queue at `url`.
+    pub fn new(client: aws_sdk_sqs::Client, url: String) -> Self {
+        Self { client, url }
+    }
+
+    /// Makes a received message visible again after `pause`, in place of the queue's own time.
+    pub async fn retry_in(&self, receipt_handle: &str, pause: Duration) -> Result<(), QueueError> {
+        let sent = self
+            .client
+            .change_message_visibility()
+            .queue_url(&self.url)
+            .receipt_handle(receipt_handle)
+            .visibility_timeout(i32::try_from(pause.as_secs()).unwrap_or(i32::MAX))
+            .send()
+            .await;
+        sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
+    }
+
+    async fn send(&self, sent: Sent<'_>) -> Result<(), QueueError> {
+        let body = serde_json::to_string(&sent).map_err(|error| QueueError { reason: error.to_string() })?;
+        let sent = self
+            .client
+            .send_message()
+            .queue_url(&self.url)
+            .message_group_id(sent.turn.chat.session_id().as_str())
+            .message_deduplication_id(deduplication_id())
+            .message_body(body)
+            .send()
+            .await;
+        sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
+    }
+}
+
+impl TurnQueue for Sqs {
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
+        let sending = self.send(Sent { turn, net: false });
+        Box::pin(sending.instrument(tracing::info_span!("enqueue")))
+    }
+}
+
+/// An [`Sqs`] queue for a function that carries its turns out itself. Its queued turns are for the case that it fails
+/// to, and are received a little later (see `annals_agent::batch`).
+#[derive(Clone, Debug)]
+pub struct SafetyNet(pub Sqs);
+
+impl TurnQueue for SafetyNet {
+    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
+        let sending = self.0.send(Sent { turn, net: true });
+        Box::pin(sending.instrument(tracing::info_span!("enqueue")))
+    }
+}
+
+/// A turn as it is sent.
+#[derive(Serialize)]
+struct Sent<'a> {
+    #[serde(flatten)]
+    turn: &'a Turn,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    net: bool,
+}
+
+/// A turn as it is received.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Received {
+    /// The turn.
+    #[serde(flatten)]
+    pub turn: Turn,
+    /// True if the sender set out to carry it out itself: [`SafetyNet`].
+    #[serde(default)]
+    pub net: bool,
+}

@@ -1,0 +1,235 @@
+//! Each endpoint: recorded webhooks, redeliveries, and refused callers.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::stack::{Stack, beside, recorded, soon};
+
+/// A text of a private chat, `chat`, as Telegram sends it.
+pub(crate) fn telegram_text(chat: i64, id: i64, text: &str) -> Value {
+    let who = json!({"id": chat, "is_bot": false, "first_name": "Ada", "type": "private"});
+    let message =
+        json!({"message_id": id, "date": 1_764_057_600 + id, "from": who, "chat": who, "text": text});
+    json!({"update_id": chat * 1000 + id, "message": message})
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn a_recorded_telegram_message_is_stored_and_answered_once_however_often_it_comes() {
+    beside(async |stack| {
+        let (chat, update) = (5_550_101, &recorded("telegram")["01_private_text_with_links"]);
+        assert_eq!(stack.post_telegram(update).await, 200);
+        soon("the reply is delivered", async || !stack.telegram.sent_to(chat).is_empty()).await;
+        let stored = stack.stored("telegram:chat:5550101").await;
+        let text = update["message"]["text"].as_str().unwrap();
+        assert_eq!(stored, [format!("user: {text}"), format!("assistant: You said: {text}")]);
+        assert_eq!(stack.telegram.sent_to(chat)[0].text, format!("You said: {text}"));
+
+        // As Telegram delivers it again, and as the queue does.
+        assert_eq!(stack.post_telegram(update).await, 200);
+        repeat_turn(stack, "telegram:chat:5550101", &format!("1764057600000#{:020}", 101)).await;
+        stack.idle().await;
+        assert_eq!(stack.stored("telegram:chat:5550101").await, stored);
+        assert_eq!(stack.telegram.sent_to(chat).len(), 1);
+        assert_eq!(stack.model.refusals(), [""; 0]);
+    });
+}
+
+/// Queues a turn of `chat` again, in a form that the queue does not take for a repeat.
+async fn repeat_turn(stack: &Stack, chat: &str, from: &str) {
+    let turn = json!({"chat": chat, "from": from}).to_string();
+    let request = stack.sqs.send_message().queue_url(stack.output("QueueUrl")).message_body(turn);
+    let group = chat.replace(':', "-");
+    request.message_group_id(&group).message_deduplication_id(format!("{group}-again")).send().await.unwrap();
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn every_recorded_telegram_webhook_is_taken() {
+    beside(async |stack| {
+        let webhooks = recorded("telegram");
+        assert!(webhooks.len() >= 30);
+        for (name, update) in &webhooks {
+            // Chats of their own, beside those of other tests.
+            let update: Value =
+                serde_json::from_str(&update.to_string().replace("\"id\":5550101", "\"id\":5559101"))
+                    .unwrap();
+            assert_eq!(stack.post_telegram(&update).await, 200, "{name}");
+        }
+        stack.idle().await;
+        let group = stack.stored("telegram:chat:-4100200").await;
+        assert!(group.iter().any(|line| line.contains("when is frost?")), "{group:?}");
+        assert_eq!(stack.queued(stack.output("DeadLettersUrl")).await, 0);
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn a_webhook_without_the_secret_is_refused_and_leaves_nothing() {
+    beside(async |stack| {
+        let update = telegram_text(990, 1, "let me in");
+        for secret in [None, Some("wrong"), Some("")] {
+            let mut request = stack.api(Method::POST, "/telegram").json(&update);
+            if let Some(secret) = secret {
+                request = request.header("x-telegram-bot-api-secret-token", secret);
+            }
+            assert_eq!(request.send().await.unwrap().status(), 401, "{secret:?}");
+        }
+        let mut event = recorded("lark")["01_p2p_text"].clone();
+        event["event"]["message"]["chat_id"] = json!("oc_stranger");
+        let plain = stack.api(Method::POST, "/lark").json(&event);
+        assert_eq!(plain.send().await.unwrap().status(), 401, "not encrypted");
+        let (body, _) = stack.lark_call(&event);
+        let unsigned = stack.api(Method::POST, "/lark").body(body);
+        assert_eq!(unsigned.send().await.unwrap().status(), 401, "not signed");
+        event["header"]["token"] = json!("wrong");
+        assert_eq!(stack.post_lark(&event).await, 401, "another app's");
+        for chat in ["telegram:chat:990", "lark:chat:oc_stranger"] {
+            assert_eq!(stack.stored(chat).await, [""; 0]);
+        }
+        assert!(stack.telegram.sent_to(990).is_empty());
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn lark_gets_its_challenge_back() {
+    beside(async |stack| {
+        let token = &stack.secrets()["LARK_VERIFICATION_TOKEN"];
+        let (body, _) =
+            stack.lark_call(&json!({"type": "url_verification", "challenge": "c-1", "token": token}));
+        let answer = stack.api(Method::POST, "/lark").body(body).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.json::<Value>().await.unwrap(), json!({"challenge": "c-1"}));
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn a_recorded_lark_message_is_stored_and_answered_once_however_often_it_comes() {
+    beside(async |stack| {
+        let mut event = recorded("lark")["01_p2p_text"].clone();
+        event["event"]["message"]["chat_id"] = json!("oc_once");
+        event["event"]["message"]["message_id"] = json!("om_once");
+        assert_eq!(stack.post_lark(&event).await, 200);
+        let replies = || {
+            let sent = stack.lark.sent();
+            sent.iter()
+                .filter(|sent| sent.chat_id == "oc_once" || sent.reply_to.as_deref() == Some("om_once"))
+                .count()
+        };
+        soon("the reply is delivered", async || replies() > 0).await;
+        let stored = stack.stored("lark:chat:oc_once").await;
+        assert_eq!(stored.len(), 2, "{stored:?}");
+        assert!(stored[0].starts_with("user: Which seeds do we have left?"), "{stored:?}");
+
+        event["header"]["event_id"] = json!("ev_again");
+        assert_eq!(stack.post_lark(&event).await, 200);
+        repeat_turn(stack, "lark:chat:oc_once", "1764057601000#om_once").await;
+        stack.idle().await;
+        assert_eq!(stack.stored("lark:chat:oc_once").await, stored);
+        assert_eq!(replies(), 1);
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn every_recorded_lark_event_is_taken() {
+    beside(async |stack| {
+        let events = recorded("lark");
+        assert!(events.len() >= 30);
+        for (name, mut event) in events {
+            // Not what its API answers, and bodies in an unknown key.
+            if ["header", "event", "challenge"].iter().all(|key| event.get(key).is_none()) {
+                continue;
+            }
+            let holder = if event["header"].is_object() { &mut event["header"] } else { &mut event };
+            holder["token"] = json!(stack.secrets()["LARK_VERIFICATION_TOKEN"]);
+            assert_eq!(stack.post_lark(&event).await, 200, "{name}");
+        }
+        stack.idle().await;
+        let stored = stack.stored("lark:chat:oc_ada").await;
+        assert!(stored.iter().any(|line| line == "user: What should I sow in March?"), "{stored:?}");
+        assert_eq!(stack.queued(stack.output("DeadLettersUrl")).await, 0);
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn the_http_api_takes_a_message_and_waits_for_its_reply() {
+    beside(async |stack| {
+        let path = "/v1/chats/garden/messages";
+        let message = json!({"userId": "ada", "text": "hello", "messageId": "m1"});
+        let post =
+            |key: &str| stack.api(Method::POST, &format!("{path}?wait=20")).bearer_auth(key).json(&message);
+        assert_eq!(post("wrong").send().await.unwrap().status(), 401);
+        let answer = post("app-secret").send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let answer: Value = answer.json().await.unwrap();
+        assert_eq!(answer["chatKey"], "http:chat:app:garden");
+        assert_eq!(answer["reply"]["parts"][0]["text"], "You said: hello");
+        let again: Value = post("app-secret").send().await.unwrap().json().await.unwrap();
+        assert_eq!((&again["duplicate"], &again["reply"]), (&json!(true), &answer["reply"]));
+        let page = stack.api(Method::GET, path).bearer_auth("app-secret").send().await.unwrap();
+        let page: Value = page.json().await.unwrap();
+        assert_eq!(page["messages"].as_array().unwrap().len(), 2, "{page}");
+        assert_eq!(stack.stored("http:chat:app:garden").await, ["user: hello", "assistant: You said: hello"]);
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn the_api_has_the_routes_of_the_template_and_no_other() {
+    beside(async |stack| {
+        let segments = "/v1/chats/nowhere/segments";
+        for (method, path, status) in [
+            (Method::GET, "/health", 200),
+            (Method::GET, "/v1/chats/nowhere/messages", 200),
+            (Method::GET, "/v1/chats/nowhere/context", 200),
+            (Method::GET, segments, 200),
+            (Method::GET, &format!("{segments}/1763765921000-0123456789abcdef"), 404),
+            (Method::GET, "/v1/memory?userId=nobody", 200),
+            (Method::DELETE, "/v1/memory/nothing", 404),
+            (Method::GET, "/telegram", 404),
+            (Method::GET, "/v2", 404),
+        ] {
+            let answer = stack.api(method.clone(), path).bearer_auth("ops-secret").send().await.unwrap();
+            assert_eq!(answer.status(), status, "{method} {path}: {}", answer.text().await.unwrap());
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn the_function_url_streams_what_the_api_answers() {
+    beside(async |stack| {
+        let path = "/v1/chats/streamed/messages";
+        let url = |method, path: &str| stack.function_url("HttpStreaming", method, path);
+        assert_eq!(url(Method::GET, path).send().await.unwrap().status(), 401, "no key");
+        let message = json!({"userId": "ada", "text": "hello", "messageId": "m1"});
+        let answer = url(Method::POST, &format!("{path}?wait=20")).bearer_auth("app-secret").json(&message);
+        let answer = answer.send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], "application/json");
+        assert_eq!(answer.json::<Value>().await.unwrap()["reply"]["parts"][0]["text"], "You said: hello");
+        let page: Value =
+            url(Method::GET, path).bearer_auth("app-secret").send().await.unwrap().json().await.unwrap();
+        assert_eq!(page["messages"].as_array().unwrap().len(), 2, "{page}");
+
+        // It answers what is said at /api/chat itself; at the HTTP API the agent does, and the stream comes whole.
+        let said = |id: &str| json!({"id": id, "message": {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}});
+        for (room, request) in
+            [("streamed", url(Method::POST, "/api/chat")), ("whole", stack.api(Method::POST, "/api/chat"))]
+        {
+            let answer = request.bearer_auth("app-secret").json(&said(room)).send().await.unwrap();
+            assert_eq!(answer.status(), 200, "{room}");
+            assert_eq!(answer.headers()["content-type"], "text/event-stream");
+            let stream = answer.text().await.unwrap();
+            assert!(stream.contains(r#"{"type":"start","messageId":"m1/reply"}"#), "{room}: {stream}");
+            assert!(
+                stream.contains(r#""type":"finish""#) && stream.ends_with("data: [DONE]\n\n"),
+                "{room}: {stream}"
+            );
+        }
+    });
+}

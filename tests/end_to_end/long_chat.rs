@@ -1,0 +1,266 @@
+//! A chat of any length, lived through as it would be: messages, turns with their compactions, the compactor's visits,
+//! and records that leave the table when their time comes. [`Chat::costs`] measures each operation on it.
+
+use std::fmt;
+use std::time::Duration;
+
+use annals_agent::Agent;
+use annals_compactor::Compactor;
+use annals_core::chat_key::ChatKey;
+use annals_core::compaction::cut::Why;
+use annals_core::memory::{EntryKind, Finding, Owner, Source};
+use annals_core::record::Draft;
+use annals_core::settings::Env;
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_engine::compaction::Compaction;
+use annals_engine::settings::ViewConfig;
+use annals_engine::upkeep::Upkeep;
+use annals_store::history::due::shard_of;
+use annals_store::history::turn::Ending;
+use annals_store::history::{Consumed, History, Outcome, Position};
+use annals_store::memory::Memory;
+
+use crate::world::{START, World, claim, echo_agent, echo_upkeep, message};
+
+/// Pause between two messages. The table then holds some 650 messages: nine days of them.
+const PACE: Duration = Duration::from_mins(20);
+/// Every which message asks for an answer.
+const ASKS: u64 = 10;
+/// Messages may take 6,400 tokens: some 70 of these.
+const WINDOW: &str = "8000";
+/// Number of messages between two requested compactions, and between two visits.
+const STRETCH: u64 = 100;
+/// Number of entries in the memory of a turn that recalls: a page of them.
+const ENTRIES: u64 = 48;
+
+/// The units that one operation consumed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cost {
+    pub(crate) what: &'static str,
+    pub(crate) consumed: Consumed,
+}
+
+impl fmt::Display for Cost {
+    /// `<write units> W, <read units> R, <requests>`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Consumed { write_units, read_units, calls } = self.consumed;
+        write!(f, "{write_units} W, {read_units} R, {calls} requests")
+    }
+}
+
+/// The chat and what serves it.
+pub(crate) struct Chat {
+    world: World,
+    history: History,
+    agent: Agent,
+    compactor: Compactor,
+    said: u64,
+    next_sweep: Timestamp,
+}
+
+impl Chat {
+    pub(crate) async fn new() -> Self {
+        let world = World::new().await;
+        let history = world.history();
+        let env = Env::new(&|name| (name == "CONTEXT_WINDOW").then(|| WINDOW.to_owned()));
+        let view = ViewConfig::from_env(env).unwrap();
+        let agent = Agent { view, ..echo_agent(&history) };
+        let compactor = Compactor::new(history.clone(), Upkeep { view, ..echo_upkeep(&history) });
+        Self { next_sweep: world.clock.now(), world, history, agent, compactor, said: 0 }
+    }
+
+    /// Goes on until `length` messages have been said.
+    pub(crate) async fn live_until(&mut self, length: u64) {
+        while self.said < length {
+            self.pass().await;
+            let draft = self.next_message((self.said + 1).is_multiple_of(ASKS));
+            self.history.append(&draft).await.unwrap();
+            if draft.asks {
+                Box::pin(self.agent.run(&draft.chat, Some(&draft.key()))).await.unwrap();
+            }
+        }
+    }
+
+    /// Measures each operation; the same ones at each length, so that lengths can be compared.
+    pub(crate) async fn costs(&mut self) -> Vec<Cost> {
+        let mut costs = Vec::new();
+        // From the same place between two compactions.
+        self.compact().await;
+        let mut count = |what, consumed| costs.push(Cost { what, consumed });
+
+        let head = self.history.head(&chat()).await.unwrap();
+        let policy = self.agent.view.policy(0);
+        self.take();
+        let seen = self.history.context(&chat(), &head, None, &policy).await.unwrap();
+        count("context load", self.take());
+        assert_eq!(seen.context.left_out, 0);
+        assert!(seen.context.messages[0].metadata.contains_key("sourceRange"), "a summary stands first");
+
+        let draft = self.next_message(false);
+        self.append_unregistered(&draft).await;
+        count("append", self.take());
+        assert_eq!(self.history.append(&draft).await.unwrap().outcome, Outcome::Duplicate);
+        count("the same again (duplicate)", self.take());
+        count("turn, with no memory to recall", self.turn().await);
+        self.remember().await;
+        count("turn, with 48 entries of memory to recall from", self.turn().await);
+
+        self.say_a_stretch().await;
+        count("compaction of 100 messages", self.compact().await);
+        self.say_a_stretch().await;
+        self.world.clock.advance(Duration::from_hours(1));
+        self.take();
+        let visited = Box::pin(self.compactor.upkeep.visit(&chat())).await.unwrap();
+        count("compactor's visit, 100 messages to archive", self.take());
+        assert!(u64::from(visited.archived) >= STRETCH && visited.finished, "{visited:?}");
+        Box::pin(self.compactor.upkeep.visit(&chat())).await.unwrap();
+        count("compactor's visit, nothing to do", self.take());
+
+        let newest = self.history.page(&chat(), &Position::Newest, 50).await.unwrap();
+        count("newest page of 50", self.take());
+        let before = Position::Before(newest.before.unwrap());
+        assert_eq!(self.history.page(&chat(), &before, 50).await.unwrap().records.len(), 50);
+        count("the page of 50 before it", self.take());
+        self.fall_silent().await;
+        // By a process that has read no segment yet.
+        let other = self.world.history();
+        let oldest = other.page(&chat(), &Position::Oldest, 50).await.unwrap();
+        count("oldest page of 50, from the archive", other.meter().take());
+        assert_eq!(oldest.records.len(), 50);
+        costs
+    }
+
+    fn take(&self) -> Consumed {
+        self.history.meter().take()
+    }
+
+    /// The next message, as the Telegram parser makes it, with 300 characters of text.
+    fn next_message(&mut self, asks: bool) -> Draft {
+        self.said += 1;
+        let metadata = serde_json::json!({
+            "senderName": "Ada Lovelace", "senderUsername": "ada_lovelace", "chatType": "private",
+        });
+        let story = "the beans, the plums and the new engine; ".repeat(7);
+        let text = format!("message {:06} of ours: {story}", self.said);
+        let ts = self.world.clock.now();
+        let metadata = metadata.as_object().unwrap().clone();
+        Draft { chat_id: "42".into(), ts, metadata, asks, ..message(&chat(), self.said, 0, &text[..300]) }
+    }
+
+    /// Twenty minutes pass, with what is on a schedule.
+    async fn pass(&mut self) {
+        self.world.clock.advance(PACE);
+        if self.world.clock.now() < self.next_sweep {
+            return;
+        }
+        self.next_sweep = self.world.clock.now().plus(Duration::from_hours(6));
+        let due = self.history.due(shard_of(&chat()), self.world.clock.now(), 1, None).await.unwrap();
+        if !due.chats.is_empty() {
+            let report = self.compactor.run(self.next_sweep).await;
+            assert_eq!((report.visited, report.failed), (1, 0));
+        }
+        self.sweep().await;
+    }
+
+    /// Deletes what has expired, as the table's TTL does.
+    async fn sweep(&self) {
+        let now = self.world.clock.now().as_millis() / 1000;
+        for record in self.history.range(&chat(), None).await.unwrap() {
+            if record.expires_at.unwrap() >= now {
+                continue;
+            }
+            self.world.expire(&record).await;
+        }
+    }
+
+    /// Everybody falls silent, all is archived and leaves the table.
+    async fn fall_silent(&mut self) {
+        self.world.clock.advance(Duration::from_hours(24 * 20));
+        Box::pin(self.compactor.upkeep.visit(&chat())).await.unwrap();
+        self.sweep().await;
+    }
+
+    /// Appends without the unit that registers the chat, once in 18 hours.
+    async fn append_unregistered(&mut self, draft: &Draft) {
+        let before = self.next_message(false);
+        self.history.append(&before).await.unwrap();
+        self.take();
+        self.history.append(draft).await.unwrap();
+    }
+
+    async fn turn(&mut self) -> Consumed {
+        let draft = self.next_message(true);
+        self.history.append(&draft).await.unwrap();
+        self.take();
+        Box::pin(self.agent.run(&draft.chat, Some(&draft.key()))).await.unwrap();
+        self.take()
+    }
+
+    async fn say_a_stretch(&mut self) {
+        for _ in 0..STRETCH {
+            self.world.clock.advance(Duration::from_secs(10));
+            let draft = self.next_message(false);
+            self.history.append(&draft).await.unwrap();
+        }
+    }
+
+    /// `/compact`: the summaries that it takes, the reading of what they sum up included, the claim and the end not.
+    async fn compact(&mut self) -> Consumed {
+        let mut lease = claim(&self.history, &chat()).await;
+        let Upkeep { history, model, view, agent_id, metrics, .. } = self.compactor.upkeep.clone();
+        let compaction = Compaction { history, model, view, agent_id, metrics };
+        self.take();
+        loop {
+            let seen =
+                self.history.context(&chat(), &lease.head, None, &self.agent.view.policy(0)).await.unwrap();
+            let Some(compacted) =
+                Box::pin(compaction.run(&lease, &seen.records, Why::Asked, None)).await.unwrap()
+            else {
+                break;
+            };
+            lease.head.context_from = compacted.context_from;
+            lease.head.archive.get_or_insert_default();
+            if !compacted.leaves_more {
+                break;
+            }
+        }
+        let consumed = self.take();
+        self.history.finish(&lease, &Ending::default()).await.unwrap();
+        self.take();
+        consumed
+    }
+
+    async fn remember(&self) {
+        let (memory, owner) = (Memory::beside(&self.history), Owner::User("telegram-42".into()));
+        for number in 0..ENTRIES / 8 {
+            let id = MessageId::number(number);
+            let key = SortKey::message(Timestamp::from_millis(START).unwrap(), &id);
+            let source = Source {
+                session: Source::session_id(
+                    &chat(),
+                    Timestamp::from_millis(START).unwrap().plus(Duration::from_secs(number)),
+                ),
+                chat: chat(),
+                from: key.clone(),
+                to: key,
+                from_id: id.clone(),
+                to_id: id,
+            };
+            let finding = |place: u64| Finding {
+                kind: EntryKind::Fact,
+                text: format!(
+                    "The plum tree number {} stands beside shed {}.",
+                    number * 8 + place,
+                    place * 37
+                ),
+                outside: Vec::new(),
+            };
+            memory.capture(&owner, &source, &(0..8).map(finding).collect::<Vec<_>>()).await.unwrap();
+        }
+        self.take();
+    }
+}
+
+fn chat() -> ChatKey {
+    ChatKey::telegram(42, None)
+}

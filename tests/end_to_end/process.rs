@@ -1,0 +1,60 @@
+//! The real program, as a process of its own: [`Process`].
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The binary, answering at `base`.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) base: String,
+    /// Its output at the start, by lines.
+    pub(crate) printed: Vec<String>,
+}
+
+impl Process {
+    pub(crate) fn start(data_dir: &Path, settings: &[(&str, String)]) -> Self {
+        Self::start_with(data_dir, settings, &[])
+    }
+
+    /// With these arguments.
+    pub(crate) fn start_with(data_dir: &Path, settings: &[(&str, String)], arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
+            .env_clear()
+            .env("ANNALS_DATA_DIR", data_dir)
+            .env("ANNALS_PORT", "0")
+            .env("RUST_LOG", "off")
+            .envs(settings.iter().map(|(name, value)| (*name, value)))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut printed: Vec<String> = Vec::new();
+        while printed.last().is_none_or(|line| !line.starts_with("Stop with")) {
+            printed.push(lines.next().expect("the program prints where it answers"));
+        }
+        let base = printed.iter().find_map(|line| line.strip_prefix("Annals answers at "));
+        let base = base.expect("an address").to_owned();
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, base, printed }
+    }
+
+    /// Its number at the system.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL, as `kill -9`: nothing in the program gets to run.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,71 @@
+//! Payloads and vectors in `tests/fixtures/`, which fail a test if they are missing.
+
+use std::path::{Path, PathBuf};
+
+#[cfg(test)]
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+use serde_json::Value;
+
+/// The path of `name` below `tests/fixtures/`.
+pub fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name)
+}
+
+/// Reads the `.json` files directly in `tests/fixtures/<folder>`, by name without the extension, in order.
+///
+/// # Panics
+/// If the folder is missing or has no such file, so that no loop over payloads passes for want of payloads.
+pub fn payloads(folder: &str) -> Vec<(String, Value)> {
+    let folder = path(folder);
+    let entries = std::fs::read_dir(&folder);
+    let entries = entries.unwrap_or_else(|error| panic!("cannot read {}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    assert!(!files.is_empty(), "{} has no .json file", folder.display());
+    files.sort();
+    files.iter().map(|file| (file.file_stem().unwrap().to_string_lossy().into_owned(), read(file))).collect()
+}
+
+/// Reads a platform's payloads: those made for this project, then those recorded elsewhere (`<platform>/recorded`).
+pub fn all_payloads(platform: &str) -> Vec<(String, Value)> {
+    [payloads(platform), payloads(&format!("{platform}/recorded"))].concat()
+}
+
+/// Reads the test vectors of `tests/fixtures/vectors/<name>.json`: a list, or an object with the list under `cases`.
+///
+/// # Panics
+/// If the file is missing or the list is empty.
+pub fn vectors(name: &str) -> Vec<Value> {
+    let mut file = read(&path(&format!("vectors/{name}.json")));
+    let list = if file.is_object() { file["cases"].take() } else { file };
+    let Value::Array(vectors) = list else { panic!("{name}.json holds no list") };
+    assert!(!vectors.is_empty(), "{name}.json has no vector");
+    vectors
+}
+
+#[test]
+fn discord_payloads_are_interactions_and_their_signatures_hold() {
+    for (name, payload) in payloads("discord/recorded") {
+        assert!(payload["type"].is_u64(), "{name}");
+    }
+    for case in vectors("discord_ed25519") {
+        let field = |name: &str| case[name].as_str().unwrap();
+        let key = hex::decode(field("public_key_hex")).unwrap();
+        let signed = [field("timestamp"), field("body")].concat();
+        let signature = hex::decode(field("signature_hex")).unwrap_or_default();
+        let key = UnparsedPublicKey::new(&ED25519, key);
+        let is_valid = key.verify(signed.as_bytes(), &signature).is_ok();
+        assert_eq!(is_valid, case["expect_valid"], "{}", case["name"]);
+    }
+}
+
+#[test]
+#[should_panic(expected = "has no .json file")]
+fn a_folder_without_payloads_is_an_error() {
+    payloads("");
+}
+
+fn read(file: &Path) -> Value {
+    let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("cannot read {}: {error}", file.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{} is not JSON: {error}", file.display()))
+}

@@ -1,0 +1,387 @@
+//! Lark's Open API on the loopback address: an emulator that keeps its state and refuses what Lark refuses.
+//!
+//! Tests assert on what it stored ([`LarkApi::sent`]) and on what was asked of it ([`LarkApi::calls`],
+//! [`LarkApi::token_requests`]). It knows the app's token, the bot, and getting, listing, sending and answering
+//! messages, their resources, and reactions to them. Every chat exists, with the bot in it, unless a test says otherwise; so does every message, of no chat in
+//! particular until a test [seeds](LarkApi::seed) it. Its clock moves only by [`LarkApi::pass`].
+//!
+//! Codes and words are those of <https://open.larksuite.com/document/uAjLw4CM/ukTMukTMukTM/reference/im-v1/message/reply>.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::server::Server;
+
+mod store;
+
+use store::{Store, Trouble};
+
+/// The only app.
+pub const APP_ID: &str = "cli_test0123456789";
+/// Its secret.
+pub const APP_SECRET: &str = "testSecretOfTheTestApp0123456789";
+/// The bot's `open_id`.
+pub const BOT_OPEN_ID: &str = "ou_bot0000000000000000000000000000";
+/// The app's name.
+pub const BOT_NAME: &str = "Annals";
+
+/// A message that the API took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    /// The chat: the one named, or that of the message that is answered (empty where nobody knows it).
+    pub chat_id: String,
+    /// The message that it answers.
+    pub reply_to: Option<String>,
+    /// `reply_in_thread`, where the call has it.
+    pub in_thread: Option<bool>,
+    /// `text`, `interactive`, …
+    pub msg_type: String,
+    /// `content`, read.
+    pub content: Value,
+    /// Its `uuid`.
+    pub uuid: String,
+    /// Its own id, unique here: `om_sent_0`, `om_sent_1`, …
+    pub message_id: String,
+    /// The place of its call in [`LarkApi::calls`].
+    pub at_seq: usize,
+}
+
+impl Sent {
+    /// Returns the values of the card's buttons, in order.
+    pub fn button_values(&self) -> Vec<Value> {
+        let elements = self.content["body"]["elements"].as_array();
+        let buttons = elements.into_iter().flatten().filter(|element| element["tag"] == "button");
+        buttons.map(|button| button["behaviors"][0]["value"].clone()).collect()
+    }
+
+    /// The text, or the Markdown of the card.
+    pub fn text(&self) -> String {
+        let markdown = &self.content["body"]["elements"][0]["content"];
+        self.content["text"].as_str().or(markdown.as_str()).unwrap_or_default().to_owned()
+    }
+}
+
+/// A reaction of the bot's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaction {
+    /// Its own id, unique here.
+    pub id: String,
+    /// The message.
+    pub message_id: String,
+    /// `emoji_type`
+    pub emoji: String,
+}
+
+/// A call, taken or refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// `token`, `bot`, `get`, `resource`, `list`, `send`, `reply`, `react`, `unreact`, or else the path.
+    pub method: String,
+    /// The HTTP status that it was answered with.
+    pub status: u16,
+    /// The `code` of the answer; -1 where it was a page and no JSON.
+    pub code: i64,
+}
+
+/// A running emulator; it ends with this value.
+pub struct LarkApi {
+    shared: Arc<Shared>,
+    server: Server,
+}
+
+#[derive(Default)]
+struct Shared {
+    store: Mutex<Store>,
+    called: Notify,
+}
+
+impl LarkApi {
+    /// Starts one at a free port of `127.0.0.1`.
+    pub async fn start() -> Self {
+        Self::start_at(0).await
+    }
+
+    /// Starts one at this port of `127.0.0.1`.
+    pub async fn start_at(port: u16) -> Self {
+        let shared = Arc::new(Shared::default());
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        Self { server: Server::start(port, router).await, shared }
+    }
+
+    /// `http://127.0.0.1:<port>`, for `LARK_API_BASE`.
+    pub fn base_url(&self) -> &str {
+        &self.server.url
+    }
+
+    /// The messages taken, in order.
+    pub fn sent(&self) -> Vec<Sent> {
+        self.store().sent.clone()
+    }
+
+    /// The messages taken for one chat, in order.
+    pub fn sent_to(&self, chat_id: &str) -> Vec<Sent> {
+        self.sent().into_iter().filter(|sent| sent.chat_id == chat_id).collect()
+    }
+
+    /// All calls, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.store().calls.clone()
+    }
+
+    /// The codes of the calls of one method, in order.
+    pub fn codes(&self, method: &str) -> Vec<i64> {
+        self.calls().into_iter().filter(|call| call.method == method).map(|call| call.code).collect()
+    }
+
+    /// Returns the number of requests for a token.
+    pub fn token_requests(&self) -> usize {
+        self.codes("token").len()
+    }
+
+    /// The most token requests that were under way at once.
+    pub fn token_requests_at_once(&self) -> usize {
+        self.store().token_requests.1
+    }
+
+    /// Waits until there were `count` calls.
+    pub async fn wait_for_calls(&self, count: usize) {
+        loop {
+            let called = self.shared.called.notified();
+            tokio::pin!(called);
+            // Registered before the look, so that no call falls between the two.
+            called.as_mut().enable();
+            if self.store().calls.len() >= count {
+                return;
+            }
+            called.await;
+        }
+    }
+
+    /// The bot's reactions, as they are now.
+    pub fn reactions(&self) -> Vec<Reaction> {
+        self.store().reactions.clone()
+    }
+
+    /// The app has no permission for reactions: 99991672.
+    pub fn forbid_reactions(&self) {
+        self.store().forbids_reactions = true;
+    }
+
+    /// More than five messages a second in a chat, by this clock in epoch milliseconds, are answered 230020.
+    pub fn police(&self, now: impl Fn() -> i64 + Send + Sync + 'static) {
+        self.store().police = Some(Box::new(now));
+    }
+
+    /// Lets time pass: tokens end after two hours, a `uuid` is forgotten after one.
+    pub fn pass(&self, time: Duration) {
+        self.store().now += time;
+    }
+
+    /// No token given so far is taken any more.
+    pub fn expire_tokens(&self) {
+        self.store().tokens.clear();
+    }
+
+    /// No token is taken any more, whatever is given.
+    pub fn refuse_tokens(&self, refuse: bool) {
+        self.store().refuse_tokens = refuse;
+    }
+
+    /// A message as the API shows it: `message_id`, `chat_id`, `create_time` in milliseconds as a string, and what
+    /// else the test wants; with an `upper_message_id` it is a part of a forwarded one.
+    pub fn seed(&self, message: Value) {
+        self.store().messages.push(message);
+    }
+
+    /// The bot is not in this group: 230002.
+    pub fn expel(&self, chat_id: &str) {
+        self.store().troubles.insert(chat_id.to_owned(), Trouble::Expelled);
+    }
+
+    /// The user of this chat has stopped the bot: 230053, but answers are taken.
+    pub fn stop(&self, chat_id: &str) {
+        self.store().troubles.insert(chat_id.to_owned(), Trouble::Stopped);
+    }
+
+    /// The user of this chat is not among those that the bot may write to: 230013.
+    pub fn hide_user(&self, chat_id: &str) {
+        self.store().troubles.insert(chat_id.to_owned(), Trouble::Hidden);
+    }
+
+    /// This chat is no more: 232009.
+    pub fn dissolve(&self, chat_id: &str) {
+        self.store().troubles.insert(chat_id.to_owned(), Trouble::Dissolved);
+    }
+
+    /// There is no such chat: 230034.
+    pub fn forget_chat(&self, chat_id: &str) {
+        self.store().troubles.insert(chat_id.to_owned(), Trouble::Unknown);
+    }
+
+    /// This group has no threads: 230071.
+    pub fn forbid_threads(&self, chat_id: &str) {
+        self.store().troubles.insert(chat_id.to_owned(), Trouble::Threadless);
+    }
+
+    /// Removes the fault of this chat.
+    pub fn restore(&self, chat_id: &str) {
+        self.store().troubles.remove(chat_id);
+    }
+
+    /// This message was withdrawn: 230011.
+    pub fn recall(&self, message_id: &str) {
+        self.store().recalled.insert(message_id.to_owned());
+    }
+
+    /// There is no such message: 99992354.
+    pub fn forget_message(&self, message_id: &str) {
+        self.store().unknown.insert(message_id.to_owned());
+    }
+
+    /// There is no such resource: 234003.
+    pub fn forget_resource(&self, key: &str) {
+        self.store().gone.insert(key.to_owned());
+    }
+
+    /// Messages of this type are refused with 230099.
+    pub fn refuse_type(&self, msg_type: &str) {
+        self.store().refused_type = Some(msg_type.to_owned());
+    }
+
+    /// The next `times` messages are refused with `code`.
+    pub fn refuse(&self, times: usize, code: i64) {
+        self.store().refuse = (times, code);
+    }
+
+    /// The next `times` calls but for tokens are answered 429 with 99991400, and with `x-ogw-ratelimit-reset` if
+    /// there is one.
+    pub fn rate_limit(&self, times: usize, reset_secs: Option<u64>) {
+        self.store().rate_limit = (times, reset_secs);
+    }
+
+    /// Every `nth` message from now on is answered 429 with 99991400.
+    pub fn rate_limit_each(&self, nth: usize, reset_secs: u64) {
+        self.store().rate_limit_each = Some((nth, 0, reset_secs));
+    }
+
+    /// The next `times` calls are answered with `status`, a proxy's page and no JSON; those for tokens too.
+    pub fn fail(&self, times: usize, status: u16) {
+        self.store().fail = (times, status);
+    }
+
+    /// The next `times` messages are taken, and answered with a page of somebody else's.
+    pub fn garbage(&self, times: usize) {
+        self.store().garbage = times;
+    }
+
+    /// The next `times` messages are taken, and not answered.
+    pub fn hang(&self, times: usize) {
+        self.store().hang = times;
+    }
+
+    /// A stricter limit of a message's request than Lark's 30 KB for cards and 150 KB for texts.
+    pub fn limit_body(&self, bytes: usize) {
+        self.store().max_bytes = Some(bytes);
+    }
+
+    /// These users own (the first) and manage this group.
+    pub fn set_managers(&self, chat_id: &str, users: &[&str]) {
+        let users = users.iter().map(|user| (*user).to_owned()).collect();
+        self.store().managers.insert(chat_id.to_owned(), users);
+    }
+
+    /// Delays each answer; the request itself is carried out before.
+    pub fn delay(&self, delay: Duration) {
+        self.store().delay = delay;
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.shared.store.lock().unwrap()
+    }
+}
+
+/// The answer to a call.
+struct Answer {
+    status: u16,
+    reset: Option<u64>,
+    body: String,
+    is_json: bool,
+    hangs: bool,
+    /// In place of the body: what its type is, and it.
+    file: Option<(&'static str, Vec<u8>)>,
+}
+
+impl Answer {
+    fn json(status: u16, body: String) -> Self {
+        Self { status, reset: None, body, is_json: true, hangs: false, file: None }
+    }
+}
+
+/// The default content of a resource: a PNG of one pixel, another for each `key`.
+pub fn picture(key: &str) -> Vec<u8> {
+    let head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+    [head, key.as_bytes()].concat()
+}
+
+/// A token request that is under way, until it is answered or given up.
+struct TokenRequest(Arc<Shared>);
+
+impl TokenRequest {
+    fn new(shared: &Arc<Shared>) -> Self {
+        let mut store = shared.store.lock().unwrap();
+        let (now, most) = store.token_requests;
+        store.token_requests = (now + 1, most.max(now + 1));
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for TokenRequest {
+    fn drop(&mut self) {
+        self.0.store.lock().unwrap().token_requests.0 -= 1;
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the stand-in's slowness is real: it is what time-outs are tested with"
+)]
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let _under_way = uri.path().contains("/auth/v3/").then(|| TokenRequest::new(&shared));
+    let (answer, delay) = {
+        let mut store = shared.store.lock().unwrap();
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let answer = store.answer(&method, &uri, bearer.unwrap_or_default(), &body);
+        (answer, store.delay)
+    };
+    shared.called.notify_waiters();
+    if answer.hangs {
+        std::future::pending::<()>().await;
+    }
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    let kind = if answer.is_json { "application/json; charset=utf-8" } else { "text/html" };
+    let status = StatusCode::from_u16(answer.status).unwrap();
+    let mut response = match answer.file {
+        Some((kind, bytes)) => (status, [(header::CONTENT_TYPE, kind)], bytes).into_response(),
+        None => (status, [(header::CONTENT_TYPE, kind)], answer.body).into_response(),
+    };
+    if let Some(reset) = answer.reset {
+        response.headers_mut().insert("x-ogw-ratelimit-reset", reset.into());
+    }
+    response
+}

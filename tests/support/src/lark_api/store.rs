@@ -1,0 +1,497 @@
+//! The emulator's state, and its answers to calls.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use axum::http::{Method, Uri};
+use serde_json::{Value, json};
+
+use super::{APP_ID, APP_SECRET, Answer, BOT_NAME, BOT_OPEN_ID, Call, Reaction, Sent};
+
+const TOKEN_LIFE: Duration = Duration::from_hours(2);
+/// A token with less than this left is replaced by another, beside it.
+const TOKEN_RENEWAL: Duration = Duration::from_mins(30);
+const UUID_LIFE: Duration = Duration::from_hours(1);
+const MAX_TABLES: usize = 3;
+
+/// A fault of a chat.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    Expelled,
+    Stopped,
+    Hidden,
+    Dissolved,
+    Unknown,
+    Threadless,
+}
+
+#[derive(Default)]
+pub(super) struct Store {
+    pub(super) now: Duration,
+    pub(super) sent: Vec<Sent>,
+    pub(super) calls: Vec<Call>,
+    /// In the order of their creation; what was sent is among them.
+    pub(super) messages: Vec<Value>,
+    /// A token and when it was given.
+    pub(super) tokens: Vec<(String, Duration)>,
+    given: usize,
+    /// Under way, and the most of that.
+    pub(super) token_requests: (usize, usize),
+    pub(super) refuse_tokens: bool,
+    /// Of each `uuid`: when it was first taken, and as what.
+    uuids: HashMap<String, (Duration, Value)>,
+    pub(super) troubles: HashMap<String, Trouble>,
+    pub(super) recalled: HashSet<String>,
+    pub(super) unknown: HashSet<String>,
+    pub(super) refused_type: Option<String>,
+    pub(super) refuse: (usize, i64),
+    pub(super) rate_limit: (usize, Option<u64>),
+    /// The rate at which messages are answered 429: of how many, how many have come, and seconds until the next may.
+    pub(super) rate_limit_each: Option<(usize, usize, u64)>,
+    pub(super) fail: (usize, u16),
+    pub(super) garbage: usize,
+    pub(super) hang: usize,
+    pub(super) max_bytes: Option<usize>,
+    /// Keys of resources that are gone.
+    pub(super) gone: HashSet<String>,
+    pub(super) delay: Duration,
+    pub(super) police: Option<Box<dyn Fn() -> i64 + Send + Sync>>,
+    /// Times of the messages to each chat, if limits are checked.
+    taken: Vec<(i64, String)>,
+    pub(super) reactions: Vec<Reaction>,
+    pub(super) forbids_reactions: bool,
+    /// Number of reactions so far.
+    reacted: usize,
+    /// Of each group: the owner, then the managers.
+    pub(super) managers: HashMap<String, Vec<String>>,
+}
+
+/// A refusal: the status, the code, the words.
+struct Refusal(u16, i64, String);
+
+fn refuse<T>(code: i64, msg: &str) -> Result<T, Refusal> {
+    Err(Refusal(400, code, msg.to_owned()))
+}
+
+/// The query of a call, read.
+type Query = HashMap<String, String>;
+
+impl Store {
+    /// Checks the rate limit; an error holds the seconds until the next call, if they are sent.
+    fn in_time(&mut self, name: &str) -> Result<(), Option<u64>> {
+        if name != "token" && self.rate_limit.0 > 0 {
+            self.rate_limit.0 -= 1;
+            return Err(self.rate_limit.1);
+        }
+        if let Some((nth, came, seconds)) = &mut self.rate_limit_each
+            && matches!(name, "send" | "reply")
+        {
+            *came += 1;
+            if came.is_multiple_of(*nth) {
+                return Err(Some(*seconds));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn answer(&mut self, method: &Method, uri: &Uri, bearer: &str, body: &[u8]) -> Answer {
+        let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
+        let name = match (method.as_str(), parts.as_slice()) {
+            ("POST", ["open-apis", "auth", "v3", "tenant_access_token", "internal"]) => "token",
+            ("GET", ["open-apis", "bot", "v3", "info"]) => "bot",
+            ("GET", ["open-apis", "im", "v1", "chats", _]) => "chat",
+            ("GET", ["open-apis", "im", "v1", "messages"]) => "list",
+            ("GET", ["open-apis", "im", "v1", "messages", _]) => "get",
+            ("GET", ["open-apis", "im", "v1", "messages", _, "resources", _]) => "resource",
+            ("POST", ["open-apis", "im", "v1", "messages"]) => "send",
+            ("POST", ["open-apis", "im", "v1", "messages", _, "reply"]) => "reply",
+            ("POST", ["open-apis", "im", "v1", "messages", _, "reactions"]) => "react",
+            ("DELETE", ["open-apis", "im", "v1", "messages", _, "reactions", _]) => "unreact",
+            _ => uri.path(),
+        };
+        let id = parts.get(4).copied().unwrap_or_default();
+        let query = query(uri);
+        if self.fail.0 > 0 {
+            self.fail.0 -= 1;
+            return self.page(name, self.fail.1, "<html><h1>Bad Gateway</h1></html>");
+        }
+        if let Err(reset) = self.in_time(name) {
+            let mut answer =
+                self.refusal(name, Refusal(429, 99_991_400, "request trigger frequency limit".into()));
+            answer.reset = reset;
+            return answer;
+        }
+        let is_let_in = name == "token" || self.is_let_in(bearer);
+        let result = match name {
+            _ if !is_let_in && bearer.is_empty() => {
+                refuse(99_991_661, "Missing access token for authorization.")
+            }
+            _ if !is_let_in => refuse(99_991_663, "Invalid access token for authorization."),
+            "token" => self.token(&serde_json::from_slice(body).unwrap_or_default()),
+            "bot" => Ok(json!({"code": 0, "msg": "ok", "bot": {
+                "activate_status": 2, "app_name": BOT_NAME, "avatar_url": "", "ip_white_list": [], "open_id": BOT_OPEN_ID
+            }})),
+            "chat" => self.chat(id, &query).map(|data| success(&data)),
+            "get" => self.get(id).map(|data| success(&data)),
+            "resource" => match self.resource(id, parts[6], &query) {
+                Ok(file) => {
+                    self.calls.push(Call { method: name.to_owned(), status: 200, code: 0 });
+                    return Answer { file: Some(file), ..Answer::json(200, String::new()) };
+                }
+                Err(refusal) => Err(refusal),
+            },
+            "list" => self.list(&query).map(|data| success(&data)),
+            "react" => self.react(id, &serde_json::from_slice(body).unwrap_or_default()),
+            "unreact" => self.unreact(id, parts[6]),
+            "send" | "reply" => self.take(name, id, &query, body).map(|data| success(&data)),
+            _ => Err(Refusal(404, 99_991_201, "resource not find".into())),
+        };
+        match result {
+            Err(refusal) => self.refusal(name, refusal),
+            Ok(_) if matches!(name, "send" | "reply") && self.garbage > 0 => {
+                self.garbage -= 1;
+                self.page(name, 200, "<html>Welcome to the hotel's network</html>")
+            }
+            Ok(answer) => {
+                let hangs = matches!(name, "send" | "reply") && self.hang > 0;
+                self.hang -= usize::from(hangs);
+                self.calls.push(Call { method: name.to_owned(), status: 200, code: 0 });
+                Answer { hangs, ..Answer::json(200, answer.to_string()) }
+            }
+        }
+    }
+
+    /// A group with its owner and managers, by the ids that are asked for.
+    fn chat(&self, chat_id: &str, query: &Query) -> Result<Value, Refusal> {
+        if self.troubles.get(chat_id) == Some(&Trouble::Unknown) {
+            return refuse(232_006, "Your request specifies a chat_id which is invalid.");
+        }
+        if query.get("user_id_type").map(String::as_str) != Some("open_id") {
+            return refuse(99_992_402, "field validation failed");
+        }
+        let managers = self.managers.get(chat_id).cloned().unwrap_or_default();
+        let owner = managers.first();
+        Ok(json!({"name": chat_id, "owner_id_type": "open_id", "owner_id": owner,
+            "user_manager_id_list": managers.get(1..).unwrap_or_default()}))
+    }
+
+    fn page(&mut self, name: &str, status: u16, page: &str) -> Answer {
+        self.calls.push(Call { method: name.to_owned(), status, code: -1 });
+        Answer { is_json: false, ..Answer::json(status, page.to_owned()) }
+    }
+
+    fn refusal(&mut self, name: &str, Refusal(status, code, msg): Refusal) -> Answer {
+        self.calls.push(Call { method: name.to_owned(), status, code });
+        let log = json!({"log_id": "202409131613579778D691D6E05516DE2D"});
+        let body = json!({"code": code, "msg": msg, "error": log}).to_string();
+        Answer::json(status, body)
+    }
+
+    fn is_let_in(&self, bearer: &str) -> bool {
+        let is_alive = |given: &Duration| self.now < *given + TOKEN_LIFE;
+        !self.refuse_tokens
+            && self.tokens.iter().any(|(token, given)| bearer == format!("Bearer {token}") && is_alive(given))
+    }
+
+    fn token(&mut self, body: &Value) -> Result<Value, Refusal> {
+        if body["app_id"] != APP_ID {
+            return refuse(10_003, "invalid param");
+        }
+        if body["app_secret"] != APP_SECRET {
+            return refuse(10_014, "app secret invalid");
+        }
+        let left = |given: Duration| (given + TOKEN_LIFE).saturating_sub(self.now);
+        let newest = self.tokens.last().cloned().filter(|(_, given)| left(*given) >= TOKEN_RENEWAL);
+        let (token, given) = newest.unwrap_or_else(|| {
+            self.given += 1;
+            let token = (format!("t-testToken{:04}", self.given), self.now);
+            self.tokens.push(token.clone());
+            token
+        });
+        let expire = (given + TOKEN_LIFE).saturating_sub(self.now).as_secs();
+        Ok(json!({"code": 0, "msg": "ok", "tenant_access_token": token, "expire": expire}))
+    }
+
+    fn get(&self, id: &str) -> Result<Value, Refusal> {
+        self.is_there(id)?;
+        let is_asked = |message: &&Value| message["message_id"] == id || message["upper_message_id"] == id;
+        let items: Vec<&Value> = self.messages.iter().filter(is_asked).collect();
+        let chat_id = items.first().and_then(|item| item["chat_id"].as_str()).unwrap_or_default();
+        self.may_write(chat_id, true)?;
+        Ok(json!({ "items": items }))
+    }
+
+    fn resource(&self, id: &str, key: &str, query: &Query) -> Result<(&'static str, Vec<u8>), Refusal> {
+        self.is_there(id)?;
+        let message = self.messages.iter().find(|message| message["message_id"] == id);
+        let chat_id = message.and_then(|message| message["chat_id"].as_str()).unwrap_or_default();
+        self.may_write(chat_id, true).map_err(|_| Refusal(400, 234_004, "App not in chat.".into()))?;
+        let fits = match query.get("type").map(String::as_str) {
+            Some("image") => key.starts_with("img_"),
+            Some("file") => key.starts_with("file_"),
+            _ => return refuse(234_001, "Invalid request param."),
+        };
+        if self.gone.contains(key) || !fits {
+            return refuse(234_003, "File not in msg.");
+        }
+        Ok(("image/png", super::picture(key)))
+    }
+
+    fn list(&self, query: &Query) -> Result<Value, Refusal> {
+        let field = match query.get("container_id_type").map(String::as_str) {
+            Some("chat") => "chat_id",
+            Some("thread") if query.contains_key("end_time") => {
+                return refuse(230_001, "Your request contains an invalid request parameter, ext=end_time.");
+            }
+            Some("thread") => "thread_id",
+            _ => return refuse(99_992_402, "field validation failed"),
+        };
+        let id = query.get("container_id").map(String::as_str).unwrap_or_default();
+        self.may_write(id, true)?;
+        let size: usize = query.get("page_size").and_then(|size| size.parse().ok()).unwrap_or(20);
+        if !(1..=50).contains(&size) {
+            return refuse(99_992_402, "field validation failed");
+        }
+        let millis = |message: &Value| message["create_time"].as_str().and_then(|t| t.parse::<u64>().ok());
+        let end: Option<u64> = query.get("end_time").and_then(|end| end.parse().ok());
+        let is_shown = |message: &&Value| {
+            let is_early = end.is_none_or(|end| millis(message).unwrap_or(0) <= end * 1000);
+            message[field] == id && is_early && message["upper_message_id"].is_null()
+        };
+        let mut found: Vec<&Value> = self.messages.iter().filter(is_shown).collect();
+        found.sort_by_key(|message| millis(message));
+        if query.get("sort_type").is_some_and(|sort| sort == "ByCreateTimeDesc") {
+            found.reverse();
+        }
+        let start: usize =
+            query.get("page_token").and_then(|token| token.strip_prefix("at-")?.parse().ok()).unwrap_or(0);
+        let page: Vec<&Value> = found.iter().skip(start).take(size).copied().collect();
+        let next = start + page.len();
+        let mut data = json!({"items": page, "has_more": next < found.len()});
+        if next < found.len() {
+            data["page_token"] = format!("at-{next}").into();
+        }
+        Ok(data)
+    }
+
+    fn take(&mut self, name: &str, id: &str, query: &Query, bytes: &[u8]) -> Result<Value, Refusal> {
+        let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let uuid = body["uuid"].as_str().unwrap_or_default();
+        if uuid.len() > 50 {
+            return refuse(99_992_402, "field validation failed");
+        }
+        if let Some((taken, message)) = self.uuids.get(uuid)
+            && self.now < *taken + UUID_LIFE
+        {
+            return Ok(message.clone());
+        }
+        if self.refuse.0 > 0 {
+            self.refuse.0 -= 1;
+            return refuse(self.refuse.1, "refused by the test, ext=ErrMsg: no; ErrorValue: what was said; ");
+        }
+        let is_reply = name == "reply";
+        let in_thread = body["reply_in_thread"].as_bool();
+        let chat_id = if is_reply {
+            self.is_there(id)?;
+            let answered = self.messages.iter().find(|message| message["message_id"] == id);
+            answered.and_then(|message| message["chat_id"].as_str()).unwrap_or_default()
+        } else if query.get("receive_id_type").is_none_or(|kind| kind != "chat_id") {
+            return refuse(99_992_402, "field validation failed");
+        } else {
+            body["receive_id"].as_str().unwrap_or_default()
+        };
+        self.may_write(chat_id, is_reply)?;
+        if in_thread == Some(true) && self.troubles.get(chat_id) == Some(&Trouble::Threadless) {
+            return refuse(
+                230_071,
+                "The group to which the message belongs does not support reply in thread.",
+            );
+        }
+        if let Some(now) = self.police.as_ref().map(|now| now()) {
+            let is_near = |(at, chat): &&(i64, String)| *at > now - 1000 && chat == chat_id;
+            if self.taken.iter().filter(is_near).count() >= 5 {
+                return refuse(230_020, "This operation triggers the frequency limit.");
+            }
+            self.taken.push((now, chat_id.to_owned()));
+        }
+        let msg_type = body["msg_type"].as_str().unwrap_or_default();
+        let content = self.check_content(msg_type, &body["content"], bytes.len())?;
+        let sent = Sent {
+            chat_id: chat_id.to_owned(),
+            reply_to: is_reply.then(|| id.to_owned()),
+            in_thread,
+            msg_type: msg_type.to_owned(),
+            content,
+            uuid: uuid.to_owned(),
+            message_id: format!("om_sent_{}", self.sent.len()),
+            at_seq: self.calls.len(),
+        };
+        let message = json!({
+            "message_id": sent.message_id, "chat_id": sent.chat_id, "msg_type": msg_type, "deleted": false,
+            "create_time": (1_763_765_920_000 + self.now.as_millis()).to_string(), "updated": false,
+            "sender": {"id": APP_ID, "id_type": "app_id", "sender_type": "app", "tenant_key": "test"},
+            "body": {"content": body["content"]},
+        });
+        self.sent.push(sent);
+        self.messages.push(message.clone());
+        if !uuid.is_empty() {
+            self.uuids.insert(uuid.to_owned(), (self.now, message.clone()));
+        }
+        Ok(message)
+    }
+
+    /// Codes are those of <https://open.feishu.cn/document/server-docs/im-v1/message-reaction/create>.
+    fn react(&mut self, message_id: &str, body: &Value) -> Result<Value, Refusal> {
+        self.may_react(message_id)?;
+        let emoji = body["reaction_type"]["emoji_type"].as_str().unwrap_or_default();
+        if !matches!(emoji, "Typing" | "SMILE" | "THUMBSUP" | "OnIt") {
+            return refuse(231_001, "reaction type is invalid.");
+        }
+        self.reacted += 1;
+        let reaction_id = format!("reaction_{}", self.reacted);
+        let (message_id, emoji) = (message_id.to_owned(), emoji.to_owned());
+        self.reactions.push(Reaction { id: reaction_id.clone(), message_id, emoji: emoji.clone() });
+        Ok(success(&json!({"reaction_id": reaction_id, "action_time": "1663054162546",
+            "operator": {"operator_id": APP_ID, "operator_type": "app"}, "reaction_type": {"emoji_type": emoji}})))
+    }
+
+    fn unreact(&mut self, message_id: &str, reaction_id: &str) -> Result<Value, Refusal> {
+        self.may_react(message_id)?;
+        let Some(at) = self.reactions.iter().position(|reaction| reaction.id == reaction_id) else {
+            return refuse(231_011, "The request has an invalid reaction_id.");
+        };
+        if self.reactions[at].message_id != message_id {
+            return refuse(231_010, "The reaction does not belong to the message.");
+        }
+        self.reactions.remove(at);
+        Ok(success(&json!({"reaction_id": reaction_id})))
+    }
+
+    fn may_react(&self, message_id: &str) -> Result<(), Refusal> {
+        if self.forbids_reactions {
+            let scopes = "Access denied. One of the following scopes is required: [im:message, im:message.reactions:write_only].";
+            return refuse(99_991_672, scopes);
+        }
+        let gone = || Refusal(400, 231_003, "The message is not found, maybe not exist or deleted.".into());
+        self.is_there(message_id).map_err(|_| gone())?;
+        let message = self.messages.iter().find(|message| message["message_id"] == message_id);
+        let chat_id = message.and_then(|message| message["chat_id"].as_str()).unwrap_or_default();
+        let barred = "The operator has no permission to react on the specific message.";
+        self.may_write(chat_id, true).map_err(|_| Refusal(400, 231_002, barred.into()))
+    }
+
+    fn is_there(&self, message_id: &str) -> Result<(), Refusal> {
+        if self.recalled.contains(message_id) {
+            return refuse(230_011, "The message is recalled.");
+        }
+        if self.unknown.contains(message_id) {
+            return refuse(99_992_354, &format!("these ids not existed: [{message_id}]"));
+        }
+        Ok(())
+    }
+
+    fn may_write(&self, chat_id: &str, is_reply: bool) -> Result<(), Refusal> {
+        match self.troubles.get(chat_id) {
+            Some(Trouble::Expelled) => refuse(230_002, "The bot can not be outside the group."),
+            Some(Trouble::Stopped) if !is_reply => {
+                refuse(230_053, "The user has stopped the bot from sending messages.")
+            }
+            Some(Trouble::Hidden) => refuse(230_013, "Bot has NO availability to this user."),
+            Some(Trouble::Dissolved) => {
+                refuse(232_009, "Your request specifies a chat which has already been dissolved.")
+            }
+            Some(Trouble::Unknown) => refuse(230_034, "The receive_id is invalid."),
+            _ => Ok(()),
+        }
+    }
+
+    /// The content of a message that takes `bytes`, read.
+    fn check_content(&self, msg_type: &str, content: &Value, bytes: usize) -> Result<Value, Refusal> {
+        let invalid = "Your request contains an invalid request parameter, ext=invalid message content.";
+        let read = content.as_str().and_then(|content| serde_json::from_str::<Value>(content).ok());
+        let Some(content) = read else { return refuse(230_001, invalid) };
+        let limit = if msg_type == "text" { 150 * 1024 } else { 30 * 1024 };
+        if bytes > self.max_bytes.unwrap_or(limit) {
+            return refuse(230_025, "The length of the message content reaches its limit.");
+        }
+        if self.refused_type.as_deref() == Some(msg_type) {
+            let msg = "Failed to create card content, ext=ErrCode: 200621; ErrMsg: parse card json err; ErrorValue: x";
+            return refuse(230_099, msg);
+        }
+        match msg_type {
+            "text" if content["text"].as_str().is_some_and(|text| !text.trim().is_empty()) => {}
+            "interactive" => check_card(&content)?,
+            _ => return refuse(230_001, invalid),
+        }
+        Ok(content)
+    }
+}
+
+/// Returns the reason why a card of Markdown is refused.
+fn check_card(card: &Value) -> Result<(), Refusal> {
+    let card_error = |err: &str| refuse(230_099, &format!("Failed to create card content, ext={err}; "));
+    let keys: Vec<&str> = card.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    if card["schema"] != "2.0"
+        || keys.iter().any(|key| !matches!(*key, "schema" | "config" | "header" | "body"))
+    {
+        return card_error("ErrCode: 200621; ErrMsg: parse card json err; ErrorValue: x");
+    }
+    let elements = card["body"]["elements"].as_array().cloned().unwrap_or_default();
+    let text: String = elements.iter().filter_map(|element| element["content"].as_str()).collect();
+    // A button of 2.0 is one of the elements (2.0 has no `action`), and calls back by its behaviours alone.
+    let is_button = |element: &Value| {
+        element["tag"] == "button"
+            && element["text"]["tag"] == "plain_text"
+            && element["text"]["content"].as_str().is_some_and(|text| !text.is_empty())
+            && element["value"].is_null()
+            && element["behaviors"][0]["type"] == "callback"
+            && element["behaviors"][0]["value"].is_object()
+    };
+    let is_known = |element: &Value| element["tag"] == "markdown" || is_button(element);
+    if !elements.iter().all(is_known) || text.trim().is_empty() {
+        return card_error("ErrCode: 200621; ErrMsg: unknown element; ErrorValue: x");
+    }
+    if text
+        .lines()
+        .filter(|line| line.trim_start().starts_with("|-") || line.trim_start().starts_with("| -"))
+        .count()
+        > MAX_TABLES
+    {
+        return card_error("ErrCode: 11310; ErrMsg: card table number over limit; ErrorValue: table");
+    }
+    if text.contains("![") {
+        return card_error(
+            "ErrCode: 200570; ErrMsg: card contains invalid image keys; ErrorValue: image key x",
+        );
+    }
+    if text.contains("<at ") {
+        return card_error(
+            "ErrCode: 100290; ErrMsg: There is an invalid user resource(at/person) in your card",
+        );
+    }
+    Ok(())
+}
+
+fn success(data: &Value) -> Value {
+    json!({"code": 0, "msg": "success", "data": data})
+}
+
+/// The query of `uri`, unescaped.
+fn query(uri: &Uri) -> Query {
+    let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (unescape(name), unescape(value))).collect()
+}
+
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(b) = rest.next() {
+        let escaped = (b == b'%').then(|| [rest.next(), rest.next()].map(|b| char::from(b.unwrap_or(b'0'))));
+        bytes.push(match (b, escaped) {
+            (_, Some([high, low])) => u8::from_str_radix(&format!("{high}{low}"), 16).unwrap_or(b'?'),
+            (b'+', None) => b' ',
+            (b, None) => b,
+        });
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}

@@ -1,0 +1,27 @@
+//! Support for the tests of every crate: emulators of what Annals talks to, on the loopback address, and readers of
+//! `tests/fixtures/` and `infra/template.yaml`.
+//!
+//! # Layout
+//!
+//! - [`telegram_api`], [`lark_api`]: the platforms. They keep what they took and refuse what the platforms refuse.
+//! - [`model_api`]: OpenAI, Anthropic and Amazon Bedrock.
+//! - [`mcp_server`]: a server of tools over the Model Context Protocol.
+//! - [`aws_api`]: AWS, as far as `annals doctor` and `annals setup` look at it.
+//! - [`fixtures`]: recorded payloads and vectors.
+//! - [`template`], [`permissions`]: the SAM template, and each function's role in it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "support for tests: a panic is a failure that names its line"
+)]
+
+pub mod aws_api;
+pub mod fixtures;
+pub mod lark_api;
+pub mod mcp_server;
+pub mod model_api;
+pub mod permissions;
+mod server;
+pub mod telegram_api;
+pub mod template;

@@ -1,0 +1,405 @@
+//! The APIs of OpenAI, Anthropic and Amazon Bedrock on a loopback port, for end-to-end tests.
+//!
+//! They refuse what the real ones refuse, so that a request which passes here is well-formed. Tests check what they
+//! store: [`ModelApi::requests`], [`ModelApi::refusals`], [`ModelApi::max_concurrent_by`]. They cache each request and
+//! count how much of the next one is cached, and they recognise the reasoning that they have signed.
+//!
+//! ```text
+//! POST /v1/chat/completions                     Authorization: Bearer <API_KEY>
+//! {"model": "test", "messages": [{"role": "user", "content": "hello"}]}
+//! {"id": "chatcmpl-1", "object": "chat.completion", …, "choices": [{"message": {"content": "You said: hello"}}]}
+//!
+//! POST /anthropic/v1/messages                   x-api-key: <API_KEY>
+//! POST /bedrock/model/<model>/converse-stream   signed with AWS_KEY_ID and AWS_SECRET for AWS_REGION
+//! ```
+//!
+//! Requests are described here in OpenAI's form, into which the other two are converted; [`ModelApi::raw_requests`]
+//! returns them as they came.
+//!
+//! The answer to a request is decided in this order: a failure ([`ModelApi::fail`]), a request that is too long
+//! ([`ModelApi::limit_context`]), tool calls ([`ModelApi::answer_tools`]), a test's answer to this request
+//! ([`ModelApi::answer_by`]), a fixed text ([`ModelApi::answer_with`]), the texts of the users.
+//!
+//! Source of OpenAI's shapes and refusals: its API reference, "Create chat completion" and "Error codes".
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use base64::Engine;
+use serde_json::Value;
+
+use crate::server::Server;
+
+mod anthropic;
+mod bedrock;
+mod blocks;
+mod check;
+mod serve;
+mod shape;
+mod state;
+mod wire;
+
+pub use bedrock::{AWS_KEY_ID, AWS_REGION, AWS_SECRET};
+use state::{Hangs, Shared};
+pub use wire::Numbering;
+use wire::{Mishap, Refusal, as_said, content_text, messages_of};
+
+/// The key that the endpoint accepts.
+pub const API_KEY: &str = "sk-test-model";
+
+/// Timeout of [`ModelApi::wait_for`].
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The running endpoint; it stops when dropped.
+pub struct ModelApi {
+    shared: Arc<Shared>,
+    server: Server,
+}
+
+impl ModelApi {
+    /// Starts one on a free port. It answers `You said: <the texts since its last answer>`.
+    pub async fn start() -> Self {
+        Self::start_at(0).await
+    }
+
+    /// Starts one at this port of `127.0.0.1`.
+    pub async fn start_at(port: u16) -> Self {
+        let shared = Arc::new(Shared::default());
+        Self { server: Server::start(port, serve::router(shared.clone())).await, shared }
+    }
+
+    /// Returns the value for `MODEL_BASE_URL`; ends in `/v1`.
+    pub fn base_url(&self) -> String {
+        format!("{}/v1", self.server.url)
+    }
+
+    /// Returns the base URL for `anthropic:<model>`.
+    pub fn anthropic_url(&self) -> String {
+        format!("{}/anthropic/v1", self.server.url)
+    }
+
+    /// Returns the base URL for `bedrock:<model>`.
+    pub fn bedrock_url(&self) -> String {
+        format!("{}/bedrock", self.server.url)
+    }
+
+    /// Never streams an answer, like servers that cannot stream.
+    pub fn never_stream(&self) {
+        self.shared.state().never_streams = true;
+    }
+
+    /// Refuses `stream_options`, like servers that do not know it; as Bedrock, refuses streaming altogether.
+    pub fn refuse_stream_options(&self) {
+        self.shared.state().refuses_stream_options = true;
+    }
+
+    /// Breaks the connections of the next `times` streamed answers half-way.
+    pub fn break_off(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Breaks));
+    }
+
+    /// Ends the bodies of the next `times` streamed answers half-way, as if they were complete.
+    pub fn end_early(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Ends));
+    }
+
+    /// Stalls the next `times` streamed answers half-way, for ever.
+    pub fn stall(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Stalls));
+    }
+
+    /// Ends the next `times` streamed answers half-way with an error: the provider is overloaded.
+    pub fn overload_midway(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Fails));
+    }
+
+    /// Sends this reasoning before each answer from now on, signed if the provider signs. Reasoning that led to calls
+    /// must come back with their results.
+    pub fn think(&self, thought: impl Into<String>) {
+        self.shared.state().thought = Some(thought.into());
+    }
+
+    /// Answers every request with `text` from now on.
+    pub fn answer_with(&self, text: impl Into<String>) {
+        self.shared.state().answer = Some(text.into());
+    }
+
+    /// Answers a request with the result of `answer` for its body from now on, and as before if that is `None`. So a
+    /// test can tell requests for summaries from those for answers: `answer_by(|body| …then_some("Goal:
+    /// …".to_owned()))`.
+    pub fn answer_by(&self, answer: impl Fn(&Value) -> Option<String> + Send + Sync + 'static) {
+        self.shared.state().answer_by = Some(Arc::new(answer));
+    }
+
+    /// Answers the next request that offers all these tools with a call of each, `(name, input)`, in one message, and
+    /// later requests as before. Invocations add up: two of them make two steps.
+    pub fn answer_tools(&self, calls: &[(&str, Value)]) {
+        let calls = calls.iter().map(|(name, input)| ((*name).to_owned(), input.clone())).collect();
+        self.shared.state().calls_to_come.push(calls);
+    }
+
+    /// Distinguishes the calls in streamed answers of OpenAI's form like this from now on.
+    pub fn number_calls(&self, numbering: Numbering) {
+        self.shared.state().numbering = numbering;
+    }
+
+    /// Ends texts for this reason from now on: `length` or `content_filter`. (A text that is longer than its request
+    /// allows is cut off with the reason `length` in any case.)
+    pub fn finish_with(&self, reason: &'static str) {
+        self.shared.state().finish = Some(reason);
+    }
+
+    /// Refuses requests of more than this many tokens from now on, as OpenAI words it (400,
+    /// `context_length_exceeded`). Tokens are a quarter of the ASCII characters and one for each other, and four for
+    /// each message; tools count as JSON. These refusals are [`ModelApi::too_long`], not [`ModelApi::refusals`].
+    pub fn limit_context(&self, tokens: u64) {
+        self.shared.state().context_limit = Some(tokens);
+    }
+
+    /// Refuses requests with images from now on (400), like a model without vision. These refusals are
+    /// [`ModelApi::images_refused`], not [`ModelApi::refusals`].
+    pub fn blind(&self) {
+        self.shared.state().images_refused = Some(0);
+    }
+
+    /// Returns the number of requests refused for their images.
+    pub fn images_refused(&self) -> usize {
+        self.shared.state().images_refused.unwrap_or_default()
+    }
+
+    /// Reports from now on that a request took this many times the tokens that [`ModelApi::limit_context`] counts.
+    pub fn count_tokens(&self, factor: f64) {
+        self.shared.state().usage_factor = factor;
+    }
+
+    /// Answers the next `times` requests with this error status; with 429 comes `Retry-After: 1`. Calls add up:
+    /// `fail(2, 500)` and then `fail(1, 429)` gives 500, 500, 429.
+    pub fn fail(&self, times: usize, status: u16) {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        self.shared.state().failures.push((times, status));
+    }
+
+    /// Fails like [`ModelApi::fail`], but only after this number of [`ModelApi::requests`].
+    pub fn fail_behind(&self, requests: usize, times: usize, status: u16) {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        self.shared.state().later_failures.push((requests, times, status));
+    }
+
+    /// Answers every request that contains tool results with this error status from now on.
+    pub fn fail_with_results(&self, status: u16) {
+        self.shared.state().failing_with_results = StatusCode::from_u16(status).ok();
+    }
+
+    /// Answers every `nth` request from now on with an error status: with these in turn.
+    pub fn fail_each(&self, nth: usize, statuses: &[u16]) {
+        let statuses = statuses.iter().filter_map(|status| StatusCode::from_u16(*status).ok()).collect();
+        self.shared.state().failing_each = Some((nth, statuses));
+    }
+
+    /// Cancels the failures that are still to come.
+    pub fn recover(&self) {
+        let mut state = self.shared.state();
+        state.failures.clear();
+        (state.failing_each, state.failing_with_results) = (None, None);
+    }
+
+    /// Delays each answer by this time from now on.
+    pub fn delay(&self, delay: Duration) {
+        self.shared.state().delay = delay;
+    }
+
+    /// Answers nothing until [`ModelApi::resume`]; requests are accepted and wait.
+    pub fn hang(&self) {
+        self.shared.hangs.send_replace(Hangs { notes: true, answers: true });
+    }
+
+    /// Hangs like [`ModelApi::hang`], but only for [`ModelApi::requests_for_notes`].
+    pub fn hang_notes(&self) {
+        self.shared.hangs.send_replace(Hangs { notes: true, answers: false });
+    }
+
+    /// Hangs like [`ModelApi::hang`], except for [`ModelApi::requests_for_notes`].
+    pub fn hang_answers(&self) {
+        self.shared.hangs.send_replace(Hangs { notes: false, answers: true });
+    }
+
+    /// Answers the waiting requests and all later ones.
+    pub fn resume(&self) {
+        self.shared.hangs.send_replace(Hangs::default());
+    }
+
+    /// Accepts any key or none, like servers on a laptop.
+    pub fn accept_any_key(&self) {
+        self.shared.state().any_key = true;
+    }
+
+    /// Returns the bodies of all well-formed requests, in order of arrival, including those answered with
+    /// [`ModelApi::fail`] and those that were too long.
+    pub fn requests(&self) -> Vec<Value> {
+        let state = self.shared.state();
+        state.calls.iter().filter(|call| !is_for_notes(&call.body)).map(|call| call.body.clone()).collect()
+    }
+
+    /// Returns the bodies of the requests for summaries and for memories, in order of arrival. If a test does not
+    /// answer them itself, a summary is one line, and there are no memories.
+    pub fn requests_for_notes(&self) -> Vec<Value> {
+        let state = self.shared.state();
+        state.calls.iter().filter(|call| is_for_notes(&call.body)).map(|call| call.body.clone()).collect()
+    }
+
+    /// Returns the bodies of all well-formed requests as they came, in order of arrival.
+    pub fn raw_requests(&self) -> Vec<Value> {
+        self.shared.state().calls.iter().map(|call| call.raw.clone()).collect()
+    }
+
+    /// Returns the paths of all well-formed requests, in order of arrival.
+    pub fn paths(&self) -> Vec<String> {
+        self.shared.state().calls.iter().map(|call| call.path.clone()).collect()
+    }
+
+    /// Returns the tokens of each well-formed request that were found in the cache, in order of arrival.
+    pub fn cached_tokens(&self) -> Vec<u64> {
+        self.shared.state().calls.iter().map(|call| call.cached.read).collect()
+    }
+
+    /// Returns the number of [`ModelApi::requests`].
+    pub fn count(&self) -> usize {
+        self.requests().len()
+    }
+
+    /// Returns the number of requests failed by [`ModelApi::fail_each`].
+    pub fn failed(&self) -> usize {
+        self.shared.state().failed
+    }
+
+    /// Returns the number of requests that are running now.
+    pub fn running(&self) -> usize {
+        let state = self.shared.state();
+        state.calls.iter().filter(|call| call.ended.is_none() && !is_for_notes(&call.body)).count()
+    }
+
+    /// Returns the messages of all refusals (400, 401, 404), in order: empty if every request was well-formed.
+    pub fn refusals(&self) -> Vec<String> {
+        self.shared.state().refusals.clone()
+    }
+
+    /// Returns the number of requests longer than [`ModelApi::limit_context`] allows.
+    pub fn too_long(&self) -> usize {
+        self.shared.state().too_long
+    }
+
+    /// Returns once `count` requests have arrived.
+    ///
+    /// # Panics
+    ///
+    /// If they have not within 30 seconds.
+    pub async fn wait_for(&self, count: usize) {
+        let mut arrived = self.shared.arrived.subscribe();
+        let enough = tokio::time::timeout(PATIENCE, arrived.wait_for(|arrived| *arrived >= count)).await;
+        assert!(enough.is_ok(), "{} of {count} model requests came in {PATIENCE:?}", self.count());
+    }
+
+    /// Returns once `count` requests for notes have arrived. Panics like [`ModelApi::wait_for`].
+    pub async fn wait_for_notes(&self, count: usize) {
+        let mut noted = self.shared.noted.subscribe();
+        let enough = tokio::time::timeout(PATIENCE, noted.wait_for(|noted| *noted >= count)).await;
+        let came = self.requests_for_notes().len();
+        assert!(enough.is_ok(), "{came} of {count} requests for notes came in {PATIENCE:?}");
+    }
+
+    /// Returns, for each key that `key` returns for a request's body, the maximum number of concurrent requests with
+    /// that key: `max_concurrent_by(last_user_line)`. A request runs until it is answered or its caller disconnects.
+    pub fn max_concurrent_by<K: Ord>(&self, key: impl Fn(&Value) -> K) -> BTreeMap<K, usize> {
+        let state = self.shared.state();
+        // Times are a count of starts and ends, so no two are equal.
+        let mut changes: BTreeMap<u64, (usize, bool)> = BTreeMap::new();
+        for (at, call) in state.calls.iter().enumerate() {
+            changes.insert(call.started, (at, true));
+            changes.extend(call.ended.map(|ended| (ended, (at, false))));
+        }
+        let mut now_and_most: BTreeMap<K, (usize, usize)> = BTreeMap::new();
+        for (at, starts) in changes.into_values() {
+            let (now, most) = now_and_most.entry(key(&state.calls[at].body)).or_default();
+            if starts {
+                *now += 1;
+                *most = (*most).max(*now);
+            } else {
+                *now -= 1;
+            }
+        }
+        now_and_most.into_iter().map(|(key, (_, most))| (key, most)).collect()
+    }
+}
+
+/// Returns the first line of the last user message in a request's body; empty if there is none.
+pub fn last_user_line(body: &Value) -> String {
+    let last = messages_of(body).iter().rev().find(|message| message["role"] == "user");
+    last.map(|message| as_said(&content_text(&message["content"])))
+        .unwrap_or_default()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Returns all texts that a request's body sends as `role`, in order, one entry per message, without its [`summary_of`]
+/// and [`notes_of`].
+pub fn texts_of(body: &Value, role: &str) -> Vec<String> {
+    let own = messages_of(body).iter().filter(|m| m["role"] == role).map(|m| content_text(&m["content"]));
+    if role != "user" {
+        return own.collect();
+    }
+    own.map(|text| as_said(&text)).filter(|text| !text.is_empty()).collect()
+}
+
+/// Returns the users' messages in a request's body, line by line: consecutive ones are sent as one message.
+pub fn lines_said(body: &Value) -> Vec<String> {
+    texts_of(body, "user").iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+}
+
+/// Returns the summary in a request's body; empty if there is none.
+pub fn summary_of(body: &Value) -> String {
+    between(body, "<summary>\n", "\n</summary>")
+}
+
+/// Returns the memory section of a request's body; empty if there is none.
+pub fn notes_of(body: &Value) -> String {
+    between(body, "<notes>\n", "\n</notes>")
+}
+
+fn between(body: &Value, start: &str, end: &str) -> String {
+    let users = messages_of(body).iter().filter(|message| message["role"] == "user");
+    let text = users.map(|message| content_text(&message["content"])).collect::<Vec<_>>().join("\n");
+    let inner = text.split_once(start).and_then(|(_, rest)| rest.split_once(end));
+    inner.map(|(inner, _)| inner.to_owned()).unwrap_or_default()
+}
+
+/// Returns the images in a request's body, in order.
+pub fn images_of(body: &Value) -> Vec<Vec<u8>> {
+    let parts = messages_of(body).iter().filter_map(|message| message["content"].as_array()).flatten();
+    let urls = parts.filter_map(|part| part["image_url"]["url"].as_str());
+    // Base64 without a prefix if it came that way.
+    let data = urls.map(|url| url.split_once(";base64,").map_or(url, |(_, data)| data));
+    data.filter_map(|data| base64::engine::general_purpose::STANDARD.decode(data).ok()).collect()
+}
+
+/// Returns true if a request is for a summary or a capture of memory, not for an answer.
+pub fn is_for_notes(body: &Value) -> bool {
+    texts_of(body, "system").first().is_some_and(|system| system.starts_with("You keep the memory of "))
+}
+
+/// Returns true if a request is for a summary.
+pub fn is_for_summary(body: &Value) -> bool {
+    texts_of(body, "system").first().is_some_and(|system| system.starts_with("You keep the memory of a chat"))
+}
+
+/// Returns the answer to a request for notes.
+fn note(body: &Value) -> Option<String> {
+    let note = || if is_for_summary(body) { "Goal: to go on.".into() } else { "NONE".into() };
+    is_for_notes(body).then(note)
+}
+
+fn bad(message: impl Into<String>) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, message)
+}

@@ -1,0 +1,305 @@
+//! Amazon Bedrock's Converse and `ConverseStream`: what a request must be, and what an answer is.
+//!
+//! Sources: the API reference of both, "Tool use", "Prompt caching", and "AWS Signature Version 4 for API requests".
+
+use aws_lc_rs::{digest, hmac};
+use aws_smithy_eventstream::frame::write_message_to;
+use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use serde_json::{Value, json};
+
+use super::blocks::{check_fields, check_image, check_mark_count, check_root, is_blank, is_id};
+use super::check::{check_messages, is_tool_name};
+use super::wire::{Completion, Refusal, Said, words};
+use super::{API_KEY, bad};
+
+/// The access key that the endpoint accepts.
+pub const AWS_KEY_ID: &str = "AKIDMODELTEST";
+/// The secret of that key.
+pub const AWS_SECRET: &str = "model-test-secret";
+/// The region of the endpoint.
+pub const AWS_REGION: &str = "eu-central-1";
+
+/// A signature of version 4, made again from the request, or an API key of Bedrock's.
+pub(super) fn check_key(headers: &HeaderMap, uri: &Uri, body: &[u8], any_key: bool) -> Result<(), Refusal> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let refused = |message: &str| Err(Refusal::new(StatusCode::FORBIDDEN, message));
+    let authorization = header("authorization");
+    if any_key || authorization == format!("Bearer {API_KEY}") {
+        return Ok(());
+    }
+    let Some(fields) = authorization.strip_prefix("AWS4-HMAC-SHA256 ") else {
+        return refused("Missing Authentication Token");
+    };
+    let field =
+        |name: &str| fields.split(", ").find_map(|field| field.strip_prefix(name)).unwrap_or_default();
+    let (credential, signed, signature) =
+        (field("Credential="), field("SignedHeaders="), field("Signature="));
+    let at = header("x-amz-date");
+    let day = at.get(..8).unwrap_or_default();
+    let scope = format!("{day}/{AWS_REGION}/bedrock/aws4_request");
+    if credential != format!("{AWS_KEY_ID}/{scope}") {
+        return refused("The security token included in the request is invalid.");
+    }
+    if !["host", "x-amz-date"].iter().all(|name| signed.split(';').any(|signed| signed == *name)) {
+        return refused("'Host' and 'X-Amz-Date' must be signed headers.");
+    }
+    let sha256 = |bytes: &[u8]| hex::encode(digest::digest(&digest::SHA256, bytes));
+    let lines = signed.split(';').map(|name| format!("{name}:{}\n", header(name).trim()));
+    let canonical_headers = lines.collect::<Vec<_>>().concat();
+    // The path is encoded once more than it is sent.
+    let path = uri.path().replace('%', "%25");
+    let canonical = format!("POST\n{path}\n\n{canonical_headers}\n{signed}\n{}", sha256(body));
+    let to_sign = format!("AWS4-HMAC-SHA256\n{at}\n{scope}\n{}", sha256(canonical.as_bytes()));
+    let mac = |key: &[u8], text: &str| {
+        hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
+    };
+    let key = [day, AWS_REGION, "bedrock", "aws4_request"]
+        .iter()
+        .fold(format!("AWS4{AWS_SECRET}").into_bytes(), |key, part| mac(&key, part));
+    if signature == hex::encode(mac(&key, &to_sign)) {
+        Ok(())
+    } else {
+        refused("The request signature we calculated does not match the signature you provided.")
+    }
+}
+
+/// The request as OpenAI would be sent it.
+pub(super) fn check_body(
+    model: &str,
+    streams: bool,
+    body: &Value,
+    is_signed: impl Fn(&str, &str) -> bool,
+) -> Result<Value, Refusal> {
+    let fields = ["messages", "system", "toolConfig", "inferenceConfig", "additionalModelRequestFields"];
+    check_fields("request", body, &fields, &["messages"])?;
+    check_mark_count(body, "cachePoint", 4)?;
+    let can_keep = ["claude", "nova"].iter().any(|name| model.contains(name));
+    if !can_keep && body.to_string().contains("cachePoint") {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "You invoked an unsupported model or your request did not allow prompt caching.",
+        ));
+    }
+    let mut messages = Vec::new();
+    for block in body["system"].as_array().into_iter().flatten() {
+        match block["text"].as_str() {
+            Some(text) if !is_blank(text) => messages.push(json!({"role": "system", "content": text})),
+            None if block["cachePoint"]["type"] == "default" => {}
+            _ => return Err(bad("The text field in the ContentBlock object at system is blank.")),
+        }
+    }
+    let said = body["messages"].as_array().filter(|messages| !messages.is_empty());
+    let said = said.ok_or_else(|| bad("A conversation must have at least one message."))?;
+    for (at, message) in said.iter().enumerate() {
+        let wanted = if at % 2 == 0 { "user" } else { "assistant" };
+        check_fields("message", message, &["role", "content"], &["role", "content"])?;
+        if message["role"] != wanted {
+            return Err(bad(if at == 0 {
+                "A conversation must start with a user message. Try again with a conversation that starts with a user message."
+            } else {
+                "A conversation must alternate between user and assistant roles. Make sure the conversation alternates between user and assistant roles and try again."
+            }));
+        }
+        messages.extend(neutral(at, message, &is_signed)?);
+    }
+    if messages.last().is_some_and(|message| message["role"] == "assistant") {
+        return Err(bad("The conversation must end with a user message."));
+    }
+    check_messages(&messages)?;
+    let has_calls = messages.iter().any(|message| !message["tool_calls"].is_null());
+    if has_calls && body["toolConfig"].is_null() {
+        return Err(bad(
+            "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
+        ));
+    }
+    let mut neutral = json!({"model": model, "messages": messages, "stream": streams});
+    match &body["inferenceConfig"]["maxTokens"] {
+        Value::Null => {}
+        limit if limit.as_u64().is_some_and(|limit| limit > 0) => neutral["max_tokens"] = limit.clone(),
+        _ => return Err(bad("maxTokens must be at least 1.")),
+    }
+    if !body["toolConfig"].is_null() {
+        neutral["tools"] = check_tools(&body["toolConfig"])?;
+    }
+    Ok(neutral)
+}
+
+fn check_tools(config: &Value) -> Result<Value, Refusal> {
+    check_fields("toolConfig", config, &["tools", "toolChoice"], &["tools"])?;
+    let mut neutral = Vec::new();
+    for tool in config["tools"].as_array().into_iter().flatten() {
+        if tool["cachePoint"]["type"] == "default" {
+            continue;
+        }
+        let spec = &tool["toolSpec"];
+        check_fields("toolSpec", spec, &["name", "description", "inputSchema"], &["name", "inputSchema"])?;
+        let (schema, description) = (&spec["inputSchema"]["json"], &spec["description"]);
+        let is_described = description.as_str().is_none_or(|text| !is_blank(text));
+        if !is_tool_name(&spec["name"]) || schema["type"] != "object" || !is_described {
+            return Err(bad("toolConfig.tools: name, description or inputSchema is invalid"));
+        }
+        check_root(schema)?;
+        let function = json!({"name": spec["name"], "description": description, "parameters": schema});
+        neutral.push(json!({"type": "function", "function": function}));
+    }
+    if neutral.is_empty() {
+        Err(bad("toolConfig.tools must have at least 1 item"))
+    } else {
+        Ok(neutral.into())
+    }
+}
+
+/// One message as OpenAI's messages.
+fn neutral(
+    at: usize,
+    message: &Value,
+    is_signed: &impl Fn(&str, &str) -> bool,
+) -> Result<Vec<Value>, Refusal> {
+    let place = |problem: &str| bad(format!("{problem} at messages.{at}"));
+    let role = message["role"].as_str().unwrap_or_default();
+    let blocks = message["content"].as_array().filter(|blocks| !blocks.is_empty());
+    let blocks = blocks.ok_or_else(|| place("The content field in the Message object is empty"))?;
+    let (mut neutral, mut parts, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+    for block in blocks {
+        let object = block.as_object().filter(|object| object.len() == 1);
+        let Some((kind, block)) = object.and_then(|object| object.iter().next()) else {
+            return Err(place("A ContentBlock object must set one of its members"));
+        };
+        let is_good = match (kind.as_str(), role) {
+            ("text", _) => block.as_str().is_some_and(|text| !is_blank(text)),
+            ("image", "user") => {
+                let media_type = format!("image/{}", block["format"].as_str().unwrap_or_default());
+                check_image(&media_type.into(), &block["source"]["bytes"])
+            }
+            ("toolUse", "assistant") => {
+                is_id(&block["toolUseId"]) && is_tool_name(&block["name"]) && block["input"].is_object()
+            }
+            ("toolResult", "user") => {
+                let text = block["content"][0]["text"].as_str();
+                is_id(&block["toolUseId"]) && text.is_some_and(|text| !is_blank(text)) && parts.is_empty()
+            }
+            ("cachePoint", _) => block["type"] == "default",
+            ("reasoningContent", "assistant") => {
+                let text = |name: &str| block["reasoningText"][name].as_str().unwrap_or_default();
+                is_signed(text("text"), text("signature")) && parts.is_empty() && calls.is_empty()
+            }
+            _ => false,
+        };
+        if !is_good {
+            return Err(place(&format!("The {kind} of a ContentBlock object is not valid")));
+        }
+        match kind.as_str() {
+            "text" => parts.push(json!({"type": "text", "text": block})),
+            "image" => {
+                parts.push(json!({"type": "image_url", "image_url": {"url": block["source"]["bytes"]}}));
+            }
+            "toolUse" => {
+                let function = json!({"name": block["name"], "arguments": block["input"].to_string()});
+                calls.push(json!({"id": block["toolUseId"], "type": "function", "function": function}));
+            }
+            "toolResult" => {
+                let (id, content) = (&block["toolUseId"], &block["content"][0]["text"]);
+                neutral.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
+            }
+            _ => {}
+        }
+    }
+    let text = parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n");
+    let is_text = role == "assistant" || parts.iter().all(|part| part["type"] == "text");
+    let content = if is_text { json!(text) } else { json!(parts) };
+    if !calls.is_empty() {
+        neutral.push(json!({"role": role, "content": content, "tool_calls": calls}));
+    } else if !parts.is_empty() {
+        neutral.push(json!({"role": role, "content": content}));
+    }
+    Ok(neutral)
+}
+
+fn stop_reason(completion: &Completion) -> &'static str {
+    match completion.finish_reason() {
+        "length" => "max_tokens",
+        "content_filter" => "content_filtered",
+        "tool_calls" => "tool_use",
+        _ => "end_turn",
+    }
+}
+
+fn usage(completion: &Completion) -> Value {
+    let (cached, output) = (completion.cached, completion.output_tokens());
+    json!({
+        "inputTokens": completion.prompt_tokens - cached.read - cached.written,
+        "outputTokens": output,
+        "totalTokens": completion.prompt_tokens + output,
+        "cacheReadInputTokens": cached.read,
+        "cacheWriteInputTokens": cached.written,
+    })
+}
+
+pub(super) fn whole(completion: &Completion) -> Value {
+    let thought = completion.thought.iter().map(|(text, signature)| {
+        json!({"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}})
+    });
+    let text = match &completion.said {
+        Said::Text(text, _) => Some(json!({"text": text})),
+        Said::Calls(_) => None,
+    };
+    let calls = completion.calls().into_iter();
+    let calls =
+        calls.map(|(id, name, input)| json!({"toolUse": {"toolUseId": id, "name": name, "input": input}}));
+    let content: Vec<Value> = thought.chain(text).chain(calls).collect();
+    json!({
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": stop_reason(completion),
+        "usage": usage(completion),
+        "metrics": {"latencyMs": 9},
+    })
+}
+
+pub(super) fn pieces(completion: &Completion) -> Vec<Vec<u8>> {
+    let mut events = vec![("messageStart", json!({"role": "assistant"}))];
+    let mut index = 0;
+    let mut block = |start: Option<Value>, deltas: Vec<Value>| {
+        events.extend(
+            start.map(|start| ("contentBlockStart", json!({"contentBlockIndex": index, "start": start}))),
+        );
+        let delta = |delta| ("contentBlockDelta", json!({"contentBlockIndex": index, "delta": delta}));
+        events.extend(deltas.into_iter().map(delta));
+        events.push(("contentBlockStop", json!({"contentBlockIndex": index})));
+        index += 1;
+    };
+    if let Some((thought, signature)) = &completion.thought {
+        let words = words(thought).map(|word| json!({"reasoningContent": {"text": word}}));
+        block(None, words.chain([json!({"reasoningContent": {"signature": signature}})]).collect());
+    }
+    if let Said::Text(text, _) = &completion.said {
+        block(None, words(text).map(|word| json!({"text": word})).collect());
+    }
+    for (id, name, input) in completion.calls() {
+        let input = input.to_string();
+        let words = words(&input).map(|word| json!({"toolUse": {"input": word}}));
+        block(Some(json!({"toolUse": {"toolUseId": id, "name": name}})), words.collect());
+    }
+    events.push(("messageStop", json!({"stopReason": stop_reason(completion)})));
+    events.push(("metadata", json!({"usage": usage(completion), "metrics": {"latencyMs": 9}})));
+    events
+        .into_iter()
+        .map(|(name, data)| message(&[(":message-type", "event"), (":event-type", name)], &data))
+        .collect()
+}
+
+/// An exception in a stream in place of an answer.
+pub(super) fn exception(name: &'static str, text: &str) -> Vec<u8> {
+    message(&[(":message-type", "exception"), (":exception-type", name)], &json!({"message": text}))
+}
+
+fn message(headers: &[(&'static str, &'static str)], payload: &Value) -> Vec<u8> {
+    let headers = headers.iter().chain(&[(":content-type", "application/json")]);
+    let headers = headers.map(|(name, value)| Header::new(*name, HeaderValue::String((*value).into())));
+    let mut bytes = Vec::new();
+    let message = Message::new_from_parts(headers.collect(), payload.to_string());
+    match write_message_to(&message, &mut bytes) {
+        Ok(()) => bytes,
+        Err(error) => panic!("no event stream message: {error}"),
+    }
+}

@@ -1,0 +1,265 @@
+//! Checks requests by OpenAI's rules, and the order of roles by the strictest chat templates of its
+//! compatible servers do (Mistral's and Gemma's): the user first, then by turns.
+
+use std::collections::{HashMap, HashSet};
+
+use axum::http::{HeaderMap, StatusCode, header};
+use serde_json::Value;
+
+use super::API_KEY;
+use super::blocks::{check_fields, check_image};
+use super::wire::Refusal;
+
+pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusal> {
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let key = given.and_then(|value| value.strip_prefix("Bearer "));
+    match key {
+        _ if any_key => Ok(()),
+        Some(API_KEY) => Ok(()),
+        Some(_) => {
+            let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "Incorrect API key provided.");
+            Err(refusal.with_code("invalid_api_key"))
+        }
+        None => Err(Refusal::new(
+            StatusCode::UNAUTHORIZED,
+            "You didn't provide an API key in an Authorization header.",
+        )),
+    }
+}
+
+const FIELDS: [&str; 13] = [
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "stop",
+    "user",
+];
+
+pub(super) fn check_body(bytes: &[u8]) -> Result<Value, Refusal> {
+    let Ok(body @ Value::Object(_)) = serde_json::from_slice(bytes) else {
+        let message = "We could not parse the JSON body of your request.";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
+    };
+    check_fields("request", &body, &FIELDS, &[])?;
+    if body["model"].as_str().is_none_or(str::is_empty) {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "you must provide a model parameter"));
+    }
+    if !matches!(body["stream"], Value::Null | Value::Bool(_)) {
+        return Err(Refusal::bad("stream", "Invalid type for 'stream': expected a boolean."));
+    }
+    if !body["stream_options"].is_null() && body["stream"] != true {
+        let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
+        return Err(Refusal::bad("stream_options", message));
+    }
+    check_limits(&body)?;
+    check_tools(&body)?;
+    match body["messages"].as_array() {
+        None => Err(Refusal::bad("messages", "Missing required parameter: 'messages'.")),
+        Some(messages) if messages.is_empty() => Err(Refusal::bad(
+            "messages",
+            "Invalid 'messages': empty array. Expected an array with minimum length 1.",
+        )),
+        Some(messages) => check_messages(messages).map(|()| body),
+    }
+}
+
+/// Every call has its result, and every result its call; roles go by turns.
+pub(super) fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
+    // The calls of the last assistant message that no tool message has answered yet.
+    let mut open_calls: HashMap<&str, usize> = HashMap::new();
+    let mut last_spoke = None;
+    for (at, message) in messages.iter().enumerate() {
+        let place = format!("messages[{at}]");
+        let role = message["role"].as_str().unwrap_or_default();
+        if !matches!(role, "developer" | "system" | "user" | "assistant" | "tool") {
+            let message = format!(
+                "Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool', and 'developer'."
+            );
+            return Err(Refusal::bad(format!("{place}.role"), message));
+        }
+        check_content(&place, role, message)?;
+        if matches!(role, "user" | "assistant") {
+            // Results count as the user's.
+            let is_turn = match last_spoke {
+                None => role == "user",
+                Some("tool") => true,
+                Some(last) => last != role,
+            };
+            if !is_turn {
+                let message = "Conversation roles must alternate user/assistant/user/assistant/...";
+                return Err(Refusal::bad(format!("{place}.role"), message));
+            }
+        }
+        if role != "system" {
+            last_spoke = Some(role);
+        }
+        check_name(&place, &message["name"])?;
+        if role == "tool" {
+            let answered = message["tool_call_id"].as_str().and_then(|id| open_calls.remove(id));
+            if answered.is_none() {
+                let message = "Invalid parameter: messages with role 'tool' must be a response to a preceding message with 'tool_calls'.";
+                return Err(Refusal::bad(format!("{place}.role"), message));
+            }
+            continue;
+        }
+        check_all_answered(&open_calls)?;
+        for (id, at) in check_calls(&place, role, message)?.into_iter().zip(std::iter::repeat(at)) {
+            if open_calls.insert(id, at).is_some() {
+                return Err(Refusal::bad(
+                    format!("{place}.tool_calls"),
+                    format!("Duplicate value for '{id}'."),
+                ));
+            }
+        }
+    }
+    check_all_answered(&open_calls)
+}
+
+/// The ids of the calls that a message holds.
+fn check_calls<'a>(place: &str, role: &str, message: &'a Value) -> Result<Vec<&'a str>, Refusal> {
+    let param = format!("{place}.tool_calls");
+    let calls = match &message["tool_calls"] {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(calls) if role == "assistant" && !calls.is_empty() => calls,
+        _ => return Err(Refusal::bad(param, "Invalid 'tool_calls': expected calls, of an assistant.")),
+    };
+    let ids = calls.iter().map(|call| {
+        let arguments = call["function"]["arguments"].as_str();
+        let fits = call["type"] == "function"
+            && is_tool_name(&call["function"]["name"])
+            && arguments.is_some_and(|text| serde_json::from_str::<Value>(text).is_ok());
+        call["id"].as_str().filter(|id| fits && !id.is_empty())
+    });
+    ids.collect::<Option<_>>().ok_or_else(|| Refusal::bad(param, "Invalid 'tool_calls'."))
+}
+
+fn check_all_answered(open_calls: &HashMap<&str, usize>) -> Result<(), Refusal> {
+    let Some(at) = open_calls.values().next() else { return Ok(()) };
+    let message = "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.";
+    Err(Refusal::bad(format!("messages[{at}]"), message))
+}
+
+fn check_content(place: &str, role: &str, message: &Value) -> Result<(), Refusal> {
+    let param = format!("{place}.content");
+    match &message["content"] {
+        Value::String(_) => Ok(()),
+        Value::Null if role == "assistant" && message["tool_calls"].is_array() => Ok(()),
+        Value::Array(parts) if !parts.is_empty() => {
+            for (at, part) in parts.iter().enumerate() {
+                let fits = match (part["type"].as_str(), role) {
+                    (Some("text"), _) => part["text"].is_string(),
+                    (Some("image_url"), "user") => is_image(&part["image_url"]["url"]),
+                    (Some("input_audio"), "user") => part["input_audio"]["data"].is_string(),
+                    (Some("file"), "user") => part["file"].is_object(),
+                    (Some("refusal"), "assistant") => part["refusal"].is_string(),
+                    _ => false,
+                };
+                if !fits {
+                    let message = format!("Invalid content part for role '{role}': {}.", part["type"]);
+                    return Err(Refusal::bad(format!("{param}[{at}]"), message));
+                }
+            }
+            Ok(())
+        }
+        _ => Err(Refusal::bad(
+            param.clone(),
+            format!("Invalid type for '{param}': expected a string or an array of parts."),
+        )),
+    }
+}
+
+/// An address, or a data URL of one of the four formats.
+fn is_image(url: &Value) -> bool {
+    let Some(data) = url.as_str().and_then(|url| url.strip_prefix("data:")) else { return url.is_string() };
+    let read = data.split_once(";base64,");
+    read.is_some_and(|(media_type, data)| check_image(&media_type.into(), &data.into()))
+}
+
+fn check_name(place: &str, name: &Value) -> Result<(), Refusal> {
+    let fits = match name {
+        Value::Null => true,
+        Value::String(name) => {
+            !name.is_empty()
+                && !name.contains(|c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>'))
+        }
+        _ => false,
+    };
+    let message =
+        || format!("Invalid '{place}.name': expected a string that matches the pattern '^[^\\s<|\\\\/>]+$'.");
+    if fits { Ok(()) } else { Err(Refusal::bad(format!("{place}.name"), message())) }
+}
+
+fn check_limits(body: &Value) -> Result<(), Refusal> {
+    const NAMES: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+    for name in NAMES {
+        if !body[name].is_null() && body[name].as_u64().is_none_or(|limit| limit == 0) {
+            let message = format!("Invalid '{name}': expected an integer >= 1.");
+            return Err(Refusal::bad(name, message));
+        }
+    }
+    if NAMES.iter().all(|name| !body[*name].is_null()) {
+        let message = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.";
+        return Err(Refusal::bad("max_tokens", message));
+    }
+    Ok(())
+}
+
+fn check_tools(body: &Value) -> Result<(), Refusal> {
+    let tools = match &body["tools"] {
+        Value::Null if body["tool_choice"].is_null() => return Ok(()),
+        Value::Null => {
+            let message = "'tool_choice' is only allowed when 'tools' are specified.";
+            return Err(Refusal::bad("tool_choice", message));
+        }
+        Value::Array(tools) if !tools.is_empty() => tools,
+        _ => return Err(Refusal::bad("tools", "Invalid 'tools': expected an array with minimum length 1.")),
+    };
+    let mut names: HashSet<&str> = HashSet::new();
+    for (at, tool) in tools.iter().enumerate() {
+        let function = &tool["function"];
+        if tool["type"] != "function" || !is_tool_name(&function["name"]) {
+            let message = format!(
+                "Invalid 'tools[{at}].function.name': expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', at most 64 long."
+            );
+            return Err(Refusal::bad(format!("tools[{at}].function.name"), message));
+        }
+        if !matches!(function["description"], Value::Null | Value::String(_)) {
+            let message = format!("Invalid type for 'tools[{at}].function.description': expected a string.");
+            return Err(Refusal::bad(format!("tools[{at}].function.description"), message));
+        }
+        let schema = &function["parameters"];
+        if !schema.is_null()
+            && (schema["type"] != "object" || says(schema, &["oneOf", "anyOf", "allOf", "enum", "not"]))
+        {
+            let message = format!(
+                "Invalid schema for function {}: schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
+                function["name"]
+            );
+            return Err(Refusal::bad(format!("tools[{at}].function.parameters"), message));
+        }
+        if !names.insert(function["name"].as_str().unwrap_or_default()) {
+            return Err(Refusal::bad("tools", "Tool names must be unique."));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if the root of `schema` has any of these keywords.
+pub(super) fn says(schema: &Value, keywords: &[&str]) -> bool {
+    keywords.iter().any(|keyword| schema.get(keyword).is_some())
+}
+
+pub(super) fn is_tool_name(name: &Value) -> bool {
+    name.as_str().is_some_and(|name| {
+        (1..=64).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    })
+}

@@ -1,0 +1,237 @@
+//! The emulator's state, and the faults that it has been told to make.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::blocks::{Cache, Mark, in_order};
+use super::serve::Asked;
+use super::shape::Shape;
+use super::wire::{Cached, Mishap, Numbering, Refusal, Said, messages_of, prompt_tokens};
+use super::{bad, images_of, is_for_notes};
+
+/// The most images of a request, as Bedrock has it.
+const MAX_IMAGES: usize = 20;
+
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) state: Mutex<Stored>,
+    pub(super) hangs: watch::Sender<Hangs>,
+    /// Number of requests for answers, and for notes.
+    pub(super) arrived: watch::Sender<usize>,
+    pub(super) noted: watch::Sender<usize>,
+}
+
+/// The requests that hang for now.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Hangs {
+    pub(super) notes: bool,
+    pub(super) answers: bool,
+}
+
+pub(super) type AnswerBy = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
+
+pub(super) struct Stored {
+    pub(super) answer: Option<String>,
+    pub(super) answer_by: Option<AnswerBy>,
+    pub(super) calls_to_come: Vec<Vec<(String, Value)>>,
+    pub(super) finish: Option<&'static str>,
+    pub(super) context_limit: Option<u64>,
+    /// Of a model that cannot see: how many requests it has refused for their images.
+    pub(super) images_refused: Option<usize>,
+    pub(super) usage_factor: f64,
+    pub(super) too_long: usize,
+    pub(super) failures: Vec<(usize, StatusCode)>,
+    /// Behind how many requests, how many times.
+    pub(super) later_failures: Vec<(usize, usize, StatusCode)>,
+    /// The answer to requests with results of tools.
+    pub(super) failing_with_results: Option<StatusCode>,
+    /// The interval of requests that are answered with an error, and the statuses in turn.
+    pub(super) failing_each: Option<(usize, Vec<StatusCode>)>,
+    /// Number of requests that failed so.
+    pub(super) failed: usize,
+    pub(super) delay: Duration,
+    pub(super) any_key: bool,
+    pub(super) never_streams: bool,
+    pub(super) refuses_stream_options: bool,
+    pub(super) mishaps: Vec<(usize, Mishap)>,
+    pub(super) numbering: Numbering,
+    pub(super) thought: Option<String>,
+    /// The thoughts that were signed, with their signatures.
+    pub(super) signed: Vec<(String, String)>,
+    pub(super) cache: Cache,
+    pub(super) calls: Vec<Call>,
+    pub(super) refusals: Vec<String>,
+    /// Starts and ends so far.
+    pub(super) moments: u64,
+}
+
+impl Default for Stored {
+    fn default() -> Self {
+        Self {
+            answer: None,
+            answer_by: None,
+            calls_to_come: Vec::new(),
+            finish: None,
+            context_limit: None,
+            images_refused: None,
+            usage_factor: 1.0,
+            too_long: 0,
+            failures: Vec::new(),
+            later_failures: Vec::new(),
+            failing_with_results: None,
+            failing_each: None,
+            failed: 0,
+            delay: Duration::ZERO,
+            any_key: false,
+            never_streams: false,
+            refuses_stream_options: false,
+            mishaps: Vec::new(),
+            numbering: Numbering::default(),
+            thought: None,
+            signed: Vec::new(),
+            cache: Cache::default(),
+            calls: Vec::new(),
+            refusals: Vec::new(),
+            moments: 0,
+        }
+    }
+}
+
+pub(super) struct Call {
+    pub(super) body: Value,
+    pub(super) raw: Value,
+    pub(super) path: String,
+    pub(super) cached: Cached,
+    pub(super) started: u64,
+    pub(super) ended: Option<u64>,
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, Stored> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stored {
+    pub(super) fn moment(&mut self) -> u64 {
+        self.moments += 1;
+        self.moments
+    }
+
+    /// Returns the refusal of a well-formed request, if a test wants one.
+    pub(super) fn refuse(&mut self, shape: Shape, body: &Value) -> Option<Refusal> {
+        let has_results = || messages_of(body).iter().any(|message| message["role"] == "tool");
+        let with_results = self.failing_with_results.filter(|_| has_results());
+        if let Some(status) = with_results.or_else(|| self.next_failure()) {
+            return Some(Refusal::injected(status));
+        }
+        if images_of(body).len() > MAX_IMAGES {
+            return Some(bad("Too many images in the request."));
+        }
+        if let Some(refused) = self.images_refused.as_mut().filter(|_| !images_of(body).is_empty()) {
+            *refused += 1;
+            return Some(bad(match shape {
+                Shape::OpenAi => "Invalid content type. image_url is only supported by certain models.",
+                Shape::Anthropic => "This model does not support image input.",
+                Shape::Bedrock => "This model doesn't support the image field for user messages.",
+            }));
+        }
+        let limit = self.context_limit?;
+        let tokens = prompt_tokens(body);
+        (tokens > limit).then(|| {
+            self.too_long += 1;
+            Refusal::too_long(shape, limit, tokens)
+        })
+    }
+
+    /// The first calls to come whose tools the request offers.
+    pub(super) fn next_calls(&mut self, body: &Value) -> Option<Said> {
+        let tools = body["tools"].as_array()?;
+        let offers = |name: &str| tools.iter().any(|tool| tool["function"]["name"] == name);
+        let at = self.calls_to_come.iter().position(|calls| calls.iter().all(|(name, _)| offers(name)))?;
+        Some(Said::Calls(self.calls_to_come.remove(at)))
+    }
+
+    pub(super) fn next_mishap(&mut self) -> Option<Mishap> {
+        self.mishaps.retain(|(times, _)| *times > 0);
+        let (times, mishap) = self.mishaps.first_mut()?;
+        *times -= 1;
+        Some(*mishap)
+    }
+
+    /// Returns the tokens of a request known from earlier ones, and caches it for later ones.
+    pub(super) fn read(&mut self, shape: Shape, raw: &Value) -> Cached {
+        match shape {
+            Shape::OpenAi => self.cache.read_all(format!("{}{}", raw["tools"], raw["messages"])),
+            Shape::Anthropic => {
+                let parts = [&raw["tools"], &raw["system"], &raw["messages"]];
+                let take = |block: &mut Value| {
+                    let mark = block.as_object_mut().and_then(|block| block.remove("cache_control"));
+                    if mark.is_some() { Mark::On } else { Mark::None }
+                };
+                let (blocks, marks) = in_order(parts, take);
+                self.cache.read(&blocks, &marks)
+            }
+            Shape::Bedrock => {
+                let parts = [&raw["toolConfig"]["tools"], &raw["system"], &raw["messages"]];
+                let is_mark = |block: &mut Value| {
+                    if block["cachePoint"].is_object() { Mark::Alone } else { Mark::None }
+                };
+                let (blocks, marks) = in_order(parts, is_mark);
+                self.cache.read(&blocks, &marks)
+            }
+        }
+    }
+
+    pub(super) fn next_failure(&mut self) -> Option<StatusCode> {
+        if let Some((nth, statuses)) = &self.failing_each
+            && self.calls.len().is_multiple_of(*nth)
+        {
+            self.failed += 1;
+            return statuses.get((self.calls.len() / nth) % statuses.len()).copied();
+        }
+        let came = self.calls.iter().filter(|call| !is_for_notes(&call.body)).count();
+        let is_due = |(behind, _, _): &(usize, usize, StatusCode)| *behind <= came;
+        let due: Vec<_> = self.later_failures.iter().copied().filter(is_due).collect();
+        self.later_failures.retain(|later| !is_due(later));
+        self.failures.extend(due.into_iter().map(|(_, times, status)| (times, status)));
+        self.failures.retain(|(times, _)| *times > 0);
+        let (times, status) = self.failures.first_mut()?;
+        *times -= 1;
+        Some(*status)
+    }
+}
+
+/// A call until it is answered, or dropped because its caller hung up.
+pub(super) struct Running {
+    pub(super) shared: Arc<Shared>,
+    pub(super) at: usize,
+}
+
+impl Running {
+    pub(super) fn start(shared: &Arc<Shared>, shape: Shape, asked: &Asked) -> Self {
+        let (at, noted) = {
+            let mut state = shared.state();
+            let started = state.moment();
+            let cached = state.read(shape, &asked.raw);
+            let (body, raw, path) = (asked.body.clone(), asked.raw.clone(), asked.path.clone());
+            state.calls.push(Call { body, raw, path, cached, started, ended: None });
+            (state.calls.len() - 1, state.calls.iter().filter(|call| is_for_notes(&call.body)).count())
+        };
+        shared.noted.send_replace(noted);
+        shared.arrived.send_replace(at + 1 - noted);
+        Self { shared: shared.clone(), at }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        let ended = state.moment();
+        state.calls[self.at].ended = Some(ended);
+    }
+}

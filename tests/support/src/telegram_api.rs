@@ -1,0 +1,639 @@
+//! Telegram's Bot API on the loopback address: an emulator that keeps its state and refuses what Telegram refuses.
+//!
+//! Tests assert on what it stored ([`TelegramApi::sent`]) and on what was asked of it ([`TelegramApi::calls`]). It
+//! knows `getMe`, `getFile`, `sendMessage`, `sendMessageDraft`, `sendChatAction`, `answerCallbackQuery`, `editMessageReplyMarkup`,
+//! `getChatAdministrators`, `setWebhook`, `getWebhookInfo` and `setMyCommands`. Every chat, topic, message and file exists
+//! unless a test says otherwise.
+//!
+//! Descriptions are those of <https://github.com/tdlib/telegram-bot-api>.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::server::Server;
+
+mod files;
+mod rates;
+mod setup;
+mod typing;
+
+use files::Files;
+pub use files::picture;
+use rates::Rates;
+use setup::Setup;
+pub use setup::Webhook;
+use typing::Signs;
+pub use typing::{Shown, Sign};
+
+/// The token of the only bot.
+pub const TOKEN: &str = "7000000001:AAtestTokenOfTheTestBot_0123456789-xyz";
+/// The bot's id: the part of the token before the colon.
+pub const BOT_ID: i64 = 7_000_000_001;
+/// The bot's name.
+pub const BOT_USERNAME: &str = "annals_test_bot";
+
+/// A message that the API took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    /// The chat.
+    pub chat_id: i64,
+    /// The text as it was sent.
+    pub text: String,
+    /// `MessageEntity` objects.
+    pub entities: Vec<Value>,
+    /// The topic.
+    pub thread_id: Option<i64>,
+    /// The message that it quotes.
+    pub reply_to: Option<i64>,
+    /// The business account that it was sent for.
+    pub business_connection_id: Option<String>,
+    /// The topic of a channel's direct messages.
+    pub direct_messages_topic_id: Option<i64>,
+    /// Its own id, unique here and growing from 1000.
+    pub message_id: i64,
+    /// The place of its call in [`TelegramApi::calls`].
+    pub at_seq: usize,
+    /// The rows of buttons under it, as they are now.
+    pub keyboard: Vec<Value>,
+}
+
+/// A press on a button that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// `callback_query_id`
+    pub id: String,
+    /// The text shown to the person who pressed.
+    pub text: String,
+    /// True if shown as an alert over the chat.
+    pub alert: bool,
+}
+
+/// A call, taken or refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// `sendMessage`, …
+    pub method: String,
+    /// The chat, where the call names one.
+    pub chat_id: Option<i64>,
+    /// The status of its answer.
+    pub status: u16,
+}
+
+/// A running emulator; it ends with this value.
+pub struct TelegramApi {
+    shared: Arc<Shared>,
+    server: Server,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<Store>,
+    called: Notify,
+}
+
+#[derive(Default)]
+struct Store {
+    sent: Vec<Sent>,
+    calls: Vec<Call>,
+    blocked: HashSet<i64>,
+    unknown: HashSet<i64>,
+    migrated: HashMap<i64, i64>,
+    lost_topics: HashSet<(i64, i64)>,
+    lost_messages: HashSet<(i64, i64)>,
+    rate_limit: (usize, u64),
+    /// The rate at which messages are answered 429: of how many, how many have come, and seconds until the next may.
+    rate_limit_each: Option<(usize, usize, u64)>,
+    fail: (usize, u16),
+    garbage: usize,
+    refuse_entities: bool,
+    refuse_replies: bool,
+    max_units: Option<usize>,
+    delay: Duration,
+    administrators: HashMap<i64, Vec<i64>>,
+    answered: Vec<Answered>,
+    setup: Setup,
+    files: Files,
+    signs: Signs,
+    rates: Rates,
+    /// The date of answers, in place of the system's time.
+    date: Option<&'static str>,
+}
+
+impl TelegramApi {
+    /// Starts one at a free port of `127.0.0.1`.
+    pub async fn start() -> Self {
+        Self::start_at(0).await
+    }
+
+    /// Starts one at this port of `127.0.0.1`.
+    pub async fn start_at(port: u16) -> Self {
+        let shared = Arc::new(Shared::default());
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        Self { server: Server::start(port, router).await, shared }
+    }
+
+    /// `http://127.0.0.1:<port>`, for `TELEGRAM_API_BASE`.
+    pub fn base_url(&self) -> &str {
+        &self.server.url
+    }
+
+    /// The token, for `TELEGRAM_BOT_TOKEN`.
+    pub fn token() -> &'static str {
+        TOKEN
+    }
+
+    /// The messages taken, in order.
+    pub fn sent(&self) -> Vec<Sent> {
+        self.store().sent.clone()
+    }
+
+    /// The messages taken for one chat, in order.
+    pub fn sent_to(&self, chat_id: i64) -> Vec<Sent> {
+        self.sent().into_iter().filter(|sent| sent.chat_id == chat_id).collect()
+    }
+
+    /// All calls, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.store().calls.clone()
+    }
+
+    /// The statuses of the calls of one method, in order.
+    pub fn statuses(&self, method: &str) -> Vec<u16> {
+        self.calls().into_iter().filter(|call| call.method == method).map(|call| call.status).collect()
+    }
+
+    /// Waits until there were `count` calls.
+    pub async fn wait_for_calls(&self, count: usize) {
+        loop {
+            let called = self.shared.called.notified();
+            tokio::pin!(called);
+            // Registered before the look, so that no call falls between the two.
+            called.as_mut().enable();
+            if self.store().calls.len() >= count {
+                return;
+            }
+            called.await;
+        }
+    }
+
+    /// The user of this chat blocks the bot: 403.
+    pub fn block(&self, chat_id: i64) {
+        self.store().blocked.insert(chat_id);
+    }
+
+    /// The user of this chat allows the bot again.
+    pub fn unblock(&self, chat_id: i64) {
+        self.store().blocked.remove(&chat_id);
+    }
+
+    /// There is no such chat: 400.
+    pub fn forget(&self, chat_id: i64) {
+        self.store().unknown.insert(chat_id);
+    }
+
+    /// The group `old` has become the supergroup `new`: 400 with `migrate_to_chat_id`.
+    pub fn migrate(&self, old: i64, new: i64) {
+        self.store().migrated.insert(old, new);
+    }
+
+    /// There is no such topic: 400.
+    pub fn delete_topic(&self, chat_id: i64, thread_id: i64) {
+        self.store().lost_topics.insert((chat_id, thread_id));
+    }
+
+    /// There is no such message to quote: sent without it where the call allows that, else 400.
+    pub fn delete_message(&self, chat_id: i64, message_id: i64) {
+        self.store().lost_messages.insert((chat_id, message_id));
+    }
+
+    /// The next `times` messages are answered 429.
+    pub fn rate_limit(&self, times: usize, retry_after_secs: u64) {
+        self.store().rate_limit = (times, retry_after_secs);
+    }
+
+    /// Every `nth` message from now on is answered 429.
+    pub fn rate_limit_each(&self, nth: usize, retry_after_secs: u64) {
+        self.store().rate_limit_each = Some((nth, 0, retry_after_secs));
+    }
+
+    /// The next `times` messages are answered with `status`, a proxy's page and no JSON.
+    pub fn fail(&self, times: usize, status: u16) {
+        self.store().fail = (times, status);
+    }
+
+    /// The next `times` messages are answered 200 with a page of somebody else's.
+    pub fn garbage(&self, times: usize) {
+        self.store().garbage = times;
+    }
+
+    /// Refuses any entity with 400.
+    pub fn refuse_entities(&self, refuse: bool) {
+        self.store().refuse_entities = refuse;
+    }
+
+    /// Refuses any quotation with 400, whatever the call allows.
+    pub fn refuse_replies(&self, refuse: bool) {
+        self.store().refuse_replies = refuse;
+    }
+
+    /// A stricter limit of a message's text than Telegram's 4,096 UTF-16 units.
+    pub fn limit_text(&self, units: usize) {
+        self.store().max_units = Some(units);
+    }
+
+    /// These users administer this group.
+    pub fn set_administrators(&self, chat_id: i64, users: &[i64]) {
+        self.store().administrators.insert(chat_id, users.to_vec());
+    }
+
+    /// The presses that were answered, in order.
+    pub fn answered(&self) -> Vec<Answered> {
+        self.store().answered.clone()
+    }
+
+    /// Delays each answer; the request itself is carried out before.
+    pub fn delay(&self, delay: Duration) {
+        self.store().delay = delay;
+    }
+
+    /// The webhook, if there is one.
+    pub fn webhook(&self) -> Option<Webhook> {
+        self.store().setup.webhook.clone()
+    }
+
+    /// The commands of the menu: `/name: description`.
+    pub fn menu(&self) -> Vec<String> {
+        self.store().setup.menu.clone()
+    }
+
+    /// Webhooks may be plain HTTP, as with a self-hosted Bot API server.
+    pub fn allow_http(&self) {
+        self.store().setup.is_local = true;
+    }
+
+    /// So many updates wait.
+    pub fn wait_with(&self, updates: u64) {
+        self.store().setup.waiting = updates;
+    }
+
+    /// A delivery failed, at this time in epoch seconds.
+    pub fn fail_delivery(&self, at: i64, message: &'static str) {
+        self.store().setup.failure = Some((at, message));
+    }
+
+    /// This file holds `bytes`, in place of a [`picture`].
+    pub fn set_file(&self, file_id: &str, bytes: Vec<u8>) {
+        self.store().files.set(file_id, bytes);
+    }
+
+    /// There is no such file: 400.
+    pub fn forget_file(&self, file_id: &str) {
+        self.store().files.forget(file_id);
+    }
+
+    /// The next `times` files are answered with `status` where they lie, though `getFile` says where that is.
+    pub fn fail_files(&self, times: usize, status: u16) {
+        self.store().files.fail(times, status);
+    }
+
+    /// Messages beyond Telegram's limits, by this clock in epoch milliseconds, are answered 429: one a second in a private
+    /// chat, 20 a minute in a group, 30 a second in all.
+    pub fn police(&self, now: impl Fn() -> i64 + Send + Sync + 'static) {
+        self.store().rates.now = Some(Box::new(now));
+    }
+
+    /// Times of accepted messages, by the clock of [`TelegramApi::police`].
+    pub fn taken_at(&self) -> Vec<i64> {
+        self.store().rates.taken.iter().map(|(at, _)| *at).collect()
+    }
+
+    /// Returns the typing status and drafts that were shown, in order.
+    pub fn shown(&self) -> Vec<Shown> {
+        self.store().signs.shown.clone()
+    }
+
+    /// The next `times` drafts are answered 429.
+    pub fn rate_limit_drafts(&self, times: usize, retry_after_secs: u64) {
+        self.store().signs.rate_limit = (times, retry_after_secs);
+    }
+
+    /// The API is older than drafts: 404.
+    pub fn know_no_drafts(&self) {
+        self.store().signs.knows_no_drafts = true;
+    }
+
+    /// Answers have this `Date`.
+    pub fn date(&self, date: &'static str) {
+        self.store().date = Some(date);
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.shared.state.lock().unwrap()
+    }
+}
+
+/// A refusal: status, description, parameters.
+struct Refusal(u16, &'static str, Value);
+
+fn refuse<T>(status: u16, description: &'static str) -> Result<T, Refusal> {
+    Err(Refusal(status, description, Value::Null))
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the stand-in's slowness is real: it is what time-outs are tested with"
+)]
+async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let (mut response, delay, date) = {
+        let mut store = shared.state.lock().unwrap();
+        (store.answer(uri.path(), &headers, &body), store.delay, store.date)
+    };
+    if let Some(date) = date {
+        response.headers_mut().insert(header::DATE, date.parse().unwrap());
+    }
+    shared.called.notify_waiters();
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    response
+}
+
+impl Store {
+    fn answer(&mut self, path: &str, headers: &HeaderMap, body: &[u8]) -> Response {
+        if let Some(path) = path.strip_prefix("/file/bot") {
+            let (status, bytes) = self.files.download(path);
+            self.called("file", None, status);
+            return (StatusCode::from_u16(status).unwrap(), bytes).into_response();
+        }
+        let (token, method) = path.trim_start_matches("/bot").split_once('/').unwrap_or((path, ""));
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let chat_id = body["chat_id"].as_i64();
+        if method == "sendMessage"
+            && let Some((status, page)) = self.accident()
+        {
+            self.called(method, chat_id, status);
+            return (StatusCode::from_u16(status).unwrap(), page).into_response();
+        }
+        let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+        let result = match method {
+            _ if token != TOKEN && !token.contains(':') => refuse(404, "Not Found"),
+            _ if token != TOKEN => refuse(401, "Unauthorized"),
+            "getMe" => Ok(json!({
+                "id": BOT_ID, "is_bot": true, "first_name": "Annals", "username": BOT_USERNAME,
+                "can_join_groups": true, "can_read_all_group_messages": false, "supports_inline_queries": false
+            })),
+            "sendMessage" | "sendMessageDraft" | "sendChatAction" if !is_json => {
+                refuse(400, "Bad Request: chat_id is empty")
+            }
+            "sendMessage" => self.send_message(&body),
+            "sendMessageDraft" => self.draft(&body),
+            "sendChatAction" => self.chat_action(&body),
+            "getFile" => self.files.get(&body),
+            "answerCallbackQuery" => self.answer_callback(&body),
+            "editMessageReplyMarkup" => self.edit_keyboard(&body),
+            "getChatAdministrators" => self.chat_administrators(&body),
+            "setWebhook" => self.setup.set_webhook(&body),
+            "getWebhookInfo" => Ok(self.setup.info()),
+            "setMyCommands" => self.setup.set_commands(&body),
+            _ => refuse(404, "Not Found"),
+        };
+        let (status, answer) = match result {
+            Ok(result) => (200, json!({"ok": true, "result": result})),
+            Err(Refusal(status, description, parameters)) => {
+                let mut answer = json!({"ok": false, "error_code": status, "description": description});
+                if parameters != Value::Null {
+                    answer["parameters"] = parameters;
+                }
+                (status, answer)
+            }
+        };
+        self.called(method, chat_id, status);
+        let headers = [(header::CONTENT_TYPE, "application/json")];
+        (StatusCode::from_u16(status).unwrap(), headers, answer.to_string()).into_response()
+    }
+
+    fn called(&mut self, method: &str, chat_id: Option<i64>, status: u16) {
+        self.calls.push(Call { method: method.to_owned(), chat_id, status });
+    }
+
+    /// The answer of a proxy in between.
+    fn accident(&mut self) -> Option<(u16, &'static str)> {
+        if self.fail.0 > 0 {
+            self.fail.0 -= 1;
+            return Some((self.fail.1, "<html><h1>Bad Gateway</h1></html>"));
+        }
+        self.garbage = self.garbage.checked_sub(1)?;
+        Some((200, "<html>Welcome to the hotel's network</html>"))
+    }
+
+    /// The chat that a call names, if the bot may write there.
+    fn chat(&self, body: &Value) -> Result<i64, Refusal> {
+        let Some(chat_id) = body["chat_id"].as_i64() else {
+            return refuse(400, "Bad Request: chat_id is empty");
+        };
+        if self.unknown.contains(&chat_id) {
+            return refuse(400, "Bad Request: chat not found");
+        }
+        if self.blocked.contains(&chat_id) {
+            return refuse(403, "Forbidden: bot was blocked by the user");
+        }
+        if let Some(new) = self.migrated.get(&chat_id) {
+            let parameters = json!({"migrate_to_chat_id": new});
+            let description = "Bad Request: group chat was upgraded to a supergroup chat";
+            return Err(Refusal(400, description, parameters));
+        }
+        match body["message_thread_id"].as_i64() {
+            // The General topic has no id that `sendMessage` takes.
+            Some(1) if body["action"].is_null() => refuse(400, "Bad Request: message thread not found"),
+            Some(thread) if self.lost_topics.contains(&(chat_id, thread)) => {
+                refuse(400, "Bad Request: message thread not found")
+            }
+            _ => Ok(chat_id),
+        }
+    }
+
+    /// After how many seconds this message may come again, where it may not now.
+    fn limited(&mut self) -> Option<u64> {
+        if self.rate_limit.0 > 0 {
+            self.rate_limit.0 -= 1;
+            return Some(self.rate_limit.1);
+        }
+        let (nth, came, seconds) = self.rate_limit_each.as_mut()?;
+        *came += 1;
+        came.is_multiple_of(*nth).then_some(*seconds)
+    }
+
+    fn send_message(&mut self, body: &Value) -> Result<Value, Refusal> {
+        if let Some(seconds) = self.limited() {
+            let parameters = json!({"retry_after": seconds});
+            return Err(Refusal(429, "Too Many Requests: retry after some seconds", parameters));
+        }
+        let chat_id = self.chat(body)?;
+        let reply_to = self.reply_to(chat_id, &body["reply_parameters"])?;
+        let text = body["text"].as_str().unwrap_or_default();
+        if text.trim().is_empty() {
+            return refuse(400, "Bad Request: message text is empty");
+        }
+        if text.encode_utf16().count() > self.max_units.unwrap_or(4096) {
+            return refuse(400, "Bad Request: message is too long");
+        }
+        let entities = body["entities"].as_array().cloned().unwrap_or_default();
+        if self.refuse_entities && !entities.is_empty() {
+            return refuse(400, "Bad Request: can't parse MessageEntity: refused by the test");
+        }
+        check_entities(text, &entities)?;
+        let keyboard = rows_of(&body["reply_markup"])?;
+        self.rates.take(chat_id)?;
+        let message_id = 1000 + i64::try_from(self.sent.len()).unwrap();
+        self.sent.push(Sent {
+            chat_id,
+            text: text.to_owned(),
+            entities: entities.clone(),
+            thread_id: body["message_thread_id"].as_i64(),
+            reply_to,
+            business_connection_id: body["business_connection_id"].as_str().map(str::to_owned),
+            direct_messages_topic_id: body["direct_messages_topic_id"].as_i64(),
+            message_id,
+            at_seq: self.calls.len(),
+            keyboard,
+        });
+        let kind = if chat_id < 0 { "supergroup" } else { "private" };
+        Ok(json!({
+            "message_id": message_id, "date": 1_763_765_920, "chat": {"id": chat_id, "type": kind},
+            "from": {"id": BOT_ID, "is_bot": true, "first_name": "Annals", "username": BOT_USERNAME},
+            "text": text, "entities": entities
+        }))
+    }
+
+    /// A query can be answered once; an old one is too late, which a test says by an id that starts with `old`.
+    fn answer_callback(&mut self, body: &Value) -> Result<Value, Refusal> {
+        let id = body["callback_query_id"].as_str().unwrap_or_default();
+        if id.is_empty() || id.starts_with("old") || self.answered.iter().any(|answered| answered.id == id) {
+            return refuse(
+                400,
+                "Bad Request: query is too old and response timeout expired or query ID is invalid",
+            );
+        }
+        let text = body["text"].as_str().unwrap_or_default();
+        if text.chars().count() > 200 {
+            return refuse(400, "Bad Request: MESSAGE_TOO_LONG");
+        }
+        let alert = body["show_alert"] == true;
+        self.answered.push(Answered { id: id.to_owned(), text: text.to_owned(), alert });
+        Ok(json!(true))
+    }
+
+    fn edit_keyboard(&mut self, body: &Value) -> Result<Value, Refusal> {
+        let chat_id = self.chat(body)?;
+        let rows = rows_of(&body["reply_markup"])?;
+        let message_id = body["message_id"].as_i64();
+        // What was sent for a business is out of reach but by its connection.
+        let line = body["business_connection_id"].as_str();
+        let of_it = |sent: &&mut Sent| {
+            sent.chat_id == chat_id
+                && Some(sent.message_id) == message_id
+                && sent.business_connection_id.as_deref() == line
+        };
+        let Some(sent) = self.sent.iter_mut().find(of_it) else {
+            return refuse(400, "Bad Request: message to edit not found");
+        };
+        if sent.keyboard == rows {
+            return refuse(
+                400,
+                "Bad Request: message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message",
+            );
+        }
+        sent.keyboard = rows;
+        Ok(json!({"message_id": sent.message_id, "date": 1_763_765_920, "chat": {"id": chat_id}}))
+    }
+
+    fn chat_administrators(&self, body: &Value) -> Result<Value, Refusal> {
+        // As a number, or as its digits.
+        let given = &body["chat_id"];
+        let chat_id = given.as_i64().or_else(|| given.as_str().and_then(|id| id.parse().ok()));
+        let Some(chat_id) = chat_id else { return refuse(400, "Bad Request: chat_id is empty") };
+        if chat_id > 0 {
+            return refuse(400, "Bad Request: there are no administrators in the private chat");
+        }
+        let users = self.administrators.get(&chat_id).cloned().unwrap_or_default();
+        let member = |id: &i64| json!({"status": "administrator", "user": {"id": id, "is_bot": false, "first_name": "Admin"}});
+        Ok(users.iter().map(member).collect())
+    }
+
+    fn reply_to(&self, chat_id: i64, reply: &Value) -> Result<Option<i64>, Refusal> {
+        let Some(message_id) = reply["message_id"].as_i64() else { return Ok(None) };
+        let is_lost = self.lost_messages.contains(&(chat_id, message_id));
+        match reply["allow_sending_without_reply"].as_bool() {
+            _ if self.refuse_replies => refuse(400, "Bad Request: message to be replied not found"),
+            Some(true) if is_lost => Ok(None),
+            _ if is_lost => refuse(400, "Bad Request: message to be replied not found"),
+            _ => Ok(Some(message_id)),
+        }
+    }
+}
+
+/// The rows of an inline keyboard; none where there is no markup.
+fn rows_of(markup: &Value) -> Result<Vec<Value>, Refusal> {
+    if markup.is_null() {
+        return Ok(Vec::new());
+    }
+    let Some(rows) = markup["inline_keyboard"].as_array() else {
+        return refuse(400, "Bad Request: object expected as reply markup");
+    };
+    for button in rows.iter().flat_map(|row| row.as_array().into_iter().flatten()) {
+        if button["text"].as_str().is_none_or(str::is_empty) {
+            return refuse(
+                400,
+                "Bad Request: can't parse inline keyboard button: Text buttons are unallowed",
+            );
+        }
+        let data = button["callback_data"].as_str().unwrap_or_default();
+        if data.is_empty() || data.len() > 64 {
+            return refuse(400, "Bad Request: BUTTON_DATA_INVALID");
+        }
+    }
+    Ok(rows.clone())
+}
+
+/// Stricter than Telegram, which drops or trims some of this without a word.
+fn check_entities(text: &str, entities: &[Value]) -> Result<(), Refusal> {
+    let units: Vec<u16> = text.encode_utf16().collect();
+    // Not between the halves of a surrogate pair.
+    let is_boundary =
+        |at: usize| at <= units.len() && units.get(at).is_none_or(|unit| !(0xdc00..0xe000).contains(unit));
+    if entities.len() > 100 {
+        return refuse(400, "Bad Request: ENTITIES_TOO_LONG");
+    }
+    for entity in entities {
+        let number = |key: &str| entity[key].as_u64().and_then(|number| usize::try_from(number).ok());
+        let (Some(offset), Some(length)) = (number("offset"), number("length")) else {
+            return refuse(
+                400,
+                "Bad Request: can't parse MessageEntity: Field \"offset\" must be of type Number",
+            );
+        };
+        if length == 0 || !is_boundary(offset) || !is_boundary(offset + length) {
+            return refuse(400, "Bad Request: ENTITY_BOUNDS_INVALID");
+        }
+        let is_known = match entity["type"].as_str().unwrap_or_default() {
+            "bold" | "italic" | "underline" | "strikethrough" | "spoiler" | "blockquote" | "code" | "pre" => {
+                true
+            }
+            "text_link" => entity["url"].as_str().is_some_and(|url| !url.is_empty()),
+            _ => false,
+        };
+        if !is_known {
+            return refuse(400, "Bad Request: can't parse MessageEntity: wrong type specified");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Files that people sent.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::{Refusal, TOKEN, refuse};
+
+/// The most that Telegram gives to bots.
+const MAX_BYTES: usize = 20 * 1024 * 1024;
+
+/// The default content of a file: a PNG of one pixel, another for each `id`.
+pub fn picture(id: &str) -> Vec<u8> {
+    let head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+    [head, id.as_bytes()].concat()
+}
+
+#[derive(Default)]
+pub(super) struct Files {
+    /// Content that differs from the default; `None` if the file is gone.
+    set: HashMap<String, Option<Vec<u8>>>,
+    /// The files that were asked for; each lies at its place here.
+    asked: Vec<String>,
+    fail: (usize, u16),
+}
+
+impl Files {
+    pub(super) fn set(&mut self, id: &str, bytes: Vec<u8>) {
+        self.set.insert(id.to_owned(), Some(bytes));
+    }
+
+    pub(super) fn forget(&mut self, id: &str) {
+        self.set.insert(id.to_owned(), None);
+    }
+
+    pub(super) fn fail(&mut self, times: usize, status: u16) {
+        self.fail = (times, status);
+    }
+
+    fn bytes(&self, id: &str) -> Option<Vec<u8>> {
+        self.set.get(id).cloned().unwrap_or_else(|| Some(picture(id)))
+    }
+
+    /// `getFile`
+    pub(super) fn get(&mut self, body: &Value) -> Result<Value, Refusal> {
+        let Some(id) = body["file_id"].as_str().filter(|id| !id.is_empty()) else {
+            return refuse(400, "Bad Request: file_id not specified");
+        };
+        let Some(bytes) = self.bytes(id) else { return refuse(400, "Bad Request: invalid file_id") };
+        if bytes.len() > MAX_BYTES {
+            return refuse(400, "Bad Request: file is too big");
+        }
+        self.asked.push(id.to_owned());
+        let path = format!("photos/file_{}.jpg", self.asked.len() - 1);
+        Ok(json!({"file_id": id, "file_unique_id": id, "file_size": bytes.len(), "file_path": path}))
+    }
+
+    /// Returns the content at `<token>/<path>`.
+    pub(super) fn download(&mut self, path: &str) -> (u16, Vec<u8>) {
+        let not_found = (404, br#"{"ok":false,"error_code":404,"description":"Not Found"}"#.to_vec());
+        if self.fail.0 > 0 {
+            self.fail.0 -= 1;
+            return (self.fail.1, b"<html>Bad Gateway</html>".to_vec());
+        }
+        let number = path.strip_prefix(TOKEN).and_then(|path| path.strip_prefix("/photos/file_"));
+        let number = number.and_then(|path| path.strip_suffix(".jpg")?.parse::<usize>().ok());
+        let bytes = number.and_then(|number| self.bytes(self.asked.get(number)?));
+        bytes.map_or(not_found, |bytes| (200, bytes))
+    }
+}

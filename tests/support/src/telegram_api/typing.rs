@@ -1,0 +1,81 @@
+//! The typing status and drafts.
+
+use serde_json::{Value, json};
+
+use super::{Refusal, Store, refuse};
+
+/// A sign that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The chat.
+    pub chat_id: i64,
+    /// The topic.
+    pub thread_id: Option<i64>,
+    /// The business account that it was shown for.
+    pub business_connection_id: Option<String>,
+    /// The sign that was shown.
+    pub sign: Sign,
+    /// The place of its call in `calls`.
+    pub at_seq: usize,
+}
+
+/// A sign that the bot is at work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// "typing…"
+    Typing,
+    /// The draft of this id.
+    Draft(i64, String),
+}
+
+#[derive(Default)]
+pub(super) struct Signs {
+    pub(super) shown: Vec<Shown>,
+    pub(super) rate_limit: (usize, u64),
+    pub(super) knows_no_drafts: bool,
+}
+
+impl Store {
+    pub(super) fn chat_action(&mut self, body: &Value) -> Result<Value, Refusal> {
+        if body["action"] != "typing" {
+            return refuse(400, "Bad Request: wrong parameter action in request");
+        }
+        let chat_id = self.chat(body)?;
+        Ok(self.show(chat_id, body, Sign::Typing))
+    }
+
+    pub(super) fn draft(&mut self, body: &Value) -> Result<Value, Refusal> {
+        if self.signs.knows_no_drafts {
+            return refuse(404, "Not Found: method not found");
+        }
+        if self.signs.rate_limit.0 > 0 {
+            self.signs.rate_limit.0 -= 1;
+            let parameters = json!({"retry_after": self.signs.rate_limit.1});
+            return Err(Refusal(429, "Too Many Requests: retry after some seconds", parameters));
+        }
+        let chat_id = self.chat(body)?;
+        // It takes neither a business connection nor a topic of a channel's direct messages.
+        if chat_id <= 0 || !body["business_connection_id"].is_null() {
+            return refuse(400, "Bad Request: TEXTDRAFT_PEER_INVALID");
+        }
+        let Some(id) = body["draft_id"].as_i64().filter(|id| *id != 0) else {
+            return refuse(400, "Bad Request: draft_id must be non-zero");
+        };
+        let text = body["text"].as_str().unwrap_or_default();
+        if text.encode_utf16().count() > 4096 {
+            return refuse(400, "Bad Request: message is too long");
+        }
+        Ok(self.show(chat_id, body, Sign::Draft(id, text.to_owned())))
+    }
+
+    fn show(&mut self, chat_id: i64, body: &Value, sign: Sign) -> Value {
+        self.signs.shown.push(Shown {
+            chat_id,
+            thread_id: body["message_thread_id"].as_i64(),
+            business_connection_id: body["business_connection_id"].as_str().map(str::to_owned),
+            sign,
+            at_seq: self.calls.len(),
+        });
+        json!(true)
+    }
+}
