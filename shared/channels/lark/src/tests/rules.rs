@@ -189,7 +189,10 @@ fn events_without_messages() {
         &format!("recall oc_1 om_1 {at}"),
     );
     let chat = json!({"chat_id": "oc_1", "name": "secret"});
-    check(event("im.chat.member.bot.added_v1", chat.clone()), &format!("entered lark:chat:oc_1 {at}"));
+    check(
+        event("im.chat.member.bot.added_v1", chat.clone()),
+        &format!("membership lark:chat:oc_1 true {at}"),
+    );
     check(
         event("im.chat.member.bot.deleted_v1", chat.clone()),
         &format!("membership lark:chat:oc_1 false {at}"),
@@ -201,7 +204,7 @@ fn events_without_messages() {
     );
 
     let first = |kind: &str| json!({"ts": "1764057600.5", "type": "event_callback", "event": with(chat.clone(), json!({"type": kind}))});
-    check(first("add_bot"), &format!("entered lark:chat:oc_1 {at}"));
+    check(first("add_bot"), &format!("membership lark:chat:oc_1 true {at}"));
     check(first("remove_bot"), &format!("membership lark:chat:oc_1 false {at}"));
     check(first("chat_disband"), &format!("membership lark:chat:oc_1 false {at}"));
     check(first("p2p_chat_create"), &format!("entered lark:chat:oc_1 {at}"));
