@@ -263,10 +263,5 @@ fn remembered(kept: &Kept, caller: &Caller) -> Remembered {
 
 /// 404: the entry does not exist, or belongs to somebody else.
 fn no_entry() -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "no-entry",
-        title: "No such entry",
-        detail: "GET /v1/memory lists the entries".into(),
-    }
+    Problem::no_such("no-entry", "No such entry", "GET /v1/memory lists the entries")
 }
