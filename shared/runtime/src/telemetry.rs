@@ -164,11 +164,7 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
-    use axum::Router;
-    use axum::middleware::from_fn;
-    use axum::routing::get;
     use serde_json::Value;
-    use tokio::net::TcpListener;
 
     use super::*;
     use annals_core::chat_key::ChatKey;
@@ -241,28 +237,5 @@ mod tests {
             tracing::warn!("own");
             assert_eq!(written.lines().len(), lines, "{level}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_request_names_its_chat_once_it_is_known() {
-        let (written, _guard) = subscribed("info");
-        let chat = ChatKey::telegram(42, None);
-        let handler = {
-            let chat = chat.clone();
-            async move || {
-                tracing::info!("before");
-                about(&chat);
-                tracing::info!("behind");
-            }
-        };
-        let router = Router::new().route("/", get(handler)).layer(from_fn(of_request));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        // On this thread, which has the subscriber.
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        reqwest::get(format!("http://{address}/")).await.unwrap();
-        let lines = written.lines();
-        assert_eq!((lines.len(), lines[0].get("session")), (2, None));
-        assert_eq!(lines[1]["session"], chat.session_id().to_string());
     }
 }
