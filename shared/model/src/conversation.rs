@@ -25,6 +25,7 @@ use annals_core::media::Image;
 use annals_core::message::Role;
 use annals_core::message::ToolCall;
 use annals_core::prompt::Prompt;
+use serde_json::{Value, json};
 
 use super::answer::Reasoning;
 use super::exchange::{self, Piece};
@@ -280,9 +281,32 @@ impl<'a> Conversation<'a> {
         Some((self.turns.len() - 1, last.blocks.len() - 1))
     }
 
+    /// Returns the messages as Anthropic and Bedrock take them: a role and a list of content, which `block` makes of each block.
+    /// If the request `marks` what the provider caches, `mark` marks the end of a list.
+    pub(super) fn messages(
+        &self,
+        block: fn(&Block<'_>) -> Vec<Value>,
+        marks: bool,
+        mark: fn(&mut Vec<Value>),
+    ) -> Value {
+        let places = if marks { self.cache_places() } else { Vec::new() };
+        let turns = self.turns.iter().enumerate().map(|(number, turn)| {
+            let mut content = Vec::new();
+            for (at, said) in turn.blocks.iter().enumerate() {
+                content.extend(block(said));
+                if places.contains(&(number, at)) {
+                    mark(&mut content);
+                }
+            }
+            let role = if turn.speaker == Speaker::User { "user" } else { "assistant" };
+            json!({"role": role, "content": content})
+        });
+        turns.collect()
+    }
+
     /// Returns the blocks after which a provider caches the request: the last that the next turn sends again, and if this turn
     /// has made calls, the last of all, for its next request.
-    pub(super) fn cache_places(&self) -> Vec<(usize, usize)> {
+    fn cache_places(&self) -> Vec<(usize, usize)> {
         let last = self.last_place().filter(|_| self.has_called);
         self.stable.into_iter().chain(last).collect()
     }
@@ -296,8 +320,6 @@ fn escaped_tools(tools: &[Tool]) -> Cow<'_, [Tool]> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::question::{Done, ImageAt};
     use super::*;
     use annals_core::message::UiMessage;
