@@ -74,7 +74,8 @@ pub(crate) async fn deliver(
         let reached = if head.blocked.is_some() { Reached::Yes } else { Reached::Unknown };
         return Ok((reached, sending.sent()));
     };
-    if let Some(end) = sending.take_end() {
+    let end = sending.state().end.take();
+    if let Some(end) = end {
         // The platform has not failed: another run sends the rest.
         return Err(end);
     }
@@ -86,7 +87,8 @@ pub(crate) async fn deliver(
     let noted = DeliveryFailure { reason: failure.to_string(), at: agent.clock.now() };
     agent.history.note_delivery_failure(reply, &noted).await?;
     let blocked = matches!(failure, DeliveryError::Blocked { .. });
-    Ok((if blocked { Reached::No(noted) } else { Reached::Unknown }, sending.paid()))
+    let paid = sending.state().paid;
+    Ok((if blocked { Reached::No(noted) } else { Reached::Unknown }, paid))
 }
 
 /// A reply that is being sent, piece by piece.
@@ -159,18 +161,10 @@ impl<'a> Sending<'a> {
         state.paid
     }
 
-    fn paid(&self) -> Option<Timestamp> {
-        self.state().paid
-    }
-
     fn end(&self, end: TurnError) -> Result<(), DeliveryError> {
         let reason = end.to_string();
         self.state().end = Some(end);
         Err(DeliveryError::Unavailable { reason })
-    }
-
-    fn take_end(&self) -> Option<TurnError> {
-        self.state().end.take()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
