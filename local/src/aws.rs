@@ -30,6 +30,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fault::Fault;
+use s3s::auth::SimpleAuth;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
@@ -100,7 +101,9 @@ impl Gateway {
         })?;
         let services = Services {
             dynamodb: stores.engine.clone(),
-            s3: stores.folder.signed(ACCESS_KEY, key.secret.expose_secret())?,
+            s3: stores
+                .folder
+                .service(Some(SimpleAuth::from_single(ACCESS_KEY, key.secret.expose_secret())))?,
             sqs: Sqs::new(queue),
             secrets,
             key,

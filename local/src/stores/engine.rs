@@ -37,6 +37,11 @@ impl Engine {
         Self(database)
     }
 
+    /// Rebuilds the database without its free pages.
+    pub(super) fn vacuum(&self) -> dynoxide::Result<()> {
+        self.0.vacuum()
+    }
+
     /// Answers one request. The caller checks who sent it.
     pub async fn answer(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
