@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use annals_core::memory::Kept;
-use annals_core::memory::{Correction, EntryId, Owner};
+use annals_core::memory::{Correction, EntryId, Kept, Owner};
 use annals_store::memory::{Deleted, Memory, Overview};
 use anyhow::{anyhow, bail};
 

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::memory::Kept;
-use annals_core::memory::{Correction, CorrectionError, EntryId, EntryKind, Owner};
+use annals_core::memory::{Correction, CorrectionError, EntryId, EntryKind, Kept, Owner};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
 use annals_store::memory::{Deleted, Overview, Undoable};
