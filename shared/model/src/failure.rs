@@ -197,12 +197,12 @@ mod tests {
             let error = by_response(status, &body, None);
             match (means.as_str(), status) {
                 ("too long", _) => {
-                    assert_eq!((error, images), (ModelError::ContextTooLong, (false, false)), "{who}")
+                    assert_eq!((error, images), (ModelError::ContextTooLong, (false, false)), "{who}");
                 }
                 ("no images", _) => assert_eq!(images, (true, true), "{who}"),
                 ("these images", _) => assert_eq!(images, (true, false), "{who}"),
                 (_, 429 | 500..) => {
-                    assert_eq!(error, ModelError::Busy { status, retry_after: None }, "{who}")
+                    assert_eq!(error, ModelError::Busy { status, retry_after: None }, "{who}");
                 }
                 _ => assert_eq!(error, ModelError::Refused { status }, "{who}"),
             }

@@ -79,14 +79,14 @@ tokio::task_local! {
 
 /// Layer of a router: runs a request in a span with its id, to which [`about`] adds the chat.
 pub async fn of_request(request: Request, next: Next) -> Response {
-    let id = request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned().unwrap_or_else(made_id);
+    let id = id_of(&request);
     let span = tracing::error_span!("request", xRequestId = id.to_str().unwrap_or_default(), session = Empty);
     identified(id, request, next).instrument(span).await
 }
 
 /// Layer around such routers, for responses that are made outside them; they use the same id.
 pub async fn with_request_id(mut request: Request, next: Next) -> Response {
-    let id = request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned().unwrap_or_else(made_id);
+    let id = id_of(&request);
     request.headers_mut().insert(REQUEST_ID, id.clone());
     identified(id, request, next).await
 }
@@ -108,9 +108,12 @@ fn is_fit(id: &HeaderValue) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.as_bytes().iter().all(is_part)
 }
 
-fn made_id() -> HeaderValue {
-    let id = format!("req_{}", random::hex::<12>());
-    HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("req_"))
+/// Returns the caller's id of `request` if it is valid, or else a new one.
+fn id_of(request: &Request) -> HeaderValue {
+    request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned().unwrap_or_else(|| {
+        let id = format!("req_{}", random::hex::<12>());
+        HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("req_"))
+    })
 }
 
 /// Logs how the process of a function ended: one line with the reason why it did not start or go on.
