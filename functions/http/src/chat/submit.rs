@@ -211,11 +211,11 @@ impl Request<'_> {
         // A refused answer does not keep the others from being recorded.
         let mut problem = None;
         for verdict in last.parts.iter().filter_map(verdict) {
-            let told = self.http.web.ingress.answer_request(&reply, verdict, &by).await?;
-            problem = match told.effect {
+            let result = self.http.web.ingress.answer_request(&reply, verdict, &by).await?;
+            problem = match result.effect {
                 Effect::Settled => problem,
-                Effect::Recorded => problem.or_else(|| Some(Problem::more_approvals_needed(told.text))),
-                Effect::Refused => Some(Problem::forbidden(told.text)),
+                Effect::Recorded => problem.or_else(|| Some(Problem::more_approvals_needed(result.text))),
+                Effect::Refused => Some(Problem::forbidden(result.text)),
             };
         }
         problem.map_or(Ok(reply), |problem| Err(problem.into()))

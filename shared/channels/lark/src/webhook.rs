@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Told, Unverified, Verified, Webhook,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Unverified, Verified, Webhook,
 };
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::record::{Draft, Record};
@@ -202,9 +202,9 @@ impl Webhook for LarkWebhook {
         recall::recalled(record, at)
     }
 
-    async fn respond_to_press(&self, _press: &Press<()>, told: &Told) -> Option<Value> {
-        let kind = if told.effect == Effect::Refused { "warning" } else { "success" };
-        Some(json!({"toast": {"type": kind, "content": told.text}}))
+    async fn respond_to_press(&self, _press: &Press<()>, result: &ApprovalResult) -> Option<Value> {
+        let kind = if result.effect == Effect::Refused { "warning" } else { "success" };
+        Some(json!({"toast": {"type": kind, "content": result.text}}))
     }
 
     fn response(&self) -> Option<Value> {

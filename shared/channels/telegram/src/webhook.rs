@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Told, Unverified, Verified, Webhook,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Unverified, Verified, Webhook,
 };
 use annals_core::record::{Draft, Record};
 use annals_core::settings::{ConfigError, Env};
@@ -122,15 +122,15 @@ impl Webhook for TelegramWebhook {
         None
     }
 
-    async fn respond_to_press(&self, press: &Press<Keyboard>, told: &Told) -> Option<Value> {
+    async fn respond_to_press(&self, press: &Press<Keyboard>, result: &ApprovalResult) -> Option<Value> {
         let client = self.identity.client.as_ref()?;
         let Keyboard { callback_id, under, left } = &press.details;
         if let Err(error) =
-            client.answer_callback(callback_id, &told.text, told.effect == Effect::Refused).await
+            client.answer_callback(callback_id, &result.text, result.effect == Effect::Refused).await
         {
             tracing::info!(%error, "failed to answer a callback query");
         }
-        if told.effect == Effect::Settled
+        if result.effect == Effect::Settled
             && let Err(error) = client.edit_keyboard(under, left).await
         {
             tracing::info!(%error, "failed to remove answered buttons");
