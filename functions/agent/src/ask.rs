@@ -166,7 +166,7 @@ async fn request(
     let budget = rounds.result_budget(agent.view.window, question.tokens());
     let may_call = budget.is_some() && asking.may_call(now);
     let question = Question { must_answer: !may_call, ..question };
-    let sink = |delta: Delta<'_>| feed.hear(delta);
+    let sink = |delta: Delta<'_>| feed.publish_delta(delta);
     let answer = tokio::select! {
         biased;
         answer = model.answer(question, &sink) => answer?,
