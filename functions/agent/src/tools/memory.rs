@@ -3,7 +3,7 @@
 
 use annals_core::memory::capture::MAX_FINDING_CHARS;
 use annals_core::memory::entry::clean;
-use annals_core::memory::{Correction, EntryId, EntryKind, Finding, Kept, Owner, Source};
+use annals_core::memory::{Correction, EntryId, EntryKind, Finding, Owner, Source, StoredEntry};
 use annals_model::Tool;
 use annals_store::memory::{Deleted, Memory, MemoryError, Saved};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ impl Notes {
         outside: &[String],
     ) -> Result<Output, MemoryError> {
         let id = EntryId { owner: self.owner.clone(), number };
-        if let Some(Kept { entry, .. }) = self.memory.get(&id).await?
+        if let Some(StoredEntry { entry, .. }) = self.memory.get(&id).await?
             && entry.source.as_ref().is_none_or(|source| source.chat != self.source.chat)
         {
             let mut read = outside.to_vec();
@@ -127,7 +127,7 @@ impl Notes {
             Err(error) => return Ok(Err(error.to_string())),
         };
         let replaced = self.memory.replace(&id, &correction, outside).await?;
-        let saved = |kept: Kept| json!({"saved": as_json(&kept), "undo": undo(number)});
+        let saved = |kept: StoredEntry| json!({"saved": as_json(&kept), "undo": undo(number)});
         Ok(replaced.map(saved).ok_or_else(|| no_such(number)))
     }
 
@@ -206,7 +206,7 @@ fn undo(number: u32) -> String {
     format!("/memory undo {number}")
 }
 
-fn as_json(kept: &Kept) -> Value {
+fn as_json(kept: &StoredEntry) -> Value {
     let day = kept.entry.updated.unwrap_or(kept.entry.created).rfc3339();
     let mut entry = json!({"number": kept.number, "type": kept.entry.kind.as_str(), "since": &day[..10], "text": kept.entry.text});
     if !kept.entry.outside.is_empty() {
