@@ -170,7 +170,7 @@ async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut wat
         () = clock.sleep(REACTION_AFTER) => {}
     }
     // Not given up at the run's end: a reaction can only be removed if its id is known.
-    let mut put = Box::pin(deliverer.put_reaction(to));
+    let mut put = Box::pin(deliverer.add_reaction(to));
     let put = tokio::select! {
         biased;
         put = &mut put => {
@@ -180,7 +180,7 @@ async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut wat
         () = watch.end() => in_time(clock, put).await.flatten(),
     };
     let Some(reaction) = put else { return };
-    in_time(clock, deliverer.take_reaction(to, &reaction)).await;
+    in_time(clock, deliverer.remove_reaction(to, &reaction)).await;
 }
 
 async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {

@@ -104,12 +104,12 @@ impl Deliverer {
     }
 
     /// See [`Platform::add_reaction`].
-    pub async fn put_reaction(&self, to: &Record) -> Option<String> {
+    pub async fn add_reaction(&self, to: &Record) -> Option<String> {
         self.platforms.get(&to.channel)?.add_reaction(to).await
     }
 
     /// See [`Platform::remove_reaction`].
-    pub async fn take_reaction(&self, to: &Record, id: &str) {
+    pub async fn remove_reaction(&self, to: &Record, id: &str) {
         if let Some(platform) = self.platforms.get(&to.channel) {
             platform.remove_reaction(to, id).await;
         }
