@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, OutgoingReply, Progress, RequestedCall, SendStep};
-use annals_channel::pace::Pace;
+use annals_channel::rate_limit::RateLimit;
 use annals_core::approval;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, DeliveryFailure, Record};
@@ -96,7 +96,7 @@ struct Sending<'a> {
     agent: &'a Agent,
     turn: &'a ClaimedTurn,
     /// The chat's rate limit.
-    pace: Option<Pace>,
+    rate_limit: Option<RateLimit>,
     until: Timestamp,
     typing: &'a Typing,
     state: Mutex<State>,
@@ -114,10 +114,11 @@ struct State {
 
 impl<'a> Sending<'a> {
     fn new(agent: &'a Agent, turn: &'a ClaimedTurn, until: Timestamp, typing: &'a Typing) -> Self {
-        let pace = agent.deliverer.pace(&turn.newest);
-        let paid = pace.and_then(|pace| pace.believed(turn.lease.head.paced, agent.clock.now()));
+        let rate_limit = agent.deliverer.rate_limit(&turn.newest);
+        let paid =
+            rate_limit.and_then(|rate_limit| rate_limit.believed(turn.lease.head.paced, agent.clock.now()));
         let state = Mutex::new(State { paid, ..State::default() });
-        Self { agent, turn, pace, until, typing, state }
+        Self { agent, turn, rate_limit, until, typing, state }
     }
 
     async fn step(&self, step: SendStep) -> Result<(), DeliveryError> {
@@ -130,7 +131,8 @@ impl<'a> Sending<'a> {
     /// Waits until the rate limit allows another piece.
     async fn wait(&self, is_last: bool) -> Result<(), DeliveryError> {
         let now = self.agent.clock.now();
-        let wait = self.pace.map(|pace| pace.wait(self.state().paid, now)).unwrap_or_default();
+        let wait =
+            self.rate_limit.map(|rate_limit| rate_limit.wait(self.state().paid, now)).unwrap_or_default();
         if !wait.is_zero() && now.plus(wait) > self.until {
             return self.end(TurnError::Unfinished);
         }
@@ -157,7 +159,7 @@ impl<'a> Sending<'a> {
     /// time at which Telegram took it is not known.
     fn sent(&self) -> Option<Timestamp> {
         let mut state = self.state();
-        state.paid = self.pace.map(|pace| pace.paid(state.paid, self.agent.clock.now()));
+        state.paid = self.rate_limit.map(|rate_limit| rate_limit.paid(state.paid, self.agent.clock.now()));
         state.paid
     }
 

@@ -37,7 +37,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         history,
         model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
         surroundings: platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect(),
-        deliverer: Deliverer::new(platforms, None).with_paces(delivery.is_paced),
+        deliverer: Deliverer::new(platforms, None).with_rate_limits(delivery.is_rate_limited),
         servers,
         memory: config.memory,
         view: config.view,

@@ -24,7 +24,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::bot::Bot;
-use crate::client::{CHAT_PACE, Client, SendError};
+use crate::client::{CHAT_RATE_LIMIT, Client, SendError};
 use crate::listed::with_children;
 use crate::parse::{self, parse};
 use crate::recall;
@@ -225,7 +225,7 @@ pub fn from_env(
     let config = LarkConfig::from_env(env)?.ok_or_else(|| ConfigError::new("LARK_APP_ID", "is not set"))?;
     let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
         .with_patience(WEBHOOK_PATIENCE)
-        .with_pace(Some(CHAT_PACE));
+        .with_rate_limit(Some(CHAT_RATE_LIMIT));
     let webhook = LarkWebhook {
         settings: settings.clone(),
         verification_token: config.verification_token,

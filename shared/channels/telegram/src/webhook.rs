@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::bot::Bot;
-use crate::client::{Client, PRIVATE_PACE, SendError};
+use crate::client::{Client, PRIVATE_RATE_LIMIT, SendError};
 use crate::parse::{Keyboard, needs_username, parse};
 use crate::settings::TelegramConfig;
 use crate::verify::{SECRET_HEADER, secret_matches};
@@ -157,7 +157,7 @@ pub fn from_env(
         TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new("TELEGRAM_BOT_TOKEN", "is not set"))?;
     let client = Client::new(&config.api_base, config.token, clock.clone())?
         .with_patience(WEBHOOK_PATIENCE)
-        .with_pace(Some(PRIVATE_PACE));
+        .with_rate_limit(Some(PRIVATE_RATE_LIMIT));
     let identity = Identity::asked_for(config.bot_id, client.clone());
     Ok((TelegramWebhook { settings: settings.clone(), secret: config.secret, identity }, client))
 }
