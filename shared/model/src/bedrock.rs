@@ -20,6 +20,7 @@
 use annals_core::markup;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::answer::{Counts, PartialAnswer, tokens};
@@ -29,6 +30,9 @@ use super::failure;
 use super::frames::Frame;
 use super::provider::{Credentials, Endpoint, Provider};
 use super::question::Tool;
+
+/// Characters that are escaped in a model's id: a colon, and the slashes of an ARN.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// `bedrock:<model>`: a model id, or the id or ARN of an inference profile. The optional part of a request is streaming.
 #[derive(Debug)]
@@ -107,14 +111,7 @@ impl Provider for Bedrock {
 }
 
 fn url(base_url: &str, model: &str, streams: bool) -> String {
-    // An id has a colon, and an ARN slashes too.
-    let model: String = model
-        .bytes()
-        .map(|b| match b {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
-            b => format!("%{b:02X}"),
-        })
-        .collect();
+    let model = utf8_percent_encode(model, ESCAPED);
     format!("{base_url}/model/{model}/{}", if streams { "converse-stream" } else { "converse" })
 }
 
