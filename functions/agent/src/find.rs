@@ -92,14 +92,18 @@ pub(crate) async fn find(
         }
         let ending = Ending { context_from: context.reaches_back_to, ..ending };
         let turn = ClaimedTurn::new(lease, turn, records)?;
-        let task = if let Some(reply) = turn.stored_reply().cloned() {
-            Task::Deliver { turn, reply: Box::new(reply) }
-        } else if turn.is_compact_command() {
-            Task::Compact(turn)
-        } else {
-            Task::Answer { turn, offered: offered.unwrap_or_default(), from }
-        };
-        return Ok(Found { task, ending, leaves_more });
+        return Ok(Found { task: task_of(turn, offered.unwrap_or_default(), from), ending, leaves_more });
+    }
+}
+
+/// Returns the work on a turn whose reply is new, or stored and to be sent.
+fn task_of(turn: ClaimedTurn, offered: Offered, from: Option<SortKey>) -> Task {
+    if let Some(reply) = turn.stored_reply().cloned() {
+        Task::Deliver { turn, reply: Box::new(reply) }
+    } else if turn.is_compact_command() {
+        Task::Compact(turn)
+    } else {
+        Task::Answer { turn, offered, from }
     }
 }
 
