@@ -13,7 +13,7 @@ use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, Record};
 use annals_core::sort_key::Timestamp;
 use annals_engine::delivery::Deliverer;
-use annals_engine::live::{Heard, Listener, Said};
+use annals_engine::live::{Listener, LiveEvent, ReplyEvent};
 use annals_io::clock::Clock;
 use futures::future::pending;
 use tokio::sync::watch;
@@ -170,7 +170,7 @@ async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut wat
         () = clock.sleep(REACTION_AFTER) => {}
     }
     // Not given up at the run's end: a reaction can only be removed if its id is known.
-    let mut put = Box::pin(deliverer.put_reaction(to));
+    let mut put = Box::pin(deliverer.add_reaction(to));
     let put = tokio::select! {
         biased;
         put = &mut put => {
@@ -180,7 +180,7 @@ async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut wat
         () = watch.end() => in_time(clock, put).await.flatten(),
     };
     let Some(reaction) = put else { return };
-    in_time(clock, deliverer.take_reaction(to, &reaction)).await;
+    in_time(clock, deliverer.remove_reaction(to, &reaction)).await;
 }
 
 async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {
@@ -204,18 +204,18 @@ async fn hear(listener: &mut Option<Listener>, growing: &Growing) {
 struct Growing(Mutex<(String, String)>);
 
 impl Growing {
-    fn hear(&self, heard: &Heard) {
+    fn hear(&self, heard: &LiveEvent) {
         let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (steps, answer) = &mut *text;
         match heard {
-            Heard::Begun(_) => *text = <(String, String)>::default(),
-            Heard::Said(Said::Text(more)) => answer.push_str(more),
-            Heard::Said(Said::Void) => answer.clear(),
-            Heard::Said(Said::Parts(parts)) => {
+            LiveEvent::Started(_) => *text = <(String, String)>::default(),
+            LiveEvent::Reply(ReplyEvent::Text(more)) => answer.push_str(more),
+            LiveEvent::Reply(ReplyEvent::Void) => answer.clear(),
+            LiveEvent::Reply(ReplyEvent::Parts(parts)) => {
                 *steps = UiMessage::new("", Role::Assistant, parts.to_vec()).plain_text();
                 answer.clear();
             }
-            Heard::Said(Said::Reasoning(_) | Said::Stored(_)) | Heard::Ended => {}
+            LiveEvent::Reply(ReplyEvent::Reasoning(_) | ReplyEvent::Stored(_)) | LiveEvent::Ended => {}
         }
     }
 
@@ -241,18 +241,18 @@ mod tests {
     #[test]
     fn an_answer_grows_by_steps_and_loses_a_step_that_broke_off() {
         let growing = Growing::default();
-        let hear = |said| growing.hear(&Heard::Said(said));
+        let hear = |said| growing.hear(&LiveEvent::Reply(said));
         assert_eq!(growing.text(), "");
-        hear(Said::Reasoning("hm".into()));
-        hear(Said::Text("Let me ".into()));
-        hear(Said::Text("look.".into()));
+        hear(ReplyEvent::Reasoning("hm".into()));
+        hear(ReplyEvent::Text("Let me ".into()));
+        hear(ReplyEvent::Text("look.".into()));
         assert_eq!(growing.text(), "Let me look.");
-        hear(Said::Parts([Part::step_start(), Part::text("Let me look.")].into()));
+        hear(ReplyEvent::Parts([Part::step_start(), Part::text("Let me look.")].into()));
         assert_eq!(growing.text(), "Let me look.");
-        hear(Said::Text("Bea".into()));
+        hear(ReplyEvent::Text("Bea".into()));
         assert_eq!(growing.text(), "Let me look.\nBea");
-        hear(Said::Void);
-        hear(Said::Text("Peas.".into()));
+        hear(ReplyEvent::Void);
+        hear(ReplyEvent::Text("Peas.".into()));
         assert_eq!(growing.text(), "Let me look.\nPeas.");
     }
 }

@@ -6,7 +6,7 @@
 //! - [`file`](mod@file): files that people sent, as a platform gives them back
 //! - [`platform`]: the client of a platform, which sends replies
 //! - [`webhook`]: the webhook of a platform, and the events that it brings
-//! - [`pace`]: rate limits
+//! - [`rate_limit`]: rate limits
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
@@ -14,8 +14,8 @@
 pub mod delivery;
 pub mod file;
 pub mod json;
-pub mod pace;
 pub mod platform;
+pub mod rate_limit;
 pub mod settings;
 pub mod surroundings;
 pub mod webhook;

@@ -71,12 +71,12 @@ pub trait Webhook: Send + Sync + 'static {
     /// a person's message.
     fn withdrawn(&self, record: &Record, at: Timestamp) -> Option<Draft>;
 
-    /// Shows `told` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the body
+    /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the body
     /// of the response, if it is not the [usual](Webhook::response) one.
     fn respond_to_press(
         &self,
         press: &Press<Self::Button>,
-        told: &Told,
+        result: &ApprovalResult,
     ) -> impl Future<Output = Option<Value>> + Send;
 
     /// Returns the body of the response to a call whose events are stored; `None` is an empty one.
@@ -194,7 +194,7 @@ pub struct Places {
 
 /// Text for a person who answered an approval request, and the effect of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ApprovalResult {
     /// Text for the person who answered.
     pub text: String,
     /// Effect of the answer.

@@ -5,7 +5,7 @@ use annals_channel::settings::DeliveryConfig;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 
-use crate::function::FunctionError;
+use crate::process::FunctionError;
 
 /// Returns the clients of all platforms that are set up, for sending replies.
 ///

@@ -52,16 +52,16 @@ use self::token::Tokens;
 use self::wire::Wire;
 use super::address::Address;
 use super::render::{Chunk, Content};
-use annals_channel::pace::{Pace, Share};
+use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 
 /// Rate limit of an app over all chats: 50 messages per second, and 1000 per minute.
 ///
 /// Source: <https://open.feishu.cn/document/server-docs/im-v1/message/create>, also for the next one.
-pub const APP_PACE: Pace = Pace::within(50, Duration::from_secs(3));
+pub const APP_RATE_LIMIT: RateLimit = RateLimit::within(50, Duration::from_secs(3));
 /// Rate limit of one person, or of a group over all its bots.
-pub const CHAT_PACE: Pace = Pace::within(5, Duration::from_secs(1));
+pub const CHAT_RATE_LIMIT: RateLimit = RateLimit::within(5, Duration::from_secs(1));
 /// Total time that one call waits for rate limits, unless set by [`Client::with_patience`].
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// `emoji_type` of the reaction that shows that an answer is being made, as in Lark's own plugins for agents.
@@ -82,7 +82,7 @@ pub struct Client {
     patience: Duration,
     /// True after Lark refused a reaction because the app lacks the permission.
     may_not_react: Arc<AtomicBool>,
-    share: Option<Share>,
+    share: Option<SharedRateLimit>,
 }
 
 /// Answer of `bot/v3/info`: the bot itself.
@@ -129,8 +129,8 @@ impl Client {
     /// Limits the rate of all messages that this client sends. If the next free slot is later than the call's patience
     /// allows, the call fails with [`SendError::RateLimited`].
     #[must_use]
-    pub fn with_pace(mut self, pace: Option<Pace>) -> Self {
-        self.share = pace.map(Share::new);
+    pub fn with_rate_limit(mut self, rate_limit: Option<RateLimit>) -> Self {
+        self.share = rate_limit.map(SharedRateLimit::new);
         self
     }
 

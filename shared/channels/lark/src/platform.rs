@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
-use annals_channel::pace::Pace;
 use annals_channel::platform::{Platform, Registered};
+use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::{DeliveryConfig, channel_settings};
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::client::{APP_PACE, CHAT_PACE, Client, TYPING};
+use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT, Client, TYPING};
 use crate::settings::LarkConfig;
 use crate::surroundings::LarkSurroundings;
 use crate::{card, render};
@@ -34,15 +34,15 @@ pub fn from_env(
 ) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
     let Some(config) = LarkConfig::from_env(env)? else { return Ok(None) };
     let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
-        .with_pace(delivery.share(APP_PACE));
+        .with_rate_limit(delivery.share(APP_RATE_LIMIT));
     let settings = channel_settings(env)?;
     let surroundings = LarkSurroundings::of(client.clone(), config.app_id, settings, config.group_context);
     Ok(Some(Registered { channel: Channel::Lark, client: Arc::new(client), surroundings }))
 }
 
 impl Platform for Client {
-    fn rate_limit(&self, _to: &Record) -> Option<Pace> {
-        Some(CHAT_PACE)
+    fn rate_limit(&self, _to: &Record) -> Option<RateLimit> {
+        Some(CHAT_RATE_LIMIT)
     }
 
     fn send<'a, 'p: 'a>(

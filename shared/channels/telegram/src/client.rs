@@ -54,7 +54,7 @@ use super::address::{Address, Posted};
 use super::render::{self, Styled};
 use super::split::{LIMIT, split};
 use annals_channel::delivery::RequestedCall;
-use annals_channel::pace::{Pace, Share};
+use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_io::connection::Connection;
@@ -62,11 +62,11 @@ use annals_io::connection::Connection;
 /// Rate limit of a bot over all chats.
 ///
 /// Source: <https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this>, also for the next two.
-pub const BOT_PACE: Pace = Pace::within(30, Duration::from_secs(1));
+pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(30, Duration::from_secs(1));
 /// Rate limit of a private chat.
-pub const PRIVATE_PACE: Pace = Pace::within(1, Duration::from_secs(1));
+pub const PRIVATE_RATE_LIMIT: RateLimit = RateLimit::within(1, Duration::from_secs(1));
 /// Rate limit of a group.
-pub const GROUP_PACE: Pace = Pace::within(20, Duration::from_mins(1));
+pub const GROUP_RATE_LIMIT: RateLimit = RateLimit::within(20, Duration::from_mins(1));
 /// Total time that one call waits for 429s, unless set by [`Client::with_patience`].
 pub const PATIENCE: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -84,7 +84,7 @@ pub struct Client {
     patience: Duration,
     administrators: Arc<Mutex<Administrators>>,
     drafts: Arc<typing::Drafts>,
-    share: Option<Share>,
+    share: Option<SharedRateLimit>,
 }
 
 /// Per group: time of the last request for its administrators, and their user ids.
@@ -160,8 +160,8 @@ impl Client {
     /// Limits the rate of all messages that this client sends. If the next free slot is later than the call's patience
     /// allows, the call fails like a 429.
     #[must_use]
-    pub fn with_pace(mut self, pace: Option<Pace>) -> Self {
-        self.share = pace.map(Share::new);
+    pub fn with_rate_limit(mut self, rate_limit: Option<RateLimit>) -> Self {
+        self.share = rate_limit.map(SharedRateLimit::new);
         self
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
-use annals_channel::pace::Pace;
 use annals_channel::platform::{Platform, Registered};
+use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::DeliveryConfig;
 use annals_core::message::{Part, PartView};
 use annals_core::record::{Channel, Record};
@@ -17,7 +17,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::address::Address;
-use crate::client::{BOT_PACE, Client, GROUP_PACE, PRIVATE_PACE, SendError, chunks, keyboard};
+use crate::client::{
+    BOT_RATE_LIMIT, Client, GROUP_RATE_LIMIT, PRIVATE_RATE_LIMIT, SendError, chunks, keyboard,
+};
 use crate::settings::TelegramConfig;
 
 /// Longest wait for the rate limit when a file is fetched, since an answer waits for it.
@@ -35,14 +37,14 @@ pub fn from_env(
 ) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
     let Some(config) = TelegramConfig::from_env(env)? else { return Ok(None) };
     let client = Client::new(&config.api_base, config.token, clock.clone())?;
-    let client = Arc::new(client.with_pace(delivery.share(BOT_PACE)));
+    let client = Arc::new(client.with_rate_limit(delivery.share(BOT_RATE_LIMIT)));
     Ok(Some(Registered { channel: Channel::Telegram, client, surroundings: None }))
 }
 
 impl Platform for Client {
-    fn rate_limit(&self, to: &Record) -> Option<Pace> {
+    fn rate_limit(&self, to: &Record) -> Option<RateLimit> {
         let is_private = Address::of(to)?.chat_id > 0;
-        Some(if is_private { PRIVATE_PACE } else { GROUP_PACE })
+        Some(if is_private { PRIVATE_RATE_LIMIT } else { GROUP_RATE_LIMIT })
     }
 
     fn send<'a, 'p: 'a>(

@@ -402,7 +402,7 @@ async fn drafts_show_plain_text_and_pause_after_a_429() {
 #[tokio::test]
 async fn messages_of_one_bot_keep_its_rate_limit_and_wait_no_longer_than_their_patience() {
     let (api, client, clock) = start().await;
-    let client = client.with_pace(Some(PRIVATE_PACE)).with_patience(Duration::from_secs(2));
+    let client = client.with_rate_limit(Some(PRIVATE_RATE_LIMIT)).with_patience(Duration::from_secs(2));
     let other = client.clone();
     let send = async |chat: i64| other.send_message(&address(chat), &Styled::plain("a")).await;
     let four = async { tokio::join!(send(1), send(2), send(3), send(4)) };
