@@ -10,6 +10,7 @@
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
+//! - [`testing`]: events as lines of text, for the tests of all channels
 
 pub mod delivery;
 pub mod file;
@@ -18,4 +19,5 @@ pub mod pace;
 pub mod platform;
 pub mod settings;
 pub mod surroundings;
+pub mod testing;
 pub mod webhook;

@@ -1,7 +1,8 @@
 //! Tests of content and metadata, part by part.
 
-use annals_core::message::{Role, UiMessage};
+use annals_core::message::Role;
 use annals_core::record::{Kind, Record};
+use annals_core::testing::stored;
 
 use super::*;
 use crate::address::Address;
@@ -190,7 +191,7 @@ fn an_album_is_named() {
 
 #[test]
 fn the_address_of_a_reply_is_read_from_the_record() {
-    let address = |kind: &str, message: Value| Address::of(&stored(draft(kind, &message)));
+    let address = |kind: &str, message: Value| Address::of(&stored(&draft(kind, &message)));
     let plain = |chat_id, reply_to| Address {
         chat_id,
         thread_id: None,
@@ -219,33 +220,6 @@ fn the_address_of_a_reply_is_read_from_the_record() {
     );
     let guest = draft("guest_message", &group(json!({"text": "x", "guest_query_id": "gq"})));
     assert_eq!(guest.metadata["telegram"], json!({"guestQueryId": "gq"}));
-    let elsewhere = Record { chat_id: "oc_1".into(), ..stored(guest) };
+    let elsewhere = Record { chat_id: "oc_1".into(), ..stored(&guest) };
     assert_eq!(Address::of(&elsewhere), None);
-}
-
-fn stored(draft: Draft) -> Record {
-    let mut message = UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts.clone());
-    message.metadata.clone_from(&draft.metadata);
-    Record {
-        key: draft.key(),
-        chat: draft.chat,
-        channel: draft.channel,
-        chat_id: draft.chat_id,
-        user_id: draft.user_id,
-        message_id: draft.message_id,
-        ts: draft.ts,
-        sent_at: draft.ts,
-        form_ts: draft.form_ts,
-        revision: 0,
-        kind: draft.kind,
-        message,
-        tokens: 0,
-        expires_at: None,
-        album: draft.album,
-        asks: draft.asks,
-        covers: Vec::new(),
-        delivery_failure: None,
-        source: None,
-        person: None,
-    }
 }
