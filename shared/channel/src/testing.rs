@@ -6,7 +6,7 @@
 
 use std::fmt::Debug;
 
-use annals_core::message::PartView;
+use annals_core::message::{PartView, Role};
 use annals_core::record::Draft;
 use serde_json::Value;
 
@@ -71,10 +71,11 @@ fn summary<B>(incoming: &Incoming<B>) -> String {
     };
     let Some(draft) = draft_of(incoming) else { return head };
     let asks = if draft.asks { "asks" } else { "silent" };
+    let role = if draft.role == Role::User { "" } else { " of the bot" };
     let form = draft.form_ts.filter(|ts| *ts != draft.ts).map(|ts| format!(" form {ts}")).unwrap_or_default();
     let album = draft.album.as_ref().map(|album| format!(" album {album}")).unwrap_or_default();
     format!(
-        "{head} | {} of {} | {}{form}{album} | {} {asks}\n{}\n{}",
+        "{head} | {} of {} | {}{form}{album} | {} {asks}{role}\n{}\n{}",
         draft.chat,
         draft.user_id,
         draft.key(),

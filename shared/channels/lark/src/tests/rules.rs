@@ -123,34 +123,6 @@ fn the_bots_own_message_is_ignored() {
 }
 
 #[test]
-fn metadata_has_the_sender_the_chat_and_the_replied_to_message() {
-    let check = |message: Value, wanted: Value| {
-        assert_eq!(Value::Object(draft(with(message, text("hi"))).metadata), wanted);
-    };
-    check(p2p(json!({})), json!({"chatType": "private"}));
-    check(group(json!({"chat_type": "topic_group"})), json!({"chatType": "group"}));
-    check(
-        group(json!({"parent_id": "om_1", "root_id": "om_1"})),
-        json!({"chatType": "group", "replyTo": {"messageId": "om_1"}}),
-    );
-    check(
-        p2p(json!({"parent_id": "om_2", "root_id": "om_1"})),
-        json!({"chatType": "private", "replyTo": {"messageId": "om_2", "rootId": "om_1"}}),
-    );
-    // In a thread, its first message is not a replied-to message.
-    check(
-        group(json!({"parent_id": "om_1", "root_id": "om_1", "thread_id": "omt_1"})),
-        json!({"chatType": "group", "lark": {"threadId": "omt_1"}}),
-    );
-    check(
-        group(json!({"parent_id": "om_2", "root_id": "om_1", "thread_id": "omt_1"})),
-        json!({"chatType": "group", "replyTo": {"messageId": "om_2", "rootId": "om_1"}, "lark": {"threadId": "omt_1"}}),
-    );
-    let herself = json!([{"key": "@_user_1", "id": {"open_id": "ou_ada"}, "name": "Ada L"}]);
-    check(p2p(json!({"mentions": herself})), json!({"senderName": "Ada L", "chatType": "private"}));
-}
-
-#[test]
 fn a_missing_thread_can_be_filled_in() {
     let opening = received(group(with(text("hi"), json!({"chat_type": "topic_group"}))));
     let message_id = missing_thread(&opening).unwrap();
