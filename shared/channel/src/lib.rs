@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //!
+//! - [`client`]: common parts of the platforms' HTTP clients
 //! - [`delivery`]: a reply on its way out
 //! - [`file`](mod@file): files that people sent, as a platform gives them back
 //! - [`platform`]: the client of a platform, which sends replies
@@ -12,6 +13,7 @@
 //! - [`json`]: a lenient look at a platform's JSON
 //! - [`testing`]: events as lines of text, for the tests of all channels
 
+pub mod client;
 pub mod delivery;
 pub mod file;
 pub mod json;

@@ -1,3 +1,4 @@
+use annals_channel::client::Outage;
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, BOT_NAME, BOT_OPEN_ID, LarkApi};
 use serde_json::json;
 

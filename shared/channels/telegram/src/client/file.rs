@@ -20,7 +20,7 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde_json::Map;
 
-use super::{Client, Effort, SendError};
+use super::{Client, SendError};
 
 #[derive(Deserialize)]
 struct File {
@@ -35,7 +35,7 @@ impl Client {
     pub async fn file(&self, file_id: &str, limit: usize) -> Result<Vec<u8>, FileError> {
         let mut body = Map::new();
         body.insert("file_id".into(), file_id.into());
-        let file: File = self.call("getFile", &body, &mut Effort::new(self.patience)).await?;
+        let file: File = self.call("getFile", &body, &mut self.effort()).await?;
         if file.file_size.is_some_and(|size| size > limit as u64) {
             return Err(FileError::TooLarge);
         }

@@ -19,7 +19,6 @@ use serde_json::{Map, Value, json};
 
 use super::super::update::allowed_updates;
 use super::Client;
-use super::effort::Effort;
 use super::error::SendError;
 use super::webhook::{Webhook, WebhookInfo};
 
@@ -33,12 +32,12 @@ impl Client {
             "allowed_updates": allowed_updates().collect::<Vec<_>>(),
             "max_connections": webhook.max_connections,
         }));
-        self.call("setWebhook", &body, &mut Effort::new(self.patience)).await.map(|_: bool| ())
+        self.call("setWebhook", &body, &mut self.effort()).await.map(|_: bool| ())
     }
 
     /// Returns Telegram's data on the webhook.
     pub async fn webhook_info(&self) -> Result<WebhookInfo, SendError> {
-        self.call("getWebhookInfo", &Map::new(), &mut Effort::new(self.patience)).await
+        self.call("getWebhookInfo", &Map::new(), &mut self.effort()).await
     }
 
     /// Sets the bot's menu to the commands of `/help` and returns their number. Replaces an earlier menu.
@@ -47,7 +46,7 @@ impl Client {
             .map(|(command, description)| json!({"command": command, "description": description}))
             .collect();
         let (count, body) = (commands.len(), object(json!({"commands": commands})));
-        self.call("setMyCommands", &body, &mut Effort::new(self.patience)).await.map(|_: bool| count)
+        self.call("setMyCommands", &body, &mut self.effort()).await.map(|_: bool| count)
     }
 }
 
