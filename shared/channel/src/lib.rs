@@ -8,6 +8,7 @@
 //! - [`platform`]: the client of a platform, which sends replies
 //! - [`webhook`]: the webhook of a platform, and the events that it brings
 //! - [`pace`]: rate limits
+//! - [`seam`]: places at which a text may be cut
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
@@ -19,6 +20,7 @@ pub mod file;
 pub mod json;
 pub mod pace;
 pub mod platform;
+pub mod seam;
 pub mod settings;
 pub mod surroundings;
 pub mod testing;
