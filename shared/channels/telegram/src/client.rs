@@ -42,7 +42,7 @@ use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use self::answer::Answer;
 pub use self::error::{ClientError, SendError};
@@ -163,7 +163,7 @@ impl Client {
 
     /// Calls `getMe`, which returns the bot itself.
     pub async fn get_me(&self) -> Result<Me, SendError> {
-        self.call("getMe", &Map::new(), &mut self.effort()).await
+        self.call("getMe", &json!({}), &mut self.effort()).await
     }
 
     /// Sends `chunk` and returns the ids of the messages that it became. There are several if Telegram refused the
@@ -188,7 +188,9 @@ impl Client {
         let mut sent = Vec::new();
         while let Some(piece) = left.pop_front() {
             let mut body = message_body(address, target, &piece);
-            insert_some(&mut body, "reply_markup", keyboard.filter(|_| left.is_empty()).cloned());
+            if let Some(keyboard) = keyboard.filter(|_| left.is_empty()) {
+                body["reply_markup"] = keyboard.clone();
+            }
             let slot = effort.wait_for_slot(self.share.as_ref()).await;
             slot.map_err(|retry_after| SendError::RateLimited { retry_after })?;
             match self.call::<Message>("sendMessage", &body, &mut effort).await {
@@ -211,21 +213,20 @@ impl Client {
     /// Answers a pressed button, so that the client stops showing progress. `alert` shows `text` as a dialog, for a
     /// refusal. Telegram accepts the answer for some minutes.
     pub async fn answer_callback(&self, id: &str, text: &str, alert: bool) -> Result<(), SendError> {
-        let mut body = Map::new();
-        body.insert("callback_query_id".into(), id.into());
         // Telegram's limit is 200 characters.
-        body.insert("text".into(), text.chars().take(200).collect::<String>().into());
-        body.insert("show_alert".into(), alert.into());
+        let text: String = text.chars().take(200).collect();
+        let body = json!({"callback_query_id": id, "text": text, "show_alert": alert});
         self.try_once("answerCallbackQuery", &body).await.map(|_: Value| ())
     }
 
     /// Replaces the buttons under a message. An empty keyboard removes them.
     pub async fn edit_keyboard(&self, under: &Posted, keyboard: &Value) -> Result<(), SendError> {
-        let mut body = Map::new();
-        body.insert("chat_id".into(), under.chat_id.into());
-        body.insert("message_id".into(), under.message_id.into());
-        insert_some(&mut body, "business_connection_id", under.business_connection_id.clone());
-        body.insert("reply_markup".into(), keyboard.clone());
+        let body = without_nulls(json!({
+            "chat_id": under.chat_id,
+            "message_id": under.message_id,
+            "business_connection_id": under.business_connection_id,
+            "reply_markup": keyboard,
+        }));
         self.try_once("editMessageReplyMarkup", &body).await.map(|_: Value| ())
     }
 
@@ -238,8 +239,7 @@ impl Client {
         {
             return Ok(ids.iter().any(|id| id == user_id));
         }
-        let mut body = Map::new();
-        body.insert("chat_id".into(), chat_id.into());
+        let body = json!({"chat_id": chat_id});
         let members: Vec<Value> = self.call("getChatAdministrators", &body, &mut self.effort()).await?;
         let ids: Vec<String> = members
             .iter()
@@ -262,7 +262,7 @@ impl Client {
     async fn call<T: DeserializeOwned>(
         &self,
         method: &'static str,
-        body: &Map<String, Value>,
+        body: &Value,
         effort: &mut Effort,
     ) -> Result<T, SendError> {
         let mut backoff = BACKOFF.into_iter();
@@ -284,7 +284,7 @@ impl Client {
     async fn try_once<T: DeserializeOwned>(
         &self,
         method: &'static str,
-        body: &Map<String, Value>,
+        body: &Value,
     ) -> Result<T, SendError> {
         let token = self.token.expose_secret();
         let unavailable = |error: reqwest::Error| SendError::Unavailable { method, source: error.into() };
@@ -319,24 +319,24 @@ fn topic(thread_id: Option<i64>) -> Option<i64> {
     thread_id.filter(|id| *id != 1)
 }
 
-fn message_body(address: &Address, target: Target, piece: &Styled) -> Map<String, Value> {
-    let mut body = Map::new();
-    body.insert("chat_id".into(), address.chat_id.into());
-    insert_some(&mut body, "message_thread_id", topic(target.thread_id));
-    insert_some(&mut body, "business_connection_id", address.business_connection_id.clone());
-    insert_some(&mut body, "direct_messages_topic_id", address.direct_messages_topic_id);
-    body.insert("text".into(), piece.text.clone().into());
-    if !piece.entities.is_empty() {
-        body.insert("entities".into(), json!(piece.entities));
-    }
-    let reply = target.reply_to.map(|id| json!({"message_id": id, "allow_sending_without_reply": true}));
-    insert_some(&mut body, "reply_parameters", reply);
-    body.insert("link_preview_options".into(), json!({"is_disabled": true}));
-    body
+fn message_body(address: &Address, target: Target, piece: &Styled) -> Value {
+    without_nulls(json!({
+        "chat_id": address.chat_id,
+        "message_thread_id": topic(target.thread_id),
+        "business_connection_id": address.business_connection_id,
+        "direct_messages_topic_id": address.direct_messages_topic_id,
+        "text": piece.text,
+        "entities": Some(&piece.entities).filter(|entities| !entities.is_empty()),
+        "reply_parameters":
+            target.reply_to.map(|id| json!({"message_id": id, "allow_sending_without_reply": true})),
+        "link_preview_options": {"is_disabled": true},
+    }))
 }
 
-fn insert_some(body: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        body.insert(key.into(), value.into());
+/// Returns `body` without the fields that are not set.
+fn without_nulls(mut body: Value) -> Value {
+    if let Value::Object(fields) = &mut body {
+        fields.retain(|_, value| !value.is_null());
     }
+    body
 }
