@@ -1,12 +1,13 @@
 //! Tests of the rules: keys, times, senders, addresses of replies, and events without messages.
 
+use annals_channel::webhook::ParseError;
 use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::Timestamp;
 use annals_core::testing::stored;
 
 use super::*;
 use crate::address::Address;
-use crate::parse::{ParseError, has_own_time, missing_thread, with_thread};
+use crate::parse::{has_own_time, missing_thread, with_thread};
 
 #[test]
 fn chats_have_their_keys() {
