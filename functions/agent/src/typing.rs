@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::Drafted;
+use annals_channel::platform::Platform;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, Record};
 use annals_core::sort_key::Timestamp;
-use annals_engine::delivery::Deliverer;
 use annals_engine::live::{Listener, LiveEvent, ReplyEvent};
 use annals_io::clock::Clock;
 use futures::future::pending;
@@ -95,19 +95,20 @@ impl Watch {
 pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
     // The first state says which message is answered.
     let Some(State { to: Some(to), is_new, .. }) = watch.next().await else { return };
+    let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
     match to.channel {
         Channel::Telegram => {
-            let grows = agent.stream_replies && is_new && agent.deliverer.takes_drafts(&to);
+            let grows = agent.stream_replies && is_new && platform.takes_drafts(&to);
             let listener = if grows { agent.live.listen(chat) } else { None };
-            show_on_telegram(&agent.deliverer, &agent.clock, &to, listener, watch).await;
+            show_on_telegram(platform, &agent.clock, &to, listener, watch).await;
         }
-        Channel::Lark => show_on_lark(&agent.deliverer, &agent.clock, &to, watch).await,
+        Channel::Lark => show_on_lark(platform, &agent.clock, &to, watch).await,
         _ => watch.end().await,
     }
 }
 
 async fn show_on_telegram(
-    deliverer: &Deliverer,
+    platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
     mut listener: Option<Listener>,
@@ -121,7 +122,7 @@ async fn show_on_telegram(
             biased;
             changed = watch.next() => changed,
             () = hear(&mut listener, &growing) => return,
-            () = signal(deliverer, clock, to, &growing, is_heard, rest) => return,
+            () = signal(platform, clock, to, &growing, is_heard, rest) => return,
         };
         if changed.is_none() {
             return;
@@ -135,7 +136,7 @@ async fn show_on_telegram(
 
 /// Shows the answer so far, or the typing indicator while there is none. Starts after `rest`, and never ends.
 async fn signal(
-    deliverer: &Deliverer,
+    platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
     growing: &Growing,
@@ -149,28 +150,28 @@ async fn signal(
         let text = growing.text();
         if is_heard && !text.is_empty() {
             if shown.as_ref().is_none_or(|(last, at)| *last != text || is_past(*at, DRAFT_KEPT)) {
-                match deliverer.show_draft(to, &text).await {
+                match platform.show_draft(to, &text).await {
                     Drafted::Shown => shown = Some((text, clock.now())),
                     Drafted::NotNow => {}
                     Drafted::Never => is_heard = false,
                 }
             }
         } else if typed.is_none_or(|at| is_past(at, TYPING_INTERVAL)) {
-            deliverer.show_typing(to).await;
+            platform.show_typing(to).await;
             typed = Some(clock.now());
         }
         clock.sleep(if is_heard { DRAFT_INTERVAL } else { TYPING_INTERVAL }).await;
     }
 }
 
-async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut watch: Watch) {
+async fn show_on_lark(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch) {
     tokio::select! {
         biased;
         () = watch.end() => return,
         () = clock.sleep(REACTION_AFTER) => {}
     }
     // Not given up at the run's end: a reaction can only be removed if its id is known.
-    let mut put = Box::pin(deliverer.add_reaction(to));
+    let mut put = platform.add_reaction(to);
     let put = tokio::select! {
         biased;
         put = &mut put => {
@@ -180,7 +181,7 @@ async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut wat
         () = watch.end() => in_time(clock, put).await.flatten(),
     };
     let Some(reaction) = put else { return };
-    in_time(clock, deliverer.remove_reaction(to, &reaction)).await;
+    in_time(clock, platform.remove_reaction(to, &reaction)).await;
 }
 
 async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {

@@ -2,20 +2,26 @@
 //!
 //! # Layout
 //!
+//! - [`client`]: common parts of the platforms' HTTP clients
 //! - [`delivery`]: a reply on its way out
 //! - [`file`](mod@file): files that people sent, as a platform gives them back
 //! - [`platform`]: the client of a platform, which sends replies
 //! - [`webhook`]: the webhook of a platform, and the events that it brings
 //! - [`rate_limit`]: rate limits
+//! - [`seam`]: places at which a text may be cut
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
+//! - [`testing`]: events as lines of text, for the tests of all channels
 
+pub mod client;
 pub mod delivery;
 pub mod file;
 pub mod json;
 pub mod platform;
 pub mod rate_limit;
+pub mod seam;
 pub mod settings;
 pub mod surroundings;
+pub mod testing;
 pub mod webhook;

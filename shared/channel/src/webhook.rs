@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use annals_core::approval::Button;
-use annals_core::chat_key::ChatKey;
+use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::command::Command;
 use annals_core::record::{Draft, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
@@ -170,6 +170,54 @@ pub enum Incoming<B> {
         /// Reason for the log, without any text of the event.
         reason: String,
     },
+}
+
+/// Error of parsing an event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The body is JSON but not an object, so it is not from the platform. Delivering it again would not help.
+    #[error("an event must be a JSON object")]
+    NotAnObject,
+    /// `AGENT_ID` does not give a valid chat key for a direct chat.
+    #[error("AGENT_ID cannot be part of a chat key")]
+    AgentId(#[from] KeyError),
+}
+
+/// Reason why an event gives no [`Incoming`] of its own.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It is [ignored](Incoming::Ignored), for this reason.
+    Ignored(&'static str),
+    /// A setting makes it unusable.
+    Settings(KeyError),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(reason: &'static str) -> Self {
+        Self::Ignored(reason)
+    }
+}
+
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        Self::Settings(error)
+    }
+}
+
+impl<B> Incoming<B> {
+    /// Returns an ignored event.
+    pub fn ignored(kind: &str, reason: &str) -> Self {
+        Self::Ignored { kind: kind.into(), reason: reason.into() }
+    }
+
+    /// Returns the result of parsing an event of `kind`.
+    pub fn parsed(kind: &str, parsed: Result<Self, Refusal>) -> Result<Self, ParseError> {
+        match parsed {
+            Ok(incoming) => Ok(incoming),
+            Err(Refusal::Ignored(reason)) => Ok(Self::ignored(kind, reason)),
+            Err(Refusal::Settings(error)) => Err(error.into()),
+        }
+    }
 }
 
 /// A pressed button of an approval request.

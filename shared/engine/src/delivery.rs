@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use annals_channel::delivery::{DeliveryError, Drafted, Outbox, OutboxEntry, OutgoingReply, Progress};
+use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry, OutgoingReply, Progress};
 use annals_channel::file::FileError;
 use annals_channel::platform::{Platform, Registered};
 use annals_channel::rate_limit::RateLimit;
@@ -32,9 +32,14 @@ impl Deliverer {
         self
     }
 
+    /// Returns the platform of the chat of `to`, if it is set up.
+    pub fn platform(&self, to: &Record) -> Option<&dyn Platform> {
+        self.platforms.get(&to.channel).map(AsRef::as_ref)
+    }
+
     /// Returns the rate limit of the chat of `to`, which the caller must keep.
     pub fn rate_limit(&self, to: &Record) -> Option<RateLimit> {
-        self.platforms.get(&to.channel).filter(|_| self.is_rate_limited)?.rate_limit(to)
+        self.platform(to).filter(|_| self.is_rate_limited)?.rate_limit(to)
     }
 
     /// Returns true if replies of this channel are sent or stored in an outbox. Callers of the HTTP API fetch theirs.
@@ -81,37 +86,5 @@ impl Deliverer {
             tracing::warn!(error, "failed to ask a platform for the administrators of a group");
             false
         })
-    }
-
-    /// See [`Platform::show_typing`].
-    pub async fn show_typing(&self, to: &Record) {
-        if let Some(platform) = self.platforms.get(&to.channel) {
-            platform.show_typing(to).await;
-        }
-    }
-
-    /// See [`Platform::takes_drafts`].
-    pub fn takes_drafts(&self, to: &Record) -> bool {
-        self.platforms.get(&to.channel).is_some_and(|platform| platform.takes_drafts(to))
-    }
-
-    /// See [`Platform::show_draft`].
-    pub async fn show_draft(&self, to: &Record, markdown: &str) -> Drafted {
-        match self.platforms.get(&to.channel) {
-            Some(platform) => platform.show_draft(to, markdown).await,
-            None => Drafted::Never,
-        }
-    }
-
-    /// See [`Platform::add_reaction`].
-    pub async fn add_reaction(&self, to: &Record) -> Option<String> {
-        self.platforms.get(&to.channel)?.add_reaction(to).await
-    }
-
-    /// See [`Platform::remove_reaction`].
-    pub async fn remove_reaction(&self, to: &Record, id: &str) {
-        if let Some(platform) = self.platforms.get(&to.channel) {
-            platform.remove_reaction(to, id).await;
-        }
     }
 }

@@ -22,7 +22,6 @@
 
 mod answer;
 mod code;
-mod effort;
 mod error;
 mod file;
 mod reaction;
@@ -44,14 +43,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use self::effort::Effort;
-pub use self::error::{ClientError, Outage, SendError};
+pub use self::error::{ClientError, SendError};
 pub use self::target::uuid;
 use self::target::{Piece, Target};
 use self::token::Tokens;
 use self::wire::Wire;
 use super::address::Address;
 use super::render::{Chunk, Content};
+use annals_channel::client::{BACKOFF, Effort};
 use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
@@ -66,10 +65,6 @@ pub const CHAT_RATE_LIMIT: RateLimit = RateLimit::within(5, Duration::from_secs(
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// `emoji_type` of the reaction that shows that an answer is being made, as in Lark's own plugins for agents.
 pub const TYPING: &str = "Typing";
-/// Delays before the second and third attempt of a request without an answer.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
-/// First wait for a rate limit that does not say how long. Each further one is twice as long.
-const SLOWDOWN: Duration = Duration::from_secs(1);
 /// Maximum number of messages per page.
 const PAGE_SIZE: usize = 50;
 
@@ -295,7 +290,8 @@ impl Client {
         struct Posted {
             message_id: String,
         }
-        self.wait_for_place(effort).await?;
+        let slot = effort.wait_for_slot(self.share.as_ref()).await;
+        slot.map_err(|wait| SendError::RateLimited { retry_after: Some(wait) })?;
         let mut body = json!({"msg_type": msg_type, "content": content, "uuid": uuid});
         let mut url = self.wire.url(&["im", "v1", "messages"]);
         let method = if let Some(message_id) = target.message_id {
@@ -312,17 +308,8 @@ impl Client {
         Ok(posted.data.message_id)
     }
 
-    async fn wait_for_place(&self, effort: &mut Effort) -> Result<(), SendError> {
-        let Some(share) = &self.share else { return Ok(()) };
-        let wait = share.take(self.clock.now(), effort.patience);
-        let wait = wait.map_err(|wait| SendError::RateLimited { retry_after: Some(wait) })?;
-        effort.patience = effort.patience.saturating_sub(wait);
-        self.clock.sleep(wait).await;
-        Ok(())
-    }
-
     fn effort(&self) -> Effort {
-        Effort { patience: self.patience, slowdown: SLOWDOWN }
+        Effort::new(&self.clock, self.patience)
     }
 
     /// Sends a request with the app's token. Waits for rate limits, fetches a new token once if Lark refuses the
