@@ -244,3 +244,6 @@ pub(crate) fn text<'a>(item: &'a Item, attribute: &str) -> Option<&'a str> {
 pub(crate) fn integer(item: &Item, attribute: &str) -> Option<i64> {
     item.get(attribute).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok())
 }
+
+#[cfg(test)]
+mod tests;
