@@ -98,7 +98,7 @@ impl Verdict {
     fn look_at(&mut self, records: &[Record], lived: &Lived, number: u64, per_chat: u64) {
         let channel = Channel::of(number);
         let mut covers: BTreeMap<&SortKey, usize> = BTreeMap::new();
-        for key in records.iter().flat_map(|record| &record.covers) {
+        for key in records.iter().flat_map(Record::covers) {
             *covers.entry(key).or_default() += 1;
         }
         for message in 1..=per_chat {
@@ -113,7 +113,7 @@ impl Verdict {
                 continue;
             }
             let (stored, edits): (Vec<&Record>, Vec<&Record>) =
-                stored.into_iter().partition(|record| record.revision == 0);
+                stored.into_iter().partition(|record| record.revision() == 0);
             let edits: Vec<String> = edits.iter().map(|record| record.message.plain_text()).collect();
             self.misedited += usize::from(edits != lived.edits.get(&message).cloned().unwrap_or_default());
             match stored.as_slice() {
@@ -129,16 +129,16 @@ impl Verdict {
                 _ => self.doubled += 1,
             }
         }
-        let answers = records.iter().filter(|record| !record.covers.is_empty());
+        let answers = records.iter().filter(|record| !record.covers().is_empty());
         let (notices, replies): (Vec<&Record>, Vec<&Record>) =
-            answers.partition(|record| record.kind == Kind::Notice);
+            answers.partition(|record| record.kind() == Kind::Notice);
         self.replies += replies.len();
-        self.given_up += notices.iter().map(|notice| notice.covers.len()).sum::<usize>();
-        self.summaries += records.iter().filter(|record| record.kind == Kind::Summary).count();
+        self.given_up += notices.iter().map(|notice| notice.covers().len()).sum::<usize>();
+        self.summaries += records.iter().filter(|record| record.kind() == Kind::Summary).count();
     }
 
     fn look_at_deliveries(&mut self, records: &[Record], channel: Channel, number: u64, received: &Received) {
-        for reply in records.iter().filter(|record| !record.covers.is_empty()) {
+        for reply in records.iter().filter(|record| !record.covers().is_empty()) {
             self.deliverable += 1;
             let times =
                 received.0.get(&(channel, number)).and_then(|texts| texts.get(&reply.message.plain_text()));

@@ -7,7 +7,7 @@ use annals_agent::next::{Next, next};
 use annals_core::chat_key::ChatKey;
 use annals_core::context::{Policy, context};
 use annals_core::message::{Part, Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind as RecordKind, Record};
+use annals_core::record::{Answer, Channel, Details, Draft, Kind as RecordKind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::stop::has_something_to_end;
 use annals_store::history::turn::{Head, OpenTurn};
@@ -161,40 +161,18 @@ pub fn records(said: &[Said], state: &State) -> Vec<Record> {
 
 fn message(place: usize, said: Said) -> Record {
     let draft = draft(place, said);
-    Record {
-        key: draft.key(),
-        chat: draft.chat,
-        channel: draft.channel,
-        chat_id: draft.chat_id,
-        user_id: draft.user_id,
-        message: UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts),
-        message_id: draft.message_id,
-        ts: draft.ts,
-        sent_at: draft.ts,
-        form_ts: None,
-        revision: 0,
-        kind: draft.kind,
-        tokens: 1,
-        expires_at: None,
-        album: None,
-        asks: draft.asks,
-        covers: Vec::new(),
-        delivery_failure: None,
-        source: None,
-        person: None,
-    }
+    Record { tokens: 1, ..Record::of_draft(&draft, draft.key(), 0, draft.ts) }
 }
 
 fn reply_record(place: usize, reply: Reply) -> Record {
     let of = message(place, Said::Tells);
-    let kind = if reply.kind == Kind::Answer { RecordKind::Normal } else { RecordKind::Notice };
+    let answer = Answer { covers: bases(reply.covers), ..Answer::default() };
     Record {
         key: of.key.reply(),
         user_id: "annals".into(),
         message_id: of.message_id.derived("reply"),
         message: UiMessage::text("reply", Role::Assistant, "hello"),
-        kind,
-        covers: bases(reply.covers),
+        details: if reply.kind == Kind::Answer { Details::Reply(answer) } else { Details::Notice(answer) },
         ..of
     }
 }

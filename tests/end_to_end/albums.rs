@@ -35,7 +35,7 @@ async fn an_album_gets_one_answer() {
     let ids: Vec<_> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["10", "11", "12", "12/reply"]);
     assert_eq!(history[0]["parts"][1]["url"], "telegram:one");
-    assert_eq!(app.records("telegram:chat:42").await[3].covers.len(), 3);
+    assert_eq!(app.records("telegram:chat:42").await[3].covers().len(), 3);
     let sent = app.telegram_api().sent();
     assert_eq!(sent.iter().map(|sent| sent.reply_to).collect::<Vec<_>>(), [Some(12)]);
 
@@ -73,7 +73,7 @@ async fn in_a_group_one_mention_is_for_the_whole_album() {
     }
     app.clock().advance(Duration::from_millis(1500));
     app.idle().await;
-    assert_eq!(app.records("telegram:chat:-100").await.last().unwrap().covers.len(), 3);
+    assert_eq!(app.records("telegram:chat:-100").await.last().unwrap().covers().len(), 3);
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
     app.finish().await;
 }

@@ -37,7 +37,7 @@ async fn asked_by_two(shop: &McpServer, admins: &str) -> TestApp {
     app.receive(group(-7, 1, "Pay A1 back.").by(42)).await;
     app.handle_as_time_passes(group(-7, 2, "Yes, do.").by(43)).await;
     let reply = app.records(GROUP).await.into_iter().find(|record| record.key.is_reply()).unwrap();
-    assert_eq!(reply.covers.len(), 2, "one turn covers both");
+    assert_eq!(reply.covers().len(), 2, "one turn covers both");
     app
 }
 

@@ -31,7 +31,7 @@ async fn answers_without_a_summary(solo: &Solo, faults: Faults) {
     assert_eq!(solo.model.requests_for_notes().len(), 1, "a compaction was tried, once");
     let records = solo.records().await;
     let reply = records.last().unwrap();
-    assert_eq!((reply.role(), reply.kind, &reply.covers[..]), (Role::Assistant, Kind::Normal, &[asked][..]));
+    assert_eq!((reply.role(), reply.kind(), reply.covers()), (Role::Assistant, Kind::Normal, &[asked][..]));
     assert!(
         reply.message.metadata["context"]["leftOut"].as_u64().unwrap() > 0,
         "what did not fit is on record"
@@ -52,7 +52,7 @@ async fn recovers(solo: &Solo) {
     let asked = solo.hear(21, "And now?", true).await;
     solo.run(&asked).await;
     let [summary] = &solo.summaries().await[..] else { panic!("{:?}", keys(solo).await) };
-    let counts: BTreeSet<SortKey> = summary.source.as_ref().unwrap().counts.iter().cloned().collect();
+    let counts: BTreeSet<SortKey> = summary.source().unwrap().counts.iter().cloned().collect();
     let history = solo.history();
     let [segment] = &history.segments(&solo.chat).await.unwrap()[..] else { panic!("one segment") };
     let held = records_of(&history, segment).await;
@@ -61,7 +61,7 @@ async fn recovers(solo: &Solo) {
         solo.records().await.into_iter().filter(|record| counts.contains(&record.key)).collect();
     assert_eq!(held, stored, "each as it is in the table");
     let reply = solo.records().await.pop().unwrap();
-    assert_eq!(reply.covers, [asked]);
+    assert_eq!(reply.covers(), [asked]);
     assert!(reply.message.metadata.get("context").is_none(), "all that is left is seen");
 }
 

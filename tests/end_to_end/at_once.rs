@@ -77,12 +77,12 @@ impl Two {
     async fn check(&self, both: [&Compacted; 2]) -> String {
         let history: History = self.world.history();
         let stored = history.range(&self.chat, None).await.unwrap();
-        let summaries: Vec<&Record> = stored.iter().filter(|record| record.kind == Kind::Summary).collect();
+        let summaries: Vec<&Record> = stored.iter().filter(|record| record.kind() == Kind::Summary).collect();
         let [summary] = summaries[..] else { panic!("{summaries:#?}") };
         for compacted in both {
             assert_eq!(compacted.summary, *summary);
         }
-        let source = summary.source.as_ref().unwrap();
+        let source = summary.source().unwrap();
         assert_eq!((&source.to, source.count), (&self.records[5].key, 6));
         let mut archived = Vec::new();
         for info in history.segments(&self.chat).await.unwrap() {

@@ -39,7 +39,7 @@ async fn answered(app: &TestApp, ids: &[String]) -> (Vec<Record>, Value) {
 
 /// The replies that cover messages of the backlog, in order.
 fn replies(records: &[Record]) -> Vec<&Record> {
-    records.iter().filter(|record| !record.covers.is_empty()).skip(1).collect()
+    records.iter().filter(|record| !record.covers().is_empty()).skip(1).collect()
 }
 
 #[tokio::test]
@@ -48,12 +48,12 @@ async fn a_long_backlog_is_answered_in_turns_of_a_hundred() {
     let ids: Vec<String> = (0..260).map(|n| format!("{n:03}{}", "x".repeat(252))).collect();
     let (records, first) = answered(&app, &ids).await;
 
-    assert_eq!(records.iter().filter(|record| record.asks).count(), 261);
+    assert_eq!(records.iter().filter(|record| record.asks()).count(), 261);
     assert_answered_once(&records);
     let replies = replies(&records);
-    assert_eq!(replies.iter().map(|reply| reply.covers.len()).collect::<Vec<_>>(), [100, 100, 60]);
+    assert_eq!(replies.iter().map(|reply| reply.covers().len()).collect::<Vec<_>>(), [100, 100, 60]);
     assert_eq!(app.model().count(), 4);
-    let covered: HashSet<_> = replies.iter().flat_map(|reply| &reply.covers).collect();
+    let covered: HashSet<_> = replies.iter().flat_map(|reply| reply.covers()).collect();
     assert_eq!(covered.len(), 260);
 
     assert_eq!(first["reply"]["id"], format!("{}/reply", ids[99]));
@@ -70,10 +70,10 @@ async fn a_backlog_of_long_keys_is_answered_in_turns_that_a_head_can_hold() {
     let (records, first) = answered(&app, &ids).await;
     assert_answered_once(&records);
     let replies = replies(&records);
-    assert_eq!(replies.iter().map(|reply| reply.covers.len()).sum::<usize>(), 60);
+    assert_eq!(replies.iter().map(|reply| reply.covers().len()).sum::<usize>(), 60);
     assert!(replies.len() > 1);
     for reply in replies {
-        let bytes: usize = reply.covers.iter().map(|base| base.as_str().len()).sum();
+        let bytes: usize = reply.covers().iter().map(|base| base.as_str().len()).sum();
         assert!(bytes <= 32 * 1024, "{bytes}");
     }
     assert!(first["reply"].is_object());

@@ -211,7 +211,7 @@ async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
     }
     let records = solo.records().await;
     let told =
-        records.iter().filter(|record| record.kind == Kind::Notice && record.covers.contains(&command));
+        records.iter().filter(|record| record.kind() == Kind::Notice && record.covers().contains(&command));
     let told: Vec<String> = told.map(|record| record.message.plain_text()).collect();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("could not compact") && told[0].contains("Nothing has changed"), "{told:?}");
@@ -290,8 +290,8 @@ async fn a_run_ends_within_four_minutes_if_every_service_hangs() {
     solo.ended(run).await.unwrap();
     assert_eq!(solo.world.clock.now().since(started).as_secs(), 480);
     let records = solo.records().await;
-    assert_eq!(records.last().unwrap().kind, Kind::Notice);
-    assert_eq!(json!(records.last().unwrap().covers), json!([asked]));
+    assert_eq!(records.last().unwrap().kind(), Kind::Notice);
+    assert_eq!(json!(records.last().unwrap().covers()), json!([asked]));
 }
 
 /// The steps before have used up time: a run that asked for as long as usual would be cut off with its answer.
@@ -310,6 +310,6 @@ async fn a_run_that_has_less_time_left_asks_for_that_long_and_stores_what_it_has
     solo.advance(1);
     solo.ended(run).await.unwrap();
     let reply = solo.records().await.pop().unwrap();
-    assert_eq!((reply.kind, &reply.covers[..]), (Kind::Notice, &[asked][..]));
+    assert_eq!((reply.kind(), reply.covers()), (Kind::Notice, &[asked][..]));
     assert_eq!(solo.model.count(), 1);
 }

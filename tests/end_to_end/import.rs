@@ -132,7 +132,7 @@ async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
     assert_eq!(messages[0]["metadata"]["ts"], THEN * 1000);
     let now = app.clock().now().as_millis() / 1000;
     for record in app.records(CHAT).await {
-        assert!(!record.asks);
+        assert!(!record.asks());
         assert_eq!(record.expires_at, Some(now + 9 * 24 * 3600), "as long as what comes today");
     }
 

@@ -512,7 +512,7 @@ async fn a_turn_that_was_throttled_or_met_another_run_has_its_attempts_left() {
     assert_eq!(solo.history().head(&solo.chat).await.unwrap().failures, 1);
     solo.run(&asked).await;
     assert_answered_once(&solo.records().await);
-    assert!(solo.records().await.iter().all(|record| record.kind == Kind::Normal), "no notice");
+    assert!(solo.records().await.iter().all(|record| record.kind() == Kind::Normal), "no notice");
     assert_eq!(solo.history().head(&solo.chat).await.unwrap().failures, 0);
 }
 

@@ -24,7 +24,7 @@ async fn compact(app: &TestApp, id: i64) {
 }
 
 fn last_reply(records: &[Record]) -> Value {
-    json!(records.iter().rev().find(|record| !record.covers.is_empty()).unwrap().message)
+    json!(records.iter().rev().find(|record| !record.covers().is_empty()).unwrap().message)
 }
 
 #[tokio::test]

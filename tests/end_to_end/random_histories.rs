@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use annals_core::record::Record;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use reqwest::Method;
@@ -62,7 +63,7 @@ async fn check(app: &TestApp, case: usize, posts: &[Post]) -> Result<(), TestCas
     for (id, forms) in &forms {
         prop_assert_eq!(&said(id), forms);
     }
-    let answered = records.iter().flat_map(|record| &record.covers).count();
+    let answered = records.iter().flat_map(Record::covers).count();
     prop_assert_eq!(answered, forms.len());
 
     prop_assert_eq!(&app.history(&chat).await, &listed);

@@ -53,9 +53,9 @@ async fn a_visit_is_reported_as_it_was() {
     let key = |record: &Record| record.key.clone();
     assert_eq!(archived, before.iter().map(key).collect::<Vec<_>>());
     let stored = history.range(&chat, None).await.unwrap();
-    let summaries: Vec<&Record> = stored.iter().filter(|record| record.kind == Kind::Summary).collect();
+    let summaries: Vec<&Record> = stored.iter().filter(|record| record.kind() == Kind::Summary).collect();
     let [summary] = summaries[..] else { panic!("{summaries:#?}") };
-    assert_eq!(summary.source.as_ref().unwrap().count, 2);
+    assert_eq!(summary.source().unwrap().count, 2);
     let captured = memory.list(&owner).await.unwrap();
     let [entry] = &captured[..] else { panic!("{captured:#?}") };
     assert!(entry.entry.text.contains("message 3") && !entry.entry.text.contains("message 5"), "{entry:#?}");

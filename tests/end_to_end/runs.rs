@@ -160,7 +160,7 @@ async fn messages_that_a_dead_run_had_claimed_are_answered_without_later_ones() 
         ])
     );
     let records = bench.history.range(&chat(), None).await.unwrap();
-    assert_eq!(records[3].covers, covers);
+    assert_eq!(records[3].covers(), covers);
     assert_eq!(bench.posts(), ["one\ntwo", "late\nfive"]);
 }
 

@@ -258,7 +258,7 @@ impl Life {
     }
 
     pub(crate) fn summaries(&self) -> usize {
-        self.stored.values().filter(|record| record.kind == Kind::Summary).count()
+        self.stored.values().filter(|record| record.kind() == Kind::Summary).count()
     }
 
     /// Prints the last request to the model of each day in the transcript.

@@ -130,7 +130,7 @@ impl Solo {
     }
 
     pub(crate) async fn summaries(&self) -> Vec<Record> {
-        self.records().await.into_iter().filter(|record| record.kind == Kind::Summary).collect()
+        self.records().await.into_iter().filter(|record| record.kind() == Kind::Summary).collect()
     }
 
     /// Returns the context of a model with an unlimited window.

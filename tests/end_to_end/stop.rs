@@ -254,12 +254,12 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
         assert_answered_once(&records);
         let told = records.iter().filter(|record| record.message_id.as_str() == "2/notice");
         assert_eq!(told.count(), 1, "{what}: {:?}", listed(&records));
-        let covering = records.iter().find(|record| record.covers.contains(&one)).unwrap();
+        let covering = records.iter().find(|record| record.covers().contains(&one)).unwrap();
         if repeats_first {
             assert_eq!(covering.message.plain_text(), NOT_ANSWERED, "{what}");
         }
         let last = records.last().unwrap();
-        assert_eq!((&last.covers, last.kind), (&vec![two], Kind::Normal), "{what}");
+        assert_eq!((last.covers(), last.kind()), (&[two][..], Kind::Normal), "{what}");
         let head = solo.history().head(&solo.chat).await.unwrap();
         assert_eq!((head.turn, head.stopped_to), (None, None), "{what}");
     }
@@ -304,7 +304,7 @@ async fn a_compaction_is_stopped() {
     solo.world.clock.advance(Duration::from_secs(2));
     solo.ended(run).await.unwrap();
     let records = solo.records().await;
-    let covering: Vec<&Record> = records.iter().filter(|record| record.covers.contains(&command)).collect();
+    let covering: Vec<&Record> = records.iter().filter(|record| record.covers().contains(&command)).collect();
     assert_eq!(covering.len(), 1);
     assert_eq!(covering[0].message.plain_text(), NOT_ANSWERED);
     assert_eq!(solo.summaries().await, []);

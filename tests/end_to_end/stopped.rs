@@ -127,7 +127,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// Counts the summaries among `records`.
 fn summaries(records: &[Record]) -> usize {
-    records.iter().filter(|record| record.kind == Kind::Summary).count()
+    records.iter().filter(|record| record.kind() == Kind::Summary).count()
 }
 
 /// A window of 300 tokens for messages, and four that stay.

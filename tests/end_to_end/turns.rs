@@ -16,14 +16,14 @@ const NOTICE: &str =
 
 /// Checks that each message of `records` that asks is covered by exactly one reply, which follows all it covers.
 pub(crate) fn assert_answered_once(records: &[Record]) {
-    for message in records.iter().filter(|record| record.asks && record.revision == 0) {
+    for message in records.iter().filter(|record| record.asks() && record.revision() == 0) {
         let replies: Vec<&Record> =
-            records.iter().filter(|reply| reply.covers.contains(&message.key.base())).collect();
+            records.iter().filter(|reply| reply.covers().contains(&message.key.base())).collect();
         assert_eq!(replies.len(), 1, "replies to {}: {records:#?}", message.key);
         assert!(replies[0].key > message.key);
     }
-    for reply in records.iter().filter(|record| !record.covers.is_empty()) {
-        assert_eq!(reply.key.base(), *reply.covers.last().unwrap(), "directly after the newest");
+    for reply in records.iter().filter(|record| !record.covers().is_empty()) {
+        assert_eq!(reply.key.base(), *reply.covers().last().unwrap(), "directly after the newest");
     }
 }
 
@@ -144,7 +144,7 @@ async fn chats_run_concurrently_and_each_has_one_run_at_a_time() {
     assert!(most.values().all(|most| *most == 1), "{most:?}");
     for chat in 1..5 {
         let records = app.records(&format!("telegram:chat:{chat}")).await;
-        assert_eq!(records.iter().filter(|record| record.asks).count(), if chat < 3 { 7 } else { 6 });
+        assert_eq!(records.iter().filter(|record| record.asks()).count(), if chat < 3 { 7 } else { 6 });
         assert_answered_once(&records);
     }
     app.finish().await;

@@ -255,7 +255,7 @@ async fn a_summary_takes_no_more_than_its_share() {
         app.ada_says(id, &format!("message {id}: {}", words(50))).await;
     }
     let records = app.records(CHAT).await;
-    let made = records.iter().filter(|record| record.source.is_some());
+    let made = records.iter().filter(|record| record.source().is_some());
     let made: Vec<u32> = made.map(|record| tokens::of_text(&record.message.plain_text())).collect();
     assert!(
         !made.is_empty() && made.iter().all(|tokens| *tokens <= most && *tokens > most * 9 / 10),

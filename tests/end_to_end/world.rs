@@ -165,7 +165,7 @@ pub(crate) fn default_retention() -> Retention {
 /// A reply that says `text` and answers `covers`, the newest of which has the id `number`.
 pub(crate) fn reply(covers: &[SortKey], number: u64, text: &str) -> Reply {
     Reply {
-        kind: Kind::Normal,
+        is_notice: false,
         channel: Channel::Telegram,
         chat_id: "42".into(),
         agent_id: "annals".into(),

@@ -111,10 +111,10 @@ pub(crate) async fn compact_on_command(
     }
     // By the stored records: a run that died may have made some of the summaries, or all.
     let records = agent.history.context(&lease.chat, &lease.head, None, &agent.policy(0)).await?.records;
-    let summaries = records.iter().filter(|record| record.kind == Kind::Summary);
+    let summaries = records.iter().filter(|record| record.kind() == Kind::Summary);
     let summary = summaries.max_by_key(|summary| summary.sent_at);
     let made = summary.filter(|summary| summary.sent_at >= command.sent_at);
-    let counted = made.and_then(|summary| summary.source.as_ref()).map_or(0, |source| source.count);
+    let counted = made.and_then(|summary| summary.source()).map_or(0, |source| source.count);
     let kept = agent.compaction().rules().keep_recent;
     Ok(match counted {
         0 => format!("There is nothing to compact: the last {kept} messages always stay as they were said."),

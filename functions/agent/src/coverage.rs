@@ -20,7 +20,7 @@ pub(crate) fn newest_covered<'a>(records: &'a [Record], turn: &OpenTurn) -> Opti
 /// Returns the first form of the person's message at `base`.
 pub(crate) fn message_at<'a>(records: &'a [Record], base: &SortKey) -> Option<&'a Record> {
     records.iter().find(|record| {
-        record.key.base() == *base && record.role() == Role::User && record.kind != Kind::Boundary
+        record.key.base() == *base && record.role() == Role::User && record.kind() != Kind::Boundary
     })
 }
 

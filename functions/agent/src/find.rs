@@ -167,7 +167,7 @@ async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Opt
     let mut offered = offer(agent, chat, &own).await;
     offered.select(head, agent.view.window);
     let shown = forms.iter().find(|form| {
-        form.revision == resumed.shown
+        form.revision() == resumed.shown
             && (form.key == reply.key || form.key == reply.key.reply_form(resumed.shown))
     });
     let shown_parts = shown.map_or(0, |form| form.message.parts.len());
@@ -229,7 +229,7 @@ async fn add_covered(
             && !records.iter().any(|record| record.key == base.reply());
         if may_have_reply || message_at(records, base).is_none() {
             let archived = agent.history.archived_message(chat, base).await?.records;
-            records.extend(archived.into_iter().filter(|record| record.kind != Kind::Summary));
+            records.extend(archived.into_iter().filter(|record| record.kind() != Kind::Summary));
         }
     }
     records.sort_by(|a, b| a.key.cmp(&b.key));

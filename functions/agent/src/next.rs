@@ -75,16 +75,16 @@ fn ended_by(records: &[Record], command: &SortKey, now: Timestamp) -> Option<Ope
 /// Returns the turn in which the reply at `key` continues; `None` if the messages that it answers have left the table.
 fn resuming(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
     let reply = records.iter().find(|record| record.key == *key)?;
-    let newest = reply.covers.last()?;
+    let newest = reply.covers().last()?;
     let said = |record: &Record| {
         record.key.base() == *newest && record.role() == Role::User && !record.key.hangs_on_reply()
     };
     if !records.iter().any(said) {
         return None;
     }
-    let shown = approval::newest_form(records, key)?.revision;
+    let shown = approval::newest_form(records, key)?.revision();
     let resumes = Some(Resumed { reply: key.clone(), shown });
-    Some(OpenTurn { resumes, ..OpenTurn::new(reply.covers.clone()) })
+    Some(OpenTurn { resumes, ..OpenTurn::new(reply.covers().to_vec()) })
 }
 
 /// Returns the next turn, and true if it leaves more: a `/compact` if that was said first, else unanswered messages.

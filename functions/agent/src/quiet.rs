@@ -38,7 +38,7 @@ pub(crate) fn pause_for_more(
 ) -> Option<Duration> {
     let unanswered: HashSet<&SortKey> = unanswered.iter().collect();
     let waiting = || records.iter().filter(|record| unanswered.contains(&record.key.base()));
-    let album = waiting().filter(|record| record.album.is_some()).map(|record| record.sent_at).max();
+    let album = waiting().filter(|record| record.album().is_some()).map(|record| record.sent_at).max();
     let album_until = album.map(|newest| newest.plus(ALBUM_QUIET));
     let burst = waiting().filter(|record| record.role() == Role::User);
     let until = album_until.max(burst_until(quiet, records, burst))?;

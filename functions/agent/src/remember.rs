@@ -11,7 +11,7 @@ use crate::retry_policy::CAPTURES_TIME;
 /// Captures facts of sessions that have ended; returns what the head must note of it. A failure is logged: the answer does
 /// not wait for the capture, and upkeep tries again.
 pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Record]) -> Ending {
-    if !records.iter().any(|record| record.asks) {
+    if !records.iter().any(Record::asks) {
         // Nobody asks in this chat; upkeep knows who may use the bot.
         return uncaptured(records);
     }

@@ -126,7 +126,7 @@ impl ClaimedTurn {
     pub(crate) fn is_compact_command(&self) -> bool {
         let of_it = |record: &&Record| self.turn.covers.last() == Some(&record.key.base());
         let mut forms = self.records.iter().filter(of_it).filter(|record| record.role() == Role::User);
-        forms.all(|record| record.kind == Kind::Notice && record.asks)
+        forms.all(|record| record.kind() == Kind::Notice && record.asks())
     }
 
     /// Returns the context of this turn.
@@ -176,7 +176,7 @@ impl ClaimedTurn {
                 && self.turn.covers.contains(&record.key.base())
         };
         let reply = Reply {
-            kind,
+            is_notice: kind == Kind::Notice,
             channel: newest.channel,
             chat_id: newest.chat_id.clone(),
             agent_id: agent_id.to_owned(),
@@ -186,7 +186,7 @@ impl ClaimedTurn {
             asked_at: Some(newest.sent_at),
             covers: self.turn.covers.clone(),
             covered_until: self.records.iter().filter(is_covered).map(|record| record.expires_at).collect(),
-            revision: newest.replaces_from().map_or(0, |_| newest.revision),
+            revision: newest.replaces_from().map_or(0, |_| newest.revision()),
         };
         Ok(history.append_reply(&self.lease.chat, reply).await?)
     }
@@ -199,7 +199,7 @@ impl ClaimedTurn {
         form: &Record,
         message: UiMessage,
     ) -> Result<Record, TurnError> {
-        match history.append_reply_form(reply, form.revision + 1, message).await? {
+        match history.append_reply_form(reply, form.revision() + 1, message).await? {
             ReplyAppended::Stored(form) => Ok(form),
             ReplyAppended::Present(_) => {
                 self.confirm(history).await?;

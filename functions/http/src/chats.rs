@@ -206,11 +206,11 @@ impl Http {
             (head.turn.is_some() || is_unanswered()).then_some(PendingTurn::Waiting)
         };
         let failed = newest.iter().rev().find_map(|record| {
-            let DeliveryFailure { reason, at } = record.delivery_failure.clone()?;
+            let DeliveryFailure { reason, at } = record.delivery_failure().cloned()?;
             Some(FailedDelivery { message_id: record.message_id.to_string(), reason, at })
         });
         let is_message =
-            |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Revision | Kind::Event);
+            |record: &&Record| matches!(record.kind(), Kind::Normal | Kind::Revision | Kind::Event);
         let last = newest.iter().rev().find(is_message).or(newest.last());
         Ok(Some(ChatView {
             channel: last.map(|record| record.channel),
@@ -253,7 +253,7 @@ fn excerpt(record: &Record) -> Excerpt {
     Excerpt {
         id: listed.id,
         role: record.role(),
-        kind: record.kind,
+        kind: record.kind(),
         user_id: record.user_id.clone(),
         ts: record.ts,
         text,

@@ -76,12 +76,12 @@ impl Stored {
 
     fn add(&mut self, record: &Record) {
         let id = record.message_id.as_str().to_owned();
-        let made_at = record.form_ts.unwrap_or(record.ts);
-        self.forms.insert((id.clone(), record.revision), made_at);
+        let made_at = record.form_ts().unwrap_or(record.ts);
+        self.forms.insert((id.clone(), record.revision()), made_at);
         let newest = self.newest.entry(id.clone()).or_insert(made_at);
         *newest = made_at.max(*newest);
         self.places.entry(id).or_insert(record.ts);
-        if record.role() == Role::Assistant && record.kind != Kind::Summary {
+        if record.role() == Role::Assistant && record.kind() != Kind::Summary {
             self.replies.push((record.sent_at, letters(&record.message.plain_text())));
         }
         if let Some(person) = &record.person {

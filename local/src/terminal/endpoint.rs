@@ -279,7 +279,7 @@ fn event(news: Option<News>) -> Event {
         Some(News::Reply(ReplyEvent::Parts(parts))) => Event::Parts { parts: parts.to_vec() },
         Some(News::Reply(ReplyEvent::Stored(record))) => {
             let text = record.message.plain_text();
-            let failed = record.kind == Kind::Notice && (text == FAILURE_NOTICE || text == NOT_COMPACTED);
+            let failed = record.kind() == Kind::Notice && (text == FAILURE_NOTICE || text == NOT_COMPACTED);
             Event::Done { message: record.listed(), failed }
         }
         Some(News::Forgotten) => Event::Forgotten,

@@ -9,7 +9,7 @@ use annals_core::compaction::cut::expires;
 use annals_core::context::view::SessionView;
 use annals_core::context::{Policy, context};
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, Kind, Record, Source};
+use annals_core::record::{Answer, Channel, Details, Record, Said, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::turn::{Head, OpenTurn};
 use annals_store::history::{Form as StoredForm, Retention, later_expiry, next_form};
@@ -249,7 +249,7 @@ fn see_anew(script: Script, table: &[Item], now: Tick) -> Seen {
     let bases: BTreeSet<SortKey> = kept.keys().map(|key| key.base()).collect();
     let is_covering = |key: &SortKey| {
         let record = records.iter().find(|record| record.key == *key);
-        record.is_some_and(|record| record.covers.iter().any(|covered| bases.contains(covered)))
+        record.is_some_and(|record| record.covers().iter().any(|covered| bases.contains(covered)))
     };
     let key_of = |item: &Item| key(script, item.kept.key);
     let (covering, rest): (Vec<&Item>, Vec<&Item>) = table
@@ -316,7 +316,7 @@ fn record(script: Script, item: &Item) -> Record {
     let ts = said(script, place);
     let bases = |bits| places(bits).into_iter().map(|place| base(script, place)).collect::<Vec<SortKey>>();
     let counts = bases(covers).into_iter().flat_map(|base| [base.clone(), base.reply()]).collect();
-    let source = (form == Form::Summary).then(|| Source {
+    let source = || Source {
         read_at: Some(time(item.sent)),
         from: bases(covers).first().cloned().unwrap_or_else(|| base(script, place)),
         from_id: id(place),
@@ -325,7 +325,14 @@ fn record(script: Script, item: &Item) -> Record {
         count: covers.count_ones(),
         counts,
         last_interaction: ts,
-    });
+    };
+    let said = |revision| Said { revision, asks: script.asks[usize::from(place)], ..Said::default() };
+    let details = match form {
+        Form::First => Details::Message(said(0)),
+        Form::Later(number) => Details::Message(said(number.into())),
+        Form::Reply => Details::Reply(Answer { covers: bases(covers), ..Answer::default() }),
+        Form::Summary => Details::Summary(source()),
+    };
     Record {
         key: key(script, item.kept.key),
         chat: chat(),
@@ -336,20 +343,9 @@ fn record(script: Script, item: &Item) -> Record {
         message_id: id(place),
         ts,
         sent_at: time(item.sent),
-        form_ts: None,
-        revision: if let Form::Later(number) = form { number.into() } else { 0 },
-        kind: match form {
-            Form::First | Form::Reply => Kind::Normal,
-            Form::Later(_) => Kind::Revision,
-            Form::Summary => Kind::Summary,
-        },
         tokens: 1,
         expires_at: Some(time(item.expires).as_millis() / 1000),
-        album: None,
-        asks: is_person && script.asks[usize::from(place)],
-        covers: if form == Form::Reply { bases(covers) } else { Vec::new() },
-        delivery_failure: None,
-        source,
+        details,
         person: None,
     }
 }

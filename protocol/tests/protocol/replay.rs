@@ -211,7 +211,7 @@ impl Real {
         assert_eq!(stored, bases(state.stored), "{what}");
         for place in 0..protocol.said.len() {
             let found = records.iter().find(|record| record.key == base(place).reply());
-            let found = found.map(|record| Reply { covers: places(&record.covers), kind: kind(record) });
+            let found = found.map(|record| Reply { covers: places(record.covers()), kind: kind(record) });
             assert_eq!(found, state.replies[place], "{what}");
         }
     }
@@ -229,7 +229,7 @@ fn is_lost(written: Result<(), HistoryError>) -> bool {
 }
 
 fn kind(record: &Record) -> Kind {
-    match (record.kind, record.stopped_by()) {
+    match (record.kind(), record.stopped_by()) {
         (RecordKind::Normal, _) => Kind::Answer,
         (_, Some(_)) => Kind::Stopped,
         (_, None) => Kind::Failure,
@@ -242,7 +242,7 @@ fn reply(turn: Turn, kind: Kind) -> history::Reply {
         message.metadata.insert(STOPPED_BY.into(), "stop".into());
     }
     history::Reply {
-        kind: if kind == Kind::Answer { RecordKind::Normal } else { RecordKind::Notice },
+        is_notice: kind != Kind::Answer,
         channel: Channel::Telegram,
         chat_id: "42".into(),
         agent_id: "annals".into(),

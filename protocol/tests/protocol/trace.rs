@@ -239,7 +239,11 @@ impl<'a> Bench<'a> {
         for (place, reply) in self.state.replies.iter().enumerate() {
             let found = records.iter().find(|record| record.key == base(place).reply());
             let is_stop = found.is_some_and(|record| record.stopped_by().is_some());
-            assert_eq!(found.map(|record| places(&record.covers)), reply.map(|reply| reply.covers), "{what}");
+            assert_eq!(
+                found.map(|record| places(record.covers())),
+                reply.map(|reply| reply.covers),
+                "{what}"
+            );
             assert_eq!(is_stop, reply.is_some_and(|reply| reply.kind == Kind::Stopped), "{what}");
         }
     }

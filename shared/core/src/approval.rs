@@ -79,7 +79,7 @@ pub struct Verdict {
 impl Verdict {
     /// Reads the answer in `record`, if it is one.
     pub fn of(record: &Record) -> Option<Self> {
-        if record.kind != Kind::Notice || !record.key.hangs_on_reply() {
+        if record.kind() != Kind::Notice || !record.key.hangs_on_reply() {
             return None;
         }
         let said = record.message.metadata.get("approval")?;
@@ -112,7 +112,7 @@ pub struct Assent {
 impl Assent {
     /// Reads the assent in `record`, if it is one.
     pub fn of(record: &Record) -> Option<Self> {
-        if record.kind != Kind::Notice || !record.key.hangs_on_reply() {
+        if record.kind() != Kind::Notice || !record.key.hangs_on_reply() {
             return None;
         }
         let said = record.message.metadata.get("assent")?;
@@ -286,10 +286,10 @@ pub fn settled<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record>
 /// Returns the newest form of the reply at `reply` in `records`.
 pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
     let is_form = |record: &&Record| {
-        record.key == *reply || (record.kind == Kind::Revision && record.key.hangs_on_reply())
+        record.key == *reply || (record.kind() == Kind::Revision && record.key.hangs_on_reply())
     };
     let forms = records.iter().filter(is_form).filter(|record| record.key.base() == reply.base());
-    forms.max_by_key(|record| record.revision)
+    forms.max_by_key(|record| record.revision())
 }
 
 /// Returns the replies in `records` that have to continue, in order: all their requests are answered, or a run broke
@@ -301,9 +301,9 @@ pub fn to_resume(records: &[Record]) -> Vec<SortKey> {
         let base = record.key.base();
         if let Some(verdict) = Verdict::of(record) {
             verdicts.entry(base).or_default().push(verdict.id);
-        } else if record.kind == Kind::Revision {
+        } else if record.kind() == Kind::Revision {
             let newest = forms.entry(base).or_insert(record);
-            if record.revision > newest.revision {
+            if record.revision() > newest.revision() {
                 *newest = record;
             }
         }
@@ -311,14 +311,14 @@ pub fn to_resume(records: &[Record]) -> Vec<SortKey> {
     if forms.is_empty() && verdicts.is_empty() {
         return Vec::new();
     }
-    let replies = records.iter().filter(|record| record.kind == Kind::Normal && record.key.is_reply());
+    let replies = records.iter().filter(|record| record.kind() == Kind::Normal && record.key.is_reply());
     let goes_on = |reply: &&Record| {
         let base = reply.key.base();
         let newest = forms.get(&base).copied().unwrap_or(reply);
         let asked = requests(&newest.message);
         let mut open = asked.iter().filter(|request| request.is_open).peekable();
         if open.peek().is_none() {
-            return newest.revision > 0 && is_unfinished(&newest.message);
+            return newest.revision() > 0 && is_unfinished(&newest.message);
         }
         let said = verdicts.get(&base);
         open.all(|request| said.is_some_and(|said| said.contains(&request.id)))

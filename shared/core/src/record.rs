@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use crate::chat_key::{ActorKey, ChatKey, KeyError, Place};
 use crate::message::{Part, Role, UiMessage};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
+use crate::tokens;
 
 /// The channel that a message came by, or that a reply goes out by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -191,13 +192,13 @@ impl From<&Record> for Draft {
             user_id: record.user_id.clone(),
             message_id: record.message_id.clone(),
             ts: record.ts,
-            form_ts: record.form_ts,
+            form_ts: record.form_ts(),
             role: record.role(),
-            kind: record.kind,
+            kind: record.kind(),
             parts: record.message.parts.clone(),
             metadata: record.message.metadata.clone(),
-            album: record.album.clone(),
-            asks: record.asks,
+            album: record.album().map(str::to_owned),
+            asks: record.asks(),
             opens_session: record.key == record.key.base().opening_message(),
             person: record.person.clone(),
         }
@@ -242,7 +243,7 @@ pub struct Source {
     pub counts: Vec<SortKey>,
 }
 
-/// One stored entry of a history.
+/// One stored details of a history: the fields that each has, and what it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// The chat it is stored under; an earlier name of the chat for records from before a migration.
@@ -261,34 +262,233 @@ pub struct Record {
     pub ts: Timestamp,
     /// Time of the append, by our clock.
     pub sent_at: Timestamp,
-    /// See [`Draft::form_ts`].
-    pub form_ts: Option<Timestamp>,
-    /// Number of this form of the message: 0 for the first, then 1, 2, …
-    pub revision: u32,
-    /// Kind of the record.
-    pub kind: Kind,
     /// The message, with the platform's metadata.
     pub message: UiMessage,
     /// Token estimate of `message`.
     pub tokens: u32,
     /// Time from which it may leave the table, in epoch seconds; `None` means never.
     pub expires_at: Option<i64>,
+    /// The sender as one person in all channels, if neither chat nor channel identify them: an HTTP caller's user, as
+    /// `<keyName>/<userId>`, or the bare `userId` of an admin key. On a summary: the one person that it is about.
+    pub person: Option<String>,
+    /// What it is.
+    pub details: Details,
+}
+
+/// What a record is, with what only such a record has. See [`Kind`] for the names by which they are stored.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Details {
+    /// A message in one of its forms: of a person, or, imported, of the agent.
+    Message(Said),
+    /// An event that a platform reports.
+    Event(Said),
+    /// The start of a new Session.
+    Boundary(Said),
+    /// A person's command that is not a boundary, or a person's answer to a request for approval.
+    Command(Said),
+    /// A reply of the agent, in one of its forms.
+    Reply(Answer),
+    /// A confirmation or a failure notice of the agent.
+    Notice(Answer),
+    /// A summary, and the messages that it replaces.
+    Summary(Source),
+}
+
+/// The attributes of what is said by a person, or reported by a platform.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Number of this form of the message: 0 for the first, then 1, 2, …
+    pub revision: u32,
+    /// See [`Draft::form_ts`].
+    pub form_ts: Option<Timestamp>,
     /// See [`Draft::album`].
     pub album: Option<String>,
     /// True if it asks for an answer.
     pub asks: bool,
-    /// On replies and failure notices: the bases of the messages that it answers.
+}
+
+/// The attributes of what the agent answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Number of this form of the reply, or of the form of the message that it answers.
+    pub revision: u32,
+    /// The bases of the messages that it answers.
     pub covers: Vec<SortKey>,
-    /// On replies: the reason why they were not delivered.
+    /// The reason why it was not delivered.
+    pub delivery_failure: Option<DeliveryFailure>,
+}
+
+/// The attributes of all kinds of [`Details`], as they are stored: on most records, most are absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    /// See [`Draft::form_ts`].
+    pub form_ts: Option<Timestamp>,
+    /// See [`Said::revision`] and [`Answer::revision`].
+    pub revision: u32,
+    /// See [`Draft::album`].
+    pub album: Option<String>,
+    /// See [`Said::asks`].
+    pub asks: bool,
+    /// See [`Answer::covers`].
+    pub covers: Vec<SortKey>,
+    /// See [`Answer::delivery_failure`].
     pub delivery_failure: Option<DeliveryFailure>,
     /// On summaries: the messages that it replaces.
     pub source: Option<Source>,
-    /// The sender as one person in all channels, if neither chat nor channel identify them: an HTTP caller's user, as
-    /// `<keyName>/<userId>`, or the bare `userId` of an admin key. On a summary: the one person that it is about.
-    pub person: Option<String>,
+}
+
+impl Details {
+    /// Returns what a record of this `kind`, author and key is. A later form of any message is a message.
+    ///
+    /// Returns `None` for a summary without [`Attributes::source`]. Attributes that such a record does not have
+    /// are dropped.
+    pub fn of(kind: Kind, role: Role, key: &SortKey, attributes: Attributes) -> Option<Self> {
+        let Attributes { form_ts, revision, album, asks, covers, delivery_failure, source } = attributes;
+        let said = Said { revision, form_ts, album, asks };
+        let answer = Answer { revision, covers, delivery_failure };
+        let is_of_agent = role == Role::Assistant;
+        Some(match kind {
+            Kind::Normal | Kind::Revision if key.is_reply() || key.hangs_on_reply() => Self::Reply(answer),
+            Kind::Normal | Kind::Revision => Self::Message(said),
+            Kind::Event => Self::Event(said),
+            Kind::Boundary => Self::Boundary(said),
+            Kind::Notice if is_of_agent => Self::Notice(answer),
+            Kind::Notice => Self::Command(said),
+            Kind::Summary => Self::Summary(source?),
+        })
+    }
+
+    /// Returns the attributes to store.
+    pub fn attributes(&self) -> Attributes {
+        match self.clone() {
+            Self::Message(said) | Self::Event(said) | Self::Boundary(said) | Self::Command(said) => {
+                let Said { revision, form_ts, album, asks } = said;
+                Attributes { form_ts, revision, album, asks, ..Attributes::default() }
+            }
+            Self::Reply(answer) | Self::Notice(answer) => {
+                let Answer { revision, covers, delivery_failure } = answer;
+                Attributes { revision, covers, delivery_failure, ..Attributes::default() }
+            }
+            Self::Summary(source) => Attributes { source: Some(source), ..Attributes::default() },
+        }
+    }
+
+    fn said(&self) -> Option<&Said> {
+        match self {
+            Self::Message(said) | Self::Event(said) | Self::Boundary(said) | Self::Command(said) => {
+                Some(said)
+            }
+            Self::Reply(_) | Self::Notice(_) | Self::Summary(_) => None,
+        }
+    }
+
+    fn answer(&self) -> Option<&Answer> {
+        match self {
+            Self::Reply(answer) | Self::Notice(answer) => Some(answer),
+            _ => None,
+        }
+    }
 }
 
 impl Record {
+    /// Returns the record of `draft` as its `revision`th form at `key`, appended at `sent_at`, which never expires.
+    pub fn of_draft(draft: &Draft, key: SortKey, revision: u32, sent_at: Timestamp) -> Self {
+        let mut message = UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts.clone());
+        message.metadata.clone_from(&draft.metadata);
+        message.flatten();
+        let kind = if key.is_later_form() { Kind::Revision } else { draft.kind };
+        let said = Said {
+            revision,
+            form_ts: draft.form_ts,
+            album: draft.album.clone(),
+            asks: draft.asks && draft.role == Role::User,
+        };
+        let attributes = Details::Message(said.clone()).attributes();
+        Self {
+            chat: draft.chat.clone(),
+            channel: draft.channel,
+            chat_id: draft.chat_id.clone(),
+            user_id: draft.user_id.clone(),
+            message_id: match draft.kind {
+                Kind::Boundary => draft.message_id.derived("boundary"),
+                _ => draft.message_id.clone(),
+            },
+            ts: draft.ts,
+            sent_at,
+            tokens: tokens::of_message(&message),
+            message,
+            expires_at: None,
+            person: draft.person.clone(),
+            // No draft is a summary.
+            details: Details::of(kind, draft.role, &key, attributes).unwrap_or(Details::Message(said)),
+            key,
+        }
+    }
+
+    /// Returns the name of what it is, as stored and listed.
+    pub fn kind(&self) -> Kind {
+        match &self.details {
+            Details::Message(_) | Details::Reply(_) if self.key.is_later_form() => Kind::Revision,
+            Details::Message(_) | Details::Reply(_) => Kind::Normal,
+            Details::Event(_) => Kind::Event,
+            Details::Boundary(_) => Kind::Boundary,
+            Details::Command(_) | Details::Notice(_) => Kind::Notice,
+            Details::Summary(_) => Kind::Summary,
+        }
+    }
+
+    /// Returns the number of this form of the message: 0 for the first, then 1, 2, …
+    pub fn revision(&self) -> u32 {
+        let answered = self.details.answer().map(|answer| answer.revision);
+        self.details.said().map(|said| said.revision).or(answered).unwrap_or(0)
+    }
+
+    /// Returns the platform's time of this form: see [`Draft::form_ts`].
+    pub fn form_ts(&self) -> Option<Timestamp> {
+        self.details.said()?.form_ts
+    }
+
+    /// Returns the platform's id of the album that it belongs to.
+    pub fn album(&self) -> Option<&str> {
+        self.details.said()?.album.as_deref()
+    }
+
+    /// Returns true if it asks for an answer.
+    pub fn asks(&self) -> bool {
+        self.details.said().is_some_and(|said| said.asks)
+    }
+
+    /// Makes it a message that asks for no answer.
+    pub fn ask_nothing(&mut self) {
+        match &mut self.details {
+            Details::Message(said)
+            | Details::Event(said)
+            | Details::Boundary(said)
+            | Details::Command(said) => {
+                said.asks = false;
+            }
+            Details::Reply(_) | Details::Notice(_) | Details::Summary(_) => {}
+        }
+    }
+
+    /// Returns the bases of the messages that it answers; none unless it is a reply or a notice.
+    pub fn covers(&self) -> &[SortKey] {
+        self.details.answer().map_or(&[], |answer| &answer.covers)
+    }
+
+    /// Returns the reason why a reply was not delivered.
+    pub fn delivery_failure(&self) -> Option<&DeliveryFailure> {
+        self.details.answer()?.delivery_failure.as_ref()
+    }
+
+    /// Returns the messages that a summary replaces.
+    pub fn source(&self) -> Option<&Source> {
+        match &self.details {
+            Details::Summary(source) => Some(source),
+            _ => None,
+        }
+    }
+
     /// Returns the sender's Person, as [`Draft::sender`] does.
     pub fn sender(&self) -> String {
         person_of_sender(&self.chat, self.channel, &self.user_id, self.person.as_deref())
@@ -316,7 +516,7 @@ impl Record {
 
     /// Returns true if this is a person's own message. Such messages keep a Session fresh.
     pub fn is_interaction(&self) -> bool {
-        self.role() == Role::User && matches!(self.kind, Kind::Normal | Kind::Revision)
+        self.role() == Role::User && matches!(self.details, Details::Message(_))
     }
 
     /// Returns the business connection that it came by, or `None` if it was sent to the bot itself. Telegram gives a
@@ -356,7 +556,7 @@ impl Record {
     /// `sentAt`, on summaries `sourceRange {fromId, toId, count}`.
     pub fn listed(&self) -> UiMessage {
         let mut message = self.message.clone();
-        message.id = match self.revision {
+        message.id = match self.revision() {
             0 => self.message_id.to_string(),
             n => format!("{}@{n}", self.message_id),
         };
@@ -370,7 +570,7 @@ impl Record {
             "actorKey": actor.ok(),
             "messageId": self.message_id,
             // A form with a key of its own (a repeated message and its reply) is a revision, too.
-            "kind": if self.revision > 0 && self.kind == Kind::Normal { Kind::Revision } else { self.kind },
+            "kind": match self.kind() { Kind::Normal if self.revision() > 0 => Kind::Revision, kind => kind },
         });
         if let Value::Object(own) = own {
             message.metadata.extend(own);
@@ -378,11 +578,11 @@ impl Record {
         if self.role() == Role::Assistant {
             message.metadata.insert("sentAt".into(), json!(self.sent_at));
         }
-        if let Some(source) = &self.source {
+        if let Some(source) = self.source() {
             let range = json!({"fromId": source.from_id, "toId": source.to_id, "count": source.count});
             message.metadata.insert("sourceRange".into(), range);
         }
-        if let Some(failure) = &self.delivery_failure {
+        if let Some(failure) = self.delivery_failure() {
             message.metadata.insert("deliveryFailure".into(), json!(failure));
         }
         message

@@ -26,7 +26,7 @@ pub fn of(record: &Record) -> Option<Sender> {
     // On the platforms, user ids are numbers and codes.
     let has_named_users = matches!(record.channel, Channel::Http | Channel::Web | Channel::Terminal);
     let name = name.or_else(|| has_named_users.then_some(record.user_id.as_str())).unwrap_or_default();
-    let is_event = record.kind == Kind::Event;
+    let is_event = record.kind() == Kind::Event;
     Some(Sender { id: id_of(&record.sender()), name: clean_name(name), is_event })
 }
 

@@ -247,6 +247,12 @@ impl SortKey {
         self.0.ends_with("#4reply")
     }
 
+    /// Returns true for the key of a later form of a message or a reply.
+    pub fn is_later_form(&self) -> bool {
+        let suffix = self.0[14..].split_once('#').map_or("", |(_, suffix)| suffix);
+        suffix.starts_with("2revision-") || suffix.starts_with("4reply-revision-")
+    }
+
     /// Returns the time in the key.
     pub fn ts(&self) -> Timestamp {
         Timestamp(self.0[..13].parse().unwrap_or(0))

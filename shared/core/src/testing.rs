@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
-use crate::record::{Channel, Draft, Kind, Record, Source};
+use crate::record::{Attributes, Channel, Details, Draft, Kind, Record, Said, Source};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 pub const HOUR: i64 = 3_600_000;
@@ -22,53 +22,72 @@ pub fn key(at: i64, id: u64) -> SortKey {
 }
 
 pub fn record(key: SortKey, message_id: MessageId, role: Role, kind: Kind, text: &str) -> Record {
-    Record {
+    let plain = Record {
         chat: ChatKey::telegram(42, None),
         ts: key.ts(),
         sent_at: key.ts(),
+        details: Details::Message(Said::default()),
         key,
         channel: Channel::Telegram,
         chat_id: "42".into(),
         user_id: "7".into(),
-        form_ts: None,
-        revision: 0,
-        kind,
         message: UiMessage::text(message_id.as_str(), role, text),
         message_id,
         tokens: 10,
         expires_at: None,
-        album: None,
-        asks: false,
-        covers: vec![],
-        delivery_failure: None,
-        source: None,
         person: None,
-    }
+    };
+    as_kind(plain, kind)
 }
 
-/// Creates the record of `draft`.
+/// Returns `record` with other attributes of its details.
+pub fn with(record: Record, change: impl FnOnce(&mut Attributes)) -> Record {
+    let mut attributes = record.details.attributes();
+    change(&mut attributes);
+    let details = Details::of(record.kind(), record.role(), &record.key, attributes).unwrap();
+    Record { details, ..record }
+}
+
+/// Returns `record` as one of another kind, with the attributes that such a record has.
+/// A summary counts one message.
+pub fn as_kind(record: Record, kind: Kind) -> Record {
+    let mut attributes = record.details.attributes();
+    attributes.source.get_or_insert_with(|| Source {
+        from: record.key.base(),
+        from_id: record.message_id.clone(),
+        to: record.key.base(),
+        to_id: record.message_id.clone(),
+        count: 1,
+        last_interaction: record.ts,
+        read_at: None,
+        counts: vec![record.key.base()],
+    });
+    let details = Details::of(kind, record.role(), &record.key, attributes).unwrap();
+    Record { details, ..record }
+}
+
+/// Returns `record` as one that asks for an answer, or does not.
+pub fn asking(record: Record, asks: bool) -> Record {
+    with(record, |attributes| attributes.asks = asks)
+}
+
+/// Creates the record of `draft`, appended at the draft's time.
 pub fn stored(draft: &Draft) -> Record {
-    let Draft { chat, channel, chat_id, user_id, message_id, metadata, album, person, .. } = draft.clone();
-    let mut message = UiMessage::new(message_id.as_str(), draft.role, draft.parts.clone());
-    message.metadata = metadata;
-    let (form_ts, asks) = (draft.form_ts, draft.asks);
-    let plain = record(draft.key(), message_id, draft.role, draft.kind, "");
-    Record { chat, channel, chat_id, user_id, form_ts, message, album, asks, person, ..plain }
+    Record::of_draft(draft, draft.key(), 0, draft.ts)
 }
 
 /// Creates a message that asks for an answer, with the text `u<id>`.
 pub fn user(at: i64, id: u64) -> Record {
-    let plain = record(key(at, id), MessageId::number(id), Role::User, Kind::Normal, &format!("u{id}"));
-    Record { asks: true, ..plain }
+    asking(aside(at, id), true)
 }
 
 /// Creates a message of a group that does not ask for an answer.
 pub fn aside(at: i64, id: u64) -> Record {
-    Record { asks: false, ..user(at, id) }
+    record(key(at, id), MessageId::number(id), Role::User, Kind::Normal, &format!("u{id}"))
 }
 
 pub fn album_item(at: i64, id: u64, album: &str) -> Record {
-    Record { album: Some(album.into()), ..user(at, id) }
+    with(user(at, id), |attributes| attributes.album = Some(album.into()))
 }
 
 pub fn event(at: i64, id: u64) -> Record {
@@ -90,26 +109,27 @@ pub fn reply(covered: &[(i64, u64)]) -> Record {
     let &(at, id) = covered.iter().max().unwrap();
     let message_id = MessageId::number(id).derived("reply");
     let plain = record(key(at, id).reply(), message_id, Role::Assistant, Kind::Normal, &format!("a{id}"));
-    Record { covers: covered.iter().map(|&(at, id)| key(at, id)).collect(), ..plain }
+    with(plain, |attributes| attributes.covers = covered.iter().map(|&(at, id)| key(at, id)).collect())
 }
 
 /// Creates the failure notice for these messages.
 pub fn failure_notice(covered: &[(i64, u64)]) -> Record {
     let answer = reply(covered);
-    Record { key: answer.key.notice(), kind: Kind::Notice, ..answer }
+    as_kind(Record { key: answer.key.notice(), ..answer }, Kind::Notice)
 }
 
 /// Creates form `number` of a message, made at `form_at` if the platform gives a time, with the text `<text>v<number>`.
 pub fn edit(of: &Record, number: u32, form_at: Option<i64>) -> Record {
     let text = format!("{}v{number}", of.message.plain_text());
-    Record {
+    let form = Record {
         key: of.key.revision(number),
-        revision: number,
-        kind: Kind::Revision,
-        form_ts: form_at.map(hours),
         message: UiMessage::text(of.message.id.as_str(), of.role(), text),
         ..of.clone()
-    }
+    };
+    with(as_kind(form, Kind::Revision), |attributes| {
+        attributes.revision = number;
+        attributes.form_ts = form_at.map(hours);
+    })
 }
 
 /// Creates the summary of the records in `counts`, made at `made`, which folds `folded`.
@@ -117,7 +137,7 @@ pub fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record
     let key_of =
         |record: &&Record| if record.key.is_reply() { record.key.clone() } else { record.key.base() };
     let (first, last) = (counts.first().unwrap(), counts.last().unwrap());
-    let earlier = folded.and_then(|record| record.source.as_ref());
+    let earlier = folded.and_then(|record| record.source());
     let spoken = counts.iter().filter(|record| record.is_interaction()).map(|record| record.ts).max();
     let source = Source {
         from: earlier.map_or(key_of(first), |earlier| earlier.from.clone()),
@@ -134,7 +154,7 @@ pub fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record
     let id = last.message_id.derived("summary");
     Record {
         sent_at: hours(made),
-        source: Some(source),
+        details: Details::Summary(source),
         ..record(key, id, Role::Assistant, Kind::Summary, &text)
     }
 }

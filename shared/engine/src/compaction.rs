@@ -162,7 +162,7 @@ impl Compaction {
         let kept: BTreeMap<&SortKey, &Record> =
             view.shown_records().filter(leaves).map(|record| (&record.key, record)).collect();
         let bases: BTreeSet<SortKey> = kept.keys().map(|key| key.base()).collect();
-        let covers = |record: &&Record| record.covers.iter().any(|covered| bases.contains(covered));
+        let covers = |record: &&Record| record.covers().iter().any(|covered| bases.contains(covered));
         let covering: Vec<&Record> = records.iter().filter(covers).collect();
         let rest = kept.into_values().filter(|record| !covering.iter().any(|other| other.key == record.key));
         for record in covering.iter().copied().chain(rest) {

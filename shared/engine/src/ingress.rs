@@ -181,7 +181,7 @@ impl Ingress {
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
         let records = self.history.message_of(draft).await?;
         let first = records.iter().find(|record| record.key == draft.key());
-        if first.is_some_and(|first| !matches!(first.kind, Kind::Boundary | Kind::Notice)) {
+        if first.is_some_and(|first| !matches!(first.kind(), Kind::Boundary | Kind::Notice)) {
             return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
         }
         self.carry_out(command, draft).await
@@ -196,7 +196,7 @@ impl Ingress {
     ) -> Result<Option<Commanded>, IngressError> {
         let is_other = |form: &Record| {
             let known = Command::parse(&form.message.plain_text(), None);
-            matches!(form.kind, Kind::Normal | Kind::Event)
+            matches!(form.kind(), Kind::Normal | Kind::Event)
                 || known.is_none_or(|known| discriminant(&known) != discriminant(command))
         };
         let records = self.history.message_of(draft).await?;
@@ -248,7 +248,7 @@ impl Ingress {
             to: self.history.record_of(draft, draft.key(), 0),
             key: appended.base.notice(),
             reply: Reply {
-                kind: Kind::Notice,
+                is_notice: true,
                 channel: draft.channel,
                 chat_id: draft.chat_id.clone(),
                 agent_id: self.agent_id.clone(),

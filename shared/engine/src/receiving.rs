@@ -211,5 +211,5 @@ impl<W: Webhook> Receiver<W> {
 }
 
 fn newest_form(records: Vec<Record>, message_id: &MessageId) -> Option<Record> {
-    records.into_iter().filter(|record| record.message_id == *message_id).max_by_key(|record| record.revision)
+    records.into_iter().filter(|record| record.message_id == *message_id).max_by_key(Record::revision)
 }

@@ -109,7 +109,7 @@ impl Remembering {
         let last = session.last_interaction;
         let first =
             view.earlier.iter().chain(&view.unanswered).map(|message| message.first).min_by_key(|r| &r.key);
-        let summed_up = view.summary.and_then(|summary| summary.source.as_ref());
+        let summed_up = view.summary.and_then(|summary| summary.source());
         let from_id = match (summed_up, first) {
             (Some(source), _) => source.from_id.clone(),
             (None, Some(first)) => first.message_id.clone(),
@@ -120,7 +120,7 @@ impl Remembering {
             chat: chat.clone(),
             from_id,
             // The id of a summary was never shown to anybody.
-            to_id: last.source.as_ref().map_or(&last.message_id, |source| &source.to_id).clone(),
+            to_id: last.source().map_or(&last.message_id, |source| &source.to_id).clone(),
             from: session.start.clone(),
             to: last.key.base(),
         };
@@ -233,7 +233,7 @@ fn ended<'a>(
         // Includes the boundary before the Session, whose base may equal that of the first message.
         let is_before = |record: &Record| match record.key.base().cmp(&session.start) {
             Ordering::Less => true,
-            Ordering::Equal => record.kind == Kind::Boundary,
+            Ordering::Equal => record.kind() == Kind::Boundary,
             Ordering::Greater => false,
         };
         rest = &rest[..rest.partition_point(is_before)];
@@ -248,10 +248,10 @@ fn ended<'a>(
 fn last_ended<'a>(records: &'a [Record], now: Timestamp, policy: &Policy) -> Option<Ended<'a>> {
     let goes_on = SessionView::of(records, now, policy).session_start;
     let end = goes_on.map_or(records.len(), |start| records.partition_point(|r| r.key.base() < start));
-    let speaks = |record: &Record| record.is_interaction() || record.source.is_some();
+    let speaks = |record: &Record| record.is_interaction() || record.source().is_some();
     let last = records[..end].iter().rposition(speaks)?;
     // Ends at the boundary that ended the Session, if there is one.
-    let boundary = records[last..end].iter().position(|record| record.kind == Kind::Boundary);
+    let boundary = records[last..end].iter().position(|record| record.kind() == Kind::Boundary);
     let records = &records[..boundary.map_or(end, |at| last + at)];
     let last_interaction = records[..=last].iter().rev().find(|record| speaks(record))?;
     let view = SessionView::of(records, last_interaction.ts, policy);

@@ -170,7 +170,7 @@ impl Upkeep {
         let now = self.history.clock().now();
         // Messages among strangers cost no request to a model.
         let is_used = self.access.persons.as_ref().is_none_or(|persons| {
-            records.iter().any(|record| record.asks || persons.contains(&record.sender()))
+            records.iter().any(|record| record.asks() || persons.contains(&record.sender()))
         });
         let looked = if is_used {
             remembering.capture_ended(&lease.chat, &records, captured_to, now).await
@@ -314,7 +314,7 @@ impl Upkeep {
 /// Returns the lines of `records`, in order of their first message.
 fn lines(records: &[Record]) -> Vec<Option<&str>> {
     let mut lines: Vec<Option<&str>> = Vec::new();
-    for record in records.iter().filter(|record| record.is_interaction() || record.source.is_some()) {
+    for record in records.iter().filter(|record| record.is_interaction() || record.source().is_some()) {
         if !lines.contains(&record.line()) {
             lines.push(record.line());
         }
@@ -323,5 +323,5 @@ fn lines(records: &[Record]) -> Vec<Option<&str>> {
 }
 
 fn is_of(record: &Record, line: Option<&str>) -> bool {
-    record.kind == Kind::Boundary || record.line() == line
+    record.kind() == Kind::Boundary || record.line() == line
 }

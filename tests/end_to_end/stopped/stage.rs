@@ -202,8 +202,8 @@ impl Stage {
         let bases: BTreeSet<SortKey> =
             records.iter().filter(|r| r.user_id == "42").map(|record| record.key.base()).collect();
         assert_eq!(bases, *said, "{what}: every message");
-        let asked = records.iter().filter(|record| record.asks).map(|record| record.key.base());
-        let mut answered: Vec<SortKey> = records.iter().flat_map(|record| record.covers.clone()).collect();
+        let asked = records.iter().filter(|record| record.asks()).map(|record| record.key.base());
+        let mut answered: Vec<SortKey> = records.iter().flat_map(|record| record.covers().to_vec()).collect();
         answered.sort();
         assert_eq!(answered, asked.collect::<Vec<_>>(), "{what}: every message is answered once");
 
@@ -211,7 +211,7 @@ impl Stage {
         assert_eq!(head.turn, None, "{what}");
         let seen = history.context(&self.chat, &head, None, &self.view.policy(0)).await.unwrap();
         let mut counted = BTreeSet::new();
-        for key in records.iter().filter_map(|record| record.source.as_ref()).flat_map(|s| &s.counts) {
+        for key in records.iter().filter_map(|record| record.source()).flat_map(|s| &s.counts) {
             assert!(counted.insert(key.clone()), "{what}: {key} is counted twice");
         }
         // Whatever the budget leaves out for now, the Session's messages are summed up or shown, each.
@@ -219,7 +219,8 @@ impl Stage {
         let whole = context(&seen.records, self.world.clock.now(), &whole);
         if let Some(start) = &whole.session_start {
             let shown: Vec<&str> = whole.messages.iter().map(|message| message.id.as_str()).collect();
-            for record in records.iter().filter(|record| record.kind == Kind::Normal && record.key >= *start)
+            for record in
+                records.iter().filter(|record| record.kind() == Kind::Normal && record.key >= *start)
             {
                 let key = if record.key.is_reply() { record.key.clone() } else { record.key.base() };
                 let is_shown = shown.contains(&record.message_id.as_str());

@@ -151,14 +151,14 @@ impl ChunkEncoder {
             record.message_id.as_str().clone_into(&mut self.message_id);
         }
         if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
-            let is_notice = record.kind == Kind::Notice;
+            let is_notice = record.kind() == Kind::Notice;
             let text = if is_notice { record.message.plain_text() } else { DIVERGED.to_owned() };
             return self.error(&text);
         }
         self.start();
         self.end_step();
         let asks = listed.parts.last().is_some_and(|part| state_of(part) == Some("approval-requested"));
-        let reason = match record.kind {
+        let reason = match record.kind() {
             Kind::Notice => "other",
             _ if asks => "tool-calls",
             _ => "stop",

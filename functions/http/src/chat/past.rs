@@ -65,5 +65,6 @@ fn results(message: &UiMessage) -> impl Iterator<Item = (&str, Option<&Value>, O
 pub(crate) fn names(record: &Record, id: &str) -> bool {
     let own = record.message_id.as_str();
     id == own
-        || id.strip_prefix(own).and_then(|rest| rest.strip_prefix('@')) == Some(&record.revision.to_string())
+        || id.strip_prefix(own).and_then(|rest| rest.strip_prefix('@'))
+            == Some(&record.revision().to_string())
 }

@@ -60,18 +60,18 @@ impl StoredMessage {
         let is_form = |record: &&Record| {
             record.message_id == *id
                 && record.role() == Role::User
-                && matches!(record.kind, Kind::Normal | Kind::Revision)
+                && matches!(record.kind(), Kind::Normal | Kind::Revision)
         };
-        self.records.iter().filter(is_form).max_by_key(|record| record.revision)
+        self.records.iter().filter(is_form).max_by_key(|record| record.revision())
     }
 
     /// Returns true if it is a command that was answered, or that the chat's next turn will answer.
     fn is_answered_command(&self) -> bool {
         let notice = self.base.notice();
-        let is_answer = |record: &Record| record.key == notice || record.covers.contains(&self.base);
+        let is_answer = |record: &Record| record.key == notice || record.covers().contains(&self.base);
         self.records.first().is_some_and(|first| {
-            let is_command = matches!(first.kind, Kind::Boundary | Kind::Notice);
-            first.key == self.base && is_command && (first.asks || self.records.iter().any(is_answer))
+            let is_command = matches!(first.kind(), Kind::Boundary | Kind::Notice);
+            first.key == self.base && is_command && (first.asks() || self.records.iter().any(is_answer))
         })
     }
 
@@ -79,7 +79,7 @@ impl StoredMessage {
     fn next_revision(&self, id: &MessageId) -> u32 {
         let own = [id.clone(), id.derived("reply"), id.derived("notice")];
         let forms = self.records.iter().filter(|record| own.contains(&record.message_id));
-        forms.map(|record| record.revision).max().unwrap_or(0) + 1
+        forms.map(Record::revision).max().unwrap_or(0) + 1
     }
 }
 
@@ -257,7 +257,7 @@ impl Request<'_> {
         let appended = match newest.replaces_from() {
             Some(from) => {
                 let draft = Draft { ts: newest.ts, ..draft.clone() };
-                ingress.receive_again(&draft, &from, newest.revision).await?
+                ingress.receive_again(&draft, &from, newest.revision()).await?
             }
             None => ingress.receive(&draft).await?,
         };

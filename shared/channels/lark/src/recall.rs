@@ -37,7 +37,7 @@ pub fn places(item: &Value, settings: &Settings) -> Option<(SortKey, Vec<ChatKey
 /// Returns `None` for records that are not a person's message: notices, summaries, replies, and boundaries, whose text
 /// is stored as a message of its own after them.
 pub fn recalled(record: &Record, at: Timestamp) -> Option<Draft> {
-    let is_message = matches!(record.kind, Kind::Normal | Kind::Event | Kind::Revision);
+    let is_message = matches!(record.kind(), Kind::Normal | Kind::Event | Kind::Revision);
     if !is_message || record.role() != Role::User {
         return None;
     }
@@ -50,12 +50,12 @@ pub fn recalled(record: &Record, at: Timestamp) -> Option<Draft> {
         user_id: record.user_id.clone(),
         message_id: record.message_id.clone(),
         ts: record.ts,
-        form_ts: Some(record.form_ts.map_or(at, |form| form.max(at))),
+        form_ts: Some(record.form_ts().map_or(at, |form| form.max(at))),
         role: Role::User,
-        kind: if record.kind == Kind::Event { Kind::Event } else { Kind::Normal },
+        kind: if record.kind() == Kind::Event { Kind::Event } else { Kind::Normal },
         parts: vec![Part::text("[message recalled]")],
         metadata,
-        album: record.album.clone(),
+        album: record.album().map(str::to_owned),
         asks: false,
         opens_session: record.key == record.key.base().opening_message(),
         person: record.person.clone(),

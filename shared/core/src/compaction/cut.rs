@@ -117,7 +117,7 @@ impl Cut<'_, '_> {
     /// interaction.
     pub fn source(&self, read_at: Timestamp) -> Option<Source> {
         let (first, last) = (self.counted.first()?, self.counted.last()?);
-        let folded = self.folded.and_then(|record| record.source.as_ref());
+        let folded = self.folded.and_then(|record| record.source());
         let spoken = self.counted.iter().filter(|message| message.first.is_interaction());
         let spoken = spoken.map(|message| message.first.said_at()).max();
         let last_interaction = spoken.max(folded.map(|folded| folded.last_interaction))?;
@@ -147,7 +147,7 @@ fn count(messages: &[Message<'_>]) -> usize {
 }
 
 fn is_said(message: &Message<'_>) -> bool {
-    message.first.kind != Kind::Event && message.first.role() != Role::System
+    message.first.kind() != Kind::Event && message.first.role() != Role::System
 }
 
 /// Returns the position after which the last `keep` messages follow.

@@ -12,9 +12,9 @@ use super::cut::{Cut, Rules, Why, cut, cut_at, expires};
 use crate::context::view::{Message, SessionView};
 use crate::context::{Context, Policy, context};
 use crate::message::{Part, Role, UiMessage};
-use crate::record::{Kind, Record};
+use crate::record::{Details, Kind, Record};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
-use crate::testing::{hours, record};
+use crate::testing::{as_kind, hours, record, with};
 
 const STALE: Duration = Duration::from_hours(48);
 /// Time that a record stays in the table.
@@ -151,7 +151,7 @@ fn summary_of(cut: &Cut<'_, '_>, now: Timestamp) -> Record {
         record(source.to.summary(), source.to_id.derived("summary"), Role::Assistant, Kind::Summary, "notes");
     last.first.copy_line_to(&mut summary.message.metadata);
     summary.tokens = RULES.summary_tokens.min(cut.counted.iter().map(Message::tokens).sum::<u32>());
-    Record { sent_at: now, expires_at: Some(expiry(now)), source: Some(source), ..summary }
+    Record { sent_at: now, expires_at: Some(expiry(now)), details: Details::Summary(source), ..summary }
 }
 
 /// Returns the expiry of a record that is stored now.
@@ -236,12 +236,16 @@ impl Life {
             said.message.metadata.insert("telegram".into(), json!({"businessConnectionId": "b"}));
         }
         let album = album.filter(|_| what == What::Text).map(|album| format!("{album} {business}"));
-        self.store(Record { asks: asks && what == What::Text, album, tokens, ..said });
+        let said = with(Record { tokens, ..said }, |attributes| {
+            attributes.asks = asks && what == What::Text;
+            attributes.album = album;
+        });
+        self.store(said);
     }
 
     fn edit(&mut self, which: Index, asks: bool, recalls: bool) {
         let is_message =
-            |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Event) && !record.key.is_reply();
+            |record: &&Record| matches!(record.kind(), Kind::Normal | Kind::Event) && !record.key.is_reply();
         // If the message has expired, its form would be the first one: a different case.
         let messages: Vec<&Record> = self.records.values().filter(is_message).collect();
         if messages.is_empty() {
@@ -249,10 +253,12 @@ impl Life {
         }
         let of = which.get(&messages);
         let number = (1..1000).find(|number| !self.records.contains_key(&of.key.revision(*number))).unwrap();
-        let mut form =
-            Record { key: of.key.revision(number), revision: number, kind: Kind::Revision, ..(*of).clone() };
+        let form = Record { key: of.key.revision(number), ..(*of).clone() };
+        let mut form = with(as_kind(form, Kind::Revision), |attributes| {
+            attributes.revision = number;
+            attributes.asks = asks && of.role() == Role::User && of.kind() == Kind::Normal;
+        });
         form.message.parts = if recalls { vec![] } else { vec![Part::text("edited")] };
-        form.asks = asks && of.role() == Role::User && of.kind == Kind::Normal;
         self.store(form);
     }
 
@@ -270,7 +276,7 @@ impl Life {
             let usage = json!({"inputTokens": counted, "estimatedInputTokens": 100});
             reply.message.metadata.insert("usage".into(), usage);
         }
-        self.store(Record { covers: unanswered, tokens, ..reply });
+        self.store(with(Record { tokens, ..reply }, |attributes| attributes.covers = unanswered));
     }
 
     /// Runs one compaction of `records`, of the table or of one line, and checks it.
@@ -290,7 +296,7 @@ impl Life {
             );
         }
         if why == Why::Asked {
-            let is_said = |record: &&Record| record.kind != Kind::Event;
+            let is_said = |record: &&Record| record.kind() != Kind::Event;
             let kept =
                 view.earlier[at..].iter().chain(&view.unanswered).map(|m| m.first).filter(is_said).count();
             prop_assert!(kept >= RULES.keep_recent, "only {kept} are kept");
@@ -305,7 +311,7 @@ impl Life {
         prop_assert!(has_to || tokens <= RULES.source_tokens, "{} tokens in one request", tokens);
         let summary = summary_of(&cut, self.now);
         prop_assert_eq!(cut.folded.map(|folded| folded.key.clone()), before.summary.clone());
-        let planned = cut_at(&view, &summary.source.as_ref().unwrap().to).unwrap();
+        let planned = cut_at(&view, &summary.source().unwrap().to).unwrap();
         prop_assert_eq!(
             planned.source(self.now),
             cut.source(self.now),
@@ -335,7 +341,7 @@ impl Life {
         let (soon, before) = (seconds(Duration::from_hours(90)), seconds(Duration::from_hours(150)));
         for line in [None, Some("b")] {
             loop {
-                let is_of = |record: &&Record| record.kind == Kind::Boundary || record.line() == line;
+                let is_of = |record: &&Record| record.kind() == Kind::Boundary || record.line() == line;
                 let of_line: Vec<Record> = self.records.values().filter(is_of).cloned().collect();
                 if !expires(&SessionView::of(&of_line, self.now, &policy(BUDGET)), soon) {
                     break;
@@ -362,7 +368,7 @@ impl Life {
         // expire after it: a different case.
         self.records.retain(|key, record| {
             waiting.contains(&key.base())
-                || record.kind == Kind::Boundary
+                || record.kind() == Kind::Boundary
                 || record.expires_at.unwrap() >= now
         });
         let after = context(&self.table(), self.now, &policy(u32::MAX));
@@ -398,17 +404,17 @@ impl Life {
             chain = folded.as_ref();
         }
         let line = view.unanswered.first().map(|message| message.first).or_else(|| {
-            table.iter().rev().find(|record| record.is_interaction() && record.kind == Kind::Normal)
+            table.iter().rev().find(|record| record.is_interaction() && record.kind() == Kind::Normal)
         });
         let line = line.and_then(Record::line);
         let is_message =
-            |record: &&Record| matches!(record.kind, Kind::Normal | Kind::Event) && record.line() == line;
+            |record: &&Record| matches!(record.kind(), Kind::Normal | Kind::Event) && record.line() == line;
         let is_recalled = |key: &SortKey| {
             let forms = self.all.range(key.clone()..).take_while(|(other, _)| other.base() == key.base());
-            let forms = forms.filter(|(form, record)| *form == key || record.kind == Kind::Revision);
+            let forms = forms.filter(|(form, record)| *form == key || record.kind() == Kind::Revision);
             !key.is_reply()
                 && forms
-                    .max_by_key(|(_, form)| form.revision)
+                    .max_by_key(|(_, form)| form.revision())
                     .is_some_and(|(_, form)| form.message.parts.is_empty())
         };
         for record in self.all.values().filter(is_message) {

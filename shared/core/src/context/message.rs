@@ -87,7 +87,7 @@ impl Message<'_> {
 
     /// Returns true if it is a reply that continued after `summary` was made, so that the summary lacks its result.
     pub(super) fn has_gone_on_since(&self, summary: &Record) -> bool {
-        self.first.key.is_reply() && self.newest().revision > 0 && self.newest().sent_at > summary.sent_at
+        self.first.key.is_reply() && self.newest().revision() > 0 && self.newest().sent_at > summary.sent_at
     }
 
     /// Returns the newest form under the message's own id, with the author of the first form.
@@ -117,13 +117,13 @@ pub(super) fn messages<'a>(
     let bases = |is_it: fn(&Record) -> bool| -> HashSet<SortKey> {
         records.iter().filter(|record| is_it(record)).map(|record| record.key.base()).collect()
     };
-    let said = bases(|r| matches!(r.kind, Kind::Normal | Kind::Event) && !r.key.is_reply());
+    let said = bases(|r| matches!(r.kind(), Kind::Normal | Kind::Event) && !r.key.is_reply());
     // If the first form has expired, its reply may have expired too: a later form alone is not a message.
-    let commands = bases(|r| matches!(r.kind, Kind::Notice | Kind::Boundary) && r.key == r.key.base());
+    let commands = bases(|r| matches!(r.kind(), Kind::Notice | Kind::Boundary) && r.key == r.key.base());
     let mut edited_commands: HashSet<SortKey> = HashSet::new();
     records
         .iter()
-        .filter(|record| match record.kind {
+        .filter(|record| match record.kind() {
             Kind::Normal | Kind::Event => true,
             // The first edit of a command, if the command itself is not a message.
             Kind::Revision => {
@@ -152,7 +152,7 @@ pub(super) fn messages<'a>(
 pub(super) fn newest_forms(records: &[Record]) -> HashMap<SortKey, Form<'_>> {
     let mut forms: HashMap<SortKey, Form<'_>> = HashMap::new();
     for record in records {
-        let is_form = matches!(record.kind, Kind::Normal | Kind::Event | Kind::Revision);
+        let is_form = matches!(record.kind(), Kind::Normal | Kind::Event | Kind::Revision);
         if !is_form || record.key.is_reply() {
             continue;
         }
@@ -160,12 +160,12 @@ pub(super) fn newest_forms(records: &[Record]) -> HashMap<SortKey, Form<'_>> {
         forms
             .entry(if record.key.hangs_on_reply() { base.reply() } else { base })
             .and_modify(|form| {
-                if (record.form_ts, record.revision) >= (form.record.form_ts, form.record.revision) {
+                if (record.form_ts(), record.revision()) >= (form.record.form_ts(), form.record.revision()) {
                     form.record = record;
                 }
-                form.asked = form.asked.or(Some(record).filter(|record| record.asks));
+                form.asked = form.asked.or(Some(record).filter(|record| record.asks()));
             })
-            .or_insert(Form { record, asked: Some(record).filter(|record| record.asks) });
+            .or_insert(Form { record, asked: Some(record).filter(|record| record.asks()) });
     }
     forms
 }
@@ -176,9 +176,9 @@ pub(super) fn with_whole_albums<'a>(
     covered: &HashSet<&SortKey>,
 ) -> Vec<Message<'a>> {
     let albums: HashSet<&str> =
-        messages.iter().filter(|m| m.unanswered).filter_map(|m| m.first.album.as_deref()).collect();
+        messages.iter().filter(|m| m.unanswered).filter_map(|m| m.first.album()).collect();
     for message in &mut messages {
-        message.unanswered |= message.first.album.as_deref().is_some_and(|album| albums.contains(album))
+        message.unanswered |= message.first.album().is_some_and(|album| albums.contains(album))
             && !covered.contains(&message.base)
             && !message.newest.is_recalled();
     }

@@ -12,8 +12,8 @@ use crate::message::{Part, Role};
 use crate::record::Kind;
 use crate::sort_key::MessageId;
 use crate::testing::{
-    HOUR, album_item, aside, boundary, edit, event, failure_notice, hours, key, opening, recall, record,
-    reply, sorted, summary, user,
+    HOUR, album_item, as_kind, aside, asking, boundary, edit, event, failure_notice, hours, key, opening,
+    recall, record, reply, sorted, summary, user, with,
 };
 
 fn policy() -> Policy {
@@ -184,7 +184,7 @@ fn a_fresh_session_grows_stale_too() {
 #[test]
 fn a_message_is_its_newest_form() {
     let first = aside(0, 1);
-    let asks = Record { asks: true, ..edit(&first, 1, None) };
+    let asks = asking(edit(&first, 1, None), true);
     let cases: &[(&[Record], &str)] = &[
         (&[edit(&first, 1, None)], "u1v1 |"),
         (&[edit(&first, 1, None), edit(&first, 2, None)], "u1v2 |"),
@@ -208,8 +208,8 @@ fn a_message_is_its_newest_form() {
 
 #[test]
 fn an_edit_that_came_before_its_original_stays_the_newest() {
-    let original_form = Record { form_ts: Some(hours(0)), ..aside(0, 1) };
-    let arrived_first = Record { form_ts: Some(hours(1)), ..aside(0, 1) };
+    let original_form = with(aside(0, 1), |attributes| attributes.form_ts = Some(hours(0)));
+    let arrived_first = with(aside(0, 1), |attributes| attributes.form_ts = Some(hours(1)));
     check(&[arrived_first, edit(&original_form, 1, Some(0))], 1, "u1 |");
 }
 
@@ -221,7 +221,7 @@ fn an_edit_is_answered_only_if_its_message_was_not() {
     check(&[first.clone(), failure_notice(&[(0, 1)]), edit(&first, 1, None)], 0, "u1v1 |");
     // The edit makes it address the bot, after a reply to a later message.
     let overheard = aside(0, 1);
-    let asks = Record { asks: true, ..edit(&overheard, 1, None) };
+    let asks = asking(edit(&overheard, 1, None), true);
     check(&[overheard, user(0, 2), reply(&[(0, 2)]), asks], 0, "u2 a2 | u1v1");
 }
 
@@ -259,7 +259,7 @@ fn an_expired_message_is_not_unanswered() {
     };
     check(&[expired(user(0, 1))], 215, "| u1");
     check(&[expired(user(0, 1)), user(216, 2)], 216, "| u2");
-    let command = expired(Record { kind: Kind::Notice, ..user(0, 5) });
+    let command = expired(as_kind(user(0, 5), Kind::Notice));
     assert!(context(from_ref(&command), hours(220), &policy()).to_compact.is_empty());
 }
 
@@ -273,7 +273,7 @@ fn a_reply_covers_what_it_names_and_no_more() {
 
 #[test]
 fn an_album_is_unanswered_as_one() {
-    let quiet = |at, id| Record { asks: false, ..album_item(at, id, "x") };
+    let quiet = |at, id| asking(album_item(at, id, "x"), false);
     check(&[quiet(0, 1), album_item(0, 2, "x"), quiet(0, 3)], 0, "| u1 u2 u3");
     check(&[quiet(0, 1), album_item(0, 2, "y"), aside(0, 3)], 0, "u1 u3 | u2");
     check(&[quiet(0, 1), quiet(0, 2)], 0, "u1 u2 |");
@@ -316,7 +316,7 @@ fn a_summary_replaces_what_it_counts_and_nothing_else() {
     check(&[second.clone(), newer.clone()], 5, "s5 | u4");
     // Unanswered messages are shown, counted or not.
     let asks_now = edit(&late, 1, None);
-    let asks_now = Record { asks: true, ..asks_now };
+    let asks_now = asking(asks_now, true);
     check(&[&with_late[..], &[second, asks_now]].concat(), 5, "s5 | u2v1 u4");
 }
 
@@ -424,7 +424,7 @@ fn a_later_form_alone_is_not_a_message() {
     // The message and its reply have expired, the edit has not: it is not answered again.
     check(&[edited.clone(), user(999, 2)], 999, "| u2");
     // The edit of a command is a message.
-    let command = Record { kind: Kind::Notice, asks: false, ..user(0, 1) };
+    let command = as_kind(aside(0, 1), Kind::Notice);
     check(&[command, edited], 1, "| u1v1");
 }
 
@@ -454,8 +454,8 @@ fn with_a_summary_the_context_is_read_from_it() {
 
 #[test]
 fn a_compact_command_waits_until_it_is_covered() {
-    let command = Record { kind: Kind::Notice, ..user(1, 5) };
-    let done = Record { key: command.key.reply(), kind: Kind::Notice, ..reply(&[(1, 5)]) };
+    let command = as_kind(user(1, 5), Kind::Notice);
+    let done = as_kind(Record { key: command.key.reply(), ..reply(&[(1, 5)]) }, Kind::Notice);
     let to_compact = |records: &[Record]| context(records, hours(2), &policy()).to_compact;
     assert_eq!(to_compact(from_ref(&command)), [key(1, 5)]);
     check(from_ref(&command), 2, "|");
@@ -594,15 +594,16 @@ fn tell(stories: &[Story], fails: [bool; 6]) -> Vec<Record> {
             records.push(boundary(story.at, id));
         }
         let is_event = story.what == What::Event;
-        let first = Record {
-            asks: story.asks && !is_event,
-            album: story.album.filter(|_| !is_event).map(|album| album.to_string()),
-            tokens: story.tokens,
-            ..said
-        };
+        let first = with(Record { tokens: story.tokens, ..said }, |attributes| {
+            attributes.asks = story.asks && !is_event;
+            attributes.album = story.album.filter(|_| !is_event).map(|album| album.to_string());
+        });
         for (number, &(is_text, asks, form_at)) in (1..).zip(&story.edits) {
             let form = if is_text { edit(&first, number, form_at) } else { recall(&first, number) };
-            records.push(Record { asks: asks && !is_event, form_ts: form_at.map(hours), ..form });
+            records.push(with(form, |attributes| {
+                attributes.asks = asks && !is_event;
+                attributes.form_ts = form_at.map(hours);
+            }));
         }
         if let (Some(answer), false) = (story.answer, is_event) {
             answers[answer].push((story.at, id));
@@ -621,14 +622,17 @@ fn arrived(records: Vec<Record>) -> Vec<Record> {
     let mut forms: BTreeMap<SortKey, u32> = BTreeMap::new();
     let stored = (1000..).zip(records).map(|(arrival, record)| {
         let sent_at = hours(arrival);
-        if record.kind != Kind::Revision {
+        if record.kind() != Kind::Revision {
             return Record { sent_at, ..record };
         }
         let base = record.key.base();
         let number = forms.entry(base.clone()).or_default();
         *number += 1;
-        let form_ts = Some(hours(record.revision.into()));
-        Record { key: base.revision(*number), revision: *number, form_ts, sent_at, ..record }
+        let form_ts = Some(hours(record.revision().into()));
+        with(Record { key: base.revision(*number), sent_at, ..record }, |attributes| {
+            attributes.revision = *number;
+            attributes.form_ts = form_ts;
+        })
     });
     sorted(stored.collect::<Vec<_>>())
 }
@@ -642,31 +646,30 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 /// Returns all forms of each message by its base; replies are messages of their own.
 fn messages_of(records: &[Record]) -> BTreeMap<(SortKey, bool), Vec<&Record>> {
     let mut messages: BTreeMap<_, Vec<&Record>> = BTreeMap::new();
-    for record in records.iter().filter(|r| !matches!(r.kind, Kind::Boundary | Kind::Notice)) {
+    for record in records.iter().filter(|r| !matches!(r.kind(), Kind::Boundary | Kind::Notice)) {
         messages.entry((record.key.base(), record.key.is_reply())).or_default().push(record);
     }
     messages
 }
 
 fn newest<'a>(forms: &[&'a Record]) -> &'a Record {
-    forms.iter().max_by_key(|form| (form.form_ts, form.revision)).unwrap()
+    forms.iter().max_by_key(|form| (form.form_ts(), form.revision())).unwrap()
 }
 
 /// Returns the unanswered messages, by a literal version of rule 4.
 fn waiting(records: &[Record]) -> Vec<SortKey> {
-    let covered: HashSet<&SortKey> = records.iter().flat_map(|r| &r.covers).collect();
+    let covered: HashSet<&SortKey> = records.iter().flat_map(Record::covers).collect();
     let messages = messages_of(records);
     let open = |(base, is_reply): &(SortKey, bool), forms: &[&Record]| {
         !is_reply && !covered.contains(base) && !newest(forms).message.parts.is_empty()
     };
-    let asks = |forms: &[&Record]| forms.iter().any(|form| form.asks);
+    let asks = |forms: &[&Record]| forms.iter().any(|form| form.asks());
     let asked_albums: HashSet<&str> = messages
         .iter()
         .filter(|(at, forms)| open(at, forms) && asks(forms))
-        .filter_map(|(_, forms)| forms[0].album.as_deref())
+        .filter_map(|(_, forms)| forms[0].album())
         .collect();
-    let in_album =
-        |forms: &[&Record]| forms[0].album.as_deref().is_some_and(|album| asked_albums.contains(album));
+    let in_album = |forms: &[&Record]| forms[0].album().is_some_and(|album| asked_albums.contains(album));
     messages
         .iter()
         .filter(|(at, forms)| open(at, forms) && (asks(forms) || in_album(forms)))
@@ -732,7 +735,7 @@ proptest! {
         prop_assert!(cut.tokens <= policy.token_budget || cut.messages.len() == cut.unanswered.len());
         if cut.left_out > 0 {
             let last_out = &whole.messages[cut.left_out - 1];
-            let record = records.iter().filter(|r| r.message_id.as_str() == last_out.id && r.kind != Kind::Boundary);
+            let record = records.iter().filter(|r| r.message_id.as_str() == last_out.id && r.kind() != Kind::Boundary);
             let tokens = record.filter(|r| r.message.parts == last_out.parts).map(|r| r.tokens).max();
             prop_assert!(cut.tokens + tokens.unwrap() > policy.token_budget, "cut although it fits");
         }
@@ -757,7 +760,7 @@ proptest! {
     fn forms_that_the_platform_dates_may_arrive_in_any_order(
         order in Just(vec![1_i64, 2, 3, 4]).prop_shuffle(), is_asked in any::<bool>(),
     ) {
-        let first = Record { form_ts: Some(hours(0)), asks: is_asked, ..user(0, 1) };
+        let first = with(asking(user(0, 1), is_asked), |attributes| attributes.form_ts = Some(hours(0)));
         let mut records = vec![first.clone()];
         for (number, made) in (1..).zip(order) {
             let mut form = edit(&first, number, Some(made));
@@ -773,8 +776,8 @@ proptest! {
     ) {
         let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
         let before = context(&records, hours(300), &policy);
-        let late = Record { asks, ..user(at, 1000) };
-        let boundary = records.iter().rev().find(|r| r.kind == Kind::Boundary);
+        let late = asking(user(at, 1000), asks);
+        let boundary = records.iter().rev().find(|r| r.kind() == Kind::Boundary);
         let is_seen = asks || boundary.is_none_or(|boundary| late.key > boundary.key);
         let after = context(&sorted(records.into_iter().chain([late])), hours(300), &policy);
         let others: Vec<String> = ids(&after).into_iter().filter(|id| id != "1000").collect();
@@ -798,8 +801,8 @@ proptest! {
         prop_assume!(!unanswered.is_empty());
         let newest = unanswered.last().unwrap();
         let id = MessageId::new("the answer").unwrap();
-        let mut answer = record(newest.reply(), id, Role::Assistant, Kind::Normal, "answer");
-        answer.covers.clone_from(&unanswered);
+        let answer = record(newest.reply(), id, Role::Assistant, Kind::Normal, "answer");
+        let mut answer = with(answer, |attributes| attributes.covers.clone_from(&unanswered));
         answer.message.metadata.insert("model".into(), json!("echo"));
         let after = context(&sorted(records.into_iter().chain([answer])), hours(now), &policy);
         prop_assert_eq!(after.unanswered, Vec::<SortKey>::new());

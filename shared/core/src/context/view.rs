@@ -58,7 +58,7 @@ pub struct SessionView<'a> {
 impl<'a> SessionView<'a> {
     /// Returns the view of `records`, which must be in order of [`Record::key`], at `now`.
     pub fn of(records: &'a [Record], now: Timestamp, policy: &Policy) -> Self {
-        let covered: HashSet<&SortKey> = records.iter().flat_map(|record| &record.covers).collect();
+        let covered: HashSet<&SortKey> = records.iter().flat_map(Record::covers).collect();
         let newest = newest_forms(records);
         let mut messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
         mark_replaced(&mut messages, records);
@@ -66,7 +66,8 @@ impl<'a> SessionView<'a> {
         let waits = messages.iter().any(|message| message.unanswered);
         let (messages, others): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.first.line() == line);
-        let boundary = records.iter().filter(|record| record.kind == Kind::Boundary).map(Record::place).max();
+        let boundary =
+            records.iter().filter(|record| record.kind() == Kind::Boundary).map(Record::place).max();
         // A message with a time in the future is also dropped if it was stored before the boundary.
         let is_left_behind = |message: &Message<'_>| {
             message.first.is_ahead()
@@ -76,7 +77,7 @@ impl<'a> SessionView<'a> {
         let messages: Vec<Message<'_>> = messages.into_iter().filter(|m| !is_left_behind(m)).collect();
         let own = records.iter().filter(|record| record.line() == line);
         let summaries: Vec<(&Record, &Source)> =
-            own.filter_map(|record| Some((record, record.source.as_ref()?))).collect();
+            own.filter_map(|record| Some((record, record.source()?))).collect();
         let summed_up_to = summaries.last().map(|(_, source)| source.to.clone());
         let summed_up = SummedUp::of(summaries.into_iter(), boundary.as_ref());
 
@@ -189,11 +190,11 @@ fn line_in_view<'a>(messages: &[Message<'a>]) -> Option<&'a str> {
 fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -> Vec<SortKey> {
     let edited: HashSet<SortKey> = records
         .iter()
-        .filter(|record| record.kind == Kind::Revision && !record.key.hangs_on_reply())
+        .filter(|record| record.kind() == Kind::Revision && !record.key.hangs_on_reply())
         .map(|record| record.key.base())
         .collect();
     let is_command =
-        |record: &&Record| record.kind == Kind::Notice && record.asks && !has_lapsed(record, now);
+        |record: &&Record| record.kind() == Kind::Notice && record.asks() && !has_lapsed(record, now);
     let bases = records.iter().filter(is_command).map(|record| record.key.base());
     bases.filter(|base| !covered.contains(base) && !edited.contains(base)).collect()
 }
@@ -201,7 +202,7 @@ fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -
 /// Returns the position from which a Session with `summary` is read: the minimum of the summary, the messages that may
 /// have been on their way when it was made, and the messages that are shown beside it.
 fn read_from<'m, 'a: 'm>(summary: &Record, shown: impl Iterator<Item = &'m Message<'a>>) -> SortKey {
-    let read_at = summary.source.as_ref().and_then(|source| source.read_at);
+    let read_at = summary.source().and_then(|source| source.read_at);
     let in_flight =
         read_at.map_or(summary.sent_at.minus(IN_FLIGHT_OF_A_RUN), |read_at| read_at.minus(IN_FLIGHT));
     let in_flight = SortKey::start_of(in_flight);

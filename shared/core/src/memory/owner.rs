@@ -114,7 +114,7 @@ pub fn owner_of_session(chat: &ChatKey, records: &[Record], groups: bool) -> Opt
 /// Returns the person who wrote `record`, or whose messages it covers: `Some(None)` is an unknown person.
 #[allow(clippy::option_option, reason = "the outer option tells if a person spoke, the inner one who it was")]
 fn speaker(record: &Record) -> Option<Option<String>> {
-    match (record.kind, record.chat.place()) {
+    match (record.kind(), record.chat.place()) {
         (Kind::Summary, Place::HttpChat { .. } | Place::WebRoom { .. }) => Some(record.person.clone()),
         _ => record.is_interaction().then(|| person_of(record)),
     }
@@ -137,8 +137,9 @@ mod tests {
 
     use super::*;
     use crate::message::{Role, UiMessage};
-    use crate::record::Channel;
+    use crate::record::{Channel, Details, Said};
     use crate::sort_key::{MessageId, SortKey, Timestamp};
+    use crate::testing::as_kind;
 
     /// Builds a record of `user_id` in `chat`.
     fn said(chat: &str, user_id: &str, metadata: Value, person: Option<&str>) -> Record {
@@ -159,18 +160,11 @@ mod tests {
             message_id: id,
             ts,
             sent_at: ts,
-            form_ts: None,
-            revision: 0,
-            kind: Kind::Normal,
             message,
             tokens: 1,
             expires_at: None,
-            album: None,
-            asks: true,
-            covers: Vec::new(),
-            delivery_failure: None,
-            source: None,
             person: person.map(str::to_owned),
+            details: Details::Message(Said { asks: true, ..Said::default() }),
         }
     }
 
@@ -226,15 +220,14 @@ mod tests {
         let stranger = Record { person: None, ..ada.clone() };
         assert_eq!(owner(&[ada.clone(), stranger], false), None);
         // A reset is not a message of a person.
-        let reset = Record { kind: Kind::Boundary, ..bo };
+        let reset = as_kind(bo, Kind::Boundary);
         assert_eq!(owner(&[reset.clone(), ada.clone()], false), Some(Owner::User("app/ada".into())));
         assert_eq!(owner(&[reset], true), None);
         // A summary may cover messages of another person.
         let summary = |person: Option<&str>| {
             let mut summary = said("http:chat:app:c1", "annals", Value::Null, person);
-            summary.kind = Kind::Summary;
             summary.message.role = Role::Assistant;
-            summary
+            as_kind(summary, Kind::Summary)
         };
         assert_eq!(
             owner(&[summary(Some("app/ada")), ada.clone()], false),

@@ -1,3 +1,4 @@
+use crate::testing::as_kind;
 use serde_json::json;
 
 use super::*;
@@ -51,13 +52,11 @@ fn several_people_speak_in_a_group_or_if_there_are_several_persons() {
     let bob = said("http:chat:app:c", Channel::Http, "bob", "");
     assert!(!are_several([], None) && !are_several([&ada, &ada], None));
     assert!(are_several([&ada, &bob], None));
-    let event = Record { kind: Kind::Event, ..bob.clone() };
+    let event = as_kind(bob.clone(), Kind::Event);
     assert!(!are_several([&ada, &event], None));
-    let summary = |person: Option<&str>| Record {
-        person: person.map(str::to_owned),
-        kind: Kind::Summary,
-        message: UiMessage::text("1", Role::Assistant, "s"),
-        ..ada.clone()
+    let summary = |person: Option<&str>| {
+        let message = UiMessage::text("1", Role::Assistant, "s");
+        as_kind(Record { person: person.map(str::to_owned), message, ..ada.clone() }, Kind::Summary)
     };
     assert!(!are_several([&ada], Some(&summary(Some("app/ada")))));
     assert!(are_several([&ada], Some(&summary(Some("app/bob")))));

@@ -68,12 +68,12 @@ pub(super) struct Asking {
 impl Asking {
     /// Returns the reply at `key` in `records`, if it has approval requests.
     fn of(records: &[Record], key: &SortKey) -> Option<Self> {
-        let reply = records.iter().find(|record| record.key == *key && record.kind == Kind::Normal)?;
+        let reply = records.iter().find(|record| record.key == *key && record.kind() == Kind::Normal)?;
         let form = &approval::newest_form(records, key)?.message;
         let requests = approval::requests(form);
         let is_later = |record: &Record| {
             record.role() == Role::Assistant
-                && matches!(record.kind, Kind::Normal | Kind::Revision)
+                && matches!(record.kind(), Kind::Normal | Kind::Revision)
                 && record.key.base() != key.base()
                 && (record.sent_at, &record.key) > (reply.sent_at, &reply.key)
                 && record.line() == reply.line()
@@ -284,7 +284,7 @@ impl Ingress {
 
     /// Queues the turn that continues a reply.
     pub(super) async fn enqueue_resumption(&self, asking: &Asking) -> Result<(), IngressError> {
-        let from = asking.reply.covers.first().cloned().unwrap_or_else(|| asking.reply.key.base());
+        let from = asking.reply.covers().first().cloned().unwrap_or_else(|| asking.reply.key.base());
         let turn = Turn { chat: asking.reply.chat.clone(), from, at: None };
         Ok(self.queue.enqueue(&turn).await?)
     }
@@ -324,7 +324,7 @@ impl Ingress {
     async fn is_in_table(&self, asking: &Asking) -> Result<bool, IngressError> {
         let records = self.history.message(&asking.reply.chat, &asking.reply.key).await?;
         let is_said = |record: &Record| {
-            record.role() == Role::User && record.kind != Kind::Boundary && !record.key.hangs_on_reply()
+            record.role() == Role::User && record.kind() != Kind::Boundary && !record.key.hangs_on_reply()
         };
         Ok(records.iter().any(|record| record.key == asking.reply.key) && records.iter().any(is_said))
     }
@@ -357,7 +357,7 @@ impl Ingress {
     /// Returns the people whose messages the reply covers. A message belongs to the sender of its first form, even if
     /// somebody else edited it.
     async fn askers(&self, asking: &Asking, channel: Channel) -> Result<Askers, IngressError> {
-        let covers = &asking.reply.covers;
+        let covers = asking.reply.covers();
         let read = covers.iter().rev().take(MAX_ASKED);
         let asked = read.map(|base| self.history.message(&asking.reply.chat, base));
         let asked = try_join_all(asked).await?;

@@ -8,7 +8,7 @@ use annals_core::memory::EntryId;
 use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::cut;
 use annals_core::memory::owner::{Owner, owner_of_session, person_of};
-use annals_core::record::{Channel, Draft, Kind};
+use annals_core::record::{Channel, Details, Draft};
 use annals_store::history::{Cursor, MAX_PAGE, Position};
 use annals_store::memory::{Deleted, Overview, Undoable};
 
@@ -74,9 +74,11 @@ impl Ingress {
             let before = Position::Before(Cursor::at(&draft.chat, &draft.key()));
             said.extend(self.history.page(&draft.chat, &before, MAX_PAGE).await?.records);
         }
-        for command in said.iter_mut().filter(|record| record.kind == Kind::Notice) {
+        for record in &mut said {
             // A person who typed a command is a member of the conversation too, and sees the list.
-            command.kind = Kind::Normal;
+            if let Details::Command(command) = &mut record.details {
+                record.details = Details::Message(std::mem::take(command));
+            }
         }
         let owner = owner_of_session(&draft.chat, &said, true);
         Ok(match owner {

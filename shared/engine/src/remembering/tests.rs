@@ -5,7 +5,9 @@ use std::time::Duration;
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::owner::only_person;
 use annals_core::record::Kind;
-use annals_core::testing::{aside, boundary, edit, event, hours, key, opening, reply, sorted, summary, user};
+use annals_core::testing::{
+    as_kind, aside, boundary, edit, event, hours, key, opening, reply, sorted, summary, user,
+};
 use serde_json::json;
 
 use super::*;
@@ -183,6 +185,6 @@ fn a_summary_has_a_person_if_all_its_messages_have_the_same() {
     assert_eq!(of(&[&ada], Some(&summed_up(0, None))), None);
     assert_eq!(of(&[&answer(1, 1)], Some(&summed_up(0, Some("ada")))).as_deref(), Some("ada"));
     // Records that are not interactions do not count.
-    let notice = Record { kind: Kind::Notice, ..bob };
+    let notice = as_kind(bob, Kind::Notice);
     assert_eq!(of(&[&ada, &notice], None).as_deref(), Some("ada"));
 }

@@ -143,7 +143,7 @@ impl History {
         Ok(FirstForm::Existing(match (in_table, in_archive, &archived.pointer) {
             (None, Some(record), Some(pointer)) => Existing {
                 form: Form::of_record(record),
-                kind: Some(record.kind),
+                kind: Some(record.kind()),
                 user_id: Some(record.user_id.clone()),
                 revisions: 0,
                 anchor: Anchor::at(pointer),
@@ -224,7 +224,7 @@ impl History {
         revision: u32,
     ) -> Result<Appended, HistoryError> {
         let base = draft.key().base();
-        let mut record = Record { revision, ..self.record_of(draft, base.clone(), 0) };
+        let mut record = self.record_of(draft, base.clone(), revision);
         record.message.metadata.insert(REPLACES_FROM.into(), replaces.as_str().into());
         let outcome = match self.put(&record).await? {
             Written::Done(_) => Outcome::Revision(revision),

@@ -5,7 +5,7 @@
 
 use annals_core::chat_key::{ActorKey, ChatKey};
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, DeliveryFailure, Kind, Record, Source};
+use annals_core::record::{Attributes, Channel, DeliveryFailure, Details, Kind, Record, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -60,19 +60,14 @@ impl Fields {
             message_id,
             ts,
             sent_at,
-            form_ts,
-            revision,
-            kind,
             message,
             tokens,
             expires_at,
-            album,
-            asks,
-            covers,
-            delivery_failure,
-            source,
             person,
+            details,
         } = record;
+        let Attributes { form_ts, revision, album, asks, covers, delivery_failure, source } =
+            details.attributes();
         Self {
             chat_key: chat.clone(),
             sk: key.clone(),
@@ -83,23 +78,24 @@ impl Fields {
             message_id: message_id.clone(),
             ts: *ts,
             sent_at: *sent_at,
-            form_ts: *form_ts,
-            revision: *revision,
+            form_ts,
+            revision,
             role: message.role,
-            kind: *kind,
+            kind: record.kind(),
             tokens: *tokens,
             expires_at: *expires_at,
-            album: album.clone(),
-            asks: *asks,
-            covers: covers.clone(),
-            delivery_failure: delivery_failure.clone(),
-            source: source.clone(),
+            album,
+            asks,
+            covers,
+            delivery_failure,
+            source,
             person: person.clone(),
         }
     }
 
-    /// Returns the record with these fields and `message`; without parts if `message` is in S3.
-    pub(super) fn record(self, message: Option<UiMessage>) -> Record {
+    /// Returns the record with these fields and `message`; without parts if `message` is in S3. `None` if the fields
+    /// contradict each other: a summary without a source.
+    pub(super) fn record(self, message: Option<UiMessage>) -> Option<Record> {
         let Self {
             chat_key,
             sk,
@@ -123,28 +119,22 @@ impl Fields {
             source,
             person,
         } = self;
-        Record {
+        let attributes = Attributes { form_ts, revision, album, asks, covers, delivery_failure, source };
+        Some(Record {
             chat: chat_key,
+            details: Details::of(kind, role, &sk, attributes)?,
             key: sk,
             channel,
             chat_id,
             user_id,
             ts,
             sent_at,
-            form_ts,
-            revision,
-            kind,
             message: message.unwrap_or_else(|| UiMessage::new(message_id.as_str(), role, Vec::new())),
             message_id,
             tokens,
             expires_at,
-            album,
-            asks,
-            covers,
-            delivery_failure,
-            source,
             person,
-        }
+        })
     }
 }
 

@@ -33,8 +33,8 @@ impl Form {
     /// Returns the form that `record` is.
     pub(super) fn of_record(record: &Record) -> Self {
         Self {
-            made_at: record.form_ts.or(Some(record.ts)),
-            revision: record.revision,
+            made_at: record.form_ts().or(Some(record.ts)),
+            revision: record.revision(),
             digest: Some(item::content_digest(&record.message)),
         }
     }
@@ -78,7 +78,7 @@ impl History {
 
 /// Returns whether an archived record is a later form of a person's message.
 pub(super) fn is_later_form(record: &Record) -> bool {
-    record.kind == Kind::Revision && !record.key.hangs_on_reply()
+    record.kind() == Kind::Revision && !record.key.hangs_on_reply()
 }
 
 /// Returns whether a form is stored already: the newest has the same content, or the platform sent this very form

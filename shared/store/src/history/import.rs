@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::{Draft, Kind, Record};
+use annals_core::record::{Draft, Kind};
 use annals_core::sort_key::{SortKey, Timestamp};
 
 use super::archived::ArchivedMessage;
@@ -55,8 +55,8 @@ impl History {
         let mut anchor = archived.pointer.clone().map(Anchor::at);
         let mut may_have_later = is_archived;
         if !is_archived {
-            let record =
-                Record { kind: draft.kind, asks: false, ..self.record_of(draft, key.clone(), revision) };
+            let mut record = self.record_of(draft, key.clone(), revision);
+            record.ask_nothing();
             let existing = match self.put(&record).await? {
                 Written::Done(_) => {
                     if revision > 0 && *key == base.revision(revision) {
@@ -78,7 +78,8 @@ impl History {
             return Ok(Imported::Present);
         }
         let next = forms.iter().map(|form| form.revision).max().unwrap_or(0) + 1;
-        let edit = Record { asks: false, ..self.record_of(draft, base.revision(next), next) };
+        let mut edit = self.record_of(draft, base.revision(next), next);
+        edit.ask_nothing();
         let own = || Anchor { sk: key.to_string(), revisions: Some(next), sent_at: None };
         let anchor = anchor.unwrap_or_else(own);
         let anchored = self.put_anchored(&edit, &anchor).await?;

@@ -233,10 +233,13 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
         person: text(item, "person").map(str::to_owned),
     };
     if let Some(body) = text(item, "body") {
-        return Ok(Stored::Body { record: fields.record(None), body: body.to_owned() });
+        return Ok(Stored::Body {
+            record: fields.record(None).ok_or_else(|| missing("source"))?,
+            body: body.to_owned(),
+        });
     }
     let message = serde_json::from_str(required("message")?).map_err(|_| missing("message"))?;
-    Ok(Stored::Inline(fields.record(Some(message))))
+    Ok(Stored::Inline(fields.record(Some(message)).ok_or_else(|| missing("source"))?))
 }
 
 /// Returns the digest by which two forms of a message differ: SHA-256 over role and parts, in hex.

@@ -1,9 +1,7 @@
 //! Puts of records: each registers its chat for the compactor, and puts a large message to S3 first.
 
-use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Draft, Kind, Record};
 use annals_core::sort_key::SortKey;
-use annals_core::tokens;
 
 use super::item::{self, MessageAttribute};
 use super::table::{Anchor, Anchored, Item, Update, Written, number};
@@ -92,36 +90,10 @@ impl History {
     /// Builds the record of `draft` as its `revision`th form at `key`.
     pub fn record_of(&self, draft: &Draft, key: SortKey, revision: u32) -> Record {
         let now = self.clock.now();
-        let mut message = UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts.clone());
-        message.metadata.clone_from(&draft.metadata);
-        message.flatten();
-        Record {
-            chat: draft.chat.clone(),
-            key,
-            channel: draft.channel,
-            chat_id: draft.chat_id.clone(),
-            user_id: draft.user_id.clone(),
-            message_id: match draft.kind {
-                Kind::Boundary => draft.message_id.derived("boundary"),
-                _ => draft.message_id.clone(),
-            },
-            ts: draft.ts,
-            sent_at: now,
-            form_ts: draft.form_ts,
-            revision,
-            kind: if revision == 0 { draft.kind } else { Kind::Revision },
-            tokens: tokens::of_message(&message),
-            message,
-            expires_at: match draft.kind {
-                Kind::Boundary => self.retention.boundary_expires_at(now),
-                _ => self.retention.expires_at(now),
-            },
-            album: draft.album.clone(),
-            asks: draft.asks && draft.role == Role::User,
-            covers: Vec::new(),
-            delivery_failure: None,
-            source: None,
-            person: draft.person.clone(),
-        }
+        let expires_at = match draft.kind {
+            Kind::Boundary => self.retention.boundary_expires_at(now),
+            _ => self.retention.expires_at(now),
+        };
+        Record { expires_at, ..Record::of_draft(draft, key, revision, now) }
     }
 }

@@ -167,11 +167,11 @@ impl History {
                 let stored = stored?;
                 let record = stored.record();
                 let is_own = record.key.as_str() < end.as_str();
-                if record.covers.contains(base) {
+                if record.covers().contains(base) {
                     return Ok((is_there, Some(self.whole(stored).await?)));
                 }
                 is_there |= is_own;
-                is_message |= is_own && record.asks;
+                is_message |= is_own && record.asks();
                 has_lapsed |= is_own && record.expires_at.is_some_and(|at| Timestamp::from_secs(at) <= now);
                 if record.key == notice {
                     told = Some(stored);

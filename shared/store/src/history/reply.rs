@@ -3,7 +3,7 @@
 use annals_core::approval::{Assent, Verdict};
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind, Record, Source};
+use annals_core::record::{Answer, Channel, Details, Draft, Record, Said, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::tokens;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -16,8 +16,8 @@ use super::{History, HistoryError, later_expiry};
 /// A reply of the agent that is to be appended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// [`Kind::Normal`] for an answer, [`Kind::Notice`] for a confirmation or a failure.
-    pub kind: Kind,
+    /// True for a confirmation or a failure, false for an answer.
+    pub is_notice: bool,
     /// The channel that it is delivered through.
     pub channel: Channel,
     /// The platform's id of the window that it is delivered to.
@@ -57,18 +57,18 @@ impl History {
         // A record that covers messages has the one key of their reply, also a failure notice, so that two runs with
         // different results use the same key.
         let key = if reply.covers.is_empty() { reply.follows.notice() } else { reply.follows.reply() };
-        let what = if reply.kind == Kind::Notice { "notice" } else { "reply" };
+        let what = if reply.is_notice { "notice" } else { "reply" };
         let message_id = reply.follows_id.derived(what);
-        let own = self.agents_record(chat, key, message_id, (reply.kind, reply.channel), reply.message);
+        let answer = Answer { revision: reply.revision, covers: reply.covers, delivery_failure: None };
+        let details = if reply.is_notice { Details::Notice(answer) } else { Details::Reply(answer) };
+        let own = self.agents_record(chat, key, message_id, (details, reply.channel), reply.message);
         let record = Record {
             chat_id: reply.chat_id,
             user_id: reply.agent_id,
-            covers: reply.covers,
-            revision: reply.revision,
             expires_at: reply.covered_until.into_iter().fold(own.expires_at, later_expiry),
             ..own
         };
-        if record.covers.is_empty() {
+        if record.covers().is_empty() {
             // It confirms a command, and is not stored if the command was forgotten meanwhile.
             let anchor = Anchor::at(reply.follows.as_str());
             return Ok(match Box::pin(self.put_anchored(&record, &anchor)).await? {
@@ -76,7 +76,7 @@ impl History {
                 Anchored::Taken(existing) => ReplyAppended::Present(self.record(&existing).await?),
             });
         }
-        // The message's own entry comes due D/2 after it or later; see `due`.
+        // The message's own details comes due D/2 after it or later; see `due`.
         let is_registered =
             reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
         match self.put_beside(&record, is_registered).await? {
@@ -93,11 +93,11 @@ impl History {
         number: u32,
         message: UiMessage,
     ) -> Result<ReplyAppended, HistoryError> {
-        let what = (Kind::Revision, reply.channel);
+        let answer = Answer { revision: number, ..Answer::default() };
+        let what = (Details::Reply(answer), reply.channel);
         let record = Record {
             chat_id: reply.chat_id.clone(),
             user_id: reply.user_id.clone(),
-            revision: number,
             ..self.agents_record(
                 &reply.chat,
                 reply.key.reply_form(number),
@@ -148,10 +148,7 @@ impl History {
         let mut record = Record {
             chat: reply.chat.clone(),
             ts: reply.ts,
-            form_ts: None,
-            kind: Kind::Notice,
-            asks: false,
-            album: None,
+            details: Details::Command(Said::default()),
             ..self.record_of(by, key, 0)
         };
         record.message.metadata.insert(field.into(), value);
@@ -176,13 +173,12 @@ impl History {
         let message_id = source.to_id.derived("summary");
         let mut message = UiMessage::text("", Role::Assistant, text);
         beside.copy_line_to(&mut message.metadata);
-        let (key, kind) = (source.to.summary(), (Kind::Summary, beside.channel));
+        let (key, what) = (source.to.summary(), (Details::Summary(source), beside.channel));
         let record = Record {
             chat_id: beside.chat_id.clone(),
             user_id: agent_id.to_owned(),
-            source: Some(source),
             person: beside.person.clone(),
-            ..self.agents_record(&beside.chat, key, message_id, kind, message)
+            ..self.agents_record(&beside.chat, key, message_id, what, message)
         };
         match self.put(&record).await? {
             Written::Done(_) => Ok(record),
@@ -196,7 +192,7 @@ impl History {
         chat: &ChatKey,
         key: SortKey,
         message_id: MessageId,
-        (kind, channel): (Kind, Channel),
+        (details, channel): (Details, Channel),
         message: UiMessage,
     ) -> Record {
         let now = self.clock.now();
@@ -211,17 +207,10 @@ impl History {
             user_id: String::new(),
             message_id,
             sent_at: now,
-            form_ts: None,
-            revision: 0,
-            kind,
+            details,
             tokens: tokens::of_message(&message),
             message,
             expires_at: self.retention.expires_at(now),
-            album: None,
-            asks: false,
-            covers: Vec::new(),
-            delivery_failure: None,
-            source: None,
             person: None,
         }
     }

@@ -149,11 +149,11 @@ fn newest_forms(segments: &[Arc<Segment>]) -> Vec<&Record> {
 }
 
 fn is_said(record: &Record) -> bool {
-    matches!(record.kind, Kind::Normal | Kind::Event | Kind::Revision)
+    matches!(record.kind(), Kind::Normal | Kind::Event | Kind::Revision)
 }
 
 fn is_newer(record: &Record, known: &Record) -> bool {
-    (record.form_ts, record.revision) > (known.form_ts, known.revision)
+    (record.form_ts(), record.revision()) > (known.form_ts(), known.revision())
 }
 
 fn is_taken_back(record: &Record) -> bool {

@@ -174,9 +174,9 @@ impl Line {
         match (self.message, self.body) {
             (Some(message), None) => {
                 let message = serde_json::from_str(message.get()).ok()?;
-                Some(Stored::Inline(self.fields.record(Some(message))))
+                Some(Stored::Inline(self.fields.record(Some(message))?))
             }
-            (None, Some(body)) => Some(Stored::Body { record: self.fields.record(None), body }),
+            (None, Some(body)) => Some(Stored::Body { record: self.fields.record(None)?, body }),
             _ => None,
         }
     }

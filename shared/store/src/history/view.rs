@@ -88,7 +88,7 @@ impl History {
             let mut records = self.range(&earlier, from.as_ref()).await?;
             for record in &mut records {
                 // Unanswered messages under the earlier name have their own turn there.
-                record.asks = false;
+                record.ask_nothing();
             }
             parts.push(records);
             link = head.continues;

@@ -1,6 +1,6 @@
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::Channel;
+use annals_core::record::{Answer, Channel, Details};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 
 use super::*;
@@ -10,6 +10,7 @@ fn record(kind: Kind, parts: Value) -> Record {
     let base: SortKey = "1763765920000#m1".parse().unwrap();
     let what = if kind == Kind::Notice { "notice" } else { "reply" };
     let message_id = MessageId::new("m1").unwrap().derived(what);
+    let answer = Answer { covers: vec![base.clone()], ..Answer::default() };
     Record {
         chat: ChatKey::http("app", "c").unwrap(),
         key: base.reply(),
@@ -18,18 +19,11 @@ fn record(kind: Kind, parts: Value) -> Record {
         user_id: "annals".into(),
         ts: base.ts(),
         sent_at: Timestamp::MIN,
-        form_ts: None,
-        revision: 0,
-        kind,
         tokens: 1,
         message: UiMessage::new(message_id.as_str(), Role::Assistant, parts),
         message_id,
         expires_at: None,
-        album: None,
-        asks: false,
-        covers: vec![base],
-        delivery_failure: None,
-        source: None,
+        details: if kind == Kind::Notice { Details::Notice(answer) } else { Details::Reply(answer) },
         person: None,
     }
 }

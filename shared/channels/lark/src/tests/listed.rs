@@ -1,8 +1,8 @@
 //! Tests of messages from the API: they give the same records as their events.
 
-use annals_core::record::{Kind, Record};
+use annals_core::record::Kind;
 use annals_core::sort_key::Timestamp;
-use annals_core::testing::stored;
+use annals_core::testing::{as_kind, stored};
 
 use super::*;
 use crate::listed::{from_listed, is_merge_forward, with_children};
@@ -184,7 +184,7 @@ fn a_recalled_message_is_found_and_gets_a_new_form() {
     );
     assert_eq!(Value::Object(later.metadata), json!({"chatType": "private", "recalled": true}));
     // A boundary has no text; the message after it has.
-    let boundary = Record { kind: Kind::Boundary, ..stored(&original) };
+    let boundary = as_kind(stored(&original), Kind::Boundary);
     assert_eq!(recalled(&boundary, at), None);
     let opening = Draft { opens_session: true, ..original };
     assert!(recalled(&stored(&opening), at).unwrap().opens_session);

@@ -10,7 +10,7 @@ use crate::context::Policy;
 use crate::message::Part;
 use crate::prompt::Prompt;
 use crate::record::Record;
-use crate::testing::{aside, event, hours, key, reply, sorted, summary, user};
+use crate::testing::{aside, asking, event, hours, key, reply, sorted, summary, user};
 
 /// Each test record has ten tokens.
 const RULES: Rules = Rules {
@@ -124,7 +124,7 @@ fn a_session_expires_with_its_records_including_the_summary() {
     assert!(expires(&view, 51) && !expires(&view, 50));
     // A message expires with its first form.
     let edited = Record { expires_at: Some(999), ..crate::testing::edit(&newer, 1, None) };
-    let records = sorted([Record { asks: false, ..newer }, Record { asks: false, ..edited }]);
+    let records = sorted([asking(newer, false), asking(edited, false)]);
     let view = SessionView::of(&records, hours(3), &policy());
     assert!(expires(&view, 100) && !expires(&view, 99));
 }

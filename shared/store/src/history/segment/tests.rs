@@ -1,5 +1,5 @@
 use annals_core::message::{Part, Role, UiMessage};
-use annals_core::record::{Channel, DeliveryFailure, Kind, Record, Source};
+use annals_core::record::{Attributes, Channel, DeliveryFailure, Details, Kind, Record, Source};
 use annals_core::sort_key::MessageId;
 use proptest::collection::vec;
 use proptest::option;
@@ -85,7 +85,7 @@ fn stored() -> impl Strategy<Value = Stored> {
         any::<bool>(),
         vec(key(), 0..4),
         option::of(failure),
-        option::of(source()),
+        source().prop_map(Some),
         option::of(any::<String>()),
     );
     (place, form, rest, option::weighted(0.2, "bodies/[a-z]{1,9}")).prop_map(|(place, form, rest, body)| {
@@ -96,6 +96,8 @@ fn stored() -> impl Strategy<Value = Stored> {
             Some(_) => UiMessage::new(message_id.as_str(), message.role, Vec::new()),
             None => message,
         };
+        let attributes = Attributes { form_ts, revision, album, asks, covers, delivery_failure, source };
+        let details = Details::of(kind, message.role, &key, attributes).unwrap();
         let record = Record {
             chat: ChatKey::telegram(42, None),
             key,
@@ -105,18 +107,11 @@ fn stored() -> impl Strategy<Value = Stored> {
             message_id,
             ts,
             sent_at,
-            form_ts,
-            revision,
-            kind,
             message,
             tokens,
             expires_at,
-            album,
-            asks,
-            covers,
-            delivery_failure,
-            source,
             person,
+            details,
         };
         match body {
             Some(body) => Stored::Body { record, body },
