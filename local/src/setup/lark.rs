@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use annals_channel_lark::EVENTS;
-use annals_channel_lark::card::PRESSED;
+use annals_channel_lark::buttons::PRESSED;
 use annals_channel_lark::client::{Client, SendError};
 use annals_channel_lark::settings::LarkConfig;
 use annals_channel_lark::verify::encrypt;

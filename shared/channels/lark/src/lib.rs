@@ -18,7 +18,7 @@
 //!
 //! - [`address`]: destination of a reply
 //! - [`render`], [`split`], `dialect`: formatting of a reply, and its division into messages
-//! - [`card`]: cards with the buttons of approval requests
+//! - [`buttons`]: cards with the buttons of approval requests
 //! - [`client`]: HTTP client of the Open API
 //!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the event, the bot's
@@ -27,7 +27,7 @@
 
 pub mod address;
 pub mod bot;
-pub mod card;
+pub mod buttons;
 pub mod client;
 pub mod listed;
 pub mod parse;

@@ -20,7 +20,7 @@ use crate::address::Address;
 use crate::client::{APP_PACE, CHAT_PACE, Client, TYPING};
 use crate::settings::LarkConfig;
 use crate::surroundings::LarkSurroundings;
-use crate::{card, render};
+use crate::{buttons, render};
 
 /// Creates the client that sends replies; `None` if the channel is not set up.
 ///
@@ -133,7 +133,7 @@ async fn send(
     }
     if !reply.requests.is_empty() {
         // A card of its own after the text, since a text has no buttons.
-        let card: Value = card::of(&reply.to.chat, reply.requests);
+        let card: Value = buttons::of(&reply.to.chat, reply.requests);
         progress(SendStep::Next { piece: chunks.len(), is_last: true }).await?;
         match client.send_card(&address, &card, &reply.id(), chunks.len()).await {
             // The text before it says how to answer without buttons.

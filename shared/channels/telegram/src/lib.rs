@@ -6,8 +6,8 @@
 //!
 //! - [`verify`]: compares the secret header
 //! - [`parse`]: turns an update into messages, commands, button presses and migrations
-//!   - `update`: lenient access to the JSON of an update
-//!   - `content`, `event`, `readable`: text and files of a message, as parts that a model can read
+//!   - `event`: lenient access to the JSON of an update
+//!   - `content`, `service`, `readable`: text and files of a message, as parts that a model can read
 //!   - `metadata`: sender, reply, forward and edit data that is stored beside the parts
 //!   - `gate`: decides if a message asks the bot
 //!
@@ -15,6 +15,7 @@
 //!
 //! - [`address`]: destination of a reply
 //! - [`render`], [`split`]: formatting of a reply, and its division into messages
+//! - [`buttons`]: buttons of approval requests
 //! - [`client`]: HTTP client of the Bot API
 //!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the update, the bot's
@@ -22,6 +23,7 @@
 
 pub mod address;
 pub mod bot;
+pub mod buttons;
 pub mod client;
 pub mod parse;
 pub mod platform;
@@ -31,14 +33,14 @@ pub mod split;
 pub mod verify;
 pub mod webhook;
 
-pub use update::allowed_updates;
+pub use event::allowed_updates;
 
 mod content;
 mod event;
 mod gate;
 mod metadata;
 mod readable;
-mod update;
+mod service;
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::address::Address;
-use crate::client::{BOT_PACE, Client, GROUP_PACE, PRIVATE_PACE, SendError, chunks, keyboard};
+use crate::buttons::keyboard;
+use crate::client::{BOT_PACE, Client, GROUP_PACE, PRIVATE_PACE, SendError, chunks};
 use crate::settings::TelegramConfig;
 
 /// Longest wait for the rate limit when a file is fetched, since an answer waits for it.
