@@ -21,6 +21,8 @@
 //! - [`buttons`]: cards with the buttons of approval requests
 //! - [`client`]: HTTP client of the Open API
 //!
+//! For operators: [`local`], `setup`, `doctor`.
+//!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the event, the bot's
 //! ids and the settings, so that an event that is delivered twice gives the same keys. An event's own id is not used,
 //! since Lark may deliver a message under several.
@@ -30,6 +32,7 @@ pub mod bot;
 pub mod buttons;
 pub mod client;
 pub mod listed;
+pub mod local;
 pub mod parse;
 pub mod platform;
 pub mod recall;
@@ -44,6 +47,7 @@ pub use event::EVENTS;
 
 mod content;
 mod dialect;
+mod doctor;
 mod event;
 mod gate;
 mod mention;
@@ -51,6 +55,7 @@ mod metadata;
 mod piece;
 mod readable;
 mod rich_text;
+mod setup;
 mod user_id;
 
 #[cfg(test)]

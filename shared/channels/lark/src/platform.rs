@@ -1,13 +1,12 @@
 //! The client as a [`Platform`].
 
 use std::error::Error;
-use std::sync::Arc;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
 use annals_channel::pace::Pace;
 use annals_channel::platform::{Platform, Registered};
-use annals_channel::settings::{DeliveryConfig, channel_settings};
+use annals_channel::settings::{DeliveryConfig, Settings, channel_settings};
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
 use annals_core::settings::Env;
@@ -17,7 +16,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::client::{APP_PACE, CHAT_PACE, Client, TYPING};
+use crate::client::{APP_PACE, CHAT_PACE, Client, ClientError, TYPING};
 use crate::settings::LarkConfig;
 use crate::surroundings::LarkSurroundings;
 use crate::{buttons, render};
@@ -33,11 +32,25 @@ pub fn from_env(
     clock: &Clock,
 ) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
     let Some(config) = LarkConfig::from_env(env)? else { return Ok(None) };
-    let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
-        .with_pace(delivery.share(APP_PACE));
-    let settings = channel_settings(env)?;
-    let surroundings = LarkSurroundings::of(client.clone(), config.app_id, settings, config.group_context);
-    Ok(Some(Registered { channel: Channel::Lark, client: Arc::new(client), surroundings }))
+    Ok(Some(registered(&config, &channel_settings(env)?, client(&config, delivery, clock)?)))
+}
+
+/// Creates the client of the app of `config`.
+pub(crate) fn client(
+    config: &LarkConfig,
+    delivery: &DeliveryConfig,
+    clock: &Clock,
+) -> Result<Client, ClientError> {
+    let client =
+        Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), clock.clone())?;
+    Ok(client.with_pace(delivery.share(APP_PACE)))
+}
+
+/// Registers `client` to send replies, with its surroundings.
+pub(crate) fn registered(config: &LarkConfig, settings: &Settings, client: Client) -> Registered {
+    let (app_id, limit) = (config.app_id.clone(), config.group_context);
+    let surroundings = LarkSurroundings::of(client.clone(), app_id, settings.clone(), limit);
+    Registered { surroundings, ..Registered::new(Channel::Lark, client) }
 }
 
 impl Platform for Client {

@@ -18,6 +18,8 @@
 //! - [`buttons`]: buttons of approval requests
 //! - [`client`]: HTTP client of the Bot API
 //!
+//! For operators: [`local`], `setup`, `doctor`.
+//!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the update, the bot's
 //! name and the settings, so that an update that is delivered twice gives the same keys.
 
@@ -25,6 +27,7 @@ pub mod address;
 pub mod bot;
 pub mod buttons;
 pub mod client;
+pub mod local;
 pub mod parse;
 pub mod platform;
 pub mod render;
@@ -36,11 +39,13 @@ pub mod webhook;
 pub use event::allowed_updates;
 
 mod content;
+mod doctor;
 mod event;
 mod gate;
 mod metadata;
 mod readable;
 mod service;
+mod setup;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! The client as a [`Platform`].
 
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
@@ -18,7 +17,7 @@ use futures::future::BoxFuture;
 
 use crate::address::Address;
 use crate::buttons::keyboard;
-use crate::client::{BOT_PACE, Client, GROUP_PACE, PRIVATE_PACE, SendError, chunks};
+use crate::client::{BOT_PACE, Client, ClientError, GROUP_PACE, PRIVATE_PACE, SendError, chunks};
 use crate::settings::TelegramConfig;
 
 /// Longest wait for the rate limit when a file is fetched, since an answer waits for it.
@@ -35,9 +34,17 @@ pub fn from_env(
     clock: &Clock,
 ) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
     let Some(config) = TelegramConfig::from_env(env)? else { return Ok(None) };
-    let client = Client::new(&config.api_base, config.token, clock.clone())?;
-    let client = Arc::new(client.with_pace(delivery.share(BOT_PACE)));
-    Ok(Some(Registered { channel: Channel::Telegram, client, surroundings: None }))
+    Ok(Some(Registered::new(Channel::Telegram, client(&config, delivery, clock)?)))
+}
+
+/// Creates the client of the bot of `config`.
+pub(crate) fn client(
+    config: &TelegramConfig,
+    delivery: &DeliveryConfig,
+    clock: &Clock,
+) -> Result<Client, ClientError> {
+    let client = Client::new(&config.api_base, config.token.clone(), clock.clone())?;
+    Ok(client.with_pace(delivery.share(BOT_PACE)))
 }
 
 impl Platform for Client {

@@ -1,0 +1,177 @@
+//! `setup telegram`: sets the webhook and the menu of commands.
+//!
+//! 1. Reads the bot of the token.
+//! 2. Makes a webhook secret if there is none, and stores it before it is used.
+//! 3. Probes whether the address accepts the secret, with a body that is not an update, so that nothing is stored.
+//! 4. Only then sets the webhook at Telegram, and reads it back.
+
+use annals_channel::local::Failure;
+use annals_channel::setup::{Setup, SetupCommand, SetupOption, prober, unreachable};
+use annals_core::settings::Env;
+use annals_io::clock::Clock;
+use annals_io::errors::chain;
+use annals_io::random;
+use reqwest::{StatusCode, Url};
+use secrecy::ExposeSecret;
+
+use crate::allowed_updates;
+use crate::client::{Client, Webhook};
+use crate::settings::TelegramConfig;
+use crate::verify::SECRET_HEADER;
+
+const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
+const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
+
+/// The command.
+pub(super) const COMMAND: SetupCommand = SetupCommand {
+    about: "Set the webhook and the menu of the bot of `TELEGRAM_BOT_TOKEN`",
+    url: "Address for updates: https://…/telegram",
+    secret: "Read the token from this secret in Secrets Manager, and store the webhook secret there if it has none",
+    needed: &[TOKEN],
+    held: &[TOKEN, SECRET],
+    options: &[
+        SetupOption {
+            name: "max-connections",
+            help: "Largest number of parallel deliveries",
+            number: Some((40, 1..=100)),
+        },
+        SetupOption {
+            name: "anyway",
+            help: "Set the webhook even if the address does not accept the secret",
+            number: None,
+        },
+    ],
+};
+
+pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
+    let Setup { url, env, mut vault, option, out } = setup;
+    let Some(token) = env.optional(TOKEN) else {
+        let place = match &vault {
+            Some(vault) => format!(", neither here nor in the secret {}", vault.name()),
+            None => String::new(),
+        };
+        return Err(format!("{TOKEN} is not set{place}: @BotFather gives it").into());
+    };
+    let known = env.optional(SECRET);
+    let is_new = known.is_none();
+    let secret = known.unwrap_or_else(random::hex::<32>);
+    // Parsed like in a function.
+    let settings = |name: &str| match name {
+        TOKEN => Some(token.clone()),
+        SECRET => Some(secret.clone()),
+        _ => env.optional(name),
+    };
+    let config = TelegramConfig::from_env(Env::new(&settings))?.ok_or("Telegram is not set up")?;
+    let client = Client::new(&config.api_base, config.token, Clock::system())?;
+
+    let me = client.get_me().await?;
+    writeln!(out, "bot       @{} ({})", me.username, me.id)?;
+    if let Some(vault) = vault.as_deref_mut() {
+        if vault.has(SECRET) {
+            writeln!(out, "secret    as the secret {} has it", vault.name())?;
+        } else {
+            vault.put(SECRET, &secret).await?;
+            writeln!(out, "secret    stored in the secret {}, beside what it held", vault.name())?;
+        }
+    } else if is_new {
+        writeln!(
+            out,
+            "secret    {SECRET} is not set. Here is one, which nobody holds yet; to start Annals with it:\n"
+        )?;
+        writeln!(out, "  export {SECRET}={secret}\n")?;
+        writeln!(out, "Deployed, this makes one and stores it where the functions read it:\n")?;
+        writeln!(out, "  cargo run -- setup telegram --url {url} --secret <the secret that has {TOKEN}>\n")?;
+    } else {
+        writeln!(out, "secret    as {SECRET} has it")?;
+    }
+
+    if let Some(problem) = ask(&url, config.secret.expose_secret()).await? {
+        if option("anyway").is_none() {
+            let (does, next) = match (&problem, &vault) {
+                (Problem::OtherSecret, Some(_)) => (
+                    "does not take the secret",
+                    "Deploy with another SecretsRevision, so that the functions read the secret again, and then run \
+                     this again.",
+                ),
+                (Problem::OtherSecret, None) => (
+                    "does not take the secret",
+                    "Start what answers there with this secret, and then run this again.",
+                ),
+                (Problem::Unreachable(_), _) => (
+                    "cannot be asked whether it takes the secret",
+                    "Start what is to answer there, with this secret, and then run this again.",
+                ),
+                (Problem::Other(_), _) => {
+                    ("does not take the secret", "See what answers there, and then run this again.")
+                }
+            };
+            return Err(format!(
+                "{url} {does}: {problem}\n\n{next} The webhook is as it was. (--anyway sets it all the \
+                 same: Telegram then tries for a day to deliver what people write.)"
+            )
+            .into());
+        }
+        writeln!(out, "address   {problem}; set all the same")?;
+    }
+
+    let url = String::from(url);
+    let max_connections = option("max-connections").and_then(|number| number.try_into().ok()).unwrap_or(40);
+    let webhook = Webhook { url, secret: config.secret, max_connections };
+    client.set_webhook(&webhook).await?;
+    let info = client.webhook_info().await?;
+    if info.url != webhook.url {
+        let set = if info.url.is_empty() { "none" } else { &info.url };
+        return Err(format!("Telegram says that its webhook is {set}: somebody else sets it too").into());
+    }
+    let missing = info.missing();
+    if !missing.is_empty() {
+        return Err(format!("Telegram does not send what it was asked for: {}", missing.join(", ")).into());
+    }
+    let kinds = allowed_updates().count();
+    let waiting = info.pending_update_count;
+    writeln!(out, "webhook   {}: {kinds} kinds of update, {waiting} waiting", info.url)?;
+    let commands = client
+        .set_commands()
+        .await
+        .map_err(|error| format!("the webhook is set, but not the menu of commands: {}", chain(&error)))?;
+    writeln!(out, "commands  {commands} in the menu")?;
+    Ok(())
+}
+
+/// Reason why an address does not accept a secret.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    #[error("it answers 401, so what answers there holds another one")]
+    OtherSecret,
+    /// The address could not be probed.
+    #[error("{0}")]
+    Unreachable(&'static str),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Probes whether the webhook at `url` accepts `secret`, and returns the reason if it does not. Stores nothing there.
+pub(super) async fn probe(url: &str, secret: &str) -> Result<Option<Problem>, Failure> {
+    ask(&Url::parse(url)?, secret).await
+}
+
+async fn ask(url: &Url, secret: &str) -> Result<Option<Problem>, Failure> {
+    let request = prober()?.post(url.clone()).header(SECRET_HEADER, secret);
+    // Not an update, so it is refused, but only after the secret is checked.
+    let answer = match request.header("Content-Type", "application/json").body("[]").send().await {
+        Ok(answer) => answer,
+        Err(error) => return Ok(Some(Problem::Unreachable(unreachable(&error)))),
+    };
+    let status = answer.status();
+    let body = answer.text().await.unwrap_or_default();
+    Ok(match status {
+        StatusCode::BAD_REQUEST if body.contains("urn:annals:problem:not-an-update") => None,
+        StatusCode::UNAUTHORIZED => Some(Problem::OtherSecret),
+        StatusCode::FORBIDDEN if body.contains("urn:annals:problem:not-local") => Some(Problem::Other(
+            "the program there was started without TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET, or its tunnel does not \
+             rewrite the Host header"
+                .into(),
+        )),
+        status => Some(Problem::Other(format!("it answers {}, which Annals does not", status.as_u16()))),
+    })
+}
