@@ -128,6 +128,8 @@ async fn challenge(url: &Url, config: &LarkConfig) -> Result<Option<String>, Fai
 mod tests {
     use annals_channel::settings::channel_settings;
 
+    use annals_core::settings::Env;
+
     use super::*;
     use crate::bot::Bot;
     use crate::parse::{Incoming, parse};
