@@ -29,7 +29,8 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fault::{Fault, answered};
+use fault::Fault;
+use s3s::auth::SimpleAuth;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
@@ -37,7 +38,7 @@ use tokio::net::TcpListener;
 use crate::config::LocalConfig;
 use crate::queue::LocalQueue;
 use crate::server::{self, HEADER_TIMEOUT};
-use crate::stores::engine::{Engine, MAX_BODY_BYTES, TARGET};
+use crate::stores::engine::{Engine, MAX_BODY_BYTES, TARGET, in_json};
 use crate::stores::files::SAM_ENV;
 use crate::stores::folder::S3;
 use crate::stores::{BUCKET, REGION, Stores, TABLE};
@@ -100,8 +101,10 @@ impl Gateway {
         })?;
         let services = Services {
             dynamodb: stores.engine.clone(),
-            s3: stores.folder.signed(ACCESS_KEY, key.secret.expose_secret())?,
-            sqs: Sqs::new(queue, clock.clone()),
+            s3: stores
+                .folder
+                .service(Some(SimpleAuth::from_single(ACCESS_KEY, key.secret.expose_secret())))?,
+            sqs: Sqs::new(queue),
             secrets,
             key,
             bodies: BodyReader::default(),
@@ -197,13 +200,14 @@ impl Services {
         let body = Bytes::copy_from_slice(&body);
         self.key.check(&parts.headers, &body, &self.clock)?;
         let target = parts.headers.get(TARGET).and_then(|target| target.to_str().ok()).unwrap_or_default();
-        match target.split_once('.') {
+        let answer = match target.split_once('.') {
             Some((service, _)) if service.starts_with("DynamoDB_") => {
-                Ok(self.dynamodb.call(&parts.headers, body).await)
+                return Ok(self.dynamodb.call(&parts.headers, body).await);
             }
-            Some(("AmazonSQS", name)) => self.sqs.call(name, &body).await.map(|answer| answered(&answer)),
-            Some(("secretsmanager", name)) => self.secrets.call(name, &body).map(|answer| answered(&answer)),
-            _ => Err(Fault::new("UnknownOperationException", "this service is not available here")),
-        }
+            Some(("AmazonSQS", name)) => self.sqs.call(name, &body).await?,
+            Some(("secretsmanager", name)) => self.secrets.call(name, &body)?,
+            _ => return Err(Fault::new("UnknownOperationException", "this service is not available here")),
+        };
+        Ok(in_json(answer.to_string()))
     }
 }

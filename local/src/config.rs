@@ -14,7 +14,7 @@ use annals_core::access::Access;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
 use annals_http::settings::{
-    ApiKey, CorsOrigins, RateLimit, api_keys, check_secrets, console, http_cors_origins, http_rate_limit,
+    ApiKey, CallRateLimit, CorsOrigins, api_keys, check_secrets, console, http_cors_origins, http_rate_limit,
 };
 use annals_store::history::Retention;
 use annals_store::settings::retention;
@@ -60,7 +60,7 @@ pub struct LocalConfig {
     /// `HTTP_CORS_ORIGINS`
     pub cors_origins: CorsOrigins,
     /// `HTTP_RATE_LIMIT`
-    pub rate_limit: Option<RateLimit>,
+    pub rate_limit: Option<CallRateLimit>,
     /// `CONSOLE`
     pub console: bool,
     /// Settings of Telegram, if it is set up.

@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use annals_core::memory::Kept;
-use annals_core::memory::{Correction, EntryId, Owner};
+use annals_core::memory::{Correction, EntryId, Owner, StoredEntry};
 use annals_store::memory::{Deleted, Memory, Overview};
 use anyhow::{anyhow, bail};
 
@@ -55,7 +54,7 @@ fn entry_id(id: &str) -> anyhow::Result<EntryId> {
     id.parse().map_err(|_| anyhow!(NO_ENTRY))
 }
 
-fn print(kept: &Kept, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(kept: &StoredEntry, out: &mut impl Write) -> anyhow::Result<()> {
     let entry = &kept.entry;
     writeln!(out, "{}. {}  {}  {}", kept.number, entry.kind, time(entry.created), kept.id())?;
     writeln!(out, "{}", indented(&entry.text))?;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
@@ -26,6 +26,15 @@ struct State {
     entries: Vec<OutboxEntry>,
 }
 
+impl State {
+    /// Adds an entry; returns false if it is there already.
+    fn add(&mut self, Line { id, entry }: Line) -> bool {
+        let is_new = self.ids.insert(id);
+        self.entries.extend(is_new.then_some(entry));
+        is_new
+    }
+}
+
 /// One line of the file.
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -37,19 +46,9 @@ struct Line {
 impl FileOutbox {
     /// Reads the outbox in `path`, empty if the file does not exist.
     pub fn open(path: PathBuf) -> anyhow::Result<Self> {
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-        };
         let mut state = State::default();
-        // A crash may have left an incomplete last line, whose reply is posted again.
-        for line in
-            String::from_utf8_lossy(&bytes).lines().filter_map(|line| serde_json::from_str::<Line>(line).ok())
-        {
-            if state.ids.insert(line.id) {
-                state.entries.push(line.entry);
-            }
+        for line in lines(&path)?.into_iter().flatten() {
+            state.add(line);
         }
         Ok(Self { path, state: Mutex::new(state) })
     }
@@ -68,18 +67,12 @@ impl FileOutbox {
             id.strip_prefix(own.as_str()).is_some_and(|key| key.parse::<SortKey>().is_ok())
         };
         let is_of_chat = |line: &Line| own.iter().any(|own| is_reply(&line.id, own));
-        let bytes = match std::fs::read(&self.path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.path.display())),
-        };
-        let text = String::from_utf8_lossy(&bytes);
-        let lines = text.lines().filter_map(|line| Some((line, serde_json::from_str::<Line>(line).ok()?)));
+        let Some(lines) = lines(&self.path)? else { return Ok(()) };
         let (mut kept, mut left) = (String::new(), State::default());
-        for (json, line) in lines.filter(|(_, line)| !is_of_chat(line)) {
-            if left.ids.insert(line.id) {
-                left.entries.push(line.entry);
-                kept.push_str(json);
+        for line in lines.into_iter().filter(|line| !is_of_chat(line)) {
+            let json = serde_json::to_string(&line)?;
+            if left.add(line) {
+                kept.push_str(&json);
                 kept.push('\n');
             }
         }
@@ -102,9 +95,21 @@ impl FileOutbox {
         json.insert(0, '\n');
         json.push('\n');
         OpenOptions::new().create(true).append(true).open(&self.path)?.write_all(json.as_bytes())?;
-        state.ids.insert(line.id);
-        state.entries.push(line.entry);
+        state.add(line);
         Ok(())
+    }
+}
+
+/// Returns the lines of the outbox in `path`; `None` if there is none. A crash may have left an incomplete last line, whose
+/// reply is posted again.
+fn lines(path: &Path) -> anyhow::Result<Option<Vec<Line>>> {
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            Ok(Some(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
 

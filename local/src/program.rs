@@ -12,11 +12,11 @@ use annals_channel::platform::Registered;
 use annals_channel::settings::DeliveryConfig;
 use annals_channel::settings::Settings;
 use annals_channel::surroundings::Surroundings;
-use annals_channel_lark::client::{APP_PACE, Client as LarkClient};
+use annals_channel_lark::client::{APP_RATE_LIMIT, Client as LarkClient};
 use annals_channel_lark::settings::LarkConfig;
 use annals_channel_lark::surroundings::LarkSurroundings;
 use annals_channel_lark::webhook::{self as lark, LarkWebhook};
-use annals_channel_telegram::client::{BOT_PACE, Client};
+use annals_channel_telegram::client::{BOT_RATE_LIMIT, Client};
 use annals_channel_telegram::settings::TelegramConfig;
 use annals_channel_telegram::webhook::{self as telegram, TelegramWebhook};
 use annals_compactor::Compactor;
@@ -135,7 +135,7 @@ impl Program {
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
         let deliverer =
             Deliverer::new(platforms(client.clone(), of_lark.client.clone()), Some(outbox.clone()))
-                .with_paces(config.delivery.is_paced);
+                .with_rate_limits(config.delivery.is_rate_limited);
         let confirming = platforms(
             client.map(|client| client.with_patience(telegram::WEBHOOK_PATIENCE)),
             of_lark.client.map(|client| client.with_patience(lark::WEBHOOK_PATIENCE)),
@@ -314,7 +314,7 @@ impl OfLark {
             return Ok(Self { identity, client: None, encrypt_key: None, surroundings: None });
         };
         let client = LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?
-            .with_pace(delivery.share(APP_PACE));
+            .with_rate_limit(delivery.share(APP_RATE_LIMIT));
         let surroundings =
             LarkSurroundings::of(client.clone(), lark.app_id.clone(), settings.clone(), lark.group_context);
         let asking = client.clone().with_patience(lark::WEBHOOK_PATIENCE);
@@ -386,8 +386,8 @@ fn of_telegram(
     clock: &Clock,
 ) -> anyhow::Result<(telegram::Identity, Option<Client>)> {
     let Some(config) = config else { return Ok((telegram::Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None)) };
-    let client =
-        Client::new(&config.api_base, config.token, clock.clone())?.with_pace(delivery.share(BOT_PACE));
+    let client = Client::new(&config.api_base, config.token, clock.clone())?
+        .with_rate_limit(delivery.share(BOT_RATE_LIMIT));
     Ok((telegram::Identity::asked_for(config.bot_id, client.clone()), Some(client)))
 }
 

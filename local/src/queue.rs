@@ -64,8 +64,17 @@ struct State {
     next: u64,
     /// Pending turns by chat. Each chat in here is worked on, or announced.
     waiting: HashMap<ChatKey, VecDeque<Entry>>,
-    /// Deduplication ids of the last five minutes, with their times.
-    recent: HashMap<String, Timestamp>,
+    /// Receipts of the last five minutes, by chat and deduplication id.
+    recent: HashMap<(ChatKey, String), Receipt>,
+}
+
+/// Receipt of a stored turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Receipt {
+    /// The time at which it was sent.
+    pub at: Timestamp,
+    /// Its number in this process.
+    pub number: u64,
 }
 
 #[derive(Clone)]
@@ -221,14 +230,15 @@ impl LocalQueue {
         Ok(())
     }
 
-    /// Stores a turn under the deduplication `id`, unless that id was used in the last five minutes.
-    pub async fn send(&self, turn: &Turn, id: &str) -> Result<(), QueueError> {
-        let now = self.inner.clock.now();
+    /// Stores a turn under the deduplication `id`. If that id was used for its chat in the last five minutes, stores nothing
+    /// and returns the first receipt.
+    pub async fn send(&self, turn: &Turn, id: String) -> Result<Receipt, QueueError> {
+        let (now, key) = (self.inner.clock.now(), (turn.chat.clone(), id));
         let number = {
             let mut state = self.state();
-            state.recent.retain(|_, at| now.since(*at) < DEDUPLICATED_FOR);
-            if state.recent.contains_key(id) {
-                return Ok(());
+            state.recent.retain(|_, receipt| now.since(receipt.at) < DEDUPLICATED_FOR);
+            if let Some(first) = state.recent.get(&key) {
+                return Ok(*first);
             }
             state.next += 1;
             state.next - 1
@@ -244,15 +254,16 @@ impl LocalQueue {
             .send()
             .await
             .map_err(|error| failed(aws_message(&error)))?;
-        self.state().recent.insert(id.to_owned(), now);
+        let receipt = Receipt { at: now, number };
+        self.state().recent.insert(key, receipt);
         self.push(Entry { number, turn: turn.clone() });
-        Ok(())
+        Ok(receipt)
     }
 }
 
 impl TurnQueue for LocalQueue {
     fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        Box::pin(async move { self.send(turn, &deduplication_id()).await })
+        Box::pin(async move { self.send(turn, deduplication_id()).await.map(drop) })
     }
 }
 

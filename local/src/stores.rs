@@ -16,7 +16,6 @@ pub mod folder;
 mod in_process;
 pub mod private;
 
-use std::fmt;
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -60,34 +59,8 @@ pub struct Stores {
     pub(crate) engine: Engine,
     /// The folder of the S3 service.
     pub(crate) folder: Folder,
-    database: Database,
-}
-
-/// The DynamoDB engine's database file.
-#[derive(Clone)]
-struct Database {
-    engine: dynoxide::Database,
-    path: PathBuf,
-}
-
-impl fmt::Debug for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-impl Database {
-    /// Rebuilds the file without its free pages, and empties the write-ahead log.
-    fn rebuild(&self) -> anyhow::Result<()> {
-        self.engine
-            .vacuum()
-            .map_err(|error| anyhow!("failed to rebuild {}: {error}", self.path.display()))?;
-        let own = rusqlite::Connection::open(&self.path)?;
-        own.busy_timeout(CHECKPOINT_PATIENCE)?;
-        let is_busy: bool = own.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        ensure!(!is_busy, "failed to empty the write-ahead log of {}: it is in use", self.path.display());
-        Ok(())
-    }
+    /// The DynamoDB engine's database file.
+    database: PathBuf,
 }
 
 /// Lock of a data directory, held until it is dropped. Its holder may write there.
@@ -196,10 +169,9 @@ impl Stores {
         let path = database.to_str().context("the data directory's path is not UTF-8")?;
         let engine = dynoxide::Database::new(path)
             .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
-        let database = Database { engine: engine.clone(), path: database };
         let engine = Engine::new(engine);
         let folder = Folder::new(&s3);
-        let (dynamodb, s3) = (dynamodb_client(engine.clone()), s3_client(folder.unsigned()?));
+        let (dynamodb, s3) = (dynamodb_client(engine.clone()), s3_client(folder.service(None)?));
         let stores = Self { dynamodb, s3, engine, folder, database };
         stores.make_table(TABLE, true).await?;
         stores.make_table(QUEUE_TABLE, false).await?;
@@ -209,8 +181,16 @@ impl Stores {
     /// Removes deleted rows from the database file: `SQLite` leaves their text in free pages and in its write-ahead log. Takes
     /// time in proportion to the file, and blocks every other operation meanwhile.
     pub async fn purge(&self) -> anyhow::Result<()> {
-        let database = self.database.clone();
-        tokio::task::spawn_blocking(move || database.rebuild()).await?
+        let (engine, path) = (self.engine.clone(), self.database.clone());
+        tokio::task::spawn_blocking(move || {
+            engine.vacuum().map_err(|error| anyhow!("failed to rebuild {}: {error}", path.display()))?;
+            let own = rusqlite::Connection::open(&path)?;
+            own.busy_timeout(CHECKPOINT_PATIENCE)?;
+            let is_busy: bool = own.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+            ensure!(!is_busy, "failed to empty the write-ahead log of {}: it is in use", path.display());
+            Ok(())
+        })
+        .await?
     }
 
     /// Creates the table `name`, with the index of due chats if it `is_indexed`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_agent::{Agent, TurnError};
 use annals_channel::platform::Registered;
 use annals_channel_lark::client as lark;
-use annals_channel_telegram::client::{BOT_PACE, Client};
+use annals_channel_telegram::client::{BOT_RATE_LIMIT, Client};
 use annals_core::chat_key::ChatKey;
 use annals_core::record::{Channel, Draft, Record};
 use annals_core::sort_key::{MessageId, SortKey};
@@ -41,10 +41,10 @@ impl Bench {
         let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock.clone()).unwrap();
         let (id, secret) = (lark_api::APP_ID.to_owned(), lark_api::APP_SECRET.to_owned().into());
         let app = lark::Client::new(self.lark.base_url(), id, secret, clock).unwrap();
-        let client = client.with_pace(Some(BOT_PACE.shared_by(of)));
-        let app = app.with_pace(Some(lark::APP_PACE.shared_by(of)));
+        let client = client.with_rate_limit(Some(BOT_RATE_LIMIT.shared_by(of)));
+        let app = app.with_rate_limit(Some(lark::APP_RATE_LIMIT.shared_by(of)));
         let platforms = [Registered::new(Channel::Telegram, client), Registered::new(Channel::Lark, app)];
-        let deliverer = Deliverer::new(platforms, None).with_paces(true);
+        let deliverer = Deliverer::new(platforms, None).with_rate_limits(true);
         Agent { deliverer, ..echo_agent(&self.world.history()) }
     }
 

@@ -106,6 +106,10 @@ fn read_by(function: &str) -> BTreeSet<String> {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
     let mut main = code(format!("functions/{program}/src/main.rs"));
+    main += &code("shared/runtime/src/process.rs".into());
+    if main.contains("Http::deployed(env") {
+        main = main.replace("Http::deployed(env", "") + &code("functions/http/src/state.rs".into());
+    }
     if main.contains("serve_webhook(") {
         main += &code("shared/runtime/src/function.rs".into());
         main += &code(format!("shared/channels/{program}/src/webhook.rs"));

@@ -6,7 +6,7 @@ use annals_agent::Agent;
 use annals_core::message::Role;
 use annals_core::record::Draft;
 use annals_core::sort_key::SortKey;
-use annals_engine::live::{Heard, Live, Said};
+use annals_engine::live::{Live, LiveEvent, ReplyEvent};
 
 use crate::app::{a_while, passing};
 use crate::world::{World, chat, claim, echo_agent, message};
@@ -39,12 +39,14 @@ async fn the_streaming_function_runs_its_turn_as_soon_as_the_chat_is_free() {
     passing(&world.clock, Duration::from_millis(100), run).await.unwrap();
     assert_eq!(replies(&world).await, ["one two"]);
 
-    assert!(matches!(listener.next().await, Heard::Begun(begun) if begun.message_id == "1/reply"));
+    assert!(matches!(listener.next().await, LiveEvent::Started(begun) if begun.message_id == "1/reply"));
     let mut heard = String::new();
     loop {
         match listener.next().await {
-            Heard::Said(Said::Text(text)) => heard += &text,
-            Heard::Said(Said::Stored(reply)) => break assert_eq!(reply.message.plain_text(), heard),
+            LiveEvent::Reply(ReplyEvent::Text(text)) => heard += &text,
+            LiveEvent::Reply(ReplyEvent::Stored(reply)) => {
+                break assert_eq!(reply.message.plain_text(), heard);
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -40,8 +40,9 @@ pub(crate) async fn answer(
     let (kind, message) =
         match ask(agent, turn, Scope::New { read_from }, offered, rounds, asking, feed).await? {
             Asked::Reply(mut message) => {
-                if turn.newest.channel == Channel::Web {
-                    start_with_step(&mut message);
+                // As listeners of its stream were told.
+                if turn.newest.channel == Channel::Web && message.parts.first() != Some(&Part::step_start()) {
+                    message.parts.insert(0, Part::step_start());
                 }
                 (Kind::Normal, message)
             }
@@ -89,13 +90,5 @@ async fn store(
             turn.confirm(&agent.history).await?;
             Ok(reply)
         }
-    }
-}
-
-/// Has `message` start with the mark of its first step, as listeners of its stream were told.
-fn start_with_step(message: &mut UiMessage) {
-    let start = Part::step_start();
-    if message.parts.first() != Some(&start) {
-        message.parts.insert(0, start);
     }
 }

@@ -87,23 +87,13 @@ pub(crate) async fn ask(
         let error = match asked {
             Ok(Round::Calls) => continue,
             Ok(Round::End) => {
-                let mut message = rounds.take_message(model.name());
-                if let Some(Prepared { seen, shown, shortened, .. }) = &prepared {
-                    note_left_out(&mut message, seen, shortened);
-                    // The first part of a paused reply has the note already.
-                    if matches!(scope, Scope::New { .. }) {
-                        shown.add_note(&mut message);
-                    }
-                }
-                return Ok(Asked::Reply(message));
+                let message = rounds.take_message(model.name());
+                return Ok(Asked::Reply(with_notes(message, prepared.as_ref(), &scope)));
             }
-            Err(error) => error,
+            Err(error @ (TurnError::Model(_) | TurnError::History(_))) => error,
+            Err(error) => return Err(error),
         };
-        let failure = match &error {
-            TurnError::Model(error) => Some(error),
-            TurnError::History(_) => None,
-            _ => return Err(error),
-        };
+        let failure = if let TurnError::Model(failure) = &error { Some(failure) } else { None };
         match asking.failed(failure, agent.clock.now()) {
             Decision::Again(pause) => {
                 tracing::warn!(%error, ?pause, "failed to ask the model; asking again after a pause");
@@ -122,15 +112,25 @@ pub(crate) async fn ask(
             Decision::GiveUp => {
                 tracing::error!(%error, "failed to ask the model in the last attempt; the user is told");
                 agent.metrics.add(Metric::TurnsGivenUp, 1);
-                let is_empty = rounds.is_empty();
-                return Ok(if is_empty {
-                    Asked::Nothing
-                } else {
-                    Asked::Reply(rounds.given_up(UNFINISHED_NOTICE))
-                });
+                if rounds.is_empty() {
+                    return Ok(Asked::Nothing);
+                }
+                return Ok(Asked::Reply(rounds.given_up(UNFINISHED_NOTICE)));
             }
         }
     }
+}
+
+/// Returns the complete reply `message` with notes on what its model was not shown.
+fn with_notes(mut message: UiMessage, prepared: Option<&Prepared>, scope: &Scope) -> UiMessage {
+    if let Some(Prepared { seen, shown, shortened, .. }) = prepared {
+        note_left_out(&mut message, seen, shortened);
+        // The first part of a paused reply has the note already.
+        if matches!(scope, Scope::New { .. }) {
+            shown.add_note(&mut message);
+        }
+    }
+    message
 }
 
 /// The effect of one request.
@@ -166,7 +166,7 @@ async fn request(
     let budget = rounds.result_budget(agent.view.window, question.tokens());
     let may_call = budget.is_some() && asking.may_call(now);
     let question = Question { must_answer: !may_call, ..question };
-    let sink = |delta: Delta<'_>| feed.hear(delta);
+    let sink = |delta: Delta<'_>| feed.publish_delta(delta);
     let answer = tokio::select! {
         biased;
         answer = model.answer(question, &sink) => answer?,

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, OutgoingReply, Progress, RequestedCall, SendStep};
-use annals_channel::pace::Pace;
+use annals_channel::rate_limit::RateLimit;
 use annals_core::approval;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, DeliveryFailure, Record};
@@ -74,7 +74,8 @@ pub(crate) async fn deliver(
         let reached = if head.blocked.is_some() { Reached::Yes } else { Reached::Unknown };
         return Ok((reached, sending.sent()));
     };
-    if let Some(end) = sending.take_end() {
+    let end = sending.state().end.take();
+    if let Some(end) = end {
         // The platform has not failed: another run sends the rest.
         return Err(end);
     }
@@ -86,7 +87,8 @@ pub(crate) async fn deliver(
     let noted = DeliveryFailure { reason: failure.to_string(), at: agent.clock.now() };
     agent.history.note_delivery_failure(reply, &noted).await?;
     let blocked = matches!(failure, DeliveryError::Blocked { .. });
-    Ok((if blocked { Reached::No(noted) } else { Reached::Unknown }, sending.paid()))
+    let paid = sending.state().paid;
+    Ok((if blocked { Reached::No(noted) } else { Reached::Unknown }, paid))
 }
 
 /// A reply that is being sent, piece by piece.
@@ -94,7 +96,7 @@ struct Sending<'a> {
     agent: &'a Agent,
     turn: &'a ClaimedTurn,
     /// The chat's rate limit.
-    pace: Option<Pace>,
+    rate_limit: Option<RateLimit>,
     until: Timestamp,
     typing: &'a Typing,
     state: Mutex<State>,
@@ -112,10 +114,11 @@ struct State {
 
 impl<'a> Sending<'a> {
     fn new(agent: &'a Agent, turn: &'a ClaimedTurn, until: Timestamp, typing: &'a Typing) -> Self {
-        let pace = agent.deliverer.pace(&turn.newest);
-        let paid = pace.and_then(|pace| pace.believed(turn.lease.head.paced, agent.clock.now()));
+        let rate_limit = agent.deliverer.rate_limit(&turn.newest);
+        let paid =
+            rate_limit.and_then(|rate_limit| rate_limit.believed(turn.lease.head.paced, agent.clock.now()));
         let state = Mutex::new(State { paid, ..State::default() });
-        Self { agent, turn, pace, until, typing, state }
+        Self { agent, turn, rate_limit, until, typing, state }
     }
 
     async fn step(&self, step: SendStep) -> Result<(), DeliveryError> {
@@ -128,7 +131,8 @@ impl<'a> Sending<'a> {
     /// Waits until the rate limit allows another piece.
     async fn wait(&self, is_last: bool) -> Result<(), DeliveryError> {
         let now = self.agent.clock.now();
-        let wait = self.pace.map(|pace| pace.wait(self.state().paid, now)).unwrap_or_default();
+        let wait =
+            self.rate_limit.map(|rate_limit| rate_limit.wait(self.state().paid, now)).unwrap_or_default();
         if !wait.is_zero() && now.plus(wait) > self.until {
             return self.end(TurnError::Unfinished);
         }
@@ -155,22 +159,14 @@ impl<'a> Sending<'a> {
     /// time at which Telegram took it is not known.
     fn sent(&self) -> Option<Timestamp> {
         let mut state = self.state();
-        state.paid = self.pace.map(|pace| pace.paid(state.paid, self.agent.clock.now()));
+        state.paid = self.rate_limit.map(|rate_limit| rate_limit.paid(state.paid, self.agent.clock.now()));
         state.paid
-    }
-
-    fn paid(&self) -> Option<Timestamp> {
-        self.state().paid
     }
 
     fn end(&self, end: TurnError) -> Result<(), DeliveryError> {
         let reason = end.to_string();
         self.state().end = Some(end);
         Err(DeliveryError::Unavailable { reason })
-    }
-
-    fn take_end(&self) -> Option<TurnError> {
-        self.state().end.take()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -52,11 +52,7 @@ pub(crate) async fn find(
         }
         let next = next(&lease.head, &seen.records, &seen.context, agent.clock.now());
         if let Next::End { turn, command } = next {
-            let command = seen.records.iter().find(|record| record.key == command);
-            let command_id = command.map(|record| record.message_id.to_string()).unwrap_or_default();
-            let turn = ClaimedTurn::new(lease, turn, seen.records)?;
-            let task = Task::End { turn, command_id };
-            return Ok(Found { task, ending: Ending::default(), leaves_more: true });
+            return Ok(find_stopped(lease, turn, &command, seen.records)?);
         }
         if let Next::Answer { turn, .. } = &next {
             announce(agent, typing, &lease, turn, &seen.records);
@@ -70,12 +66,8 @@ pub(crate) async fn find(
         }
         let ending = captured.clone().unwrap_or_default();
         let Next::Answer { turn, leaves_more, has_reply } = next else {
-            // A message that is answered may have come with a time before the records that the next run would read.
-            let known = lease.head.context_from.as_ref();
-            let is_moved = lease.head.context_from != read_from;
-            let context_from = context
-                .reaches_back_to
-                .filter(|from| known.is_some_and(|known| from < known || (is_moved && from > known)));
+            let context_from =
+                context.reaches_back_to.filter(|from| is_moved(from, &lease, read_from.as_ref()));
             return Ok(nothing(Ending { context_from, has_stopped: has_stopped(&lease.head), ..ending }));
         };
         if turn.resumes.is_some() {
@@ -93,28 +85,57 @@ pub(crate) async fn find(
         if !has_reply && asks_model {
             // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
             let own = records_of_turn(&records, &turn, agent.clock.now(), &policy);
-            let mut known = match offered.take() {
-                Some(offered) => offered,
-                None => offer(agent, &lease.chat, &own).await,
-            };
-            known.select(&lease.head, agent.view.window);
-            let budget = agent.policy(known.tokens()).token_budget;
-            offered = Some(known);
+            let budget = prepare(agent, &lease, &own, &mut offered).await;
             if budget::make_room(agent, &mut lease, &own, budget, &mut summaries).await? {
                 continue;
             }
         }
         let ending = Ending { context_from: context.reaches_back_to, ..ending };
         let turn = ClaimedTurn::new(lease, turn, records)?;
-        let task = if let Some(reply) = turn.stored_reply().cloned() {
-            Task::Deliver { turn, reply: Box::new(reply) }
-        } else if turn.is_compact_command() {
-            Task::Compact(turn)
-        } else {
-            Task::Answer { turn, offered: offered.unwrap_or_default(), from }
-        };
-        return Ok(Found { task, ending, leaves_more });
+        return Ok(Found { task: task_of(turn, offered.unwrap_or_default(), from), ending, leaves_more });
     }
+}
+
+/// Returns the work on a turn whose reply is new, or stored and to be sent.
+fn task_of(turn: ClaimedTurn, offered: Offered, from: Option<SortKey>) -> Task {
+    if let Some(reply) = turn.stored_reply().cloned() {
+        Task::Deliver { turn, reply: Box::new(reply) }
+    } else if turn.is_compact_command() {
+        Task::Compact(turn)
+    } else {
+        Task::Answer { turn, offered, from }
+    }
+}
+
+/// Returns the task to end `turn`, which the `/stop` at `command` has stopped.
+fn find_stopped(
+    lease: Lease,
+    turn: OpenTurn,
+    command: &SortKey,
+    records: Vec<Record>,
+) -> Result<Found, HistoryError> {
+    let command = records.iter().find(|record| record.key == *command);
+    let command_id = command.map(|record| record.message_id.to_string()).unwrap_or_default();
+    let task = Task::End { turn: ClaimedTurn::new(lease, turn, records)?, command_id };
+    Ok(Found { task, ending: Ending::default(), leaves_more: true })
+}
+
+/// Returns true if the head must note that the context starts at `from`, after a run that found nothing and began with
+/// `read_from`: a message that is answered may have come with a time before the records that the next run would read.
+fn is_moved(from: &SortKey, lease: &Lease, read_from: Option<&SortKey>) -> bool {
+    let known = lease.head.context_from.as_ref();
+    known.is_some_and(|known| from < known || (Some(known) != read_from && from > known))
+}
+
+/// Selects the tools for a turn that sees `records`, and reads memory and tools if they are not `offered` yet. Returns the
+/// token budget that is left for the context.
+async fn prepare(agent: &Agent, lease: &Lease, records: &[Record], offered: &mut Option<Offered>) -> u32 {
+    let known = match offered {
+        Some(known) => known,
+        none => none.insert(offer(agent, &lease.chat, records).await),
+    };
+    known.select(&lease.head, agent.view.window);
+    agent.policy(known.tokens()).token_budget
 }
 
 /// Reads the memory and the outside tools for a turn that sees `records`; for `echo`, which calls nothing, no tools.

@@ -10,9 +10,7 @@ use std::time::Duration;
 use annals_channel::file::FileError;
 use annals_core::chat_key::ChatKey;
 use annals_core::context::Context;
-use annals_core::media;
-use annals_core::media::Image;
-use annals_core::media::{IMAGE_TOKENS, MAX_IMAGE_BYTES, MAX_REQUEST_BYTES, Origin, Unseen};
+use annals_core::media::{self, IMAGE_TOKENS, Image, MAX_IMAGE_BYTES, MAX_REQUEST_BYTES, Origin, Unseen};
 use annals_core::message::{Part, PartView, Role, UiMessage};
 use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
@@ -41,9 +39,7 @@ enum Why {
     Address,
     Blind,
     TooMany,
-    TooLarge,
-    NoImage,
-    Gone,
+    Unseen(Unseen),
     Unavailable,
 }
 
@@ -57,20 +53,10 @@ impl Why {
             Self::Address => "addresses are not opened here",
             Self::Blind => "the model that answers cannot see images, or not this one",
             Self::TooMany => "there are more images than can be shown at once",
-            Self::TooLarge => "it is larger than 3.75 MB or 8,000 pixels",
-            Self::NoImage => "it is damaged, or no JPEG, PNG, GIF or WebP",
-            Self::Gone => "it can no longer be fetched",
+            Self::Unseen(Unseen::TooLarge) => "it is larger than 3.75 MB or 8,000 pixels",
+            Self::Unseen(Unseen::NoImage) => "it is damaged, or no JPEG, PNG, GIF or WebP",
+            Self::Unseen(Unseen::Gone) => "it can no longer be fetched",
             Self::Unavailable => "it could not be fetched",
-        }
-    }
-}
-
-impl From<Unseen> for Why {
-    fn from(unseen: Unseen) -> Self {
-        match unseen {
-            Unseen::TooLarge => Self::TooLarge,
-            Unseen::NoImage => Self::NoImage,
-            Unseen::Gone => Self::Gone,
         }
     }
 }
@@ -179,9 +165,9 @@ impl File<'_> {
             Some("audio") => Why::Audio,
             Some("video") => Why::Video,
             Some("image") if media::size(self.part).is_some_and(|size| size > MAX_IMAGE_BYTES as u64) => {
-                Why::TooLarge
+                Why::Unseen(Unseen::TooLarge)
             }
-            Some("image") => Why::NoImage,
+            Some("image") => Why::Unseen(Unseen::NoImage),
             _ => Why::Document,
         }
     }
@@ -262,15 +248,13 @@ async fn find(
 
 async fn find_in_time(agent: &Agent, file: &File<'_>, origin: &Origin<'_>) -> Result<Image, Why> {
     if let Origin::Inline(data) = origin {
-        return media::decode(data).map_err(Why::from);
+        return media::decode(data).map_err(Why::Unseen);
     }
     let Some(chat) = chat_of(file.message) else { return Err(Why::Unavailable) };
     let (message_id, identity) = file.name();
     match agent.history.file(&chat, &message_id, &identity).await {
-        Ok(Some(StoredFile::File(bytes))) => {
-            return media::read(bytes).map_err(Why::from);
-        }
-        Ok(Some(StoredFile::Unseen(unseen))) => return Err(unseen.into()),
+        Ok(Some(StoredFile::File(bytes))) => return media::read(bytes).map_err(Why::Unseen),
+        Ok(Some(StoredFile::Unseen(unseen))) => return Err(Why::Unseen(unseen)),
         Ok(None) => {}
         Err(error) => {
             tracing::warn!(%error, "failed to read a stored image; the next turn tries again");
@@ -303,7 +287,7 @@ async fn find_in_time(agent: &Agent, file: &File<'_>, origin: &Origin<'_>) -> Re
     if let Err(error) = agent.history.keep_file(&chat, &message_id, &identity, media_type, kept).await {
         tracing::warn!(%error, "failed to store an image; the next turn fetches it again");
     }
-    fetched.map_err(Why::from)
+    fetched.map_err(Why::Unseen)
 }
 
 async fn fetch(agent: &Agent, file: &File<'_>) -> Result<Vec<u8>, FileError> {

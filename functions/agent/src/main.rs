@@ -9,49 +9,35 @@ use annals_channel::settings::DeliveryConfig;
 use annals_engine::delivery::Deliverer;
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
-use annals_io::clock::Clock;
-use annals_io::metrics::Metrics;
 use annals_io::tls;
 use annals_model::Model;
 use annals_runtime::aws;
 use annals_runtime::channels::platforms;
-use annals_runtime::metrics::Reporter;
-use annals_runtime::telemetry;
-use annals_runtime::telemetry::Traces;
-use annals_store::settings::StoreConfig;
+use annals_runtime::process::{FunctionError, Process, run};
 use aws_lambda_events::sqs::SqsEvent;
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use lambda_runtime::{LambdaEvent, service_fn};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let traces = telemetry::init_json();
-    telemetry::ended(serve(traces).await)
-}
-
-async fn serve(traces: Traces) -> Result<(), Error> {
     // The first turn needs TLS, to ask a model and to send.
     tls::warm();
-    let aws = aws::sdk_config().await;
-    let settings = aws::settings(&aws).await?;
+    run(serve).await
+}
+
+async fn serve(process: Process) -> Result<(), FunctionError> {
+    let Process { aws, settings, history, metrics, reporter, clock, .. } = process;
     let env = settings.env();
-    let traces = traces.authorized(env)?;
-    let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
     let delivery = DeliveryConfig::from_env(env)?;
-    let queue_url = env.required("ANNALS_QUEUE_URL")?;
-    let clock = Clock::system();
+    let queue = aws::queue(&aws, env.required("ANNALS_QUEUE_URL")?);
     let platforms = platforms(env, &delivery, &clock)?;
-
     let tools = aws::tools(&aws, ToolsSetting::from_env(env)?, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
-
-    let metrics = Metrics::collected();
-    let reporter = Reporter::to_stdout(metrics.clone(), store.table.clone(), clock.clone(), traces);
     let agent = Agent {
-        history: aws::history(&aws, store, clock.clone()),
+        history,
         model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
         surroundings: platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect(),
-        deliverer: Deliverer::new(platforms, None).with_paces(delivery.is_paced),
+        deliverer: Deliverer::new(platforms, None).with_rate_limits(delivery.is_rate_limited),
         servers,
         memory: config.memory,
         view: config.view,
@@ -65,7 +51,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         quiet: reply_quiet(env)?,
         clock,
     };
-    let shared = Arc::new((agent, aws::queue(&aws, queue_url)));
+    let shared = Arc::new((agent, queue));
     // One invocation at a time, unless the environment allows more (`AWS_LAMBDA_MAX_CONCURRENCY`): a turn mostly waits.
     lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<SqsEvent>| {
         let shared = Arc::clone(&shared);
@@ -73,7 +59,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
         async move {
             let response = batch::handle(&shared.0, &shared.1, event.payload).await;
             invocation.ended().await;
-            Ok::<_, Error>(response)
+            Ok::<_, FunctionError>(response)
         }
     }))
     .await

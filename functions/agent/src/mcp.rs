@@ -14,12 +14,13 @@ mod result;
 mod schema;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
 use annals_engine::settings::tools::{CallApproval, ServerConfig, ToolsConfig};
 use annals_io::clock::Clock;
+use annals_io::connection::Connection;
 use annals_io::tls;
 use annals_store::history::History;
 use futures::future::join_all;
@@ -56,8 +57,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The servers of `TOOLS`, with their lists, which all turns of a process share.
 pub struct Servers {
     all: Vec<Server>,
-    /// Made when it is first used, since that reads the system's certificates.
-    http: OnceLock<reqwest::Client>,
+    http: Connection,
     clock: Clock,
 }
 
@@ -82,28 +82,14 @@ pub(crate) struct ServerTools {
     pub(crate) unreachable: Vec<String>,
 }
 
-type Connection = RunningService<RoleClient, ClientConfig>;
+type ServerConnection = RunningService<RoleClient, ClientConfig>;
 
 impl Servers {
     /// Returns the servers of `config`. Does no work.
     pub fn new(config: ToolsConfig, clock: Clock) -> Self {
         let all =
             config.servers.into_iter().map(|config| Server { config, listed: Mutex::default() }).collect();
-        Self { all, http: OnceLock::new(), clock }
-    }
-
-    /// Returns the client for all servers, with the TLS settings of the process's other clients.
-    fn http(&self) -> Result<reqwest::Client, String> {
-        if let Some(http) = self.http.get() {
-            return Ok(http.clone());
-        }
-        let http = tls::client()
-            .connect_timeout(CONNECT_TIMEOUT)
-            // It would carry the headers elsewhere.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|_| "no TLS client could be set up".to_owned())?;
-        Ok(self.http.get_or_init(|| http).clone())
+        Self { all, http: Connection::new(connect), clock }
     }
 
     /// Returns the tools of all servers, under names other than the `taken` ones. Never fails, and takes [`LIST_TIMEOUT`] at
@@ -182,7 +168,7 @@ impl Servers {
         Ok(tools)
     }
 
-    async fn connect(&self, server: &Server) -> Result<Connection, String> {
+    async fn connect(&self, server: &Server) -> Result<ServerConnection, String> {
         let headers: HashMap<HeaderName, HeaderValue> = server
             .config
             .headers
@@ -195,12 +181,18 @@ impl Servers {
             .collect();
         let config = StreamableHttpClientTransportConfig::with_uri(server.config.url.expose_secret())
             .custom_headers(headers);
-        let transport = StreamableHttpClientTransport::with_client(self.http()?, config);
+        let http = self.http.client().map_err(|_| "no TLS client could be set up")?;
+        let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
         let who = Implementation::new("annals", env!("CARGO_PKG_VERSION"));
         let client = ClientConfig::new(ClientCapabilities::default(), who);
         // The error quotes what the server says.
         rmcp::serve_client(client, transport).await.map_err(|_| "no connection".to_owned())
     }
+}
+
+fn connect() -> reqwest::Result<reqwest::Client> {
+    // A redirect would carry the headers elsewhere.
+    tls::client().connect_timeout(CONNECT_TIMEOUT).redirect(reqwest::redirect::Policy::none()).build()
 }
 
 /// Requires approval for each tool that its server has ever called destructive: with `approval: destructive` the operator
@@ -257,7 +249,7 @@ async fn keep_approvals(history: &History, server: &str, tools: &mut [External])
 /// The connections of one turn: its calls open them, and its end closes them.
 pub(crate) struct Session<'a> {
     servers: &'a Servers,
-    open: Vec<OnceCell<Connection>>,
+    open: Vec<OnceCell<ServerConnection>>,
 }
 
 impl<'a> Session<'a> {
@@ -282,7 +274,7 @@ impl<'a> Session<'a> {
     async fn carry_out(
         &self,
         server: &Server,
-        open: &OnceCell<Connection>,
+        open: &OnceCell<ServerConnection>,
         tool: &External,
         input: &Value,
     ) -> Output {

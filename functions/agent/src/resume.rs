@@ -14,11 +14,8 @@
 //! The model sees the context of its first request: the messages before the reply, then its own calls with their results.
 //! Later messages follow the reply, and a turn of their own answers them.
 
-use annals_core::approval;
-use annals_core::approval::UNKNOWN;
-use annals_core::approval::Verdict;
-use annals_core::message::ToolCall;
-use annals_core::message::UiMessage;
+use annals_core::approval::{self, UNKNOWN, Verdict};
+use annals_core::message::{ToolCall, UiMessage};
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
 use annals_engine::live::Feed;

@@ -4,16 +4,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use annals_core::approval;
-use annals_core::approval::UNKNOWN;
+use annals_core::approval::{self, UNKNOWN};
 use annals_core::chat_key::ChatKey;
-use annals_core::message::ToolCall;
-use annals_core::message::{Part, Role, UiMessage};
+use annals_core::message::{Part, Role, ToolCall, UiMessage};
 use annals_core::sort_key::SortKey;
 use annals_core::visible::shown_input;
 use annals_engine::live::Feed;
-use annals_model::exchange;
-use annals_model::{Answer, Done, Step, Usage};
+use annals_model::{Answer, Done, Step, Usage, exchange};
 use futures::future::join_all;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use annals_core::memory::Source;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
-use annals_engine::live::Begun;
+use annals_engine::live::ReplyStart;
 use annals_store::history::turn::{Ending, Lease, OpenTurn};
 use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
 
@@ -103,8 +103,8 @@ impl ClaimedTurn {
     }
 
     /// Returns the turn as listeners are told of it.
-    pub(crate) fn begun(&self) -> Begun {
-        Begun {
+    pub(crate) fn begun(&self) -> ReplyStart {
+        ReplyStart {
             covers: self.turn.covers.clone(),
             reply: self.reply_key(),
             message_id: self.newest.message_id.derived("reply").to_string(),

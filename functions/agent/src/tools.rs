@@ -18,8 +18,7 @@ use std::time::Duration;
 use annals_core::chat_key::ChatKey;
 use annals_core::markup::clean_name;
 use annals_core::memory::Source;
-use annals_core::message::ToolCall;
-use annals_core::message::{Part, PartView, UiMessage};
+use annals_core::message::{Part, PartView, ToolCall, UiMessage};
 use annals_core::tokens;
 use annals_engine::remembering::Recalled;
 use annals_engine::settings::tools::CallApproval;
@@ -45,18 +44,6 @@ const MAX_LABELS: usize = 8;
 /// The names of the agent's own tools.
 pub(crate) const OWN: [&str; 4] = [history::SEARCH, memory::SEARCH, memory::SAVE, memory::FORGET];
 
-/// Tools that are offered together or not at all.
-#[derive(Clone, Debug)]
-pub(crate) struct OfferedTools {
-    tools: Vec<Tool>,
-}
-
-impl OfferedTools {
-    fn tokens(&self) -> u32 {
-        self.tools.iter().map(Tool::tokens).fold(0, u32::saturating_add)
-    }
-}
-
 /// The memory and the tools that a turn gives its model.
 #[derive(Clone, Default)]
 pub(crate) struct Offered {
@@ -65,7 +52,8 @@ pub(crate) struct Offered {
     servers: ServerTools,
     /// False for `echo`.
     calls_tools: bool,
-    selected: Vec<OfferedTools>,
+    /// Tools that are offered together or not at all.
+    selected: Vec<Vec<Tool>>,
 }
 
 impl Offered {
@@ -80,11 +68,9 @@ impl Offered {
         self.selected.clear();
         if self.calls_tools {
             // A chat without segments has nothing to search.
-            let search = head.longest_segment().map(|_| OfferedTools { tools: vec![history::tool()] });
-            let notes =
-                self.memory.as_ref().map(|memory| OfferedTools { tools: memory::tools(&memory.owner) });
-            let external =
-                self.servers.tools.iter().map(|tool| OfferedTools { tools: vec![tool.tool.clone()] });
+            let search = head.longest_segment().map(|_| vec![history::tool()]);
+            let notes = self.memory.as_ref().map(|memory| memory::tools(&memory.owner));
+            let external = self.servers.tools.iter().map(|tool| vec![tool.tool.clone()]);
             self.selected = search.into_iter().chain(notes).chain(external).take(MAX_TOOLS).collect();
             self.fit(window);
         }
@@ -94,7 +80,7 @@ impl Offered {
     pub(crate) fn fit(&mut self, window: u32) {
         let mut left = window / TOOLS_SHARE;
         self.selected.retain(|tools| {
-            let takes = tools.tokens();
+            let takes = tools.iter().map(Tool::tokens).fold(0, u32::saturating_add);
             let fits = takes <= left;
             left = left.saturating_sub(if fits { takes } else { 0 });
             fits
@@ -116,7 +102,7 @@ impl Offered {
     /// Returns the token estimate of the notes and the selected tools.
     pub(crate) fn tokens(&self) -> u32 {
         let notes = self.notes().map_or(0, |notes| tokens::of_text(&notes));
-        self.selected.iter().map(OfferedTools::tokens).fold(notes, u32::saturating_add)
+        self.selected.iter().flatten().map(Tool::tokens).fold(notes, u32::saturating_add)
     }
 }
 
@@ -160,7 +146,7 @@ impl<'a> Toolbox<'a> {
             notes,
             external: &offered.servers.tools,
             session,
-            offered: offered.selected.iter().flat_map(|tools| tools.tools.clone()).collect(),
+            offered: offered.selected.concat(),
             in_view: in_view.map(str::to_owned).collect(),
         }
     }

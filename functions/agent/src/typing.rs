@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::Drafted;
+use annals_channel::platform::Platform;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, Record};
 use annals_core::sort_key::Timestamp;
-use annals_engine::delivery::Deliverer;
-use annals_engine::live::{Heard, Listener, Said};
+use annals_engine::live::{Listener, LiveEvent, ReplyEvent};
 use annals_io::clock::Clock;
 use futures::future::pending;
 use tokio::sync::watch;
@@ -95,19 +95,20 @@ impl Watch {
 pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
     // The first state says which message is answered.
     let Some(State { to: Some(to), is_new, .. }) = watch.next().await else { return };
+    let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
     match to.channel {
         Channel::Telegram => {
-            let grows = agent.stream_replies && is_new && agent.deliverer.takes_drafts(&to);
+            let grows = agent.stream_replies && is_new && platform.takes_drafts(&to);
             let listener = if grows { agent.live.listen(chat) } else { None };
-            show_on_telegram(&agent.deliverer, &agent.clock, &to, listener, watch).await;
+            show_on_telegram(platform, &agent.clock, &to, listener, watch).await;
         }
-        Channel::Lark => show_on_lark(&agent.deliverer, &agent.clock, &to, watch).await,
+        Channel::Lark => show_on_lark(platform, &agent.clock, &to, watch).await,
         _ => watch.end().await,
     }
 }
 
 async fn show_on_telegram(
-    deliverer: &Deliverer,
+    platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
     mut listener: Option<Listener>,
@@ -121,7 +122,7 @@ async fn show_on_telegram(
             biased;
             changed = watch.next() => changed,
             () = hear(&mut listener, &growing) => return,
-            () = signal(deliverer, clock, to, &growing, is_heard, rest) => return,
+            () = signal(platform, clock, to, &growing, is_heard, rest) => return,
         };
         if changed.is_none() {
             return;
@@ -135,7 +136,7 @@ async fn show_on_telegram(
 
 /// Shows the answer so far, or the typing indicator while there is none. Starts after `rest`, and never ends.
 async fn signal(
-    deliverer: &Deliverer,
+    platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
     growing: &Growing,
@@ -149,28 +150,28 @@ async fn signal(
         let text = growing.text();
         if is_heard && !text.is_empty() {
             if shown.as_ref().is_none_or(|(last, at)| *last != text || is_past(*at, DRAFT_KEPT)) {
-                match deliverer.show_draft(to, &text).await {
+                match platform.show_draft(to, &text).await {
                     Drafted::Shown => shown = Some((text, clock.now())),
                     Drafted::NotNow => {}
                     Drafted::Never => is_heard = false,
                 }
             }
         } else if typed.is_none_or(|at| is_past(at, TYPING_INTERVAL)) {
-            deliverer.show_typing(to).await;
+            platform.show_typing(to).await;
             typed = Some(clock.now());
         }
         clock.sleep(if is_heard { DRAFT_INTERVAL } else { TYPING_INTERVAL }).await;
     }
 }
 
-async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut watch: Watch) {
+async fn show_on_lark(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch) {
     tokio::select! {
         biased;
         () = watch.end() => return,
         () = clock.sleep(REACTION_AFTER) => {}
     }
     // Not given up at the run's end: a reaction can only be removed if its id is known.
-    let mut put = Box::pin(deliverer.put_reaction(to));
+    let mut put = platform.add_reaction(to);
     let put = tokio::select! {
         biased;
         put = &mut put => {
@@ -180,7 +181,7 @@ async fn show_on_lark(deliverer: &Deliverer, clock: &Clock, to: &Record, mut wat
         () = watch.end() => in_time(clock, put).await.flatten(),
     };
     let Some(reaction) = put else { return };
-    in_time(clock, deliverer.take_reaction(to, &reaction)).await;
+    in_time(clock, platform.remove_reaction(to, &reaction)).await;
 }
 
 async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {
@@ -204,18 +205,18 @@ async fn hear(listener: &mut Option<Listener>, growing: &Growing) {
 struct Growing(Mutex<(String, String)>);
 
 impl Growing {
-    fn hear(&self, heard: &Heard) {
+    fn hear(&self, heard: &LiveEvent) {
         let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (steps, answer) = &mut *text;
         match heard {
-            Heard::Begun(_) => *text = <(String, String)>::default(),
-            Heard::Said(Said::Text(more)) => answer.push_str(more),
-            Heard::Said(Said::Void) => answer.clear(),
-            Heard::Said(Said::Parts(parts)) => {
+            LiveEvent::Started(_) => *text = <(String, String)>::default(),
+            LiveEvent::Reply(ReplyEvent::Text(more)) => answer.push_str(more),
+            LiveEvent::Reply(ReplyEvent::Void) => answer.clear(),
+            LiveEvent::Reply(ReplyEvent::Parts(parts)) => {
                 *steps = UiMessage::new("", Role::Assistant, parts.to_vec()).plain_text();
                 answer.clear();
             }
-            Heard::Said(Said::Reasoning(_) | Said::Stored(_)) | Heard::Ended => {}
+            LiveEvent::Reply(ReplyEvent::Reasoning(_) | ReplyEvent::Stored(_)) | LiveEvent::Ended => {}
         }
     }
 
@@ -241,18 +242,18 @@ mod tests {
     #[test]
     fn an_answer_grows_by_steps_and_loses_a_step_that_broke_off() {
         let growing = Growing::default();
-        let hear = |said| growing.hear(&Heard::Said(said));
+        let hear = |said| growing.hear(&LiveEvent::Reply(said));
         assert_eq!(growing.text(), "");
-        hear(Said::Reasoning("hm".into()));
-        hear(Said::Text("Let me ".into()));
-        hear(Said::Text("look.".into()));
+        hear(ReplyEvent::Reasoning("hm".into()));
+        hear(ReplyEvent::Text("Let me ".into()));
+        hear(ReplyEvent::Text("look.".into()));
         assert_eq!(growing.text(), "Let me look.");
-        hear(Said::Parts([Part::step_start(), Part::text("Let me look.")].into()));
+        hear(ReplyEvent::Parts([Part::step_start(), Part::text("Let me look.")].into()));
         assert_eq!(growing.text(), "Let me look.");
-        hear(Said::Text("Bea".into()));
+        hear(ReplyEvent::Text("Bea".into()));
         assert_eq!(growing.text(), "Let me look.\nBea");
-        hear(Said::Void);
-        hear(Said::Text("Peas.".into()));
+        hear(ReplyEvent::Void);
+        hear(ReplyEvent::Text("Peas.".into()));
         assert_eq!(growing.text(), "Let me look.\nPeas.");
     }
 }

@@ -132,7 +132,7 @@ impl Compactor {
             for due in again {
                 // This entry became due before the visit of its chat began in this run.
                 if let Some(attended) = done.get(&due.chat) {
-                    self.repeat(&due, attended).instrument(telemetry::of_chat(&due.chat)).await;
+                    self.update(&due, attended).instrument(telemetry::of_chat(&due.chat)).await;
                 }
             }
             let free = self.most.saturating_sub(done.len());
@@ -225,14 +225,9 @@ impl Compactor {
         let now = self.history.clock().now();
         match visited {
             Ok(visited) if visited.finished => {
-                let next = visited.next;
-                if let Err(error) =
-                    self.history.settle(&due.chat, &due.entries, next, visited.spoken_at).await
-                {
-                    // The work is done; the next visit will find nothing to do.
-                    tracing::warn!(%error, "failed to update the due index after a visit; the chat will be visited again");
-                }
-                Attended::Settled { visited, next }
+                let attended = Attended::Settled { next: visited.next, visited };
+                self.update(due, &attended).await;
+                attended
             }
             Ok(visited) => {
                 let until = visited.next.unwrap_or(now);
@@ -267,9 +262,9 @@ impl Compactor {
         Attended::PutOff { why, until, since }
     }
 
-    /// Updates another entry of a chat that was visited in this run, with the same result.
-    async fn repeat(&self, due: &Due, attended: &Attended) {
-        let repeated = match attended {
+    /// Updates an entry of a chat that was visited in this run. If that fails, the next visit will find nothing to do.
+    async fn update(&self, due: &Due, attended: &Attended) {
+        let updated = match attended {
             Attended::Settled { next, visited } => {
                 self.history.settle(&due.chat, &due.entries, *next, visited.spoken_at).await
             }
@@ -278,7 +273,7 @@ impl Compactor {
             }
             Attended::Left { .. } => Ok(()),
         };
-        if let Err(error) = repeated {
+        if let Err(error) = updated {
             tracing::warn!(%error, "failed to update the due index after a visit; the chat will be visited again");
         }
     }

@@ -11,14 +11,9 @@ use annals_core::sort_key::Timestamp;
 use annals_engine::settings::AgentConfig;
 use annals_engine::upkeep::Upkeep;
 use annals_io::clock::Clock;
-use annals_io::metrics::Metrics;
 use annals_model::Model;
-use annals_runtime::aws;
-use annals_runtime::metrics::Reporter;
-use annals_runtime::telemetry;
-use annals_runtime::telemetry::Traces;
-use annals_store::settings::StoreConfig;
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use annals_runtime::process::{self, FunctionError, Process};
+use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::Value;
 
 /// Time that is reserved after the last visit for updating the index and reporting.
@@ -26,23 +21,13 @@ const MARGIN: Duration = Duration::from_secs(15);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let traces = telemetry::init_json();
-    telemetry::ended(serve(traces).await)
+    process::run(serve).await
 }
 
-async fn serve(traces: Traces) -> Result<(), Error> {
-    let aws = aws::sdk_config().await;
-    let settings = aws::settings(&aws).await?;
+async fn serve(process: Process) -> Result<(), FunctionError> {
+    let Process { aws, settings, history, table, metrics, reporter, clock } = process;
     let env = settings.env();
-    let traces = traces.authorized(env)?;
-    let store = StoreConfig::from_env(env)?;
     let config = AgentConfig::from_env(env, None)?;
-    let clock = Clock::system();
-
-    let table = store.table.clone();
-    let metrics = Metrics::collected();
-    let reporter = Reporter::to_stdout(metrics.clone(), table.clone(), clock.clone(), traces);
-    let history = aws::history(&aws, store, clock.clone());
     let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
     let upkeep = Upkeep { metrics, access: access(env)?, ..Upkeep::new(history.clone(), model, &config) };
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
@@ -60,7 +45,7 @@ async fn serve(traces: Traces) -> Result<(), Error> {
 }
 
 /// Runs the compactor in the time that is left until `ends_at` (epoch milliseconds).
-async fn run(compactor: &Compactor, table: &str, clock: &Clock, ends_at: u64) -> Result<(), Error> {
+async fn run(compactor: &Compactor, table: &str, clock: &Clock, ends_at: u64) -> Result<(), FunctionError> {
     let ends_at = i64::try_from(ends_at).ok().and_then(Timestamp::from_millis).unwrap_or_else(|| clock.now());
     let report = compactor.run(ends_at.minus(PATIENCE + MARGIN)).await;
     let line =

@@ -32,7 +32,7 @@ use annals_runtime::telemetry;
 use axum::Json;
 use axum::body::Body as RequestBody;
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use body::{ChatRequest, Submission};
 use chunks::ChunkEncoder;
@@ -84,13 +84,14 @@ pub(crate) async fn say(
     telemetry::about(&chat);
     // Before the append, so that no part of the reply is missed.
     let listener = http.web.live.listen(&chat);
-    let Accepted { awaited, encoder, may_be_stored, past } =
+    let Accepted { awaited, encoder, may_be_stored, is_past_known } =
         Box::pin(http.submit(&caller, &chat, request)).await?;
     // The parsed request takes many times the memory of its body, whose share is held until here.
     drop(read);
     let run = http.web.run.as_ref().map(|run| tokio::spawn(run(chat.clone(), awaited.base())));
     let mut response = http.stream(chat, awaited, listener, may_be_stored, encoder, run);
-    response.headers_mut().insert(PAST, past.as_str().parse().map_err(|_| Problem::unavailable())?);
+    let past = HeaderValue::from_static(if is_past_known { "same" } else { "differs" });
+    response.headers_mut().insert(PAST, past);
     Ok(response)
 }
 

@@ -5,7 +5,6 @@ use annals_engine::remembering::RememberError;
 use annals_runtime::problem::Problem;
 use annals_store::history::HistoryError;
 use annals_store::memory::MemoryError;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 /// Reason why a handler returns no result.
@@ -49,12 +48,7 @@ impl IntoResponse for Failure {
             | Self::History(HistoryError::Taken { .. }) => return Problem::not_the_author().into_response(),
             Self::Ingress(_) | Self::History(_) => Problem::unavailable(),
             Self::Unreadable(_) => Problem::unreadable(),
-            Self::Memory(_) | Self::Recall(_) => Problem {
-                status: StatusCode::SERVICE_UNAVAILABLE,
-                kind: "unavailable",
-                title: "Memory is unavailable",
-                detail: "the store did not answer; send the same request again".into(),
-            },
+            Self::Memory(_) | Self::Recall(_) => Problem::memory_unavailable(),
         };
         tracing::error!(error = %self, "failed to handle a request");
         problem.into_response()

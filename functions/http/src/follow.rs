@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
-use annals_engine::live::{Begun, Heard, Listener, Said};
+use annals_engine::live::{Listener, LiveEvent, ReplyEvent, ReplyStart};
 use annals_store::history::{Fate, History, HistoryError};
 
 /// First pause between two reads of the history; each later one is longer, up to [`MAX_PAUSE`].
@@ -32,7 +32,7 @@ impl Awaited {
         }
     }
 
-    fn is_made_by(&self, begun: &Begun) -> bool {
+    fn is_made_by(&self, begun: &ReplyStart) -> bool {
         match self {
             Self::Answer(base, id) => {
                 let is_of = |id: &MessageId| begun.message_id == id.derived("reply").as_str();
@@ -48,9 +48,9 @@ impl Awaited {
 #[derive(Debug)]
 pub enum News {
     /// A run makes the reply, from its beginning.
-    Begun(Arc<Begun>),
-    /// A piece of the reply. Nothing follows [`Said::Stored`].
-    Said(Said),
+    Started(Arc<ReplyStart>),
+    /// A piece of the reply. Nothing follows [`ReplyEvent::Stored`].
+    Reply(ReplyEvent),
     /// The history holds no reply yet.
     NotStored,
     /// The chat was forgotten, so no reply will be made. Nothing follows.
@@ -92,15 +92,15 @@ impl Follower {
             let wake_at = if self.is_heard { deadline } else { self.next_read.min(deadline) };
             tokio::select! {
                 heard = Listener::next_of(&mut self.listener) => match heard {
-                    Heard::Begun(begun) => {
+                    LiveEvent::Started(begun) => {
                         self.is_heard = self.awaited.is_made_by(&begun);
                         if self.is_heard {
-                            return Some(News::Begun(begun));
+                            return Some(News::Started(begun));
                         }
                     }
-                    Heard::Said(said) if self.is_heard => return Some(News::Said(said)),
-                    Heard::Said(_) => {}
-                    Heard::Ended => {
+                    LiveEvent::Reply(said) if self.is_heard => return Some(News::Reply(said)),
+                    LiveEvent::Reply(_) => {}
+                    LiveEvent::Ended => {
                         if std::mem::take(&mut self.is_heard) {
                             self.pause = FIRST_PAUSE;
                             self.next_read = clock.now().plus(self.pause);
@@ -125,7 +125,7 @@ impl Follower {
     /// Reads the history.
     async fn read(&self) -> News {
         match self.fate().await {
-            Ok(Fate::Settled(record)) => News::Said(Said::Stored(Arc::new(*record))),
+            Ok(Fate::Settled(record)) => News::Reply(ReplyEvent::Stored(Arc::new(*record))),
             Ok(Fate::Forgotten) => News::Forgotten,
             Ok(Fate::Open) => News::NotStored,
             Err(error) => {

@@ -12,13 +12,13 @@ use std::time::Duration;
 use annals_core::sort_key::Timestamp;
 use annals_runtime::request_body::BodyReader;
 
-use crate::settings::RateLimit;
+use crate::settings::CallRateLimit;
 use crate::wrong_keys::WrongKeys;
 
 /// The limits, and the use of each key.
 #[derive(Debug)]
 pub struct Limits {
-    limit: Option<RateLimit>,
+    limit: Option<CallRateLimit>,
     /// Time at which the calls of a key would have been due, by its name, in microseconds: milliseconds are too coarse for a
     /// thousand calls a second.
     due_at: Mutex<HashMap<String, i64>>,
@@ -30,7 +30,7 @@ pub struct Limits {
 
 impl Limits {
     /// Returns limits of `limit` calls for each key; unlimited calls if it is `None`.
-    pub fn new(limit: Option<RateLimit>) -> Self {
+    pub fn new(limit: Option<CallRateLimit>) -> Self {
         let (wrong_keys, bodies) = (WrongKeys::default(), BodyReader::default());
         Self { limit, due_at: Mutex::default(), wrong_keys, bodies }
     }
@@ -40,7 +40,7 @@ impl Limits {
     /// # Errors
     /// Returns the time after which the call is allowed, and does not count it, if there were too many.
     pub(crate) fn take(&self, key: &str, now: Timestamp) -> Result<(), Duration> {
-        let Some(RateLimit { per_second, burst }) = self.limit else { return Ok(()) };
+        let Some(CallRateLimit { per_second, burst }) = self.limit else { return Ok(()) };
         #[allow(
             clippy::cast_possible_truncation,
             reason = "a limit of one call in thousands of years may be rounded"
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn each_key_has_a_burst_and_then_its_rate() {
-        let limits = Limits::new(Some(RateLimit { per_second: 2.0, burst: 3 }));
+        let limits = Limits::new(Some(CallRateLimit { per_second: 2.0, burst: 3 }));
         let at = |millis: i64| Timestamp::from_millis(1_795_305_600_000 + millis).unwrap();
         let taken = |millis| limits.take("app", at(millis)).map_err(|wait| wait.as_millis());
         assert_eq!([taken(0), taken(0), taken(0), taken(0)], [Ok(()), Ok(()), Ok(()), Err(500)]);
@@ -84,10 +84,10 @@ mod tests {
     #[test]
     fn fast_and_slow_rates_are_exact() {
         let at = |millis: i64| Timestamp::from_millis(millis).unwrap();
-        let fast = Limits::new(Some(RateLimit { per_second: 4000.0, burst: 1 }));
+        let fast = Limits::new(Some(CallRateLimit { per_second: 4000.0, burst: 1 }));
         let count = (0..4000).filter(|n| fast.take("a", at(n / 4)).is_ok()).count();
         assert_eq!(count, 1000, "one in a millisecond, since the burst is one");
-        let slow = Limits::new(Some(RateLimit { per_second: 0.01, burst: 1 }));
+        let slow = Limits::new(Some(CallRateLimit { per_second: 0.01, burst: 1 }));
         assert_eq!(slow.take("a", at(0)), Ok(()));
         assert_eq!(slow.take("a", at(0)), Err(Duration::from_secs(100)));
     }

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::memory::Kept;
-use annals_core::memory::{Correction, CorrectionError, EntryId, EntryKind, Owner};
+use annals_core::memory::{Correction, CorrectionError, EntryId, EntryKind, Owner, StoredEntry};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
 use annals_store::memory::{Deleted, Overview, Undoable};
@@ -190,7 +189,7 @@ pub(crate) async fn list(
         _ => return Err(OwnerQuery::invalid().into()),
     };
     let Overview { kept, undoable } = http.ingress.memory().overview(&owner).await?;
-    let shown = |kept: &Kept| {
+    let shown = |kept: &StoredEntry| {
         let of_it = undoable.iter().find(|undoable| undoable.earlier.number == kept.number);
         Remembered { earlier: of_it.map(earlier), ..remembered(kept, &caller) }
     };
@@ -232,7 +231,7 @@ pub(crate) async fn delete(
     }
 }
 
-fn remembered(kept: &Kept, caller: &Caller) -> Remembered {
+fn remembered(kept: &StoredEntry, caller: &Caller) -> Remembered {
     let entry = &kept.entry;
     let (user_id, chat_key) = match &entry.owner {
         Owner::User(person) => (caller.own_user_id(person).map(str::to_owned), None),
@@ -263,10 +262,5 @@ fn remembered(kept: &Kept, caller: &Caller) -> Remembered {
 
 /// 404: the entry does not exist, or belongs to somebody else.
 fn no_entry() -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "no-entry",
-        title: "No such entry",
-        detail: "GET /v1/memory lists the entries".into(),
-    }
+    Problem::no_such("no-entry", "No such entry", "GET /v1/memory lists the entries")
 }

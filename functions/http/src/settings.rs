@@ -61,7 +61,7 @@ pub fn console(env: Env<'_>, default: bool) -> Result<bool, ConfigError> {
 
 /// `HTTP_RATE_LIMIT`: rate at which one API key may call one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RateLimit {
+pub struct CallRateLimit {
     /// Requests per second, more than 0.
     pub per_second: f64,
     /// Maximum number of requests at once, at least 1.
@@ -69,7 +69,7 @@ pub struct RateLimit {
 }
 
 /// Reads `HTTP_RATE_LIMIT`: requests per second, optionally followed by `:` and the burst; `None` if it is not set.
-pub fn http_rate_limit(env: Env<'_>) -> Result<Option<RateLimit>, ConfigError> {
+pub fn http_rate_limit(env: Env<'_>) -> Result<Option<CallRateLimit>, ConfigError> {
     const MOST: f64 = 100_000.0;
     let Some(value) = env.optional(RATE) else { return Ok(None) };
     let (rate, burst) = match value.split_once(':') {
@@ -87,7 +87,7 @@ pub fn http_rate_limit(env: Env<'_>) -> Result<Option<RateLimit>, ConfigError> {
         (None, rate) => rate.map(|rate| rate.ceil() as u32),
     };
     match (per_second, burst) {
-        (Some(per_second), Some(burst)) => Ok(Some(RateLimit { per_second, burst })),
+        (Some(per_second), Some(burst)) => Ok(Some(CallRateLimit { per_second, burst })),
         _ => Err(ConfigError::new(
             RATE,
             "must be requests a second, over 0 and at most 100000, optionally followed by a colon and the number that \
@@ -250,9 +250,9 @@ mod tests {
     fn a_rate_limit_has_a_burst() {
         let limit = |value| with(value, http_rate_limit);
         assert_eq!(limit(""), Ok(None));
-        assert_eq!(limit("10"), Ok(Some(RateLimit { per_second: 10.0, burst: 10 })));
-        assert_eq!(limit("0.5"), Ok(Some(RateLimit { per_second: 0.5, burst: 1 })));
-        assert_eq!(limit("2:50"), Ok(Some(RateLimit { per_second: 2.0, burst: 50 })));
+        assert_eq!(limit("10"), Ok(Some(CallRateLimit { per_second: 10.0, burst: 10 })));
+        assert_eq!(limit("0.5"), Ok(Some(CallRateLimit { per_second: 0.5, burst: 1 })));
+        assert_eq!(limit("2:50"), Ok(Some(CallRateLimit { per_second: 2.0, burst: 50 })));
         for bad in ["0", "-1", "ten", "NaN", "inf", "1e9", "5:0", "5:", ":5", "5:1.5", "5:5:5"] {
             assert!(limit(bad).unwrap_err().starts_with(RATE), "{bad}");
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::SortKey;
 use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
@@ -13,7 +14,7 @@ use annals_io::random;
 use futures::future::BoxFuture;
 
 use crate::limit::Limits;
-use crate::settings::{ApiKey, CorsOrigins};
+use crate::settings::{ApiKey, CorsOrigins, console, deployed_api_keys, http_cors_origins, http_rate_limit};
 
 /// Everything that the API needs.
 pub struct Http {
@@ -41,6 +42,33 @@ pub struct Http {
     pub limits: Limits,
     /// The time.
     pub clock: Clock,
+}
+
+impl Http {
+    /// Returns the API of a deployed function, with the other settings from `env`.
+    pub fn deployed(
+        env: Env<'_>,
+        ingress: Ingress,
+        web: Web,
+        view: ViewConfig,
+        memory: MemoryConfig,
+        clock: Clock,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
+            ingress,
+            keys: deployed_api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?,
+            web,
+            view,
+            memory,
+            system_prompt: env.optional("SYSTEM_PROMPT"),
+            cors_origins: http_cors_origins(env)?,
+            console: console(env, false)?,
+            new_id: random_id,
+            after_forgetting: None,
+            limits: Limits::new(http_rate_limit(env)?),
+            clock,
+        })
+    }
 }
 
 /// Removes the data about a chat, under each of its names, that a program keeps outside the stores of the histories.

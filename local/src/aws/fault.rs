@@ -1,8 +1,10 @@
 //! Errors of AWS's JSON protocols: [`Fault`].
 
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::stores::engine::in_json;
 
 /// An error for a caller.
 ///
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 pub(super) struct Fault {
     status: StatusCode,
     kind: &'static str,
-    message: String,
+    pub(super) message: String,
 }
 
 impl Fault {
@@ -37,23 +39,12 @@ impl Fault {
     pub(super) fn kind(&self) -> &'static str {
         self.kind.rsplit('#').next().unwrap_or(self.kind)
     }
-
-    /// Returns the message.
-    pub(super) fn message(&self) -> &str {
-        &self.message
-    }
 }
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         // Services differ in the spelling of this field.
         let body = json!({"__type": self.kind, "message": self.message, "Message": self.message});
-        (self.status, answered(&body)).into_response()
+        (self.status, in_json(body.to_string())).into_response()
     }
-}
-
-/// Returns an answer in JSON.
-pub(super) fn answered(body: &Value) -> Response {
-    let headers: [(HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/x-amz-json-1.0")];
-    (headers, body.to_string()).into_response()
 }

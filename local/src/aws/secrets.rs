@@ -84,7 +84,7 @@ impl Secrets {
                     match self.get(&id) {
                         Ok(value) => values.push(value),
                         Err(fault) => errors.push(
-                            json!({"SecretId": id, "ErrorCode": fault.kind(), "Message": fault.message()}),
+                            json!({"SecretId": id, "ErrorCode": fault.kind(), "Message": fault.message}),
                         ),
                     }
                 }

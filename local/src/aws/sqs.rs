@@ -5,12 +5,8 @@
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>.
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use annals_core::sort_key::Timestamp;
-use annals_io::clock::Clock;
-use annals_io::random;
 use annals_store::queue::Turn;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,37 +16,21 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::fault::Fault;
-use crate::queue::LocalQueue;
+use crate::queue::{LocalQueue, Receipt};
 
 /// Account of all resources.
 pub(super) const ACCOUNT: &str = "000000000000";
 /// Name of the queue.
 pub(super) const QUEUE: &str = "annals.fifo";
 
-const DEDUPLICATED_FOR: Duration = Duration::from_mins(5);
 /// Longest body, in bytes.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// The SQS service.
 pub(super) struct Sqs {
     queue: LocalQueue,
-    clock: Clock,
     /// Locked during a send, so that a concurrent duplicate finds the first message.
-    sent: Mutex<Sent>,
-}
-
-#[derive(Default)]
-struct Sent {
-    /// Receipts by group and deduplication id.
-    recent: HashMap<(String, String), Receipt>,
-    count: u64,
-}
-
-#[derive(Clone)]
-struct Receipt {
-    at: Timestamp,
-    message_id: String,
-    sequence_number: String,
+    sending: Mutex<()>,
 }
 
 #[derive(Deserialize)]
@@ -77,8 +57,8 @@ struct Attribute {
 }
 
 impl Sqs {
-    pub(super) fn new(queue: LocalQueue, clock: Clock) -> Self {
-        Self { queue, clock, sent: Mutex::default() }
+    pub(super) fn new(queue: LocalQueue) -> Self {
+        Self { queue, sending: Mutex::default() }
     }
 
     /// Carries out the operation `name`.
@@ -97,35 +77,19 @@ impl Sqs {
 
     async fn send_message(&self, request: SendMessage) -> Result<Value, Fault> {
         let turn = request.turn()?;
-        let (group, deduplication_id) = request.ids(&turn)?;
-        let mut sent = self.sent.lock().await;
-        let now = self.clock.now();
-        sent.recent.retain(|_, receipt| now.since(receipt.at) < DEDUPLICATED_FOR);
-        let key = (group, deduplication_id.clone());
-        let receipt = if let Some(receipt) = sent.recent.get(&key) {
-            receipt.clone()
-        } else {
-            self.queue.send(&turn, &deduplication_id).await.map_err(|error| {
-                tracing::error!(%error, "failed to store a message of SQS");
-                Fault::internal()
-            })?;
-            sent.count += 1;
-            let receipt = Receipt {
-                at: now,
-                message_id: uuid(),
-                // Twenty digits that increase, even across restarts.
-                sequence_number: format!(
-                    "{:020}",
-                    u128::from(now.as_millis().unsigned_abs()) * 1_000_000 + u128::from(sent.count)
-                ),
-            };
-            sent.recent.insert(key, receipt.clone());
-            receipt
-        };
+        let id = request.deduplication_id(&turn)?;
+        let _sending = self.sending.lock().await;
+        let Receipt { at, number } = self.queue.send(&turn, id).await.map_err(|error| {
+            tracing::error!(%error, "failed to store a message of SQS");
+            Fault::internal()
+        })?;
+        // Twenty digits that increase, even across restarts.
+        let sequence_number =
+            format!("{:020}", u128::from(at.as_millis().unsigned_abs()) * 1_000_000 + u128::from(number));
         let mut answer = json!({
-            "MessageId": receipt.message_id,
+            "MessageId": uuid(&sequence_number),
             "MD5OfMessageBody": hex::encode(Md5::digest(&request.message_body)),
-            "SequenceNumber": receipt.sequence_number,
+            "SequenceNumber": sequence_number,
         });
         for (name, attributes) in [
             ("MD5OfMessageAttributes", &request.message_attributes),
@@ -158,8 +122,8 @@ impl SendMessage {
         })
     }
 
-    /// Returns the group and the deduplication id.
-    fn ids(&self, turn: &Turn) -> Result<(String, String), Fault> {
+    /// Returns the deduplication id of `turn`, whose group must be its chat's.
+    fn deduplication_id(&self, turn: &Turn) -> Result<String, Fault> {
         let Some(group) = &self.message_group_id else {
             let message = "The request must contain the parameter MessageGroupId.";
             return Err(Fault::new("com.amazonaws.sqs#MissingParameter", message));
@@ -188,7 +152,7 @@ impl SendMessage {
                 "this queue has one group for each chat: MessageGroupId must be the chat's session id",
             ));
         }
-        Ok((group.clone(), id.clone()))
+        Ok(id.clone())
     }
 }
 
@@ -222,8 +186,8 @@ fn put(bytes: &mut Vec<u8>, value: &[u8]) {
     bytes.extend_from_slice(value);
 }
 
-/// Returns a version 4 UUID.
-fn uuid() -> String {
-    let hex = random::hex::<16>();
+/// Returns a UUID for `name`.
+fn uuid(name: &str) -> String {
+    let hex = hex::encode(Md5::digest(name));
     format!("{}-{}-4{}-a{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
 }

@@ -37,6 +37,11 @@ impl Engine {
         Self(database)
     }
 
+    /// Rebuilds the database without its free pages.
+    pub(super) fn vacuum(&self) -> dynoxide::Result<()> {
+        self.0.vacuum()
+    }
+
     /// Answers one request. The caller checks who sent it.
     pub async fn answer(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
@@ -61,14 +66,16 @@ impl Engine {
 }
 
 fn answered(result: dynoxide::Result<Vec<u8>>) -> Response {
-    let (status, body) = match result {
-        Ok(body) => (StatusCode::OK, body),
-        Err(error) => {
-            let status = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
-            (status, error.to_json().into_bytes())
-        }
+    let failed = |error: DynoxideError| {
+        let status = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
+        (status, in_json(error.to_json())).into_response()
     };
-    (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.0")], body).into_response()
+    result.map_or_else(failed, in_json)
+}
+
+/// Returns an answer of AWS's JSON protocols.
+pub(crate) fn in_json(body: impl IntoResponse) -> Response {
+    ([(header::CONTENT_TYPE, "application/x-amz-json-1.0")], body).into_response()
 }
 
 fn unknown(name: &str) -> DynoxideError {

@@ -30,18 +30,18 @@ impl Folder {
     }
 
     /// Deletes the service's own files about a deleted object, which contain its key, and the folders that are empty without it.
-    fn clean_up(root: &Path, bucket: &str, key: &str) {
+    fn clean_up(&self, bucket: &str, key: &str) {
         let name =
             format!(".bucket-{}.object-{}", URL_SAFE_NO_PAD.encode(bucket), URL_SAFE_NO_PAD.encode(key));
         for kind in ["metadata", "internal"] {
-            match std::fs::remove_file(root.join(format!("{name}.{kind}.json"))) {
+            match std::fs::remove_file(self.root.join(format!("{name}.{kind}.json"))) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     tracing::error!(%error, key, "failed to delete the S3 service's file about a deleted object");
                 }
                 _ => {}
             }
         }
-        let bucket = root.join(bucket);
+        let bucket = self.root.join(bucket);
         let object = bucket.join(key);
         // A folder that is not empty cannot be removed, nor can those above it.
         let folders = object.ancestors().skip(1).take_while(|folder| *folder != bucket);
@@ -52,23 +52,16 @@ impl Folder {
         }
     }
 
-    /// Returns the S3 service for this process itself, which checks no signature.
-    pub(super) fn unsigned(&self) -> anyhow::Result<S3> {
-        Ok(S3 { service: self.service()?.build(), root: self.root.clone(), lock: Arc::clone(&self.lock) })
-    }
-
-    /// Returns the S3 service for callers that sign with this key and its secret.
-    pub(crate) fn signed(&self, access_key: &str, secret_key: &str) -> anyhow::Result<S3> {
-        let mut builder = self.service()?;
-        builder.set_auth(SimpleAuth::from_single(access_key, secret_key));
-        Ok(S3 { service: builder.build(), root: self.root.clone(), lock: Arc::clone(&self.lock) })
-    }
-
-    fn service(&self) -> anyhow::Result<S3ServiceBuilder> {
+    /// Returns the S3 service for callers that sign with `auth`; `None` is this process itself, whose signature is not checked.
+    pub(crate) fn service(&self, auth: Option<SimpleAuth>) -> anyhow::Result<S3> {
         let files = s3s_fs::FileSystem::new(&self.root).map_err(|error| {
             anyhow::anyhow!("failed to open the bucket's folder {}: {error:?}", self.root.display())
         })?;
-        Ok(S3ServiceBuilder::new(files))
+        let mut builder = S3ServiceBuilder::new(files);
+        if let Some(auth) = auth {
+            builder.set_auth(auth);
+        }
+        Ok(S3 { service: builder.build(), folder: self.clone() })
     }
 }
 
@@ -76,8 +69,7 @@ impl Folder {
 #[derive(Clone, Debug)]
 pub struct S3 {
     service: S3Service,
-    root: PathBuf,
-    lock: Arc<RwLock<()>>,
+    folder: Folder,
 }
 
 impl S3 {
@@ -87,17 +79,17 @@ impl S3 {
         let deleted = (*request.method() == Method::DELETE).then(|| request.uri().path().to_owned());
         let request = request.map(s3s::Body::http_body_unsync);
         let answered = if is_read {
-            let _reader = self.lock.read().await;
+            let _reader = self.folder.lock.read().await;
             self.service.call(request).await
         } else {
-            let _writer = self.lock.write().await;
+            let _writer = self.folder.lock.write().await;
             let answered = self.service.call(request).await;
             if let (Some(path), Ok(response)) = (deleted, &answered)
                 && response.status().is_success()
                 && let Ok(path) = percent_decode_str(&path).decode_utf8()
                 && let Some((bucket, key)) = path.trim_start_matches('/').split_once('/')
             {
-                Folder::clean_up(&self.root, bucket, key);
+                self.folder.clean_up(bucket, key);
             }
             answered
         };

@@ -20,7 +20,7 @@ use annals_core::message::{Part, Role, UiMessage};
 use annals_core::record::{Channel, Draft, Kind, Record};
 use annals_core::sort_key::MessageId;
 use annals_engine::ingress::{Ingress, IngressError};
-use annals_engine::live::{Listener, Live, Said};
+use annals_engine::live::{Listener, Live, ReplyEvent};
 use annals_engine::settings::ViewConfig;
 use annals_http::follow::{Awaited, Follower, News};
 use annals_runtime::telemetry;
@@ -272,12 +272,12 @@ impl Endpoint {
 
 fn event(news: Option<News>) -> Event {
     match news {
-        Some(News::Begun(begun)) => Event::Begin { message_id: begun.message_id.clone() },
-        Some(News::Said(Said::Text(text))) => Event::Text { delta: text.to_string() },
-        Some(News::Said(Said::Reasoning(text))) => Event::Reasoning { delta: text.to_string() },
-        Some(News::Said(Said::Void)) => Event::Void,
-        Some(News::Said(Said::Parts(parts))) => Event::Parts { parts: parts.to_vec() },
-        Some(News::Said(Said::Stored(record))) => {
+        Some(News::Started(begun)) => Event::Begin { message_id: begun.message_id.clone() },
+        Some(News::Reply(ReplyEvent::Text(text))) => Event::Text { delta: text.to_string() },
+        Some(News::Reply(ReplyEvent::Reasoning(text))) => Event::Reasoning { delta: text.to_string() },
+        Some(News::Reply(ReplyEvent::Void)) => Event::Void,
+        Some(News::Reply(ReplyEvent::Parts(parts))) => Event::Parts { parts: parts.to_vec() },
+        Some(News::Reply(ReplyEvent::Stored(record))) => {
             let text = record.message.plain_text();
             let failed = record.kind == Kind::Notice && (text == FAILURE_NOTICE || text == NOT_COMPACTED);
             Event::Done { message: record.listed(), failed }

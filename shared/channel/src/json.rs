@@ -110,3 +110,25 @@ impl<'a> JsonView<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_of_another_type_counts_as_absent() {
+        let value = json!({
+            "text": 5, "id": "-100123", "big": 1.5, "on": false, "none": null, "empty": "", "chat": [], "photo": {"x": 1},
+            "list": [1, {"a": "b"}, null], "control": "a\u{1}", "long": "x".repeat(257),
+        });
+        let view = JsonView::of(&value).unwrap();
+        assert_eq!((view.text("text"), view.scalar("text").as_deref()), (None, Some("5")));
+        assert_eq!((view.int("id"), view.int("big")), (Some(-100_123), None));
+        assert_eq!((view.id("control"), view.id("long")), (None, None));
+        assert!(!view.has("on") && !view.has("none") && !view.has("empty") && view.has("photo"));
+        assert!(view.object("chat").is_none());
+        assert_eq!((view.objects("photo").count(), view.objects("list").count()), (0, 1));
+    }
+}

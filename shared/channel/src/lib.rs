@@ -2,24 +2,30 @@
 //!
 //! # Layout
 //!
+//! - [`client`]: common parts of the platforms' HTTP clients
 //! - [`delivery`]: a reply on its way out
 //! - [`file`](mod@file): files that people sent, as a platform gives them back
 //! - [`platform`]: the client of a platform, which sends replies
 //! - [`webhook`]: the webhook of a platform, and the events that it brings
-//! - [`pace`]: rate limits
+//! - [`rate_limit`]: rate limits
+//! - [`seam`]: places at which a text may be cut
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
 //! - [`local`]: a channel in the local program and its commands; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
+//! - [`testing`]: events as lines of text, for the tests of all channels
 
+pub mod client;
 pub mod delivery;
 pub mod file;
 pub mod finding;
 pub mod json;
 pub mod local;
-pub mod pace;
 pub mod platform;
+pub mod rate_limit;
+pub mod seam;
 pub mod settings;
 pub mod setup;
 pub mod surroundings;
+pub mod testing;
 pub mod webhook;

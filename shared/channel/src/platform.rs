@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use crate::delivery::OutgoingReply;
 use crate::delivery::{DeliveryError, Drafted, Progress};
 use crate::file::FileError;
-use crate::pace::Pace;
+use crate::rate_limit::RateLimit;
 use crate::surroundings::Surroundings;
 
 /// A platform that is set up.
@@ -35,7 +35,7 @@ impl Registered {
 /// Every channel fills every method. A platform that has no typing indicator, for example, says so by doing nothing.
 pub trait Platform: Send + Sync {
     /// Returns the rate limit of the chat of `to`.
-    fn rate_limit(&self, to: &Record) -> Option<Pace>;
+    fn rate_limit(&self, to: &Record) -> Option<RateLimit>;
 
     /// Sends the pieces of `reply` after the first `sent`. `progress` is told of each, and stores how many have been sent, so
     /// that a run after a crash continues with the next one.

@@ -5,7 +5,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env};
 
-use crate::pace::Pace;
+use crate::rate_limit::RateLimit;
 
 /// Settings of parsing messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub struct DeliveryConfig {
     pub stream_replies: bool,
     /// `DELIVERY_PACING`: if true, messages are sent within the platforms' rate limits, instead of only reacting to
     /// 429s.
-    pub is_paced: bool,
+    pub is_rate_limited: bool,
     /// `AGENT_MAXIMUM_TURNS`: number of processes that share the bot's rate limit; 0 if it is not known.
     pub processes: u32,
 }
@@ -133,14 +133,14 @@ impl DeliveryConfig {
         let choices = [("true", true), ("false", false)];
         Ok(Self {
             stream_replies: env.choice("STREAM_REPLIES", &choices, &false)?,
-            is_paced: env.choice("DELIVERY_PACING", &choices, &true)?,
+            is_rate_limited: env.choice("DELIVERY_PACING", &choices, &true)?,
             processes: env.number("AGENT_MAXIMUM_TURNS", 0, "a number of turns; 0 is no limit")?,
         })
     }
 
     /// Returns this process's share of the bot's rate limit.
-    pub fn share(&self, of_bot: Pace) -> Option<Pace> {
-        self.is_paced.then(|| of_bot.shared_by(self.processes))
+    pub fn share(&self, of_bot: RateLimit) -> Option<RateLimit> {
+        self.is_rate_limited.then(|| of_bot.shared_by(self.processes))
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn processes_share_what_the_bot_may_send_unless_nobody_paces_it() {
-        let bot = Pace::within(30, Duration::from_secs(1));
+        let bot = RateLimit::within(30, Duration::from_secs(1));
         let default = with(&[]).unwrap();
         assert_eq!((default.stream_replies, default.share(bot)), (false, Some(bot)));
         let shared = with(&[("AGENT_MAXIMUM_TURNS", "10"), ("STREAM_REPLIES", "true")]).unwrap();

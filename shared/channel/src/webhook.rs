@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use annals_core::approval::Button;
-use annals_core::chat_key::ChatKey;
+use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::command::Command;
 use annals_core::record::{Draft, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
@@ -71,12 +71,12 @@ pub trait Webhook: Send + Sync + 'static {
     /// a person's message.
     fn withdrawn(&self, record: &Record, at: Timestamp) -> Option<Draft>;
 
-    /// Shows `told` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the body
+    /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the body
     /// of the response, if it is not the [usual](Webhook::response) one.
     fn respond_to_press(
         &self,
         press: &Press<Self::Button>,
-        told: &Told,
+        result: &ApprovalResult,
     ) -> impl Future<Output = Option<Value>> + Send;
 
     /// Returns the body of the response to a call whose events are stored; `None` is an empty one.
@@ -172,6 +172,54 @@ pub enum Incoming<B> {
     },
 }
 
+/// Error of parsing an event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The body is JSON but not an object, so it is not from the platform. Delivering it again would not help.
+    #[error("an event must be a JSON object")]
+    NotAnObject,
+    /// `AGENT_ID` does not give a valid chat key for a direct chat.
+    #[error("AGENT_ID cannot be part of a chat key")]
+    AgentId(#[from] KeyError),
+}
+
+/// Reason why an event gives no [`Incoming`] of its own.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It is [ignored](Incoming::Ignored), for this reason.
+    Ignored(&'static str),
+    /// A setting makes it unusable.
+    Settings(KeyError),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(reason: &'static str) -> Self {
+        Self::Ignored(reason)
+    }
+}
+
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        Self::Settings(error)
+    }
+}
+
+impl<B> Incoming<B> {
+    /// Returns an ignored event.
+    pub fn ignored(kind: &str, reason: &str) -> Self {
+        Self::Ignored { kind: kind.into(), reason: reason.into() }
+    }
+
+    /// Returns the result of parsing an event of `kind`.
+    pub fn parsed(kind: &str, parsed: Result<Self, Refusal>) -> Result<Self, ParseError> {
+        match parsed {
+            Ok(incoming) => Ok(incoming),
+            Err(Refusal::Ignored(reason)) => Ok(Self::ignored(kind, reason)),
+            Err(Refusal::Settings(error)) => Err(error.into()),
+        }
+    }
+}
+
 /// A pressed button of an approval request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Press<B> {
@@ -194,7 +242,7 @@ pub struct Places {
 
 /// Text for a person who answered an approval request, and the effect of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ApprovalResult {
     /// Text for the person who answered.
     pub text: String,
     /// Effect of the answer.

@@ -19,6 +19,6 @@ pub mod owner;
 pub mod section;
 
 pub use capture::Finding;
-pub use entry::{Correction, CorrectionError, Entry, EntryKind, Kept, Source};
+pub use entry::{Correction, CorrectionError, Entry, EntryKind, Source, StoredEntry};
 pub use id::{EntryId, EntryIdError};
 pub use owner::Owner;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
-use crate::record::{Channel, Kind, Record, Source};
+use crate::record::{Channel, Draft, Kind, Record, Source};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 pub const HOUR: i64 = 3_600_000;
@@ -44,6 +44,16 @@ pub fn record(key: SortKey, message_id: MessageId, role: Role, kind: Kind, text:
         source: None,
         person: None,
     }
+}
+
+/// Creates the record of `draft`.
+pub fn stored(draft: &Draft) -> Record {
+    let Draft { chat, channel, chat_id, user_id, message_id, metadata, album, person, .. } = draft.clone();
+    let mut message = UiMessage::new(message_id.as_str(), draft.role, draft.parts.clone());
+    message.metadata = metadata;
+    let (form_ts, asks) = (draft.form_ts, draft.asks);
+    let plain = record(draft.key(), message_id, draft.role, draft.kind, "");
+    Record { chat, channel, chat_id, user_id, form_ts, message, album, asks, person, ..plain }
 }
 
 /// Creates a message that asks for an answer, with the text `u<id>`.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use annals_channel::delivery::{DeliveryError, Drafted, Outbox, OutboxEntry, OutgoingReply, Progress};
+use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry, OutgoingReply, Progress};
 use annals_channel::file::FileError;
-use annals_channel::pace::Pace;
 use annals_channel::platform::{Platform, Registered};
+use annals_channel::rate_limit::RateLimit;
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
 
@@ -15,26 +15,31 @@ use annals_core::record::{Channel, Record};
 pub struct Deliverer {
     platforms: BTreeMap<Channel, Arc<dyn Platform>>,
     outbox: Option<Arc<dyn Outbox>>,
-    is_paced: bool,
+    is_rate_limited: bool,
 }
 
 impl Deliverer {
     /// Creates a deliverer to these platforms. Replies of other channels are stored in `outbox`, if there is one.
     pub fn new(platforms: impl IntoIterator<Item = Registered>, outbox: Option<Arc<dyn Outbox>>) -> Self {
         let platforms = platforms.into_iter().map(|platform| (platform.channel, platform.client)).collect();
-        Self { platforms, outbox, is_paced: false }
+        Self { platforms, outbox, is_rate_limited: false }
     }
 
-    /// Sets if chats have a [`Deliverer::pace`].
+    /// Sets if chats have a [`Deliverer::rate_limit`].
     #[must_use]
-    pub fn with_paces(mut self, is_paced: bool) -> Self {
-        self.is_paced = is_paced;
+    pub fn with_rate_limits(mut self, is_rate_limited: bool) -> Self {
+        self.is_rate_limited = is_rate_limited;
         self
     }
 
+    /// Returns the platform of the chat of `to`, if it is set up.
+    pub fn platform(&self, to: &Record) -> Option<&dyn Platform> {
+        self.platforms.get(&to.channel).map(AsRef::as_ref)
+    }
+
     /// Returns the rate limit of the chat of `to`, which the caller must keep.
-    pub fn pace(&self, to: &Record) -> Option<Pace> {
-        self.platforms.get(&to.channel).filter(|_| self.is_paced)?.rate_limit(to)
+    pub fn rate_limit(&self, to: &Record) -> Option<RateLimit> {
+        self.platform(to).filter(|_| self.is_rate_limited)?.rate_limit(to)
     }
 
     /// Returns true if replies of this channel are sent or stored in an outbox. Callers of the HTTP API fetch theirs.
@@ -81,37 +86,5 @@ impl Deliverer {
             tracing::warn!(error, "failed to ask a platform for the administrators of a group");
             false
         })
-    }
-
-    /// See [`Platform::show_typing`].
-    pub async fn show_typing(&self, to: &Record) {
-        if let Some(platform) = self.platforms.get(&to.channel) {
-            platform.show_typing(to).await;
-        }
-    }
-
-    /// See [`Platform::takes_drafts`].
-    pub fn takes_drafts(&self, to: &Record) -> bool {
-        self.platforms.get(&to.channel).is_some_and(|platform| platform.takes_drafts(to))
-    }
-
-    /// See [`Platform::show_draft`].
-    pub async fn show_draft(&self, to: &Record, markdown: &str) -> Drafted {
-        match self.platforms.get(&to.channel) {
-            Some(platform) => platform.show_draft(to, markdown).await,
-            None => Drafted::Never,
-        }
-    }
-
-    /// See [`Platform::add_reaction`].
-    pub async fn put_reaction(&self, to: &Record) -> Option<String> {
-        self.platforms.get(&to.channel)?.add_reaction(to).await
-    }
-
-    /// See [`Platform::remove_reaction`].
-    pub async fn take_reaction(&self, to: &Record, id: &str) {
-        if let Some(platform) = self.platforms.get(&to.channel) {
-            platform.remove_reaction(to, id).await;
-        }
     }
 }

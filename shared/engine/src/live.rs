@@ -1,7 +1,7 @@
 //! Live events of a run while it makes a reply, for listeners in the same process: [`Live`].
 //!
 //! Events are not stored, and no run depends on a listener. Each chat keeps all events of its current turn, so that a
-//! late listener gets the turn from its beginning. The events may break off; only [`Said::Stored`] is in the history.
+//! late listener gets the turn from its beginning. The events may break off; only [`ReplyEvent::Stored`] is in the history.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +18,11 @@ use tokio::sync::Notify;
 pub struct Live(Option<Arc<Hub>>);
 
 #[derive(Debug, Default)]
-struct Hub(Mutex<HashMap<ChatKey, Arc<Room>>>);
+struct Hub(Mutex<HashMap<ChatKey, Arc<Topic>>>);
 
 /// A chat with a run or a listener.
 #[derive(Debug, Default)]
-struct Room {
+struct Topic {
     state: Mutex<State>,
     changed: Notify,
 }
@@ -32,14 +32,14 @@ struct State {
     /// Number of turns that have begun.
     turns: u64,
     /// The last turn that has begun.
-    turn: Option<Arc<Begun>>,
-    said: Vec<Said>,
+    turn: Option<Arc<ReplyStart>>,
+    events: Vec<ReplyEvent>,
     is_open: bool,
 }
 
 /// The reply that is being made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct ReplyStart {
     /// Bases of the messages that it covers.
     pub covers: Vec<SortKey>,
     /// Key at which it will be stored, or key of the reply that continues.
@@ -50,7 +50,7 @@ pub struct Begun {
 
 /// A live event of a run.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum ReplyEvent {
     /// More text.
     Text(Arc<str>),
     /// More of the model's reasoning.
@@ -65,11 +65,11 @@ pub enum Said {
 
 /// An event for a listener.
 #[derive(Clone, Debug)]
-pub enum Heard {
+pub enum LiveEvent {
     /// A reply begins.
-    Begun(Arc<Begun>),
+    Started(Arc<ReplyStart>),
     /// A part of the reply.
-    Said(Said),
+    Reply(ReplyEvent),
     /// The run has ended, with a reply or without.
     Ended,
 }
@@ -81,64 +81,64 @@ impl Live {
     }
 
     /// Begins a turn. Its run sends events until the feed is dropped.
-    pub fn begin(&self, chat: &ChatKey, begun: Begun) -> Feed {
+    pub fn begin(&self, chat: &ChatKey, begun: ReplyStart) -> Feed {
         let Some(hub) = &self.0 else { return Feed::default() };
-        let door = Door::open(hub, chat);
-        let turn = door.room.change(|state| {
+        let handle = TopicHandle::open(hub, chat);
+        let turn = handle.topic.change(|state| {
             *state = State {
                 turns: state.turns + 1,
                 turn: Some(Arc::new(begun)),
-                said: Vec::new(),
+                events: Vec::new(),
                 is_open: true,
             };
             state.turns
         });
-        Feed(Some(Arc::new(Speaker { door, turn })))
+        Feed(Some(Arc::new(Publisher { handle, turn })))
     }
 
     /// Listens to the turns of `chat` from now on, and to the current one from its beginning. Returns `None` if there
     /// are no live events here.
     pub fn listen(&self, chat: &ChatKey) -> Option<Listener> {
-        let door = Door::open(self.0.as_ref()?, chat);
+        let handle = TopicHandle::open(self.0.as_ref()?, chat);
         let (turn, is_open) = {
-            let state = door.room.state();
+            let state = handle.topic.state();
             (state.turns, state.is_open)
         };
         // The listener has yet to get the current turn.
         let turn = if is_open { turn - 1 } else { turn };
-        Some(Listener { door, turn, heard: 0, is_over: true })
+        Some(Listener { handle, turn, received: 0, is_over: true })
     }
 }
 
 /// The sender of a run's events. Its turn ends when all clones are dropped. The default drops all events.
 #[derive(Clone, Debug, Default)]
-pub struct Feed(Option<Arc<Speaker>>);
+pub struct Feed(Option<Arc<Publisher>>);
 
 #[derive(Debug)]
-struct Speaker {
-    door: Door,
+struct Publisher {
+    handle: TopicHandle,
     turn: u64,
 }
 
 impl Feed {
     /// Sends an event.
-    pub fn say(&self, said: Said) {
-        if let Some(Speaker { door, turn }) = self.0.as_deref() {
-            door.room.change(|state| {
+    pub fn publish(&self, event: ReplyEvent) {
+        if let Some(Publisher { handle, turn }) = self.0.as_deref() {
+            handle.topic.change(|state| {
                 // Events of a run that another has overtaken are dropped.
                 if state.turns == *turn {
-                    state.said.push(said);
+                    state.events.push(event);
                 }
             });
         }
     }
 
     /// Sends a piece of an answer. Calls are sent with the parts of their step.
-    pub fn hear(&self, delta: Delta<'_>) {
+    pub fn publish_delta(&self, delta: Delta<'_>) {
         match delta {
-            Delta::Text(text) => self.say(Said::Text(text.into())),
-            Delta::Reasoning(text) => self.say(Said::Reasoning(text.into())),
-            Delta::Void => self.say(Said::Void),
+            Delta::Text(text) => self.publish(ReplyEvent::Text(text.into())),
+            Delta::Reasoning(text) => self.publish(ReplyEvent::Reasoning(text.into())),
+            Delta::Void => self.publish(ReplyEvent::Void),
             Delta::Call(_) => {}
         }
     }
@@ -146,21 +146,21 @@ impl Feed {
     /// Sends the parts of the reply so far.
     pub fn parts(&self, parts: &[Part]) {
         if self.0.is_some() {
-            self.say(Said::Parts(parts.into()));
+            self.publish(ReplyEvent::Parts(parts.into()));
         }
     }
 
     /// Sends the stored record.
     pub fn stored(&self, record: &Record) {
         if self.0.is_some() {
-            self.say(Said::Stored(Arc::new(record.clone())));
+            self.publish(ReplyEvent::Stored(Arc::new(record.clone())));
         }
     }
 }
 
-impl Drop for Speaker {
+impl Drop for Publisher {
     fn drop(&mut self) {
-        self.door.room.change(|state| {
+        self.handle.topic.change(|state| {
             if state.turns == self.turn {
                 state.is_open = false;
             }
@@ -171,17 +171,17 @@ impl Drop for Speaker {
 /// Receives the events of one chat.
 #[derive(Debug)]
 pub struct Listener {
-    door: Door,
+    handle: TopicHandle,
     /// Number of the current turn, or of the last one.
     turn: u64,
     /// Number of its events that have been received.
-    heard: usize,
+    received: usize,
     is_over: bool,
 }
 
 impl Listener {
     /// Returns the next event of `listener`; waits for ever if there is no listener.
-    pub async fn next_of(listener: &mut Option<Self>) -> Heard {
+    pub async fn next_of(listener: &mut Option<Self>) -> LiveEvent {
         match listener {
             Some(listener) => listener.next().await,
             None => std::future::pending().await,
@@ -189,36 +189,36 @@ impl Listener {
     }
 
     /// Waits for the next event and returns it. Cancel-safe.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> LiveEvent {
         loop {
-            let changed = self.door.room.changed.notified();
+            let changed = self.handle.topic.changed.notified();
             tokio::pin!(changed);
             // Registered before the check, so that no event between the two is missed.
             changed.as_mut().enable();
-            let heard = {
-                let state = self.door.room.state();
-                match (&state.turn, state.said.get(self.heard)) {
+            let event = {
+                let state = self.handle.topic.state();
+                match (&state.turn, state.events.get(self.received)) {
                     _ if state.turns != self.turn && !self.is_over => {
                         self.is_over = true;
-                        Some(Heard::Ended)
+                        Some(LiveEvent::Ended)
                     }
                     (Some(turn), _) if state.turns != self.turn => {
-                        (self.turn, self.heard, self.is_over) = (state.turns, 0, false);
-                        Some(Heard::Begun(Arc::clone(turn)))
+                        (self.turn, self.received, self.is_over) = (state.turns, 0, false);
+                        Some(LiveEvent::Started(Arc::clone(turn)))
                     }
-                    (_, Some(said)) if !self.is_over => {
-                        self.heard += 1;
-                        Some(Heard::Said(said.clone()))
+                    (_, Some(event)) if !self.is_over => {
+                        self.received += 1;
+                        Some(LiveEvent::Reply(event.clone()))
                     }
                     _ if !state.is_open && !self.is_over => {
                         self.is_over = true;
-                        Some(Heard::Ended)
+                        Some(LiveEvent::Ended)
                     }
                     _ => None,
                 }
             };
-            match heard {
-                Some(heard) => return heard,
+            match event {
+                Some(event) => return event,
                 None => changed.await,
             }
         }
@@ -226,42 +226,42 @@ impl Listener {
 
     /// Returns true if a turn is running, or has ended and is not yet received to its end.
     pub fn is_under_way(&self) -> bool {
-        self.door.room.state().is_open || !self.is_over
+        self.handle.topic.state().is_open || !self.is_over
     }
 }
 
-/// A handle of a room. The room exists as long as it has handles.
+/// A handle of a topic. The topic exists as long as it has handles.
 #[derive(Debug)]
-struct Door {
+struct TopicHandle {
     hub: Arc<Hub>,
     chat: ChatKey,
-    room: Arc<Room>,
+    topic: Arc<Topic>,
 }
 
-impl Door {
+impl TopicHandle {
     fn open(hub: &Arc<Hub>, chat: &ChatKey) -> Self {
-        let room = Arc::clone(hub.rooms().entry(chat.clone()).or_default());
-        Self { hub: Arc::clone(hub), chat: chat.clone(), room }
+        let topic = Arc::clone(hub.topics().entry(chat.clone()).or_default());
+        Self { hub: Arc::clone(hub), chat: chat.clone(), topic }
     }
 }
 
-impl Drop for Door {
+impl Drop for TopicHandle {
     fn drop(&mut self) {
-        let mut rooms = self.hub.rooms();
-        // The map's reference and this one: the room has no other handle.
-        if Arc::strong_count(&self.room) <= 2 {
-            rooms.remove(&self.chat);
+        let mut topics = self.hub.topics();
+        // The map's reference and this one: the topic has no other handle.
+        if Arc::strong_count(&self.topic) <= 2 {
+            topics.remove(&self.chat);
         }
     }
 }
 
 impl Hub {
-    fn rooms(&self) -> MutexGuard<'_, HashMap<ChatKey, Arc<Room>>> {
+    fn topics(&self) -> MutexGuard<'_, HashMap<ChatKey, Arc<Topic>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Room {
+impl Topic {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -283,34 +283,34 @@ mod tests {
         ChatKey::telegram(42, None)
     }
 
-    fn turn(number: u64) -> Begun {
+    fn turn(number: u64) -> ReplyStart {
         let base: SortKey = format!("1763765920000#{number:020}").parse().unwrap();
-        Begun { reply: base.reply(), message_id: format!("{number}/reply"), covers: vec![base] }
+        ReplyStart { reply: base.reply(), message_id: format!("{number}/reply"), covers: vec![base] }
     }
 
     /// Returns the events that are ready: `7/reply: ` for a turn, the texts, `.` for its end.
     fn heard(listener: &mut Listener) -> String {
         let next = || listener.next().now_or_never();
         let said = |heard| match heard {
-            Heard::Begun(begun) => begun.message_id.clone() + ": ",
-            Heard::Said(Said::Text(text)) => text.to_string(),
-            Heard::Said(said) => format!("{said:?}"),
-            Heard::Ended => ".".to_owned(),
+            LiveEvent::Started(begun) => begun.message_id.clone() + ": ",
+            LiveEvent::Reply(ReplyEvent::Text(text)) => text.to_string(),
+            LiveEvent::Reply(said) => format!("{said:?}"),
+            LiveEvent::Ended => ".".to_owned(),
         };
         std::iter::from_fn(next).map(said).collect()
     }
 
     #[test]
-    fn who_comes_in_the_middle_hears_a_turn_from_its_beginning() {
+    fn a_late_listener_gets_a_turn_from_its_beginning() {
         let live = Live::on();
         let mut early = live.listen(&chat()).unwrap();
         assert!(!early.is_under_way());
         let feed = live.begin(&chat(), turn(7));
-        feed.hear(Delta::Text("one "));
+        feed.publish_delta(Delta::Text("one "));
         assert_eq!(heard(&mut early), "7/reply: one ");
         let mut late = live.listen(&chat()).unwrap();
         assert!(late.is_under_way());
-        feed.hear(Delta::Text("two"));
+        feed.publish_delta(Delta::Text("two"));
         drop(feed);
         assert_eq!(heard(&mut early), "two.");
         assert_eq!(heard(&mut late), "7/reply: one two.");
@@ -320,32 +320,32 @@ mod tests {
     }
 
     #[test]
-    fn an_overtaken_run_is_not_heard_and_ends_nothing() {
+    fn an_overtaken_run_publishes_and_ends_nothing() {
         let live = Live::on();
         let mut listener = live.listen(&chat()).unwrap();
         let old = live.begin(&chat(), turn(6));
-        old.hear(Delta::Text("old"));
+        old.publish_delta(Delta::Text("old"));
         assert_eq!(heard(&mut listener), "6/reply: old");
         let new = live.begin(&chat(), turn(7));
-        old.hear(Delta::Text("late"));
+        old.publish_delta(Delta::Text("late"));
         drop(old);
-        new.hear(Delta::Text("new"));
+        new.publish_delta(Delta::Text("new"));
         assert_eq!(heard(&mut listener), ".7/reply: new");
         drop(new);
         assert_eq!(heard(&mut listener), ".");
     }
 
     #[test]
-    fn a_chat_in_which_nobody_is_takes_no_room() {
+    fn a_chat_without_handles_takes_no_memory() {
         let live = Live::on();
         let feed = live.begin(&chat(), turn(7));
         let listener = live.listen(&chat()).unwrap();
         drop(feed);
-        assert_eq!(live.0.as_ref().unwrap().rooms().len(), 1);
+        assert_eq!(live.0.as_ref().unwrap().topics().len(), 1);
         drop(listener);
-        assert_eq!(live.0.as_ref().unwrap().rooms().len(), 0);
+        assert_eq!(live.0.as_ref().unwrap().topics().len(), 0);
         let off = Live::default();
-        off.begin(&chat(), turn(7)).hear(Delta::Text("x"));
+        off.begin(&chat(), turn(7)).publish_delta(Delta::Text("x"));
         assert!(off.listen(&chat()).is_none());
     }
 }

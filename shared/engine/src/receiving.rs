@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_channel::webhook::{Events, Incoming, Press, ReadError, Told, Webhook};
+use annals_channel::webhook::{ApprovalResult, Events, Incoming, Press, ReadError, Webhook};
 use annals_core::access::Admission;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
@@ -145,12 +145,12 @@ impl<W: Webhook> Receiver<W> {
 
     async fn press(&self, press: &Press<W::Button>) -> Result<Option<Value>, ReceiveError> {
         about(&press.by.chat);
-        let told: Told = if self.ingress.admits_press(&press.by) {
+        let result: ApprovalResult = if self.ingress.admits_press(&press.by) {
             self.ingress.pressed(&press.button, &press.by).await?
         } else {
             refused()
         };
-        Ok(self.webhook.respond_to_press(press, &told).await)
+        Ok(self.webhook.respond_to_press(press, &result).await)
     }
 
     /// Returns the draft with the first time that came with its id, if the event's time is not the message's own.

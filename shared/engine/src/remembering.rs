@@ -10,7 +10,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::context::Policy;
 use annals_core::context::view::SessionView;
 use annals_core::markup::Sender;
-use annals_core::memory::Kept;
+use annals_core::memory::StoredEntry;
 use annals_core::memory::owner::owner_of_session;
 use annals_core::memory::{Entry, Finding, Owner, Source, capture};
 use annals_core::message::UiMessage;
@@ -133,7 +133,7 @@ impl Remembering {
         let said = said.map(|message| (message.shown(), message.sender()));
         let (messages, senders): (Vec<UiMessage>, Vec<_>) = summary.into_iter().chain(said).unzip();
         let known: Vec<Entry> =
-            memory.list(&owner).await?.into_iter().map(|Kept { entry, .. }| entry).collect();
+            memory.list(&owner).await?.into_iter().map(|StoredEntry { entry, .. }| entry).collect();
         let findings = self.find(&messages, &senders, &known, policy).await?;
         Ok(match memory.capture(&owner, &source, &findings).await? {
             Captured::Stored(entries) => entries,

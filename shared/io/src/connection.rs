@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use reqwest::Client;
 
-/// A connection to a platform. Clones share it.
-#[derive(Clone)]
+/// A connection to a platform, a model or a tool server. Clones share it.
+#[derive(Clone, Debug)]
 pub struct Connection {
     made: Arc<OnceLock<Client>>,
     make: fn() -> reqwest::Result<Client>,

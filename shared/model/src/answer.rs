@@ -113,6 +113,11 @@ pub(super) struct Counts {
     pub(super) cached: Option<u32>,
 }
 
+/// Reads a count of tokens.
+pub(super) fn tokens(count: &Value) -> Option<u32> {
+    count.as_u64().and_then(|tokens| u32::try_from(tokens).ok())
+}
+
 /// An answer while it comes.
 pub(super) struct PartialAnswer<'a> {
     sink: Sink<'a>,

@@ -20,10 +20,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::answer::{Finish, PartialAnswer};
-use super::conversation::{Block, Conversation, Speaker};
+use super::answer::{Finish, PartialAnswer, tokens};
+use super::conversation::{Block, Conversation};
 use super::frames::Frame;
 use super::provider::{Endpoint, Provider};
 use super::question::Tool;
@@ -71,7 +71,14 @@ impl Provider for Anthropic {
     }
 
     fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>) {
-        whole(body, answer);
+        for (number, block) in (0_u64..).zip(body["content"].as_array().into_iter().flatten()) {
+            piece(&json!({"type": "content_block_start", "index": number, "content_block": block}), answer);
+            if let Some(input) = block.get("input") {
+                answer.call(number, None, None, &input.to_string());
+            }
+        }
+        count(&body["usage"], answer);
+        answer.finish = body["stop_reason"].as_str().map(finish);
     }
 }
 
@@ -99,7 +106,8 @@ fn body(model: &str, conversation: &Conversation<'_>, marks: bool) -> Value {
         }
         body["system"] = json!([system]);
     }
-    body["messages"] = messages(conversation, marks);
+    let mark_last = |content: &mut Vec<Value>| content.last_mut().into_iter().for_each(mark);
+    body["messages"] = conversation.messages(block, marks, mark_last);
     body
 }
 
@@ -109,22 +117,6 @@ fn max_tokens(model: &str) -> u32 {
         less if less.starts_with(LESS_OLD_MODELS) => LESS_OLD_MAX_TOKENS,
         _ => MAX_TOKENS,
     }
-}
-
-fn messages(conversation: &Conversation<'_>, marks: bool) -> Value {
-    let places = if marks { conversation.cache_places() } else { Vec::new() };
-    let turns = conversation.turns.iter().enumerate().map(|(number, turn)| {
-        let mut content = Vec::new();
-        for (at, said) in turn.blocks.iter().enumerate() {
-            content.extend(block(said));
-            if places.contains(&(number, at)) {
-                content.last_mut().into_iter().for_each(mark);
-            }
-        }
-        let role = if turn.speaker == Speaker::User { "user" } else { "assistant" };
-        json!({"role": role, "content": content})
-    });
-    turns.collect()
 }
 
 fn mark(block: &mut Value) {
@@ -208,24 +200,12 @@ fn append(blocks: &mut [Value], name: &str, delta: &str) {
     *so_far = format!("{}{delta}", so_far.as_str().unwrap_or_default()).into();
 }
 
-/// Reads an answer in one piece.
-fn whole(data: &Value, partial: &mut PartialAnswer<'_>) {
-    for (number, block) in data["content"].as_array().into_iter().flatten().enumerate() {
-        let number = number as u64;
-        piece(&json!({"type": "content_block_start", "index": number, "content_block": block}), partial);
-        if let Some(input) = block.get("input") {
-            partial.call(number, None, None, &input.to_string());
-        }
-    }
-    count(&data["usage"], partial);
-    partial.finish = data["stop_reason"].as_str().map(finish);
-}
-
-fn finish(reason: &str) -> Finish {
+/// Returns the reason of Anthropic or Bedrock.
+pub(super) fn finish(reason: &str) -> Finish {
     match reason {
         "end_turn" | "stop_sequence" => Finish::Stop,
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
-        "refusal" => Finish::ContentFilter,
+        "refusal" | "guardrail_intervened" | "content_filtered" => Finish::ContentFilter,
         "tool_use" => Finish::ToolCalls,
         _ => Finish::Other,
     }
@@ -234,7 +214,7 @@ fn finish(reason: &str) -> Finish {
 /// Adds the counts in `usage`: they come in two pieces, and later ones are totals. `input_tokens` does not include tokens that
 /// were read from a cache, or put there.
 fn count(usage: &Value, partial: &mut PartialAnswer<'_>) {
-    let number = |name: &str| usage[name].as_u64().and_then(|tokens| u32::try_from(tokens).ok());
+    let number = |name: &str| tokens(&usage[name]);
     let mut counts = partial.counts.unwrap_or_default();
     if let Some(input) = number("input_tokens") {
         let (read, written) =
@@ -245,7 +225,7 @@ fn count(usage: &Value, partial: &mut PartialAnswer<'_>) {
         counts.cached = read.or(counts.cached);
     }
     counts.output = number("output_tokens").unwrap_or(counts.output);
-    if usage.as_object().is_some_and(|usage: &Map<String, Value>| !usage.is_empty()) {
+    if usage.as_object().is_some_and(|usage| !usage.is_empty()) {
         partial.counts = Some(counts);
     }
 }

@@ -20,15 +20,19 @@
 use annals_core::markup;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::answer::{Counts, Finish, PartialAnswer};
-use super::anthropic::object;
-use super::conversation::{Block, Conversation, Speaker, called};
+use super::answer::{Counts, PartialAnswer, tokens};
+use super::anthropic::{finish, object};
+use super::conversation::{Block, Conversation, called};
 use super::failure;
 use super::frames::Frame;
 use super::provider::{Credentials, Endpoint, Provider};
 use super::question::Tool;
+
+/// Characters that are escaped in a model's id: a colon, and the slashes of an ARN.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// `bedrock:<model>`: a model id, or the id or ARN of an inference profile. The optional part of a request is streaming.
 #[derive(Debug)]
@@ -59,23 +63,55 @@ impl Provider for Bedrock {
     }
 
     fn read_frame(&self, frame: &Frame, answer: &mut PartialAnswer<'_>) {
-        piece(frame, answer);
+        let data = &frame.data;
+        let number = data["contentBlockIndex"].as_u64().unwrap_or_default();
+        match frame.event.as_str() {
+            "contentBlockStart" => {
+                let call = &data["start"]["toolUse"];
+                if call.is_object() {
+                    answer.call(number, call["toolUseId"].as_str(), call["name"].as_str(), "");
+                }
+            }
+            "contentBlockDelta" => {
+                let delta = &data["delta"];
+                answer.text(delta["text"].as_str().unwrap_or_default());
+                if let Some(input) = delta["toolUse"]["input"].as_str() {
+                    answer.call(number, None, None, input);
+                }
+                think(number, &delta["reasoningContent"], answer);
+            }
+            "contentBlockStop" => answer.close_calls(),
+            "messageStop" => {
+                answer.finish = Some(finish(data["stopReason"].as_str().unwrap_or_default()));
+            }
+            "metadata" => {
+                answer.counts = counts(&data["usage"]);
+                answer.is_over = true;
+            }
+            _ => {}
+        }
     }
 
     fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>) {
-        whole(body, answer);
+        let content = body["output"]["message"]["content"].as_array().into_iter().flatten();
+        for (number, block) in (0_u64..).zip(content) {
+            answer.text(block["text"].as_str().unwrap_or_default());
+            let call = &block["toolUse"];
+            if call.is_object() {
+                let input = call["input"].to_string();
+                answer.call(number, call["toolUseId"].as_str(), call["name"].as_str(), &input);
+            }
+            let thought = &block["reasoningContent"];
+            let said = if thought["reasoningText"].is_object() { &thought["reasoningText"] } else { thought };
+            think(number, said, answer);
+        }
+        answer.counts = counts(&body["usage"]);
+        answer.finish = body["stopReason"].as_str().map(finish);
     }
 }
 
 fn url(base_url: &str, model: &str, streams: bool) -> String {
-    // An id has a colon, and an ARN slashes too.
-    let model: String = model
-        .bytes()
-        .map(|b| match b {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
-            b => format!("%{b:02X}"),
-        })
-        .collect();
+    let model = utf8_percent_encode(model, ESCAPED);
     format!("{base_url}/model/{model}/{}", if streams { "converse-stream" } else { "converse" })
 }
 
@@ -97,19 +133,8 @@ fn body(model: &str, conversation: &Conversation<'_>, marks: bool) -> Value {
     if let Some(max_tokens) = conversation.max_tokens {
         body["inferenceConfig"] = json!({"maxTokens": max_tokens});
     }
-    let places = if marks { conversation.cache_places() } else { Vec::new() };
-    let turns = conversation.turns.iter().enumerate().map(|(number, turn)| {
-        let mut content = Vec::new();
-        for (at, said) in turn.blocks.iter().enumerate() {
-            content.extend(if offers { block(said) } else { block_without_calls(said) });
-            if places.contains(&(number, at)) {
-                content.push(cache_point());
-            }
-        }
-        let role = if turn.speaker == Speaker::User { "user" } else { "assistant" };
-        json!({"role": role, "content": content})
-    });
-    body["messages"] = turns.collect();
+    let block = if offers { block } else { block_without_calls };
+    body["messages"] = conversation.messages(block, marks, |content| content.push(cache_point()));
     body
 }
 
@@ -156,37 +181,6 @@ fn block_without_calls(said: &Block<'_>) -> Vec<Value> {
     }
 }
 
-/// Adds a piece of a stream.
-fn piece(frame: &Frame, partial: &mut PartialAnswer<'_>) {
-    let data = &frame.data;
-    let number = data["contentBlockIndex"].as_u64().unwrap_or_default();
-    match frame.event.as_str() {
-        "contentBlockStart" => {
-            let call = &data["start"]["toolUse"];
-            if call.is_object() {
-                partial.call(number, call["toolUseId"].as_str(), call["name"].as_str(), "");
-            }
-        }
-        "contentBlockDelta" => {
-            let delta = &data["delta"];
-            partial.text(delta["text"].as_str().unwrap_or_default());
-            if let Some(input) = delta["toolUse"]["input"].as_str() {
-                partial.call(number, None, None, input);
-            }
-            think(number, &delta["reasoningContent"], partial);
-        }
-        "contentBlockStop" => partial.close_calls(),
-        "messageStop" => {
-            partial.finish = Some(finish(data["stopReason"].as_str().unwrap_or_default()));
-        }
-        "metadata" => {
-            partial.counts = counts(&data["usage"]);
-            partial.is_over = true;
-        }
-        _ => {}
-    }
-}
-
 /// Adds to a block of thought: text, signature, or hidden content.
 fn think(number: u64, delta: &Value, partial: &mut PartialAnswer<'_>) {
     let text = |name: &str| delta[name].as_str().unwrap_or_default();
@@ -225,37 +219,9 @@ fn thoughts(blocks: &[Value]) -> Vec<Value> {
     sent.collect()
 }
 
-/// Reads an answer in one piece.
-fn whole(data: &Value, partial: &mut PartialAnswer<'_>) {
-    for (number, block) in data["output"]["message"]["content"].as_array().into_iter().flatten().enumerate() {
-        let number = number as u64;
-        partial.text(block["text"].as_str().unwrap_or_default());
-        let call = &block["toolUse"];
-        if call.is_object() {
-            let input = call["input"].to_string();
-            partial.call(number, call["toolUseId"].as_str(), call["name"].as_str(), &input);
-        }
-        let thought = &block["reasoningContent"];
-        let said = if thought["reasoningText"].is_object() { &thought["reasoningText"] } else { thought };
-        think(number, said, partial);
-    }
-    partial.counts = counts(&data["usage"]);
-    partial.finish = data["stopReason"].as_str().map(finish);
-}
-
-fn finish(reason: &str) -> Finish {
-    match reason {
-        "end_turn" | "stop_sequence" => Finish::Stop,
-        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
-        "guardrail_intervened" | "content_filtered" => Finish::ContentFilter,
-        "tool_use" => Finish::ToolCalls,
-        _ => Finish::Other,
-    }
-}
-
 /// Returns the counts. `inputTokens` does not include tokens that were read from a cache, or put there.
 fn counts(usage: &Value) -> Option<Counts> {
-    let number = |name: &str| usage[name].as_u64().and_then(|tokens| u32::try_from(tokens).ok());
+    let number = |name: &str| tokens(&usage[name]);
     let (read, written) = (number("cacheReadInputTokens"), number("cacheWriteInputTokens"));
     let beside = read.unwrap_or_default().saturating_add(written.unwrap_or_default());
     Some(Counts {

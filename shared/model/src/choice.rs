@@ -98,27 +98,18 @@ impl ModelSettings {
 }
 
 /// An invalid value of `MODEL`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
     /// No `<provider>:<model>` with a known provider.
+    #[error("must be {}", ModelChoice::forms())]
     Unknown,
     /// A provider without a model.
+    #[error("names a provider, but no model of it")]
     NoModel,
     /// A model with a character that no model's name has.
+    #[error("contains a space or another character that no model's name has")]
     InvalidName,
 }
-
-impl fmt::Display for ChoiceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => write!(f, "must be {}", ModelChoice::forms()),
-            Self::NoModel => write!(f, "names a provider, but no model of it"),
-            Self::InvalidName => write!(f, "contains a space or another character that no model's name has"),
-        }
-    }
-}
-
-impl std::error::Error for ChoiceError {}
 
 impl ModelChoice {
     /// Returns the forms of valid values, for messages: `echo, openai:<model>, … or bedrock:<model>`.

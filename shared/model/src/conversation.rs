@@ -19,12 +19,11 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use annals_core::markup;
-use annals_core::markup::Sender;
+use annals_core::markup::{self, Sender};
 use annals_core::media::Image;
-use annals_core::message::Role;
-use annals_core::message::ToolCall;
+use annals_core::message::{Role, ToolCall};
 use annals_core::prompt::Prompt;
+use serde_json::{Value, json};
 
 use super::answer::Reasoning;
 use super::exchange::{self, Piece};
@@ -280,9 +279,32 @@ impl<'a> Conversation<'a> {
         Some((self.turns.len() - 1, last.blocks.len() - 1))
     }
 
+    /// Returns the messages as Anthropic and Bedrock take them: a role and a list of content, which `block` makes of each block.
+    /// If the request `marks` what the provider caches, `mark` marks the end of a list.
+    pub(super) fn messages(
+        &self,
+        block: fn(&Block<'_>) -> Vec<Value>,
+        marks: bool,
+        mark: fn(&mut Vec<Value>),
+    ) -> Value {
+        let places = if marks { self.cache_places() } else { Vec::new() };
+        let turns = self.turns.iter().enumerate().map(|(number, turn)| {
+            let mut content = Vec::new();
+            for (at, said) in turn.blocks.iter().enumerate() {
+                content.extend(block(said));
+                if places.contains(&(number, at)) {
+                    mark(&mut content);
+                }
+            }
+            let role = if turn.speaker == Speaker::User { "user" } else { "assistant" };
+            json!({"role": role, "content": content})
+        });
+        turns.collect()
+    }
+
     /// Returns the blocks after which a provider caches the request: the last that the next turn sends again, and if this turn
     /// has made calls, the last of all, for its next request.
-    pub(super) fn cache_places(&self) -> Vec<(usize, usize)> {
+    fn cache_places(&self) -> Vec<(usize, usize)> {
         let last = self.last_place().filter(|_| self.has_called);
         self.stable.into_iter().chain(last).collect()
     }
@@ -296,8 +318,6 @@ fn escaped_tools(tools: &[Tool]) -> Cow<'_, [Tool]> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::question::{Done, ImageAt};
     use super::*;
     use annals_core::message::UiMessage;
@@ -422,51 +442,21 @@ mod tests {
         Tool { name: "find".into(), description: "Finds.".into(), input_schema: json!({"type": "object"}) }
     }
 
-    /// Returns a stored reply with two steps of calls.
-    fn found(id: &str) -> UiMessage {
-        let start = json!({"type": "step-start"});
-        let call = |call: &str, output: &str| json!({"type": "tool-find", "toolCallId": call, "state": "output-available", "input": {}, "output": output});
-        let parts = json!([
-            start, {"type": "text", "text": "Let me see."}, call("a/b", "one"), call("call", "two"),
-            start, call("call", "three"),
-            start, {"type": "text", "text": "There."}
-        ]);
-        serde_json::from_value(json!({"id": id, "role": "assistant", "parts": parts})).unwrap()
-    }
-
     #[test]
-    fn a_turn_with_calls_is_sent_again_unchanged() {
+    fn calls_of_earlier_turns_have_ids_of_their_own_and_are_no_steps_of_this_one() {
+        let call = |id: &str| json!({"type": "tool-find", "toolCallId": id, "state": "output-available", "output": id});
+        let start = json!({"type": "step-start"});
+        let parts = json!([call("a/b"), call("call"), start, call("call"), start, {"type": "text", "text": "There."}]);
+        let reply = json!({"id": "1/reply", "role": "assistant", "parts": parts});
+        let messages =
+            [said(Role::User, "where?"), serde_json::from_value(reply).unwrap(), said(Role::User, "thanks")];
         let tools = [finder()];
-        let outlines = |question: Question<'_>| {
-            let question = Question { unanswered: 1, tools: &tools, notes: None, ..question };
-            outline(&Conversation::of_question(&question, ""))
-        };
-        let earlier = [said(Role::User, "where?"), found("1/reply"), said(Role::User, "and now?")];
-        let steps = exchange::steps(&found("2/reply"));
-        let asked = outlines(Question { messages: &earlier, steps: &steps, ..Question::default() });
-        assert_eq!(
-            asked,
-            [
-                "u: where?",
-                "a: Let me see.|find(call_0_0)|find(call)",
-                "u: one|two",
-                "a: find(call_2)",
-                "u: three",
-                "a: There.",
-                "u: and now?",
-                "a: Let me see.|find(call_2_0)|find(call_3)",
-                "u: one|two",
-                "a: find(call_4)",
-                "u: three"
-            ]
-        );
-        let [where_to, first, and_now] = earlier;
-        let later = [where_to, first, and_now, found("2/reply"), said(Role::User, "thanks")];
-        let next = outlines(Question { messages: &later, ..Question::default() });
-        assert_eq!(next[..asked.len()], asked);
-        let after = Question { messages: &later, tools: &tools, unanswered: 1, ..Question::default() };
-        let after = Conversation::of_question(&after, "");
-        assert_eq!(after.cache_places().len(), 1, "calls of earlier turns are not steps of this one");
+        let asked = Question { messages: &messages, tools: &tools, unanswered: 1, ..Question::default() };
+        let conversation = Conversation::of_question(&asked, "");
+        let earlier =
+            ["u: where?", "a: find(call_0_0)|find(call)", "u: a/b|call", "a: find(call_2)", "u: call"];
+        assert_eq!(outline(&conversation), [&earlier[..], &["a: There.", "u: thanks"]].concat());
+        assert_eq!(conversation.cache_places().len(), 1);
     }
 
     #[test]

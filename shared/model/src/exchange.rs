@@ -5,8 +5,7 @@
 
 use annals_core::approval::UNKNOWN;
 use annals_core::media;
-use annals_core::message::ToolCall;
-use annals_core::message::{Part, PartView, UiMessage};
+use annals_core::message::{Part, PartView, ToolCall, UiMessage};
 use serde_json::{Value, json};
 
 use super::answer::Reasoning;

@@ -3,12 +3,13 @@
 //! Requests ask for streaming, so that a dead connection differs from a long thought, and an answer can be shown while it
 //! comes. An answer that breaks off is an error, and nothing of it is kept.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use annals_core::prompt::Prompt;
 use annals_io::clock::Clock;
+use annals_io::connection::Connection;
 use annals_io::metrics::{Metric, Metrics};
 use annals_io::tls;
 use aws_config::SdkConfig;
@@ -40,8 +41,7 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// A model behind an API. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Hosted {
-    /// Made when it is first used, since that reads the system's certificates.
-    client: Arc<OnceLock<reqwest::Client>>,
+    connection: Connection,
     clock: Clock,
     model: HostedModel,
     /// Without a slash at its end.
@@ -89,7 +89,7 @@ impl Hosted {
         let base_url = settings.base_url.clone().or_else(|| model.provider.base_url(region));
         let base_url = base_url.ok_or(ModelError::NoAws)?;
         Ok(Self {
-            client: Arc::default(),
+            connection: Connection::new(connect),
             clock: clock.clone(),
             model: model.clone(),
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -104,20 +104,6 @@ impl Hosted {
 
     pub(super) fn count_in(&mut self, metrics: Metrics) {
         self.metrics = metrics;
-    }
-
-    fn client(&self) -> Result<&reqwest::Client, ModelError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let client = tls::client()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_keepalive(KEEPALIVE)
-            // No API of a model redirects, and a redirect would carry the key elsewhere.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|_| ModelError::NoClient)?;
-        Ok(self.client.get_or_init(|| client))
     }
 
     pub(super) fn name(&self) -> String {
@@ -243,7 +229,12 @@ impl Hosted {
         };
         let (url, body) = self.model.provider.request(&endpoint, conversation);
         let body = body.to_string();
-        let mut request = self.client()?.post(&url).header(CONTENT_TYPE, "application/json");
+        let mut request = self
+            .connection
+            .client()
+            .map_err(|_| ModelError::NoClient)?
+            .post(&url)
+            .header(CONTENT_TYPE, "application/json");
         if let Some(signer) = &self.signer {
             for (name, value) in signer.sign(&url, body.as_bytes()).await? {
                 request = request.header(name, value);
@@ -288,6 +279,15 @@ impl Hosted {
             () = self.clock.sleep(limit) => Err(ModelError::Unreachable(problem)),
         }
     }
+}
+
+fn connect() -> reqwest::Result<reqwest::Client> {
+    tls::client()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_keepalive(KEEPALIVE)
+        // No API of a model redirects, and a redirect would carry the key elsewhere.
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
 }
 
 /// A request under way. It is counted however it ends, even if nobody waits for it any longer.

@@ -17,7 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::answer::{Counts, Finish, PartialAnswer};
+use super::answer::{Counts, Finish, PartialAnswer, tokens};
 use super::conversation::{Block, Conversation, Speaker, Turn};
 use super::failure;
 use super::frames::{DONE, Frame};
@@ -209,7 +209,6 @@ fn choice(data: &Value, name: &str, partial: &mut PartialAnswer<'_>) {
 }
 
 fn counts(usage: &Value) -> Option<Counts> {
-    let number = |value: &Value| value.as_u64().and_then(|tokens| u32::try_from(tokens).ok());
     // OpenAI's place, DeepSeek's and Kimi's.
     let cached = [
         &usage["prompt_tokens_details"]["cached_tokens"],
@@ -217,8 +216,8 @@ fn counts(usage: &Value) -> Option<Counts> {
         &usage["cached_tokens"],
     ];
     Some(Counts {
-        input: number(&usage["prompt_tokens"])?,
-        output: number(&usage["completion_tokens"])?,
-        cached: cached.into_iter().find_map(number),
+        input: tokens(&usage["prompt_tokens"])?,
+        output: tokens(&usage["completion_tokens"])?,
+        cached: cached.into_iter().find_map(tokens),
     })
 }

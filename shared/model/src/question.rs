@@ -1,7 +1,6 @@
 //! Requests to a model: [`Question`], a step of a turn, and [`Prompt`], a request outside the conversation.
 
-use annals_core::markup;
-use annals_core::markup::Sender;
+use annals_core::markup::{self, Sender};
 use annals_core::media::{IMAGE_TOKENS, Image};
 use annals_core::message::{ToolCall, UiMessage};
 use annals_core::tokens;

@@ -1,9 +1,8 @@
 //! A message as text for a model, including its files and tool results.
 
-use annals_core::markup;
-use annals_core::media;
 use annals_core::message::{Part, PartView, Role, UiMessage};
 use annals_core::record::Kind;
+use annals_core::{markup, media};
 
 /// Returns the text of a message, with its files and tool results by name; not escaped.
 pub(super) fn text(message: &UiMessage) -> String {

@@ -15,7 +15,7 @@ use axum::Router;
 use futures::future::LocalBoxFuture;
 use secrecy::SecretString;
 
-use crate::function::FunctionError;
+use crate::process::FunctionError;
 use crate::webhook;
 
 /// Defines the functions below for a list of crates.

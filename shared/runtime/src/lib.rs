@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! - [`mod@function`]: the process of a webhook's function
+//! - [`process`]: the process of a function; [`mod@function`]: the function of a webhook
 //! - [`channels`]: the channels of platforms, one line each
 //! - [`aws`]: clients of AWS
 //! - [`secrets`]: settings from the environment and from secrets
@@ -16,6 +16,7 @@ pub mod channels;
 pub mod function;
 pub mod metrics;
 pub mod problem;
+pub mod process;
 pub mod request_body;
 pub mod secrets;
 pub mod telemetry;

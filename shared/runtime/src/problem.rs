@@ -33,137 +33,96 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Returns a problem of this status and kind.
+    pub fn new(
+        status: StatusCode,
+        kind: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { status, kind, title, detail: detail.into() }
+    }
+
     /// 400: the request is malformed.
     pub fn bad_request(kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, kind, title, detail: detail.into() }
+        Self::new(StatusCode::BAD_REQUEST, kind, title, detail)
     }
 
     /// 401: missing or wrong credentials. The response is the same for every reason.
     pub fn unauthorized(detail: &'static str) -> Self {
-        Self {
-            status: StatusCode::UNAUTHORIZED,
-            kind: "unauthorized",
-            title: "Not authorized",
-            detail: detail.into(),
-        }
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Not authorized", detail)
     }
 
     /// 403: the caller is known, but not allowed to do this.
     pub fn forbidden(detail: impl Into<String>) -> Self {
-        Self { status: StatusCode::FORBIDDEN, kind: "forbidden", title: "Not allowed", detail: detail.into() }
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
     }
 
     /// 429: this key calls too often. The response should have a `Retry-After`.
     pub fn too_many_requests() -> Self {
-        Self {
-            status: StatusCode::TOO_MANY_REQUESTS,
-            kind: "too-many-requests",
-            title: "This key calls too often",
-            detail: "wait for the number of seconds in Retry-After".into(),
-        }
+        let detail = "wait for the number of seconds in Retry-After";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", "This key calls too often", detail)
     }
 
     /// 429: this address repeatedly sends wrong keys. The response should have a `Retry-After`.
     pub fn too_many_failures() -> Self {
-        Self {
-            status: StatusCode::TOO_MANY_REQUESTS,
-            kind: "too-many-failures",
-            title: "This address sends wrong keys",
-            detail: "wait for the number of seconds in Retry-After, or send a valid API key, which is accepted at once"
-                .into(),
-        }
+        let detail = "wait for the number of seconds in Retry-After, or send a valid API key, which is accepted at once";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-failures", "This address sends wrong keys", detail)
     }
 
     /// 500: an error of the program.
     pub fn internal() -> Self {
-        Self {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            kind: "internal",
-            title: "The program failed",
-            detail: "this is an error of the server, and is logged; the message of the request may be stored"
-                .into(),
-        }
+        let detail =
+            "this is an error of the server, and is logged; the message of the request may be stored";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The program failed", detail)
     }
 
     /// 408: the body took too long to arrive.
     pub fn too_slow() -> Self {
-        Self {
-            status: StatusCode::REQUEST_TIMEOUT,
-            kind: "too-slow",
-            title: "The body took too long",
-            detail:
-                "it did not arrive completely within 30 seconds; nothing is stored, send the same request again"
-                    .into(),
-        }
+        let detail =
+            "it did not arrive completely within 30 seconds; nothing is stored, send the same request again";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "The body took too long", detail)
     }
 
     /// 503: too many large bodies are being read. The response has a `Retry-After`.
     pub fn overloaded() -> Self {
-        Self {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            kind: OVERLOADED,
-            title: "Too many large requests",
-            detail: "others are being read at the moment; nothing is stored, send the same request again after the \
-                     number of seconds in Retry-After"
-                .into(),
-        }
+        let detail = "others are being read at the moment; nothing is stored, send the same request again after the \
+                      number of seconds in Retry-After";
+        Self::unavailable_for(OVERLOADED, "Too many large requests", detail)
     }
 
     /// 413: the body is too large; `detail` names the limit.
     pub fn too_large(detail: impl Into<String>) -> Self {
-        Self {
-            status: StatusCode::PAYLOAD_TOO_LARGE,
-            kind: "too-large",
-            title: "The body is too large",
-            detail: detail.into(),
-        }
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The body is too large", detail)
     }
 
     /// 404: there is no such route.
     pub fn not_found() -> Self {
-        Self {
-            status: StatusCode::NOT_FOUND,
-            kind: "not-found",
-            title: "No such route",
-            detail: "GET /openapi.json lists the routes".into(),
-        }
+        Self::no_such("not-found", "No such route", "GET /openapi.json lists the routes")
     }
 
     /// 404: the route exists, but the object in its path does not.
     pub fn no_such(kind: &'static str, title: &'static str, detail: &'static str) -> Self {
-        Self { status: StatusCode::NOT_FOUND, kind, title, detail: detail.into() }
+        Self::new(StatusCode::NOT_FOUND, kind, title, detail)
     }
 
     /// 405: the route exists, but does not accept this method.
     pub fn method_not_allowed() -> Self {
-        Self {
-            status: StatusCode::METHOD_NOT_ALLOWED,
-            kind: "method-not-allowed",
-            title: "The route does not take this method",
-            detail:
-                "the header Allow lists the methods that it accepts, and GET /openapi.json describes them"
-                    .into(),
-        }
+        let title = "The route does not take this method";
+        let detail =
+            "the header Allow lists the methods that it accepts, and GET /openapi.json describes them";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", title, detail)
     }
 
     /// 409: a run is working on the chat.
     pub fn busy() -> Self {
-        Self {
-            status: StatusCode::CONFLICT,
-            kind: "busy",
-            title: "The chat is being answered",
-            detail: "a run is working on this chat at the moment; try again in a while".into(),
-        }
+        let detail = "a run is working on this chat at the moment; try again in a while";
+        Self::new(StatusCode::CONFLICT, "busy", "The chat is being answered", detail)
     }
 
     /// 409: an approval is recorded, but other askers must approve too.
     pub fn more_approvals_needed(detail: impl Into<String>) -> Self {
-        Self {
-            status: StatusCode::CONFLICT,
-            kind: "more-approvals-needed",
-            title: "Others must approve, too",
-            detail: detail.into(),
-        }
+        Self::new(StatusCode::CONFLICT, "more-approvals-needed", "Others must approve, too", detail)
     }
 
     /// 409: the id of a command is already that of a message or of another command.
@@ -182,54 +141,44 @@ impl Problem {
     }
 
     fn message_id_taken(detail: &'static str) -> Self {
-        Self {
-            status: StatusCode::CONFLICT,
-            kind: "message-id-taken",
-            title: "The messageId is another message's",
-            detail: detail.into(),
-        }
+        Self::new(StatusCode::CONFLICT, "message-id-taken", "The messageId is another message's", detail)
     }
 
     /// 503: a chat could not be deleted, or only in part.
     pub fn not_forgotten() -> Self {
-        Self {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            kind: "not-forgotten",
-            title: "The chat is not forgotten whole",
-            detail: "a store did not answer; send the same request again, which deletes the rest".into(),
-        }
+        Self::forgotten_in_part("a store did not answer")
     }
 
     /// 503: a chat is so long that one request does not delete all of it.
     pub fn not_forgotten_yet(records: usize) -> Self {
-        Self {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            kind: "not-forgotten",
-            title: "The chat is not forgotten whole",
-            detail: format!(
-                "{records} records are deleted, and there are more; send the same request again, which deletes the rest"
-            ),
-        }
+        Self::forgotten_in_part(&format!("{records} records are deleted, and there are more"))
+    }
+
+    fn forgotten_in_part(reason: &str) -> Self {
+        let detail = format!("{reason}; send the same request again, which deletes the rest");
+        Self::unavailable_for("not-forgotten", "The chat is not forgotten whole", detail)
     }
 
     /// 503: a history could not be read.
     pub fn unreadable() -> Self {
-        Self {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            kind: "unreadable",
-            title: "The history cannot be read",
-            detail: "the store did not answer; send the same request again".into(),
-        }
+        let detail = "the store did not answer; send the same request again";
+        Self::unavailable_for("unreadable", "The history cannot be read", detail)
     }
 
     /// 503: storing or queueing failed. Nothing was acknowledged, and the same request may succeed later.
     pub fn unavailable() -> Self {
-        Self {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            kind: "unavailable",
-            title: "Not stored",
-            detail: "the message could not be stored and queued; send the same request again".into(),
-        }
+        let detail = "the message could not be stored and queued; send the same request again";
+        Self::unavailable_for("unavailable", "Not stored", detail)
+    }
+
+    /// 503: memory could not be read or written.
+    pub fn memory_unavailable() -> Self {
+        let detail = "the store did not answer; send the same request again";
+        Self::unavailable_for("unavailable", "Memory is unavailable", detail)
+    }
+
+    fn unavailable_for(kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, kind, title, detail)
     }
 }
 

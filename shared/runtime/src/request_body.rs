@@ -151,6 +151,7 @@ impl BodyReader {
 mod tests {
     use bytes::Bytes;
     use futures::channel::mpsc;
+    use tokio::task::JoinHandle;
 
     use super::*;
     use annals_core::sort_key::Timestamp;
@@ -168,6 +169,12 @@ mod tests {
         (sender, Body::from_stream(chunks))
     }
 
+    /// Starts to read `body`.
+    fn reading(reader: &BodyReader, clock: &Clock, body: Body) -> JoinHandle<Result<ReadBody, BodyError>> {
+        let (reader, clock) = (reader.clone(), clock.clone());
+        tokio::spawn(async move { reader.read(body, LIMIT, &clock).await })
+    }
+
     async fn yields() {
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -180,16 +187,10 @@ mod tests {
         let mut held = Vec::new();
         for _ in 0..LARGE_BYTES / LIMIT {
             let (sender, body) = stalled(LIMIT);
-            let (reader, clock) = (reader.clone(), clock.clone());
-            held.push((sender, tokio::spawn(async move { reader.read(body, LIMIT, &clock).await })));
+            held.push((sender, reading(&reader, &clock, body)));
         }
         yields().await;
-        let another = || {
-            tokio::spawn({
-                let (reader, clock) = (reader.clone(), clock.clone());
-                async move { reader.read(Body::from(vec![b'x'; SMALL_BYTES + 1]), LIMIT, &clock).await }
-            })
-        };
+        let another = || reading(&reader, &clock, Body::from(vec![b'x'; SMALL_BYTES + 1]));
         let waiting = another();
         yields().await;
         assert!(!waiting.is_finished());
@@ -219,8 +220,7 @@ mod tests {
         let mut held = Vec::new();
         for _ in 0..40 {
             let (sender, body) = stalled(SMALL_BYTES + 1);
-            let (reader, clock) = (reader.clone(), clock.clone());
-            held.push((sender, tokio::spawn(async move { reader.read(body, LIMIT, &clock).await })));
+            held.push((sender, reading(&reader, &clock, body)));
         }
         yields().await;
         assert_eq!(reader.read(Body::from(vec![b'x'; LIMIT]), LIMIT, &clock).await.unwrap().len(), LIMIT);
@@ -230,10 +230,7 @@ mod tests {
     async fn a_slow_body_gives_its_share_back() {
         let (reader, clock) = reader();
         let (_sender, body) = stalled(SMALL_BYTES + 1);
-        let slow = tokio::spawn({
-            let (reader, clock) = (reader.clone(), clock.clone());
-            async move { reader.read(body, LIMIT, &clock).await }
-        });
+        let slow = reading(&reader, &clock, body);
         yields().await;
         assert!(reader.0.available_permits() < LARGE_BYTES / UNIT);
         clock.advance(READ_TIMEOUT);

@@ -57,15 +57,6 @@ impl Settings {
         variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
         aws: &SdkConfig,
     ) -> Result<Self, ConfigError> {
-        // Created only if there is a secret to read.
-        let client = OnceCell::new();
-        Self::read_by(variables, async |name| fetch(client.get_or_init(|| client_of(aws)), name).await).await
-    }
-
-    async fn read_by(
-        variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
-        fetch: impl AsyncFn(&str) -> Result<SecretString, Unread>,
-    ) -> Result<Self, ConfigError> {
         let list = Env::new(&variables).optional(VARIABLE).unwrap_or_default();
         let mut names: Vec<&str> = Vec::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -74,7 +65,10 @@ impl Settings {
                 names.push(name);
             }
         }
-        let fetched = join_all(names.iter().map(async |name| fetch(name).await)).await;
+        // Created only if there is a secret to read.
+        let client = OnceCell::new();
+        let fetched = names.iter().map(|name| fetch(client.get_or_init(|| client_of(aws)), name));
+        let fetched = join_all(fetched).await;
         let mut held: HashMap<String, (SecretString, &str)> = HashMap::new();
         for (secret, text) in names.into_iter().zip(fetched) {
             let text = text.map_err(|unread| unread.error(secret))?;

@@ -79,14 +79,14 @@ tokio::task_local! {
 
 /// Layer of a router: runs a request in a span with its id, to which [`about`] adds the chat.
 pub async fn of_request(request: Request, next: Next) -> Response {
-    let id = request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned().unwrap_or_else(made_id);
+    let id = id_of(&request);
     let span = tracing::error_span!("request", xRequestId = id.to_str().unwrap_or_default(), session = Empty);
     identified(id, request, next).instrument(span).await
 }
 
 /// Layer around such routers, for responses that are made outside them; they use the same id.
 pub async fn with_request_id(mut request: Request, next: Next) -> Response {
-    let id = request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned().unwrap_or_else(made_id);
+    let id = id_of(&request);
     request.headers_mut().insert(REQUEST_ID, id.clone());
     identified(id, request, next).await
 }
@@ -108,9 +108,12 @@ fn is_fit(id: &HeaderValue) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.as_bytes().iter().all(is_part)
 }
 
-fn made_id() -> HeaderValue {
-    let id = format!("req_{}", random::hex::<12>());
-    HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("req_"))
+/// Returns the caller's id of `request` if it is valid, or else a new one.
+fn id_of(request: &Request) -> HeaderValue {
+    request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned().unwrap_or_else(|| {
+        let id = format!("req_{}", random::hex::<12>());
+        HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("req_"))
+    })
 }
 
 /// Logs how the process of a function ended: one line with the reason why it did not start or go on.
@@ -164,11 +167,7 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
-    use axum::Router;
-    use axum::middleware::from_fn;
-    use axum::routing::get;
     use serde_json::Value;
-    use tokio::net::TcpListener;
 
     use super::*;
     use annals_core::chat_key::ChatKey;
@@ -241,28 +240,5 @@ mod tests {
             tracing::warn!("own");
             assert_eq!(written.lines().len(), lines, "{level}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_request_names_its_chat_once_it_is_known() {
-        let (written, _guard) = subscribed("info");
-        let chat = ChatKey::telegram(42, None);
-        let handler = {
-            let chat = chat.clone();
-            async move || {
-                tracing::info!("before");
-                about(&chat);
-                tracing::info!("behind");
-            }
-        };
-        let router = Router::new().route("/", get(handler)).layer(from_fn(of_request));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        // On this thread, which has the subscriber.
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        reqwest::get(format!("http://{address}/")).await.unwrap();
-        let lines = written.lines();
-        assert_eq!((lines.len(), lines[0].get("session")), (2, None));
-        assert_eq!(lines[1]["session"], chat.session_id().to_string());
     }
 }

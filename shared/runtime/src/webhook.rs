@@ -11,7 +11,6 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use serde_json::Value;
 
 use crate::problem::Problem;
 use crate::request_body::{BodyError, BodyReader};
@@ -50,17 +49,14 @@ async fn webhook<W: Webhook>(
         Verified::NotAnEvent => return Err(not_an_event()),
     };
     match receiver.receive(event).await {
-        Ok(response) => Ok(respond(response)),
+        Ok(Some(body)) => Ok(Json(body).into_response()),
+        Ok(None) => Ok(StatusCode::OK.into_response()),
         Err(ReceiveError::Read(ReadError::NotAnEvent)) => Err(not_an_event()),
         Err(error) => {
             tracing::error!(%error, path = W::PATH, "failed to store an event; the platform will deliver it again");
             Err(Problem::unavailable())
         }
     }
-}
-
-fn respond(response: Option<Value>) -> Response {
-    response.map_or_else(|| StatusCode::OK.into_response(), |body| Json(body).into_response())
 }
 
 fn not_an_event() -> Problem {

@@ -31,7 +31,7 @@
 //! - [`stop`]: the command `/stop`
 //! - [`due`]: the chats that the compactor must visit
 //! - [`strangers`]: people who were refused; `tools.rs`: destructive outside tools
-//! - `item.rs`: a record as an item; `table.rs`: DynamoDB
+//! - `fields.rs`: the stored fields of a record; `item.rs`: a record as an item; `table.rs`: DynamoDB
 //! - `bucket.rs`: S3; `bodies.rs`: large messages; `media.rs`: images that people sent
 
 mod append;
@@ -42,6 +42,7 @@ mod bucket;
 mod cursor;
 pub mod directory;
 pub mod due;
+mod fields;
 mod forget;
 mod form;
 mod import;

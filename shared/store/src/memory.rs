@@ -26,7 +26,7 @@ mod capture;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::memory::entry::{Correction, Entry, Kept};
+use annals_core::memory::entry::{Correction, Entry, StoredEntry};
 use annals_core::memory::id::EntryId;
 use annals_core::memory::owner::Owner;
 use annals_core::memory::section::{fitting, section};
@@ -61,7 +61,7 @@ pub struct Memory {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overview {
     /// The entries, in order of creation.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<StoredEntry>,
     /// The changes that can be undone, in the same order.
     pub undoable: Vec<Undoable>,
 }
@@ -70,7 +70,7 @@ pub struct Overview {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undoable {
     /// The entry as it was before.
-    pub earlier: Kept,
+    pub earlier: StoredEntry,
     /// True if it was forgotten, and not replaced.
     pub is_forgotten: bool,
     /// Time until which it can be undone.
@@ -137,24 +137,25 @@ impl Memory {
         owner: &Owner,
         query: &str,
         token_budget: u32,
-    ) -> Result<Vec<Kept>, MemoryError> {
+    ) -> Result<Vec<StoredEntry>, MemoryError> {
         let span = Span { newest_first: true, limit: Some(MAX_RECALLED_FROM), ..entries() };
         let items = self.table.query_eventually(&owner.partition(), &span).await?;
         self.purge(owner, &items).await?;
-        let newest_first: Vec<Kept> = items.iter().filter_map(|item| kept(owner, item)).collect();
+        let newest_first: Vec<StoredEntry> = items.iter().filter_map(|item| kept(owner, item)).collect();
         if newest_first.is_empty() {
             return Ok(newest_first);
         }
         let texts: Vec<&str> = newest_first.iter().map(|kept| kept.entry.text.as_str()).collect();
         let best = rank(query, &texts, texts.len());
-        let mut left: Vec<Option<Kept>> = newest_first.into_iter().map(Some).collect();
-        let mut ranked: Vec<Kept> = best.iter().filter_map(|scored| left[scored.index].take()).collect();
+        let mut left: Vec<Option<StoredEntry>> = newest_first.into_iter().map(Some).collect();
+        let mut ranked: Vec<StoredEntry> =
+            best.iter().filter_map(|scored| left[scored.index].take()).collect();
         ranked.extend(left.into_iter().flatten());
         Ok(fitting(ranked, token_budget))
     }
 
     /// Returns the entries of `owner`, in order of creation, without deleted ones.
-    pub async fn list(&self, owner: &Owner) -> Result<Vec<Kept>, MemoryError> {
+    pub async fn list(&self, owner: &Owner) -> Result<Vec<StoredEntry>, MemoryError> {
         Ok(self.overview(owner).await?.kept)
     }
 
@@ -185,7 +186,7 @@ impl Memory {
     }
 
     /// Reads one entry; `None` if there is none, or none any more.
-    pub async fn get(&self, id: &EntryId) -> Result<Option<Kept>, MemoryError> {
+    pub async fn get(&self, id: &EntryId) -> Result<Option<StoredEntry>, MemoryError> {
         let item = self.table.get(&id.owner.partition(), &entry_key(id.number)).await?;
         Ok(item.and_then(|item| kept(&id.owner, &item)))
     }
@@ -193,7 +194,11 @@ impl Memory {
     /// Corrects an entry for a person, who knows its text now: no change of it can be undone after that. Returns it, or
     /// `None` if there is none. An entry that the agent forgot is restored, as long as that can be undone. One read and
     /// one write.
-    pub async fn correct(&self, id: &EntryId, correction: &Correction) -> Result<Option<Kept>, MemoryError> {
+    pub async fn correct(
+        &self,
+        id: &EntryId,
+        correction: &Correction,
+    ) -> Result<Option<StoredEntry>, MemoryError> {
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         for _ in 0..MAX_ATTEMPTS {
             let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(None) };
@@ -203,7 +208,7 @@ impl Memory {
                 (None, Some(undoable)) => ("earlier", undoable.earlier),
                 (None, None) => return Ok(None),
             };
-            let Kept { number, entry } = known;
+            let StoredEntry { number, entry } = known;
             let entry = correction.apply(&entry, now);
             let update = Update::default()
                 .set("markdown", string(entry.render()))
@@ -214,7 +219,7 @@ impl Memory {
                 })
                 .bind(":old", string(text(&item, is).unwrap_or_default()));
             if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
-                return Ok(Some(Kept { number, entry }));
+                return Ok(Some(StoredEntry { number, entry }));
             }
         }
         Err(MemoryError::Contended)
@@ -227,7 +232,7 @@ impl Memory {
         id: &EntryId,
         correction: &Correction,
         outside: &[String],
-    ) -> Result<Option<Kept>, MemoryError> {
+    ) -> Result<Option<StoredEntry>, MemoryError> {
         let now = self.clock.now();
         let changed = |entry: &Entry| Some(correction.apply_of_agent(entry, outside, now));
         Ok(match self.change(id, changed).await? {
@@ -254,12 +259,12 @@ impl Memory {
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         for _ in 0..MAX_ATTEMPTS {
             let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(Changed::Unknown) };
-            let Some(Kept { number: nth, entry }) = kept(&id.owner, &item) else {
+            let Some(StoredEntry { number: nth, entry }) = kept(&id.owner, &item) else {
                 return Ok(Changed::Before);
             };
             let new = change(&entry);
             if new.as_ref().is_some_and(|new| new.text == entry.text) {
-                return Ok(Changed::Now(Box::new(Kept { number: nth, entry })));
+                return Ok(Changed::Now(Box::new(StoredEntry { number: nth, entry })));
             }
             let now = self.clock.now();
             let old = text(&item, "markdown").unwrap_or_default();
@@ -274,7 +279,7 @@ impl Memory {
                 None => update.set("deletedAt", number(now)).remove(["markdown"]),
             };
             if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
-                return Ok(Changed::Now(Box::new(Kept { number: nth, entry: new.unwrap_or(entry) })));
+                return Ok(Changed::Now(Box::new(StoredEntry { number: nth, entry: new.unwrap_or(entry) })));
             }
         }
         Err(MemoryError::Contended)
@@ -282,7 +287,7 @@ impl Memory {
 
     /// Restores the form that an entry had before the agent's tools replaced or forgot it; returns it, or `None` if
     /// there is nothing to undo. One read and one write.
-    pub async fn undo(&self, id: &EntryId) -> Result<Option<Kept>, MemoryError> {
+    pub async fn undo(&self, id: &EntryId) -> Result<Option<StoredEntry>, MemoryError> {
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(None) };
         let Some(undoable) = undoable(&id.owner, &item, self.clock.now()) else { return Ok(None) };
@@ -334,7 +339,7 @@ impl Memory {
 /// The result of a change by the agent.
 enum Changed {
     /// The entry as it is now, or if it was forgotten, as it was.
-    Now(Box<Kept>),
+    Now(Box<StoredEntry>),
     /// The entry was deleted before.
     Before,
     /// No entry ever had this id.
@@ -367,15 +372,15 @@ fn undoable(owner: &Owner, item: &Item, now: Timestamp) -> Option<Undoable> {
 }
 
 /// Returns the entry of `item`, unless it was deleted.
-fn kept(owner: &Owner, item: &Item) -> Option<Kept> {
+fn kept(owner: &Owner, item: &Item) -> Option<StoredEntry> {
     entry_of(owner, item, "markdown")
 }
 
-fn entry_of(owner: &Owner, item: &Item, attribute: &str) -> Option<Kept> {
+fn entry_of(owner: &Owner, item: &Item, attribute: &str) -> Option<StoredEntry> {
     let (number, document) = (number_of(item)?, text(item, attribute)?);
     match Entry::parse(document) {
         // The partition decides the owner.
-        Ok(entry) => Some(Kept { number, entry: Entry { owner: owner.clone(), ..entry } }),
+        Ok(entry) => Some(StoredEntry { number, entry: Entry { owner: owner.clone(), ..entry } }),
         Err(error) => {
             tracing::error!(number, %error, "failed to read an entry of memory: it is left out; correct or delete it");
             None

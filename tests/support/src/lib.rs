@@ -8,6 +8,7 @@
 //! - [`mcp_server`]: a server of tools over the Model Context Protocol.
 //! - [`aws_api`]: AWS, as far as `annals doctor` and `annals setup` look at it.
 //! - [`fixtures`]: recorded payloads and vectors.
+//! - [`json`]: JSON for the tests of parsers, also random.
 //! - [`template`], [`permissions`]: the SAM template, and each function's role in it.
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +19,7 @@
 
 pub mod aws_api;
 pub mod fixtures;
+pub mod json;
 pub mod lark_api;
 pub mod mcp_server;
 pub mod model_api;

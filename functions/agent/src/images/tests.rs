@@ -55,7 +55,7 @@ fn the_note_names_the_first_files_of_each_reason() {
     shown.add_note(&mut reply);
     assert_eq!(reply.parts.len(), 1, "nothing to tell");
     shown.untold = (1..=7).map(|n| (Why::Video, format!("{n}.mp4"))).collect();
-    shown.untold.push((Why::Gone, "a.png".into()));
+    shown.untold.push((Why::Unseen(Unseen::Gone), "a.png".into()));
     shown.add_note(&mut reply);
     assert_eq!(
         reply.plain_text(),

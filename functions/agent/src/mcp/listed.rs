@@ -118,30 +118,28 @@ mod tests {
 
     #[test]
     fn approval_depends_on_tools_first_and_then_on_the_servers_hints() {
-        let of = |approval: &str, said: Value, hints: Value| {
+        let of = |approval: &str, said: &Value, hints: &Value| {
             let tools = json!({"mcpServers": {"s": {"url": "http://x/", "approval": approval, "tools": {"t": said}}}});
             let config = ToolsConfig::parse(&tools.to_string(), Env::new(&|_| None)).unwrap();
             let tool = json!({"name": "t", "inputSchema": {"$schema": "x"}, "annotations": hints});
             let tool: rmcp::model::Tool = serde_json::from_value(tool).unwrap();
             external(0, &config.servers[0], &tool).map(|external| external.approval)
         };
-        let (nothing, read_only) = (json!({}), json!({"readOnlyHint": true}));
-        assert_eq!(of("never", nothing.clone(), nothing.clone()), Some(CallApproval::NotNeeded));
-        assert_eq!(of("always", nothing.clone(), read_only.clone()), Some(CallApproval::ByAskers));
-        assert_eq!(of("destructive", nothing.clone(), nothing.clone()), Some(CallApproval::ByAskers));
-        assert_eq!(of("destructive", nothing.clone(), read_only.clone()), Some(CallApproval::NotNeeded));
-        assert_eq!(
-            of("destructive", nothing.clone(), json!({"destructiveHint": false})),
-            Some(CallApproval::NotNeeded)
-        );
-        assert_eq!(
-            of("destructive", nothing.clone(), json!({"destructiveHint": true})),
-            Some(CallApproval::ByAskers)
-        );
-        assert_eq!(of("never", json!({"approval": true}), read_only), Some(CallApproval::ByAskers));
-        assert_eq!(of("always", json!({"approval": false}), nothing.clone()), Some(CallApproval::NotNeeded));
-        assert_eq!(of("never", json!({"approval": "admins"}), nothing.clone()), Some(CallApproval::ByAdmins));
-        assert_eq!(of("always", json!({"enabled": false}), nothing), None);
+        let (read_only, additive) = (json!({"readOnlyHint": true}), json!({"destructiveHint": false}));
+        for (approval, said, hints, wanted) in [
+            ("never", json!({}), json!({}), Some(CallApproval::NotNeeded)),
+            ("always", json!({}), read_only.clone(), Some(CallApproval::ByAskers)),
+            ("destructive", json!({}), json!({}), Some(CallApproval::ByAskers)),
+            ("destructive", json!({}), read_only.clone(), Some(CallApproval::NotNeeded)),
+            ("destructive", json!({}), additive, Some(CallApproval::NotNeeded)),
+            ("destructive", json!({}), json!({"destructiveHint": true}), Some(CallApproval::ByAskers)),
+            ("never", json!({"approval": true}), read_only, Some(CallApproval::ByAskers)),
+            ("always", json!({"approval": false}), json!({}), Some(CallApproval::NotNeeded)),
+            ("never", json!({"approval": "admins"}), json!({}), Some(CallApproval::ByAdmins)),
+            ("always", json!({"enabled": false}), json!({}), None),
+        ] {
+            assert_eq!(of(approval, &said, &hints), wanted, "{approval} {said} {hints}");
+        }
     }
 
     #[test]

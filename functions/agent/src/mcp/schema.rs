@@ -48,12 +48,9 @@ impl Shape {
     /// Adds the properties of `other`.
     fn widen(&mut self, other: Map<String, Value>) {
         for (name, schema) in other {
-            match self.properties.get_mut(&name) {
-                None => {
-                    self.properties.insert(name, schema);
-                }
-                Some(own) if *own == schema => {}
-                Some(own) => *own = either(own.take(), schema),
+            let own = self.properties.entry(name).or_insert_with(|| schema.clone());
+            if *own != schema {
+                *own = either(own.take(), schema);
             }
         }
     }

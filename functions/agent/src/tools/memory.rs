@@ -3,7 +3,7 @@
 
 use annals_core::memory::capture::MAX_FINDING_CHARS;
 use annals_core::memory::entry::clean;
-use annals_core::memory::{Correction, EntryId, EntryKind, Finding, Kept, Owner, Source};
+use annals_core::memory::{Correction, EntryId, EntryKind, Finding, Owner, Source, StoredEntry};
 use annals_model::Tool;
 use annals_store::memory::{Deleted, Memory, MemoryError, Saved};
 use serde_json::{Value, json};
@@ -18,6 +18,9 @@ pub(crate) const SEARCH: &str = "memory_search";
 pub(crate) const SAVE: &str = "memory_save";
 /// Name of the tool that forgets.
 pub(crate) const FORGET: &str = "memory_forget";
+
+/// Error of a save whose entry was deleted.
+const DELETED_SINCE: &str = "this was saved, and has been deleted since";
 
 /// Maximum tokens of the entries that a search returns.
 const FOUND_TOKENS: u32 = 1_500;
@@ -73,7 +76,7 @@ impl Notes {
     /// Saves a note. It is numbered by its call in the whole reply, whatever the results of earlier calls: so a repeated turn
     /// finds each entry again, and one that is saved after an approval gets a number of its own.
     async fn save(&self, nth: usize, input: &Value, outside: &[String]) -> Result<Output, MemoryError> {
-        let number = u32::try_from(nth).unwrap_or(u32::MAX);
+        let nth = u32::try_from(nth).unwrap_or(u32::MAX);
         let text = clean(input.get("text").and_then(Value::as_str).unwrap_or_default());
         let length = text.chars().count();
         if length == 0 || length > MAX_FINDING_CHARS {
@@ -81,16 +84,16 @@ impl Notes {
                 "\"text\" must have 1 to {MAX_FINDING_CHARS} characters, and has {length}"
             )));
         }
-        let kind = input.get("type").and_then(Value::as_str).and_then(EntryKind::named);
         if let Some(replaces) = number_of(input, "replaces") {
             return self.replace(replaces, nth, &text, outside).await;
         }
+        let kind = input.get("type").and_then(Value::as_str).and_then(EntryKind::named);
         let kind = kind.unwrap_or(EntryKind::Note);
         let finding = Finding { kind, text, outside: outside.to_vec() };
-        Ok(match self.memory.save(&self.owner, &self.source, number, &finding).await? {
+        Ok(match self.memory.save(&self.owner, &self.source, nth, &finding).await? {
             Saved::Now(kept) => Ok(json!({"saved": as_json(&kept)})),
             Saved::Before(kept) => Ok(json!({"alreadyKept": as_json(&kept)})),
-            Saved::Deleted => Err("this was saved, and has been deleted since".into()),
+            Saved::Deleted => Err(DELETED_SINCE.into()),
         })
     }
 
@@ -98,38 +101,33 @@ impl Notes {
     async fn replace(
         &self,
         number: u32,
-        nth: usize,
+        nth: u32,
         text: &str,
         outside: &[String],
     ) -> Result<Output, MemoryError> {
-        let replaced = EntryId { owner: self.owner.clone(), number };
-        let known = self.memory.get(&replaced).await?;
-        if let Some(Kept { entry, .. }) = &known
+        let id = EntryId { owner: self.owner.clone(), number };
+        if let Some(StoredEntry { entry, .. }) = self.memory.get(&id).await?
             && entry.source.as_ref().is_none_or(|source| source.chat != self.source.chat)
         {
-            let mut outside = outside.to_vec();
-            outside.extend(
-                entry.outside.iter().filter(|tool| !outside.contains(tool)).cloned().collect::<Vec<_>>(),
-            );
-            let finding = Finding { kind: entry.kind, text: text.to_owned(), outside };
-            let nth = u32::try_from(nth).unwrap_or(u32::MAX);
+            let mut read = outside.to_vec();
+            read.extend(entry.outside.into_iter().filter(|tool| !outside.contains(tool)));
+            let finding = Finding { kind: entry.kind, text: text.to_owned(), outside: read };
             match self.memory.save(&self.owner, &self.source, nth, &finding).await? {
                 // It differs from the entry in case or punctuation alone, and so was found to be there already.
                 Saved::Before(kept) if kept.number == number => {}
                 Saved::Now(kept) | Saved::Before(kept) => {
-                    self.memory.set_aside(&replaced).await?;
+                    self.memory.set_aside(&id).await?;
                     return Ok(Ok(json!({"saved": as_json(&kept), "undo": undo(number)})));
                 }
-                Saved::Deleted => return Ok(Err("this was saved, and has been deleted since".into())),
+                Saved::Deleted => return Ok(Err(DELETED_SINCE.into())),
             }
         }
         let correction = match Correction::of_text(text) {
             Ok(correction) => correction,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let id = EntryId { owner: self.owner.clone(), number };
         let replaced = self.memory.replace(&id, &correction, outside).await?;
-        let saved = |kept: Kept| json!({"saved": as_json(&kept), "undo": undo(number)});
+        let saved = |kept: StoredEntry| json!({"saved": as_json(&kept), "undo": undo(number)});
         Ok(replaced.map(saved).ok_or_else(|| no_such(number)))
     }
 
@@ -208,7 +206,7 @@ fn undo(number: u32) -> String {
     format!("/memory undo {number}")
 }
 
-fn as_json(kept: &Kept) -> Value {
+fn as_json(kept: &StoredEntry) -> Value {
     let day = kept.entry.updated.unwrap_or(kept.entry.created).rfc3339();
     let mut entry = json!({"number": kept.number, "type": kept.entry.kind.as_str(), "since": &day[..10], "text": kept.entry.text});
     if !kept.entry.outside.is_empty() {

@@ -367,5 +367,4 @@ fn other_chunk(part: &Part) -> Option<Value> {
 }
 
 #[cfg(test)]
-#[path = "chunks_tests.rs"]
 mod tests;

@@ -9,49 +9,26 @@ use annals_core::message::{PartView, Role, UiMessage};
 use annals_core::record::Record;
 use serde_json::Value;
 
-/// Result of comparing a client's copy of the conversation with the history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Past {
-    /// The history holds all of it, in some form.
-    Same,
-    /// The history lacks part of it.
-    Differs,
-}
-
-impl Past {
-    /// Compares `past` with `records`: the whole history, or the newest part of it.
-    pub(crate) fn of(past: &[UiMessage], records: &[Record], is_whole: bool) -> Self {
-        let known = RecordsById::of(records);
-        let is_known = |message: &UiMessage| {
-            let mut forms = known.named(&message.id).filter(|record| record.role() == message.role);
-            // A client that aborted has the beginning of a reply.
-            let said = message.plain_text();
-            let is_same = |record: &Record| match message.role {
-                Role::Assistant => {
-                    record.message.plain_text().starts_with(&said)
-                        && results(message).all(|result| results(&record.message).any(|own| own == result))
-                }
-                _ => record.message.plain_text() == said,
-            };
-            forms.any(is_same)
+/// Returns true if `records`, the whole history or the newest part of it, hold all of `past`, in some form.
+pub(crate) fn holds(records: &[Record], past: &[UiMessage], is_whole: bool) -> bool {
+    let known = RecordsById::of(records);
+    let is_known = |message: &UiMessage| {
+        let mut forms = known.named(&message.id).filter(|record| record.role() == message.role);
+        // A client that aborted has the beginning of a reply.
+        let said = message.plain_text();
+        let is_same = |record: &Record| match message.role {
+            Role::Assistant => {
+                record.message.plain_text().starts_with(&said)
+                    && results(message).all(|result| results(&record.message).any(|own| own == result))
+            }
+            _ => record.message.plain_text() == said,
         };
-        // Messages before the records cannot be compared.
-        let is_named = |message: &UiMessage| known.named(&message.id).next().is_some();
-        let from = if is_whole { Some(0) } else { past.iter().position(is_named) };
-        match from {
-            Some(from) if past[from..].iter().all(is_known) => Self::Same,
-            None if past.is_empty() => Self::Same,
-            _ => Self::Differs,
-        }
-    }
-
-    /// Returns the value of the header `x-annals-history`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Differs => "differs",
-        }
-    }
+        forms.any(is_same)
+    };
+    // Messages before the records cannot be compared.
+    let is_named = |message: &UiMessage| known.named(&message.id).next().is_some();
+    let from = if is_whole { Some(0) } else { past.iter().position(is_named) };
+    from.map_or(past.is_empty(), |from| past[from..].iter().all(is_known))
 }
 
 /// Records by the id of their message. An index, since a client may send thousands of messages.

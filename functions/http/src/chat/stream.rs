@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use annals_core::record::Record;
-use annals_engine::live::Said;
+use annals_engine::live::ReplyEvent;
 use annals_io::clock::Clock;
 use axum::body::Body;
 use bytes::Bytes;
@@ -88,12 +88,12 @@ impl ReplyStream {
     /// Encodes `news`. Returns true if nothing follows.
     fn encode(&mut self, news: Option<News>, is_late: bool) -> bool {
         match news {
-            Some(News::Begun(begun)) => self.encoder.begin(&begun.message_id),
-            Some(News::Said(Said::Text(text))) => self.encoder.delta(false, &text),
-            Some(News::Said(Said::Reasoning(text))) => self.encoder.delta(true, &text),
-            Some(News::Said(Said::Void)) => self.encoder.discard(),
-            Some(News::Said(Said::Parts(parts))) => self.encoder.parts(&parts),
-            Some(News::Said(Said::Stored(record))) => {
+            Some(News::Started(begun)) => self.encoder.begin(&begun.message_id),
+            Some(News::Reply(ReplyEvent::Text(text))) => self.encoder.delta(false, &text),
+            Some(News::Reply(ReplyEvent::Reasoning(text))) => self.encoder.delta(true, &text),
+            Some(News::Reply(ReplyEvent::Void)) => self.encoder.discard(),
+            Some(News::Reply(ReplyEvent::Parts(parts))) => self.encoder.parts(&parts),
+            Some(News::Reply(ReplyEvent::Stored(record))) => {
                 self.end(&record);
                 return true;
             }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::body::Submission;
 use super::chunks::ChunkEncoder;
-use super::past::{Past, names};
+use super::past::{holds, names};
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::follow::Awaited;
@@ -29,8 +29,8 @@ pub(crate) struct Accepted {
     pub(crate) encoder: ChunkEncoder,
     /// True if the history may hold the reply already.
     pub(crate) may_be_stored: bool,
-    /// Difference between the client's copy of the conversation and the history.
-    pub(crate) past: Past,
+    /// True if the history holds the client's copy of the conversation.
+    pub(crate) is_past_known: bool,
 }
 
 /// A message that was appended, or a repeated one.
@@ -103,8 +103,8 @@ impl Http {
     ) -> Result<Accepted, Failure> {
         let user_id = UserId::or_name(request.user_id, caller);
         let (head, read) = self.read_context(chat).await?;
-        let past = Past::of(&request.past, &read.records, head.context_from.is_none());
-        if past == Past::Differs {
+        let is_past_known = holds(&read.records, &request.past, head.context_from.is_none());
+        if !is_past_known {
             tracing::info!("the client's copy of the conversation differs from the history");
         }
         let Submission { last, regenerates, message_id, .. } = request;
@@ -116,11 +116,11 @@ impl Http {
         } else {
             let awaited = Awaited::Reply(request.answer_approvals(&user_id, &last).await?);
             let encoder = ChunkEncoder::new(last.id, &last.parts);
-            return Ok(Accepted { awaited, encoder, may_be_stored: true, past });
+            return Ok(Accepted { awaited, encoder, may_be_stored: true, is_past_known });
         };
         tracing::info!(outcome = ?appended.outcome, "message");
         let awaited = Awaited::Answer(appended.base, Some(id));
-        Ok(Accepted { awaited, encoder: ChunkEncoder::new("", &[]), may_be_stored, past })
+        Ok(Accepted { awaited, encoder: ChunkEncoder::new("", &[]), may_be_stored, is_past_known })
     }
 
     /// Returns the reply in `chat` that is being made, or that an unanswered message waits for.
@@ -165,7 +165,9 @@ impl Request<'_> {
         if ts != self.now {
             let stored = self.stored_from(draft.key().base()).await?;
             if let Some(newest) = stored.newest(&id) {
-                check_author(newest, user_id)?;
+                if newest.user_id != user_id {
+                    return Err(Problem::not_the_author().into());
+                }
                 let is_same = newest.message.parts == message.parts;
                 if is_same && is_last(&self.read.context.messages, &id) {
                     return self.repeat(draft, newest).await;
@@ -209,11 +211,11 @@ impl Request<'_> {
         // A refused answer does not keep the others from being recorded.
         let mut problem = None;
         for verdict in last.parts.iter().filter_map(verdict) {
-            let told = self.http.web.ingress.answer_request(&reply, verdict, &by).await?;
-            problem = match told.effect {
+            let result = self.http.web.ingress.answer_request(&reply, verdict, &by).await?;
+            problem = match result.effect {
                 Effect::Settled => problem,
-                Effect::Recorded => problem.or_else(|| Some(Problem::more_approvals_needed(told.text))),
-                Effect::Refused => Some(Problem::forbidden(told.text)),
+                Effect::Recorded => problem.or_else(|| Some(Problem::more_approvals_needed(result.text))),
+                Effect::Refused => Some(Problem::forbidden(result.text)),
             };
         }
         problem.map_or(Ok(reply), |problem| Err(problem.into()))
@@ -273,11 +275,6 @@ const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
 /// Returns true if `id` is the last message of a person in the context.
 fn is_last(messages: &[UiMessage], id: &MessageId) -> bool {
     messages.iter().rfind(|message| message.role == Role::User).is_some_and(|last| last.id == id.as_str())
-}
-
-/// Refuses to change another user's message.
-fn check_author(newest: &Record, user: &str) -> Result<(), Problem> {
-    if newest.user_id == user { Ok(()) } else { Err(Problem::not_the_author()) }
 }
 
 fn unknown_message() -> Problem {

@@ -22,7 +22,6 @@
 
 mod answer;
 mod code;
-mod effort;
 mod error;
 mod file;
 mod reaction;
@@ -44,32 +43,28 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use self::effort::Effort;
-pub use self::error::{ClientError, Outage, SendError};
+pub use self::error::{ClientError, SendError};
 pub use self::target::uuid;
 use self::target::{Piece, Target};
 use self::token::Tokens;
 use self::wire::Wire;
 use super::address::Address;
 use super::render::{Chunk, Content};
-use annals_channel::pace::{Pace, Share};
+use annals_channel::client::{BACKOFF, Effort};
+use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 
 /// Rate limit of an app over all chats: 50 messages per second, and 1000 per minute.
 ///
 /// Source: <https://open.feishu.cn/document/server-docs/im-v1/message/create>, also for the next one.
-pub const APP_PACE: Pace = Pace::within(50, Duration::from_secs(3));
+pub const APP_RATE_LIMIT: RateLimit = RateLimit::within(50, Duration::from_secs(3));
 /// Rate limit of one person, or of a group over all its bots.
-pub const CHAT_PACE: Pace = Pace::within(5, Duration::from_secs(1));
+pub const CHAT_RATE_LIMIT: RateLimit = RateLimit::within(5, Duration::from_secs(1));
 /// Total time that one call waits for rate limits, unless set by [`Client::with_patience`].
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// `emoji_type` of the reaction that shows that an answer is being made, as in Lark's own plugins for agents.
 pub const TYPING: &str = "Typing";
-/// Delays before the second and third attempt of a request without an answer.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
-/// First wait for a rate limit that does not say how long. Each further one is twice as long.
-const SLOWDOWN: Duration = Duration::from_secs(1);
 /// Maximum number of messages per page.
 const PAGE_SIZE: usize = 50;
 
@@ -82,7 +77,7 @@ pub struct Client {
     patience: Duration,
     /// True after Lark refused a reaction because the app lacks the permission.
     may_not_react: Arc<AtomicBool>,
-    share: Option<Share>,
+    share: Option<SharedRateLimit>,
 }
 
 /// Answer of `bot/v3/info`: the bot itself.
@@ -129,8 +124,8 @@ impl Client {
     /// Limits the rate of all messages that this client sends. If the next free slot is later than the call's patience
     /// allows, the call fails with [`SendError::RateLimited`].
     #[must_use]
-    pub fn with_pace(mut self, pace: Option<Pace>) -> Self {
-        self.share = pace.map(Share::new);
+    pub fn with_rate_limit(mut self, rate_limit: Option<RateLimit>) -> Self {
+        self.share = rate_limit.map(SharedRateLimit::new);
         self
     }
 
@@ -295,7 +290,8 @@ impl Client {
         struct Posted {
             message_id: String,
         }
-        self.wait_for_place(effort).await?;
+        let slot = effort.wait_for_slot(self.share.as_ref()).await;
+        slot.map_err(|wait| SendError::RateLimited { retry_after: Some(wait) })?;
         let mut body = json!({"msg_type": msg_type, "content": content, "uuid": uuid});
         let mut url = self.wire.url(&["im", "v1", "messages"]);
         let method = if let Some(message_id) = target.message_id {
@@ -312,17 +308,8 @@ impl Client {
         Ok(posted.data.message_id)
     }
 
-    async fn wait_for_place(&self, effort: &mut Effort) -> Result<(), SendError> {
-        let Some(share) = &self.share else { return Ok(()) };
-        let wait = share.take(self.clock.now(), effort.patience);
-        let wait = wait.map_err(|wait| SendError::RateLimited { retry_after: Some(wait) })?;
-        effort.patience = effort.patience.saturating_sub(wait);
-        self.clock.sleep(wait).await;
-        Ok(())
-    }
-
     fn effort(&self) -> Effort {
-        Effort { patience: self.patience, slowdown: SLOWDOWN }
+        Effort::new(&self.clock, self.patience)
     }
 
     /// Sends a request with the app's token. Waits for rate limits, fetches a new token once if Lark refuses the

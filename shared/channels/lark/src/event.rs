@@ -273,17 +273,6 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_type_counts_as_absent() {
-        let value = json!({"text": 5, "id": "a\u{1}", "long": "x".repeat(257), "empty": "", "off": false, "list": {}});
-        let view = JsonView::of(&value).unwrap();
-        assert_eq!(view.text("text"), None);
-        assert_eq!(view.scalar("text").as_deref(), Some("5"));
-        assert_eq!((view.id("id"), view.id("long")), (None, None));
-        assert!(!view.has("empty") && !view.has("off") && view.has("list"));
-        assert_eq!(view.objects("list").count(), 0);
-    }
-
-    #[test]
     fn at_tags_are_replaced_by_their_names() {
         assert_eq!(
             without_at_tags("<at open_id=\"ou_1\">@Tom</at> hi <at user_id='x'>@B</at>"),

@@ -11,6 +11,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::{DmScope, Settings};
+use annals_channel::webhook::{ParseError, Refusal};
 use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::command::Command;
 use annals_core::message::Role;
@@ -28,22 +29,11 @@ use super::{gate, metadata};
 /// Events of a call.
 pub type Incoming = annals_channel::webhook::Incoming<()>;
 
-/// Error of [`parse`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
-    /// The body is JSON but not an object, so it is not from Lark. Delivering it again would not help.
-    #[error("an event must be a JSON object")]
-    NotAnObject,
-    /// `AGENT_ID` does not give a valid chat key for a direct chat.
-    #[error("AGENT_ID cannot be part of a chat key")]
-    AgentId(#[source] KeyError),
-}
-
 /// Parses a decrypted event in the envelope of either schema. There is one result, since Lark sends one event per call.
 pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ParseError> {
     let call = JsonView::of(event).ok_or(ParseError::NotAnObject)?;
     let Some(envelope) = Envelope::of(call) else {
-        return Ok(vec![ignored("none", "the call contains no event")]);
+        return Ok(vec![Incoming::ignored("none", "the call contains no event")]);
     };
     let parser = Parser { bot, settings };
     let Envelope { kind, event, at } = envelope;
@@ -62,11 +52,7 @@ pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incomi
         "im.chat.access_event.bot_p2p_chat_entered_v1" | "p2p_chat_create" => parser.entered(event, at),
         _ => Err(Refusal::Ignored("holds no message of a chat")),
     };
-    match parsed {
-        Ok(incoming) => Ok(vec![incoming]),
-        Err(Refusal::Ignored(reason)) => Ok(vec![ignored(kind, reason)]),
-        Err(Refusal::Settings(error)) => Err(ParseError::AgentId(error)),
-    }
+    Ok(vec![Incoming::parsed(kind, parsed)?])
 }
 
 /// Returns true if [`parse`] needs the bot's `open_id` to decide if `event` addresses the bot or is a command after its
@@ -153,21 +139,6 @@ fn direct(open_id: &str, settings: &Settings) -> Result<ChatKey, KeyError> {
     ChatKey::direct(&settings.agent_id, &format!("lark-{open_id}"))
 }
 
-enum Refusal {
-    Ignored(&'static str),
-    Settings(KeyError),
-}
-
-impl From<&'static str> for Refusal {
-    fn from(reason: &'static str) -> Self {
-        Self::Ignored(reason)
-    }
-}
-
-fn ignored(kind: &str, reason: &str) -> Incoming {
-    Incoming::Ignored { kind: kind.into(), reason: reason.into() }
-}
-
 struct Parser<'a> {
     bot: &'a Bot,
     settings: &'a Settings,
@@ -213,9 +184,7 @@ impl Parser<'_> {
     /// Returns the chat of a person's p2p window with the bot.
     fn window(&self, chat_id: &str, person: Option<&str>) -> Result<ChatKey, Refusal> {
         match person {
-            Some(person) if self.settings.dm_scope == DmScope::User => {
-                direct(person, self.settings).map_err(Refusal::Settings)
-            }
+            Some(person) if self.settings.dm_scope == DmScope::User => Ok(direct(person, self.settings)?),
             _ => chats(chat_id, None, None, self.settings).next().ok_or(Refusal::Ignored(NO_CHAT)),
         }
     }

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
-use annals_channel::pace::Pace;
 use annals_channel::platform::{Platform, Registered};
+use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::{DeliveryConfig, Settings, channel_settings};
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::client::{APP_PACE, CHAT_PACE, Client, ClientError, TYPING};
+use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT, Client, ClientError, TYPING};
 use crate::settings::LarkConfig;
 use crate::surroundings::LarkSurroundings;
 use crate::{buttons, render};
@@ -43,7 +43,7 @@ pub(crate) fn client(
 ) -> Result<Client, ClientError> {
     let client =
         Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), clock.clone())?;
-    Ok(client.with_pace(delivery.share(APP_PACE)))
+    Ok(client.with_rate_limit(delivery.share(APP_RATE_LIMIT)))
 }
 
 /// Registers `client` to send replies, with its surroundings.
@@ -54,8 +54,8 @@ pub(crate) fn registered(config: &LarkConfig, settings: &Settings, client: Clien
 }
 
 impl Platform for Client {
-    fn rate_limit(&self, _to: &Record) -> Option<Pace> {
-        Some(CHAT_PACE)
+    fn rate_limit(&self, _to: &Record) -> Option<RateLimit> {
+        Some(CHAT_RATE_LIMIT)
     }
 
     fn send<'a, 'p: 'a>(

@@ -16,7 +16,7 @@ mod outline;
 #[cfg(test)]
 mod tests;
 
-use unicode_segmentation::GraphemeCursor;
+use annals_channel::seam::{boundaries, is_grapheme_end, is_sentence_end, is_word_end};
 
 pub use self::cost::cost;
 use self::cost::cost_of;
@@ -111,51 +111,29 @@ impl Splitter<'_> {
         let least = (ink + first).min(end);
         let part = |n: usize| least.max(from + (end - from) / 4 * n);
         let find = |low: usize, seams: &[Seam]| {
-            seams.iter().find_map(|seam| self.ends(low, end).find(|at| self.is_seam(*seam, *at)))
+            seams.iter().find_map(|seam| boundaries(self.text, low, end).find(|at| self.is_seam(*seam, *at)))
         };
         find(part(2), &[Seam::Block])
             .or_else(|| find(part(1), &[Seam::Block]))
             .or_else(|| find(part(2), &SEAMS))
             .or_else(|| find(least, &SEAMS))
-            .or_else(|| self.ends(least, end).find(|at| self.is_grapheme(*at)))
+            .or_else(|| boundaries(self.text, least, end).find(|at| is_grapheme_end(self.text, *at)))
             // A single grapheme cluster that is longer than a piece.
             .unwrap_or(end)
     }
 
-    /// Returns the character boundaries in `low..=end`, last first.
-    fn ends(&self, low: usize, end: usize) -> impl Iterator<Item = usize> + '_ {
-        (low..=end).rev().filter(|at| self.text.is_char_boundary(*at))
-    }
-
     fn is_seam(&self, seam: Seam, at: usize) -> bool {
-        let (before, after) = self.text.split_at(at);
-        let next = after.chars().next();
-        let last = before.chars().next_back();
-        let is_line = last == Some('\n');
+        let is_line = self.text[..at].ends_with('\n');
         let code = self.outline.code_at(at);
         let is_free = code.is_none() && !self.outline.is_fixed(at);
-        let is_blank = |c: Option<char>| c.is_none_or(char::is_whitespace);
         match seam {
             Seam::Block => self.outline.is_block_edge(at),
             Seam::Item => is_line && is_free && self.outline.is_item(at),
             Seam::Line => is_line && is_free,
             Seam::CodeLine => is_line && code.is_some(),
-            Seam::Sentence => {
-                let said = before.trim_end_matches(CLOSERS);
-                let ends_wide =
-                    said.ends_with(['。', '！', '？', '…']) && next.is_none_or(|c| !CLOSERS.contains(&c));
-                is_free && (ends_wide || (said.ends_with(['.', '!', '?']) && is_blank(next)))
-            }
-            Seam::Word => {
-                let is_word =
-                    is_blank(next) || is_blank(last) || last.is_some_and(|c| "，、；：".contains(c));
-                is_word && !self.outline.is_fixed(at)
-            }
+            Seam::Sentence => is_free && is_sentence_end(self.text, at, &['*', '_']),
+            Seam::Word => is_word_end(self.text, at) && !self.outline.is_fixed(at),
         }
-    }
-
-    fn is_grapheme(&self, at: usize) -> bool {
-        GraphemeCursor::new(at, self.text.len(), true).is_boundary(self.text, 0).unwrap_or(true)
     }
 
     /// Returns the markup to repeat before a piece that begins at `from`: the fence of a code block or the head of a
@@ -189,6 +167,3 @@ fn dedent(text: &str) -> String {
         text.split('\n').map(|line| line.get(spaces(line).min(indent)..).unwrap_or(line)).collect();
     lines.join("\n")
 }
-
-/// Characters that may follow the end of a sentence before the space.
-const CLOSERS: &[char] = &['"', '\'', ')', ']', '*', '_', '”', '’', '»', '）', '】', '」', '』', '》'];

@@ -2,8 +2,9 @@
 //! whole payloads, `properties` with random JSON.
 
 use annals_channel::settings::{DmScope, GroupActivation, Settings};
-use annals_core::message::PartView;
+use annals_channel::testing::{draft_of, settings, shown};
 use annals_core::record::Draft;
+use annals_test_support::json::with;
 use serde_json::{Value, json};
 
 use super::bot::Bot;
@@ -18,14 +19,6 @@ mod rules;
 
 fn bot() -> Bot {
     Bot { app_id: Some("cli_annals".into()), open_id: Some("ou_annals".into()) }
-}
-
-fn settings() -> Settings {
-    Settings {
-        agent_id: "annals".into(),
-        group_activation: GroupActivation::Mention,
-        dm_scope: DmScope::Chat,
-    }
 }
 
 /// Builds a message of Ada in her p2p chat, with `fields` on top.
@@ -66,13 +59,6 @@ fn of_type(kind: &str, content: &Value) -> Value {
     json!({"message_type": kind, "content": content.to_string()})
 }
 
-fn with(mut base: Value, fields: Value) -> Value {
-    if let (Value::Object(base), Value::Object(fields)) = (&mut base, fields) {
-        base.extend(fields);
-    }
-    base
-}
-
 /// Builds an event of schema 2.
 fn event(kind: &str, event: Value) -> Value {
     let header = json!({
@@ -106,34 +92,4 @@ fn incoming_under(event: &Value, settings: &Settings) -> Incoming {
 fn draft(message: Value) -> Draft {
     let event = received(message);
     draft_of(&incoming(&event)).unwrap_or_else(|| panic!("no draft: {event}")).clone()
-}
-
-fn draft_of(incoming: &Incoming) -> Option<&Draft> {
-    match incoming {
-        Incoming::Message(draft) | Incoming::Partial(draft) | Incoming::Command { draft, .. } => Some(draft),
-        Incoming::Withdrawal { .. }
-        | Incoming::Membership { .. }
-        | Incoming::Migration { .. }
-        | Incoming::Entered { .. }
-        | Incoming::Press(_)
-        | Incoming::Ignored { .. } => None,
-    }
-}
-
-/// Returns the parts, one per line: texts as they are, files as `<type> <media type> <filename> <url>`.
-fn shown(draft: &Draft) -> String {
-    let lines: Vec<String> = draft
-        .parts
-        .iter()
-        .map(|part| match part.view() {
-            PartView::Text(text) => text.to_owned(),
-            PartView::File { media_type, filename, url } => {
-                let lark = &part.as_map()["providerMetadata"]["lark"];
-                let kind = lark["type"].as_str().unwrap_or_default();
-                format!("{kind} {media_type} {} {url}", filename.unwrap_or("-"))
-            }
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    lines.join("\n")
 }

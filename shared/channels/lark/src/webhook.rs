@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Told, Unverified, Verified, Webhook,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Unverified, Verified, Webhook,
 };
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::record::{Draft, Record};
@@ -24,7 +24,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::bot::Bot;
-use crate::client::{CHAT_PACE, Client, SendError};
+use crate::client::{CHAT_RATE_LIMIT, Client, SendError};
 use crate::listed::with_children;
 use crate::parse::{self, parse};
 use crate::recall;
@@ -202,9 +202,9 @@ impl Webhook for LarkWebhook {
         recall::recalled(record, at)
     }
 
-    async fn respond_to_press(&self, _press: &Press<()>, told: &Told) -> Option<Value> {
-        let kind = if told.effect == Effect::Refused { "warning" } else { "success" };
-        Some(json!({"toast": {"type": kind, "content": told.text}}))
+    async fn respond_to_press(&self, _press: &Press<()>, result: &ApprovalResult) -> Option<Value> {
+        let kind = if result.effect == Effect::Refused { "warning" } else { "success" };
+        Some(json!({"toast": {"type": kind, "content": result.text}}))
     }
 
     fn response(&self) -> Option<Value> {
@@ -225,7 +225,7 @@ pub fn from_env(
     let config = LarkConfig::from_env(env)?.ok_or_else(|| ConfigError::new("LARK_APP_ID", "is not set"))?;
     let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
         .with_patience(WEBHOOK_PATIENCE)
-        .with_pace(Some(CHAT_PACE));
+        .with_rate_limit(Some(CHAT_RATE_LIMIT));
     let webhook = LarkWebhook {
         settings: settings.clone(),
         verification_token: config.verification_token,

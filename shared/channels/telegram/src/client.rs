@@ -24,7 +24,6 @@
 //! Source: <https://core.telegram.org/bots/api#making-requests>.
 
 mod answer;
-mod effort;
 mod error;
 mod file;
 mod setup;
@@ -43,17 +42,17 @@ use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use self::answer::Answer;
-use self::effort::Effort;
-pub use self::error::{ClientError, Outage, SendError};
+pub use self::error::{ClientError, SendError};
 use self::target::Target;
 pub use self::webhook::{Webhook, WebhookInfo};
 use super::address::{Address, Posted};
 use super::render::{self, Styled};
 use super::split::{LIMIT, split};
-use annals_channel::pace::{Pace, Share};
+use annals_channel::client::{BACKOFF, Effort, Outage, connect};
+use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_io::connection::Connection;
@@ -61,17 +60,14 @@ use annals_io::connection::Connection;
 /// Rate limit of a bot over all chats.
 ///
 /// Source: <https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this>, also for the next two.
-pub const BOT_PACE: Pace = Pace::within(30, Duration::from_secs(1));
+pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(30, Duration::from_secs(1));
 /// Rate limit of a private chat.
-pub const PRIVATE_PACE: Pace = Pace::within(1, Duration::from_secs(1));
+pub const PRIVATE_RATE_LIMIT: RateLimit = RateLimit::within(1, Duration::from_secs(1));
 /// Rate limit of a group.
-pub const GROUP_PACE: Pace = Pace::within(20, Duration::from_mins(1));
+pub const GROUP_RATE_LIMIT: RateLimit = RateLimit::within(20, Duration::from_mins(1));
 /// Total time that one call waits for 429s, unless set by [`Client::with_patience`].
 pub const PATIENCE: Duration = Duration::from_mins(1);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Delays before the second and third attempt of a request that Telegram did not take.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
 
 /// Client of the Bot API for one bot. Clones share its connections.
 #[derive(Clone)]
@@ -83,7 +79,7 @@ pub struct Client {
     patience: Duration,
     administrators: Arc<Mutex<Administrators>>,
     drafts: Arc<typing::Drafts>,
-    share: Option<Share>,
+    share: Option<SharedRateLimit>,
 }
 
 /// Per group: time of the last request for its administrators, and their user ids.
@@ -126,7 +122,7 @@ impl Client {
             return Err(ClientError::Token);
         }
         Ok(Self {
-            http: Connection::new(connect),
+            http: Connection::new(|| connect(REQUEST_TIMEOUT)),
             api_base: api_base.trim_end_matches('/').to_owned(),
             token,
             clock,
@@ -147,14 +143,14 @@ impl Client {
     /// Limits the rate of all messages that this client sends. If the next free slot is later than the call's patience
     /// allows, the call fails like a 429.
     #[must_use]
-    pub fn with_pace(mut self, pace: Option<Pace>) -> Self {
-        self.share = pace.map(Share::new);
+    pub fn with_rate_limit(mut self, rate_limit: Option<RateLimit>) -> Self {
+        self.share = rate_limit.map(SharedRateLimit::new);
         self
     }
 
     /// Calls `getMe`, which returns the bot itself.
     pub async fn get_me(&self) -> Result<Me, SendError> {
-        self.call("getMe", &Map::new(), &mut Effort::new(self.patience)).await
+        self.call("getMe", &json!({}), &mut self.effort()).await
     }
 
     /// Sends `chunk` and returns the ids of the messages that it became. There are several if Telegram refused the
@@ -173,14 +169,17 @@ impl Client {
         chunk: &Styled,
         keyboard: Option<&Value>,
     ) -> Result<Vec<i64>, SendError> {
-        let mut effort = Effort::new(self.patience);
+        let mut effort = self.effort();
         let mut target = Target { thread_id: address.thread_id, reply_to: address.reply_to };
         let mut left = VecDeque::from([chunk.clone()]);
         let mut sent = Vec::new();
         while let Some(piece) = left.pop_front() {
             let mut body = message_body(address, target, &piece);
-            insert_some(&mut body, "reply_markup", keyboard.filter(|_| left.is_empty()).cloned());
-            self.wait_for_place(&mut effort).await?;
+            if let Some(keyboard) = keyboard.filter(|_| left.is_empty()) {
+                body["reply_markup"] = keyboard.clone();
+            }
+            let slot = effort.wait_for_slot(self.share.as_ref()).await;
+            slot.map_err(|retry_after| SendError::RateLimited { retry_after })?;
             match self.call::<Message>("sendMessage", &body, &mut effort).await {
                 Ok(message) => {
                     sent.push(message.message_id);
@@ -201,21 +200,20 @@ impl Client {
     /// Answers a pressed button, so that the client stops showing progress. `alert` shows `text` as a dialog, for a
     /// refusal. Telegram accepts the answer for some minutes.
     pub async fn answer_callback(&self, id: &str, text: &str, alert: bool) -> Result<(), SendError> {
-        let mut body = Map::new();
-        body.insert("callback_query_id".into(), id.into());
         // Telegram's limit is 200 characters.
-        body.insert("text".into(), text.chars().take(200).collect::<String>().into());
-        body.insert("show_alert".into(), alert.into());
+        let text: String = text.chars().take(200).collect();
+        let body = json!({"callback_query_id": id, "text": text, "show_alert": alert});
         self.try_once("answerCallbackQuery", &body).await.map(|_: Value| ())
     }
 
     /// Replaces the buttons under a message. An empty keyboard removes them.
     pub async fn edit_keyboard(&self, under: &Posted, keyboard: &Value) -> Result<(), SendError> {
-        let mut body = Map::new();
-        body.insert("chat_id".into(), under.chat_id.into());
-        body.insert("message_id".into(), under.message_id.into());
-        insert_some(&mut body, "business_connection_id", under.business_connection_id.clone());
-        body.insert("reply_markup".into(), keyboard.clone());
+        let body = without_nulls(json!({
+            "chat_id": under.chat_id,
+            "message_id": under.message_id,
+            "business_connection_id": under.business_connection_id,
+            "reply_markup": keyboard,
+        }));
         self.try_once("editMessageReplyMarkup", &body).await.map(|_: Value| ())
     }
 
@@ -228,10 +226,8 @@ impl Client {
         {
             return Ok(ids.iter().any(|id| id == user_id));
         }
-        let mut body = Map::new();
-        body.insert("chat_id".into(), chat_id.into());
-        let members: Vec<Value> =
-            self.call("getChatAdministrators", &body, &mut Effort::new(self.patience)).await?;
+        let body = json!({"chat_id": chat_id});
+        let members: Vec<Value> = self.call("getChatAdministrators", &body, &mut self.effort()).await?;
         let ids: Vec<String> = members
             .iter()
             .filter_map(|member| Some(member.get("user")?.get("id")?.as_i64()?.to_string()))
@@ -245,20 +241,15 @@ impl Client {
         Ok(is_administrator)
     }
 
-    async fn wait_for_place(&self, effort: &mut Effort) -> Result<(), SendError> {
-        let Some(share) = &self.share else { return Ok(()) };
-        let wait = share.take(self.clock.now(), effort.0);
-        let wait = wait.map_err(|retry_after| SendError::RateLimited { retry_after })?;
-        effort.take(wait);
-        self.clock.sleep(wait).await;
-        Ok(())
+    fn effort(&self) -> Effort {
+        Effort::new(&self.clock, self.patience)
     }
 
     /// Calls `method`, waits as long as Telegram asks, and retries requests that it did not take.
     async fn call<T: DeserializeOwned>(
         &self,
         method: &'static str,
-        body: &Map<String, Value>,
+        body: &Value,
         effort: &mut Effort,
     ) -> Result<T, SendError> {
         let mut backoff = BACKOFF.into_iter();
@@ -268,7 +259,7 @@ impl Client {
                 Err(error) => error,
             };
             let wait = match &error {
-                SendError::RateLimited { retry_after } if effort.take(*retry_after) => Some(*retry_after),
+                SendError::RateLimited { retry_after } => effort.wait(Some(*retry_after)),
                 error if error.is_passing() => backoff.next(),
                 _ => None,
             };
@@ -280,15 +271,10 @@ impl Client {
     async fn try_once<T: DeserializeOwned>(
         &self,
         method: &'static str,
-        body: &Map<String, Value>,
+        body: &Value,
     ) -> Result<T, SendError> {
         let token = self.token.expose_secret();
-        let unavailable = |error: reqwest::Error| {
-            // The URL contains the token.
-            let error = error.without_url();
-            let source = if error.is_connect() { Outage::Connection(error) } else { Outage::Response(error) };
-            SendError::Unavailable { method, source }
-        };
+        let unavailable = |error: reqwest::Error| SendError::Unavailable { method, source: error.into() };
         let http = self
             .http
             .client()
@@ -301,15 +287,6 @@ impl Client {
         let body = response.bytes().await.map_err(unavailable)?;
         Answer { method, status, retry_after, body: &body }.read(token)
     }
-}
-
-fn connect() -> reqwest::Result<reqwest::Client> {
-    annals_io::tls::client()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(REQUEST_TIMEOUT)
-        // Telegram does not redirect, and a redirect would send the token to another host.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
 }
 
 impl fmt::Debug for Client {
@@ -329,24 +306,24 @@ fn topic(thread_id: Option<i64>) -> Option<i64> {
     thread_id.filter(|id| *id != 1)
 }
 
-fn message_body(address: &Address, target: Target, piece: &Styled) -> Map<String, Value> {
-    let mut body = Map::new();
-    body.insert("chat_id".into(), address.chat_id.into());
-    insert_some(&mut body, "message_thread_id", topic(target.thread_id));
-    insert_some(&mut body, "business_connection_id", address.business_connection_id.clone());
-    insert_some(&mut body, "direct_messages_topic_id", address.direct_messages_topic_id);
-    body.insert("text".into(), piece.text.clone().into());
-    if !piece.entities.is_empty() {
-        body.insert("entities".into(), json!(piece.entities));
-    }
-    let reply = target.reply_to.map(|id| json!({"message_id": id, "allow_sending_without_reply": true}));
-    insert_some(&mut body, "reply_parameters", reply);
-    body.insert("link_preview_options".into(), json!({"is_disabled": true}));
-    body
+fn message_body(address: &Address, target: Target, piece: &Styled) -> Value {
+    without_nulls(json!({
+        "chat_id": address.chat_id,
+        "message_thread_id": topic(target.thread_id),
+        "business_connection_id": address.business_connection_id,
+        "direct_messages_topic_id": address.direct_messages_topic_id,
+        "text": piece.text,
+        "entities": Some(&piece.entities).filter(|entities| !entities.is_empty()),
+        "reply_parameters":
+            target.reply_to.map(|id| json!({"message_id": id, "allow_sending_without_reply": true})),
+        "link_preview_options": {"is_disabled": true},
+    }))
 }
 
-fn insert_some(body: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        body.insert(key.into(), value.into());
+/// Returns `body` without the fields that are not set.
+fn without_nulls(mut body: Value) -> Value {
+    if let Value::Object(fields) = &mut body {
+        fields.retain(|_, value| !value.is_null());
     }
+    body
 }

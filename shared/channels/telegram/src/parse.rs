@@ -12,9 +12,9 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::{DmScope, Settings};
-use annals_channel::webhook::Press;
+use annals_channel::webhook::{ParseError, Press, Refusal};
 use annals_core::approval::Button;
-use annals_core::chat_key::{ChatKey, KeyError};
+use annals_core::chat_key::ChatKey;
 use annals_core::command;
 use annals_core::command::Command;
 use annals_core::message::Role;
@@ -33,17 +33,6 @@ use super::{gate, metadata};
 /// Events of an update, with the [`Keyboard`] of a pressed button.
 pub type Incoming = annals_channel::webhook::Incoming<Keyboard>;
 
-/// Error of [`parse`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
-    /// The body is JSON but not an object, so it is not from Telegram. Delivering it again would not help.
-    #[error("an update must be a JSON object")]
-    NotAnObject,
-    /// `AGENT_ID` does not give a valid chat key for a direct chat.
-    #[error("AGENT_ID cannot be part of a chat key")]
-    AgentId(#[source] KeyError),
-}
-
 /// Parses `update`. The results are in the order of its fields; in practice there is one, since Telegram sets one
 /// field.
 pub fn parse(update: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ParseError> {
@@ -60,14 +49,10 @@ pub fn parse(update: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incom
             UpdateKind::NoMessage => Err(Refusal::Ignored("holds no message of a chat")),
             UpdateKind::Unknown => parser.unknown(name, value),
         };
-        found.push(match parsed {
-            Ok(incoming) => incoming,
-            Err(Refusal::Ignored(reason)) => ignored(name, reason),
-            Err(Refusal::Settings(error)) => return Err(ParseError::AgentId(error)),
-        });
+        found.push(Incoming::parsed(name, parsed)?);
     }
     if found.is_empty() {
-        found.push(ignored("none", "the update has no field but its id"));
+        found.push(Incoming::ignored("none", "the update has no field but its id"));
     }
     Ok(found)
 }
@@ -84,21 +69,6 @@ pub fn needs_username(update: &Value) -> bool {
             message.object("chat").is_some_and(|chat| gate::needs_username(message, chat, flavour))
         })
     })
-}
-
-enum Refusal {
-    Ignored(&'static str),
-    Settings(KeyError),
-}
-
-impl From<KeyError> for Refusal {
-    fn from(error: KeyError) -> Self {
-        Self::Settings(error)
-    }
-}
-
-fn ignored(kind: &str, reason: &str) -> Incoming {
-    Incoming::Ignored { kind: kind.into(), reason: reason.into() }
 }
 
 struct Parser<'a> {

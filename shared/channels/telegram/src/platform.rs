@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
-use annals_channel::pace::Pace;
 use annals_channel::platform::{Platform, Registered};
+use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::DeliveryConfig;
 use annals_core::message::{Part, PartView};
 use annals_core::record::{Channel, Record};
@@ -17,7 +17,9 @@ use futures::future::BoxFuture;
 
 use crate::address::Address;
 use crate::buttons::keyboard;
-use crate::client::{BOT_PACE, Client, ClientError, GROUP_PACE, PRIVATE_PACE, SendError, chunks};
+use crate::client::{
+    BOT_RATE_LIMIT, Client, ClientError, GROUP_RATE_LIMIT, PRIVATE_RATE_LIMIT, SendError, chunks,
+};
 use crate::settings::TelegramConfig;
 
 /// Longest wait for the rate limit when a file is fetched, since an answer waits for it.
@@ -44,13 +46,13 @@ pub(crate) fn client(
     clock: &Clock,
 ) -> Result<Client, ClientError> {
     let client = Client::new(&config.api_base, config.token.clone(), clock.clone())?;
-    Ok(client.with_pace(delivery.share(BOT_PACE)))
+    Ok(client.with_rate_limit(delivery.share(BOT_RATE_LIMIT)))
 }
 
 impl Platform for Client {
-    fn rate_limit(&self, to: &Record) -> Option<Pace> {
+    fn rate_limit(&self, to: &Record) -> Option<RateLimit> {
         let is_private = Address::of(to)?.chat_id > 0;
-        Some(if is_private { PRIVATE_PACE } else { GROUP_PACE })
+        Some(if is_private { PRIVATE_RATE_LIMIT } else { GROUP_RATE_LIMIT })
     }
 
     fn send<'a, 'p: 'a>(

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use unicode_segmentation::GraphemeCursor;
+use annals_channel::seam::{boundaries, is_grapheme_end, is_sentence_end, is_word_end};
 
 use super::render::{Entity, EntityKind, Styled, utf16_len};
 
@@ -162,7 +162,7 @@ impl<'a> Source<'a> {
         };
         let find = |low: usize, seams: &[Seam], short: usize| {
             seams.iter().find_map(|seam| {
-                self.ends(low, end).find(|at| self.is_seam(*seam, *at) && !is_inside(*at, short))
+                boundaries(self.text, low, end).find(|at| self.is_seam(*seam, *at) && !is_inside(*at, short))
             })
         };
         find(half, &natural, short)
@@ -174,16 +174,10 @@ impl<'a> Source<'a> {
             .unwrap_or(end)
     }
 
-    /// Returns the character boundaries in `low..=end`, last first.
-    fn ends(&self, low: usize, end: usize) -> impl Iterator<Item = usize> + '_ {
-        (low..=end).rev().filter(|at| self.text.is_char_boundary(*at))
-    }
-
     fn is_seam(&self, seam: Seam, at: usize) -> bool {
         let (before, after) = self.text.split_at(at);
         let next = after.chars().next();
         let last = before.chars().next_back();
-        let is_blank = |c: Option<char>| c.is_none_or(char::is_whitespace);
         match seam {
             // The next piece of the code block would begin with the line break.
             Seam::Paragraph | Seam::Line if next == Some('\n') && self.is_in_block(at) => false,
@@ -191,20 +185,9 @@ impl<'a> Source<'a> {
                 before.ends_with("\n\n") || after.starts_with("\n\n") || (last == Some('\n') && next == last)
             }
             Seam::Line => last == Some('\n') || next == Some('\n'),
-            Seam::Sentence => {
-                let said = before.trim_end_matches(CLOSERS);
-                let ends_wide =
-                    said.ends_with(['。', '！', '？', '…']) && next.is_none_or(|c| !CLOSERS.contains(&c));
-                ends_wide || (said.ends_with(['.', '!', '?']) && is_blank(next))
-            }
-            Seam::Word => {
-                is_blank(next)
-                    || is_blank(last)
-                    || last.is_some_and(|c| matches!(c, '，' | '、' | '；' | '：'))
-            }
-            Seam::Grapheme => {
-                GraphemeCursor::new(at, self.text.len(), true).is_boundary(self.text, 0).unwrap_or(true)
-            }
+            Seam::Sentence => is_sentence_end(self.text, at, &[]),
+            Seam::Word => is_word_end(self.text, at),
+            Seam::Grapheme => is_grapheme_end(self.text, at),
         }
     }
 
@@ -251,9 +234,6 @@ impl<'a> Source<'a> {
         Styled { text: self.text[from.byte..end].to_owned(), entities }
     }
 }
-
-/// Characters that may follow the end of a sentence before the space.
-const CLOSERS: &[char] = &['"', '\'', ')', ']', '”', '’', '»', '）', '】', '」', '』', '》'];
 
 #[cfg(test)]
 mod tests;

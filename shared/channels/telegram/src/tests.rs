@@ -2,8 +2,9 @@
 //! JSON.
 
 use annals_channel::settings::{DmScope, GroupActivation, Settings};
-use annals_core::message::PartView;
+use annals_channel::testing::{draft_of, settings, shown};
 use annals_core::record::Draft;
+use annals_test_support::json::with;
 use serde_json::{Value, json};
 
 use super::bot::Bot;
@@ -16,14 +17,6 @@ mod rules;
 
 fn bot() -> Bot {
     Bot { id: 7_000_001, username: Some("AnnalsBot".into()) }
-}
-
-fn settings() -> Settings {
-    Settings {
-        agent_id: "annals".into(),
-        group_activation: GroupActivation::Mention,
-        dm_scope: DmScope::Chat,
-    }
 }
 
 /// Builds a text message of Ada in her private chat, with `fields` on top.
@@ -42,13 +35,6 @@ fn group(fields: Value) -> Value {
     with(private(json!({"chat": {"id": -1001, "type": "supergroup", "title": "G"}})), fields)
 }
 
-fn with(mut base: Value, fields: Value) -> Value {
-    if let (Value::Object(base), Value::Object(fields)) = (&mut base, fields) {
-        base.extend(fields);
-    }
-    base
-}
-
 /// Parses a message of `kind`, which must give one result.
 fn incoming(kind: &str, message: &Value) -> Incoming {
     incoming_under(kind, message, &settings())
@@ -64,36 +50,4 @@ fn incoming_under(kind: &str, message: &Value, settings: &Settings) -> Incoming 
 /// Parses a message of `kind` and returns its draft.
 fn draft(kind: &str, message: &Value) -> Draft {
     draft_of(&incoming(kind, message)).unwrap_or_else(|| panic!("no draft: {message}")).clone()
-}
-
-fn draft_of(incoming: &Incoming) -> Option<&Draft> {
-    match incoming {
-        Incoming::Message(draft)
-        | Incoming::Command { draft, .. }
-        | Incoming::Migration { event: draft, .. } => Some(draft),
-        Incoming::Partial(_)
-        | Incoming::Withdrawal { .. }
-        | Incoming::Membership { .. }
-        | Incoming::Entered { .. }
-        | Incoming::Press(_)
-        | Incoming::Ignored { .. } => None,
-    }
-}
-
-/// Returns the parts, one per line: texts as they are, files as `<kind> <media type> <filename> <url>`.
-fn shown(draft: &Draft) -> String {
-    let lines: Vec<String> = draft
-        .parts
-        .iter()
-        .map(|part| match part.view() {
-            PartView::Text(text) => text.to_owned(),
-            PartView::File { media_type, filename, url } => {
-                let telegram = &part.as_map()["providerMetadata"]["telegram"];
-                let kind = telegram["kind"].as_str().unwrap_or_default();
-                format!("{kind} {media_type} {} {url}", filename.unwrap_or("-"))
-            }
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    lines.join("\n")
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Told, Unverified, Verified, Webhook,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Unverified, Verified, Webhook,
 };
 use annals_core::record::{Draft, Record};
 use annals_core::settings::{ConfigError, Env};
@@ -23,7 +23,7 @@ use tokio::sync::OnceCell;
 
 use crate::bot::Bot;
 use crate::buttons::Keyboard;
-use crate::client::{Client, PRIVATE_PACE, SendError};
+use crate::client::{Client, PRIVATE_RATE_LIMIT, SendError};
 use crate::parse::{needs_username, parse};
 use crate::settings::TelegramConfig;
 use crate::verify::{SECRET_HEADER, secret_matches};
@@ -123,15 +123,15 @@ impl Webhook for TelegramWebhook {
         None
     }
 
-    async fn respond_to_press(&self, press: &Press<Keyboard>, told: &Told) -> Option<Value> {
+    async fn respond_to_press(&self, press: &Press<Keyboard>, result: &ApprovalResult) -> Option<Value> {
         let client = self.identity.client.as_ref()?;
         let Keyboard { callback_id, under, left } = &press.details;
         if let Err(error) =
-            client.answer_callback(callback_id, &told.text, told.effect == Effect::Refused).await
+            client.answer_callback(callback_id, &result.text, result.effect == Effect::Refused).await
         {
             tracing::info!(%error, "failed to answer a callback query");
         }
-        if told.effect == Effect::Settled
+        if result.effect == Effect::Settled
             && let Err(error) = client.edit_keyboard(under, left).await
         {
             tracing::info!(%error, "failed to remove answered buttons");
@@ -158,7 +158,7 @@ pub fn from_env(
         TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new("TELEGRAM_BOT_TOKEN", "is not set"))?;
     let client = Client::new(&config.api_base, config.token, clock.clone())?
         .with_patience(WEBHOOK_PATIENCE)
-        .with_pace(Some(PRIVATE_PACE));
+        .with_rate_limit(Some(PRIVATE_RATE_LIMIT));
     let identity = Identity::asked_for(config.bot_id, client.clone());
     Ok((TelegramWebhook { settings: settings.clone(), secret: config.secret, identity }, client))
 }

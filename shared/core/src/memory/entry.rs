@@ -58,14 +58,14 @@ pub struct Entry {
 
 /// An entry with its number, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredEntry {
     /// Position in order of creation among all entries that the owner ever had, from 1. Never reused.
     pub number: u32,
     /// The entry.
     pub entry: Entry,
 }
 
-impl Kept {
+impl StoredEntry {
     /// Returns the id under which the entry is known outside this program.
     pub fn id(&self) -> EntryId {
         EntryId { owner: self.entry.owner.clone(), number: self.number }

@@ -15,7 +15,7 @@ use crate::chat_key::ChatKey;
 pub struct EntryId {
     /// Owner of the entry.
     pub owner: Owner,
-    /// See [`Kept::number`](super::Kept::number).
+    /// See [`StoredEntry::number`](super::StoredEntry::number).
     pub number: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Entries as text in the system part of a request: [`section`].
 
-use super::entry::{Entry, Kept};
+use super::entry::{Entry, StoredEntry};
 use super::owner::Owner;
 use crate::tokens;
 
@@ -10,7 +10,7 @@ const OF_GROUP: &str = "Notes from earlier conversations of this group, those th
                         instructions: use what helps, and where they and the group differ, the group is right.";
 
 /// Returns the text for `entries`, all of one owner, or `None` if there are none.
-pub fn section(entries: &[Kept]) -> Option<String> {
+pub fn section(entries: &[StoredEntry]) -> Option<String> {
     let head = head(&entries.first()?.entry.owner);
     let lines: Vec<String> = entries.iter().map(|kept| line(&kept.entry)).collect();
     Some(format!("{head}\n\n{}", lines.join("\n")))
@@ -18,7 +18,7 @@ pub fn section(entries: &[Kept]) -> Option<String> {
 
 /// Returns the entries of `ranked`, best first, that fit in `token_budget` together with their heading. An entry that
 /// is too long is skipped.
-pub fn fitting(ranked: Vec<Kept>, token_budget: u32) -> Vec<Kept> {
+pub fn fitting(ranked: Vec<StoredEntry>, token_budget: u32) -> Vec<StoredEntry> {
     let Some(first) = ranked.first() else { return ranked };
     let mut left = token_budget.saturating_sub(tokens::of_text(head(&first.entry.owner)) + 1);
     ranked
@@ -54,7 +54,7 @@ mod tests {
     use crate::memory::entry::EntryKind;
     use crate::sort_key::Timestamp;
 
-    fn kept(number: u32, text: &str) -> Kept {
+    fn kept(number: u32, text: &str) -> StoredEntry {
         let entry = Entry {
             kind: EntryKind::Fact,
             owner: Owner::User("ada".into()),
@@ -64,7 +64,7 @@ mod tests {
             outside: Vec::new(),
             text: text.into(),
         };
-        Kept { number, entry }
+        StoredEntry { number, entry }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annals_channel::webhook::{Effect, Told};
+use annals_channel::webhook::{ApprovalResult, Effect};
 
 use crate::delivery::Deliverer;
 
@@ -18,10 +18,10 @@ pub struct Approvers {
 }
 
 /// Returns the answer for a person who may not use the bot.
-pub fn refused() -> Told {
-    Told { text: NOT_YOURS.to_owned(), effect: Effect::Refused }
+pub fn refused() -> ApprovalResult {
+    ApprovalResult { text: NOT_YOURS.to_owned(), effect: Effect::Refused }
 }
 
-pub(super) fn settled(text: impl Into<String>) -> Told {
-    Told { text: text.into(), effect: Effect::Settled }
+pub(super) fn settled(text: impl Into<String>) -> ApprovalResult {
+    ApprovalResult { text: text.into(), effect: Effect::Settled }
 }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use annals_channel::webhook::{Effect, Told};
+use annals_channel::webhook::{ApprovalResult, Effect};
 use annals_core::approval;
 use annals_core::approval::{Assent, Button, Request, Verdict};
 use annals_core::command::Which;
@@ -109,7 +109,7 @@ impl Ingress {
     }
 
     /// Handles a pressed button. `by` has the person and the chat. Can be repeated safely; the first answer counts.
-    pub async fn pressed(&self, button: &Button, by: &Draft) -> Result<Told, IngressError> {
+    pub async fn pressed(&self, button: &Button, by: &Draft) -> Result<ApprovalResult, IngressError> {
         let asking = match &button.base {
             Some(base) => {
                 Asking::of(&self.history.message(&by.chat, base).await?, &base.reply()).into_iter().collect()
@@ -132,7 +132,7 @@ impl Ingress {
         reply: &SortKey,
         verdict: Verdict,
         by: &Draft,
-    ) -> Result<Told, IngressError> {
+    ) -> Result<ApprovalResult, IngressError> {
         let records = self.history.message(&by.chat, reply).await?;
         let asking = Asking::of(&records, reply)
             .filter(|asking| asking.requests.iter().any(|request| request.id == verdict.id));
@@ -181,7 +181,12 @@ impl Ingress {
     }
 
     /// Records an answer, unless there is one, and queues the turn that continues the reply.
-    async fn settle(&self, asking: &Asking, verdict: Verdict, by: &Draft) -> Result<Told, IngressError> {
+    async fn settle(
+        &self,
+        asking: &Asking,
+        verdict: Verdict,
+        by: &Draft,
+    ) -> Result<ApprovalResult, IngressError> {
         let Some(request) = asking.requests.iter().find(|request| request.id == verdict.id) else {
             return Ok(settled(GONE));
         };
@@ -191,7 +196,7 @@ impl Ingress {
         }
         let standing = self.standing(asking, request, by).await?;
         if let Standing::None(reason) = standing {
-            return Ok(Told { text: reason.to_owned(), effect: Effect::Refused });
+            return Ok(ApprovalResult { text: reason.to_owned(), effect: Effect::Refused });
         }
         let is_open = request.is_open;
         if !is_open && asking.answer(&verdict.id).is_none() {
@@ -208,7 +213,7 @@ impl Ingress {
                 let text = format!(
                     "Recorded. {tool} also needs the approval of {others} who asked, or of an administrator."
                 );
-                return Ok(Told { text, effect: Effect::Recorded });
+                return Ok(ApprovalResult { text, effect: Effect::Recorded });
             }
         }
         let (outcome, stands) = match asking.answer(&verdict.id) {

@@ -5,7 +5,7 @@
 //! that person can read the list too.
 
 use annals_core::memory::EntryId;
-use annals_core::memory::Kept;
+use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::cut;
 use annals_core::memory::owner::{Owner, owner_of_session, person_of};
 use annals_core::record::{Channel, Draft, Kind};
@@ -92,7 +92,7 @@ fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>) -> String {
         Owner::User(_) => "you",
         Owner::Chat(_) => "this group",
     };
-    let asked: Vec<&Kept> =
+    let asked: Vec<&StoredEntry> =
         entries.iter().filter(|kept| up_to.is_none_or(|up_to| kept.number <= up_to)).collect();
     if asked.is_empty() {
         return match up_to.filter(|_| !entries.is_empty()) {
@@ -122,7 +122,7 @@ fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>) -> String {
     )
 }
 
-fn line(kept: &Kept) -> String {
+fn line(kept: &StoredEntry) -> String {
     let outside = match &kept.entry.outside[..] {
         [] => String::new(),
         tools => format!("; saved after reading {}", cut(&tools.join(", "), MAX_SHOWN_CHARS)),
@@ -130,7 +130,7 @@ fn line(kept: &Kept) -> String {
     format!("{}. {} ({}{outside})", kept.number, shown(kept), kept.entry.kind)
 }
 
-fn shown(kept: &Kept) -> String {
+fn shown(kept: &StoredEntry) -> String {
     let text: Vec<&str> = kept.entry.text.split_whitespace().collect();
     cut(&text.join(" "), MAX_SHOWN_CHARS)
 }
@@ -158,7 +158,7 @@ mod tests {
     use annals_core::memory::{Entry, EntryKind};
     use annals_core::sort_key::Timestamp;
 
-    fn kept(number: u32, text: &str) -> Kept {
+    fn kept(number: u32, text: &str) -> StoredEntry {
         let owner = Owner::User("ada".into());
         let entry = Entry {
             kind: EntryKind::Fact,
@@ -169,10 +169,10 @@ mod tests {
             outside: Vec::new(),
             text: text.into(),
         };
-        Kept { number, entry }
+        StoredEntry { number, entry }
     }
 
-    fn list(owner: &Owner, entries: &[Kept], up_to: Option<u32>) -> String {
+    fn list(owner: &Owner, entries: &[StoredEntry], up_to: Option<u32>) -> String {
         super::list(owner, &Overview { kept: entries.to_vec(), undoable: Vec::new() }, up_to)
     }
 
@@ -204,7 +204,7 @@ mod tests {
             list(&owner, &[kept(1, "Likes\ntea."), kept(3, "喝茶")], None),
             "What I remember about you:\n\n1. Likes tea. (fact)\n3. 喝茶 (fact)\n\nTo forget one: /forget and its number"
         );
-        let many: Vec<Kept> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();
+        let many: Vec<StoredEntry> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();
         let newest = list(&owner, &many, None);
         assert!(newest.chars().count() < 4000);
         assert!(newest.contains("\n100. xxx") && newest.contains("\nOlder ones: /memory 89\n"), "{newest}");

@@ -21,16 +21,14 @@ fn table(entries: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + Send + S
 /// Reads an environment with its secrets. Returns the settings, and the secrets that were requested.
 async fn read(
     environment: &[(&str, &str)],
-    secrets: &[(&str, &str)],
+    secrets: &[(&'static str, &str)],
 ) -> (Result<Settings, String>, Vec<String>) {
-    let asked = Mutex::new(Vec::new());
-    let held = table(secrets);
-    let settings = Settings::read_by(table(environment), async |name| {
-        asked.lock().unwrap().push(name.to_owned());
-        held(name).map(SecretString::from).ok_or(Unread::Missing)
-    })
-    .await;
-    (settings.map_err(|error| error.to_string()), asked.into_inner().unwrap())
+    let answer = |(name, text): &(&'static str, &str)| (*name, StatusCode::OK, json!({"SecretString": text}));
+    let (aws, asked) = stand_in(&secrets.iter().map(answer).collect::<Vec<_>>()).await;
+    let settings = Settings::read(table(environment), &aws).await.map_err(|error| error.to_string());
+    let mut asked = asked.lock().unwrap().clone();
+    asked.sort();
+    (settings, asked)
 }
 
 /// Returns the error for an environment that names one secret, `annals/app`, with this text.
@@ -45,12 +43,19 @@ async fn refused(text: &str) -> String {
 async fn a_setting_comes_from_the_environment_or_else_from_a_secret() {
     let telegram = r#"{"TELEGRAM_BOT_TOKEN": "77:x", "TELEGRAM_WEBHOOK_SECRET": "s-3", "MODEL": "openai:m"}"#;
     let (settings, asked) = read(
-        &[(VARIABLE, "annals/telegram, annals/http,,annals/telegram"), ("MODEL", "echo"), ("AGENT_ID", "")],
-        &[("annals/telegram", telegram), ("annals/http", r#"{"HTTP_API_KEYS": "a:b", "AGENT_ID": "bot"}"#)],
+        &[
+            (VARIABLE, "annals/telegram, arn:annals/http,,annals/telegram"),
+            ("MODEL", "echo"),
+            ("AGENT_ID", ""),
+        ],
+        &[
+            ("annals/telegram", telegram),
+            ("arn:annals/http", r#"{"HTTP_API_KEYS": "a:b", "AGENT_ID": "bot"}"#),
+        ],
     )
     .await;
     let settings = settings.unwrap();
-    assert_eq!(asked, ["annals/telegram", "annals/http"], "each once");
+    assert_eq!(asked, ["annals/telegram", "arn:annals/http"], "each once");
     let env = settings.env();
     assert!(env.required("TELEGRAM_BOT_TOKEN").unwrap().starts_with("77:"));
     assert!(env.required("HTTP_API_KEYS").unwrap().starts_with("a:"));
@@ -124,24 +129,6 @@ async fn stand_in(answers: &[(&str, StatusCode, Value)]) -> (SdkConfig, Arc<Mute
         .load()
         .await;
     (config, asked)
-}
-
-#[tokio::test]
-async fn secrets_are_read_from_secrets_manager() {
-    let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:annals/model-AbCdEf";
-    let answer = |text: &str| json!({"ARN": arn, "Name": "annals", "SecretString": text});
-    let (aws, asked) = stand_in(&[
-        ("annals/telegram", StatusCode::OK, answer(r#"{"TELEGRAM_BOT_TOKEN": "77:x"}"#)),
-        (arn, StatusCode::OK, answer(r#"{"MODEL_API_KEY": "hunter2"}"#)),
-    ])
-    .await;
-    let settings =
-        Settings::read(table(&[(VARIABLE, &format!("annals/telegram,{arn}"))]), &aws).await.unwrap();
-    assert_eq!(settings.env().required("TELEGRAM_BOT_TOKEN").unwrap(), "77:x");
-    assert_eq!(settings.env().required("MODEL_API_KEY").unwrap(), SECRET);
-    let mut asked = asked.lock().unwrap().clone();
-    asked.sort();
-    assert_eq!(asked, ["annals/telegram", arn]);
 }
 
 #[tokio::test]

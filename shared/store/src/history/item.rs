@@ -16,7 +16,6 @@
 
 use std::io::{Read, Write};
 
-use annals_core::chat_key::ActorKey;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Record, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
@@ -29,6 +28,7 @@ use flate2::write::DeflateEncoder;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::fields::Fields;
 use super::table::{Item, number, string};
 
 /// An item in a chat's partition that is not a readable record.
@@ -59,22 +59,46 @@ impl Stored {
 
 /// Builds the item of `record`; its message becomes the attribute `message`, or `body` if it is in S3.
 pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
+    let Fields {
+        chat_key,
+        sk,
+        actor_key,
+        channel,
+        chat_id,
+        user_id,
+        message_id,
+        ts,
+        sent_at,
+        form_ts,
+        revision,
+        role,
+        kind,
+        tokens,
+        expires_at,
+        album,
+        asks,
+        covers,
+        // Noted on the item later; see `note_delivery_failure`.
+        delivery_failure: _,
+        source,
+        person,
+    } = Fields::of(record);
     let mut item = Item::new();
     let mut set = |name: &str, value: AttributeValue| item.insert(name.to_owned(), value);
-    set("pk", string(record.chat.to_string()));
-    set("sk", string(record.key.as_str()));
-    set("channel", string(record.channel.as_str()));
-    set("chatId", string(&record.chat_id));
-    set("userId", string(&record.user_id));
-    if let Ok(actor) = ActorKey::new(record.chat.clone(), &record.user_id) {
-        set("actorKey", string(actor.to_string()));
+    set("pk", string(chat_key.to_string()));
+    set("sk", string(sk.as_str()));
+    set("channel", string(channel.as_str()));
+    set("chatId", string(chat_id));
+    set("userId", string(user_id));
+    if let Some(actor_key) = actor_key {
+        set("actorKey", string(actor_key));
     }
-    set("messageId", string(record.message_id.as_str()));
-    set("ts", number(record.ts));
-    set("sentAt", number(record.sent_at));
-    set("role", string(record.role().as_str()));
-    set("kind", string(record.kind.as_str()));
-    set("tokens", number(record.tokens));
+    set("messageId", string(message_id.as_str()));
+    set("ts", number(ts));
+    set("sentAt", number(sent_at));
+    set("role", string(role.as_str()));
+    set("kind", string(kind.as_str()));
+    set("tokens", number(tokens));
     match message {
         MessageAttribute::Inline(json) => {
             set("message", string(json));
@@ -84,28 +108,28 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
             set("digest", string(digest));
         }
     }
-    if record.asks {
+    if asks {
         set("asks", AttributeValue::Bool(true));
     }
-    if let Some(expires_at) = record.expires_at {
+    if let Some(expires_at) = expires_at {
         set("expiresAt", number(expires_at));
     }
-    if let Some(form_ts) = record.form_ts.filter(|form_ts| *form_ts != record.ts) {
+    if let Some(form_ts) = form_ts.filter(|form_ts| *form_ts != ts) {
         set("formTs", number(form_ts));
     }
-    if record.revision > 0 {
-        set("revision", number(record.revision));
+    if revision > 0 {
+        set("revision", number(revision));
     }
-    if let Some(album) = &record.album {
+    if let Some(album) = album {
         set("album", string(album));
     }
-    if !record.covers.is_empty() {
-        set("covers", string(lines(&record.covers)));
+    if !covers.is_empty() {
+        set("covers", string(lines(&covers)));
     }
-    if let Some(person) = &record.person {
+    if let Some(person) = person {
         set("person", string(person));
     }
-    if let Some(source) = &record.source {
+    if let Some(source) = source {
         let json = json!({
             "from": source.from, "fromId": source.from_id, "to": source.to, "toId": source.to_id,
             "count": source.count, "lastInteraction": source.last_interaction, "readAt": source.read_at,
@@ -181,15 +205,11 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
         "system" => Role::System,
         _ => return Err(missing("role")),
     };
-    let body = text(item, "body");
-    let message = match body {
-        Some(_) => UiMessage::new(message_id.as_str(), role, Vec::new()),
-        None => serde_json::from_str(required("message")?).map_err(|_| missing("message"))?,
-    };
     let covers = text(item, "covers").unwrap_or_default();
-    let record = Record {
-        chat: required("pk")?.parse().map_err(|_| missing("pk"))?,
-        key: sk.parse().map_err(|_| missing("sk"))?,
+    let fields = Fields {
+        chat_key: required("pk")?.parse().map_err(|_| missing("pk"))?,
+        sk: sk.parse().map_err(|_| missing("sk"))?,
+        actor_key: None,
         channel: required("channel")?.parse().map_err(|_| missing("channel"))?,
         chat_id: required("chatId")?.to_owned(),
         user_id: required("userId")?.to_owned(),
@@ -198,8 +218,8 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
         sent_at: time("sentAt").ok_or_else(|| missing("sentAt"))?,
         form_ts: time("formTs"),
         revision: integer(item, "revision").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        role,
         kind: required("kind")?.parse().map_err(|_| missing("kind"))?,
-        message,
         tokens: integer(item, "tokens").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         expires_at: integer(item, "expiresAt"),
         album: text(item, "album").map(str::to_owned),
@@ -212,10 +232,11 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
         },
         person: text(item, "person").map(str::to_owned),
     };
-    Ok(match body {
-        Some(body) => Stored::Body { record, body: body.to_owned() },
-        None => Stored::Inline(record),
-    })
+    if let Some(body) = text(item, "body") {
+        return Ok(Stored::Body { record: fields.record(None), body: body.to_owned() });
+    }
+    let message = serde_json::from_str(required("message")?).map_err(|_| missing("message"))?;
+    Ok(Stored::Inline(fields.record(Some(message))))
 }
 
 /// Returns the digest by which two forms of a message differ: SHA-256 over role and parts, in hex.
@@ -244,3 +265,6 @@ pub(crate) fn text<'a>(item: &'a Item, attribute: &str) -> Option<&'a str> {
 pub(crate) fn integer(item: &Item, attribute: &str) -> Option<i64> {
     item.get(attribute).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok())
 }
+
+#[cfg(test)]
+mod tests;

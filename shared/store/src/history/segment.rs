@@ -7,17 +7,15 @@
 //!  "message":{"id":"7","role":"user","parts":[{"type":"text","text":"hello"}]}}
 //! ```
 //!
-//! The names are those of the table's items (`history/item.rs`), and the same ones are optional. A message whose body
+//! The names are those of the table's items, and the same ones are optional (`history/fields.rs`). A message whose body
 //! is in S3 has `body`, the body's key, in place of `message`: bodies are never changed, and so a segment stays small.
 
 use std::fmt;
 use std::io::{Read, Write};
 use std::str::FromStr;
 
-use annals_core::chat_key::{ActorKey, ChatKey};
-use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, DeliveryFailure, Kind, Record, Source};
-use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::{SortKey, Timestamp};
 use aws_lc_rs::digest;
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -25,6 +23,7 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::fields::Fields;
 use super::item::Stored;
 
 /// Maximum size of a segment's JSON when it is read, in bytes; written segments are far smaller.
@@ -151,40 +150,9 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
 
 /// A line.
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Line {
-    chat_key: ChatKey,
-    sk: SortKey,
-    /// For people who read the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    actor_key: Option<String>,
-    channel: Channel,
-    chat_id: String,
-    user_id: String,
-    message_id: MessageId,
-    ts: Timestamp,
-    sent_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    form_ts: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    revision: u32,
-    role: Role,
-    kind: Kind,
-    tokens: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    expires_at: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    album: Option<String>,
-    #[serde(default, skip_serializing_if = "is_false")]
-    asks: bool,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    covers: Vec<SortKey>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    delivery_failure: Option<DeliveryFailure>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    source: Option<Source>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    person: Option<String>,
+    #[serde(flatten)]
+    fields: Fields,
     /// Parsed on its own, as in the table: within a line a message is nested one level deeper, which could exceed the
     /// parser's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,107 +163,23 @@ struct Line {
 
 impl Line {
     fn of(stored: &Stored) -> Result<Self, serde_json::Error> {
-        // Every field by name, so that a new field does not compile until it is added here.
-        let Record {
-            chat,
-            key,
-            channel,
-            chat_id,
-            user_id,
-            message_id,
-            ts,
-            sent_at,
-            form_ts,
-            revision,
-            kind,
-            message,
-            tokens,
-            expires_at,
-            album,
-            asks,
-            covers,
-            delivery_failure,
-            source,
-            person,
-        } = stored.record().clone();
-        let role = message.role;
         let (message, body) = match stored {
-            Stored::Inline(_) => (Some(to_raw_value(&message)?), None),
+            Stored::Inline(record) => (Some(to_raw_value(&record.message)?), None),
             Stored::Body { body, .. } => (None, Some(body.clone())),
         };
-        let actor_key = ActorKey::new(chat.clone(), &user_id).ok().map(|actor| actor.to_string());
-        Ok(Self {
-            chat_key: chat,
-            sk: key,
-            actor_key,
-            channel,
-            chat_id,
-            user_id,
-            message_id,
-            ts,
-            sent_at,
-            form_ts,
-            revision,
-            role,
-            kind,
-            tokens,
-            expires_at,
-            album,
-            asks,
-            covers,
-            delivery_failure,
-            source,
-            person,
-            message,
-            body,
-        })
+        Ok(Self { fields: Fields::of(stored.record()), message, body })
     }
 
     fn stored(self) -> Option<Stored> {
-        let (message, body) = match (self.message, self.body) {
-            (Some(message), None) => (serde_json::from_str(message.get()).ok()?, None),
-            (None, Some(body)) => {
-                (UiMessage::new(self.message_id.as_str(), self.role, Vec::new()), Some(body))
+        match (self.message, self.body) {
+            (Some(message), None) => {
+                let message = serde_json::from_str(message.get()).ok()?;
+                Some(Stored::Inline(self.fields.record(Some(message))))
             }
-            _ => return None,
-        };
-        let record = Record {
-            chat: self.chat_key,
-            key: self.sk,
-            channel: self.channel,
-            chat_id: self.chat_id,
-            user_id: self.user_id,
-            message_id: self.message_id,
-            ts: self.ts,
-            sent_at: self.sent_at,
-            form_ts: self.form_ts,
-            revision: self.revision,
-            kind: self.kind,
-            message,
-            tokens: self.tokens,
-            expires_at: self.expires_at,
-            album: self.album,
-            asks: self.asks,
-            covers: self.covers,
-            delivery_failure: self.delivery_failure,
-            source: self.source,
-            person: self.person,
-        };
-        Some(match body {
-            Some(body) => Stored::Body { record, body },
-            None => Stored::Inline(record),
-        })
+            (None, Some(body)) => Some(Stored::Body { record: self.fields.record(None), body }),
+            _ => None,
+        }
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes by reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes by reference")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 #[cfg(test)]

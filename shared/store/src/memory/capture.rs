@@ -22,7 +22,7 @@ use annals_core::memory::entry::{Entry, Source};
 use annals_core::memory::owner::Owner;
 use annals_core::sort_key::Timestamp;
 
-use super::{Kept, MAX_ATTEMPTS, Memory, MemoryError, entries, entry_key, kept, number_of};
+use super::{MAX_ATTEMPTS, Memory, MemoryError, StoredEntry, entries, entry_key, kept, number_of};
 use crate::history::item::{integer, text};
 use crate::history::table::{Item, Span, Update, Written, number, string};
 
@@ -39,9 +39,9 @@ pub enum Captured {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// It is a new entry.
-    Now(Kept),
+    Now(StoredEntry),
     /// It was an entry before: this very saving was done already, or the owner has an entry with the same text.
-    Before(Kept),
+    Before(StoredEntry),
     /// It was saved, and has been deleted since.
     Deleted,
 }
@@ -109,7 +109,7 @@ impl Memory {
     ) -> Result<Saved, MemoryError> {
         let key = format!("!saved#{}#{}#{number}", source.chat.session_id(), source.from);
         let items = self.table.query(&owner.partition(), &entries()).await?;
-        let is_same = |kept: &Kept| normalized(&kept.entry.text) == normalized(&finding.text);
+        let is_same = |kept: &StoredEntry| normalized(&kept.entry.text) == normalized(&finding.text);
         if let Some(known) = items.iter().filter_map(|item| kept(owner, item)).find(is_same) {
             return Ok(Saved::Before(known));
         }

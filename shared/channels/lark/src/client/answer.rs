@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use annals_channel::client::without_data;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::code::{self, Meaning};
-use super::error::{Outage, SendError};
+use super::error::SendError;
 
 /// Maximum length of a description. Lark's are one line; a longer one is the error page of a proxy.
 const MAX_DESCRIPTION_CHARS: usize = 200;
@@ -58,7 +59,7 @@ impl Answer<'_> {
                 let retry_after = self.reset.map(|secs| Duration::from_secs(secs.max(1)));
                 SendError::RateLimited { retry_after }
             }
-            Meaning::Trouble => SendError::Unavailable { method, source: Outage::Trouble(code) },
+            Meaning::Trouble => SendError::trouble(method, code),
             Meaning::Blocked => SendError::Blocked { code, description },
             Meaning::Token | Meaning::Refused => SendError::Refused { method, code, description },
         })
@@ -76,9 +77,4 @@ fn describe(code: i64, msg: &str, secrets: &[&str]) -> String {
     let msg: String =
         msg.trim_end_matches(['\n', ' ', ';', ',']).chars().take(MAX_DESCRIPTION_CHARS).collect();
     if msg.is_empty() { "no description".to_owned() } else { msg }
-}
-
-/// Drops the value that a data error quotes: an answer contains the text of messages, or a token.
-fn without_data(error: serde_json::Error) -> serde_json::Error {
-    if error.is_data() { serde::de::Error::custom("unexpected shape of the answer") } else { error }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals_channel::client::Outage;
 use annals_channel::delivery::DeliveryError;
 
 use super::code::{self, Meaning};
@@ -66,21 +67,12 @@ pub enum SendError {
     },
 }
 
-/// Cause of [`SendError::Unavailable`].
-#[derive(Debug, thiserror::Error)]
-pub enum Outage {
-    /// Lark's code, or a status of 500 or higher.
-    #[error("error on Lark's side ({0})")]
-    Trouble(i64),
-    /// No connection: nothing was sent.
-    #[error("no connection")]
-    Connection(#[source] reqwest::Error),
-    /// No answer, or an incomplete one: Lark may have taken the request.
-    #[error("no complete answer")]
-    Response(#[source] reqwest::Error),
-}
-
 impl SendError {
+    /// Returns the error for an error on Lark's side with this code, or status of 500 or higher.
+    pub(super) fn trouble(method: &'static str, code: i64) -> Self {
+        Self::Unavailable { method, source: Outage::Trouble(format!("error on Lark's side ({code})")) }
+    }
+
     /// Returns true if the same call would fail again until a person changes something.
     pub fn is_permanent(&self) -> bool {
         match self {

@@ -1,3 +1,4 @@
+use annals_channel::client::Outage;
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, BOT_NAME, BOT_OPEN_ID, LarkApi};
 use serde_json::json;
 
@@ -31,26 +32,9 @@ fn text(text: &str) -> Content {
     Content::Text(text.into())
 }
 
-/// Runs `call` while the manual clock advances. Returns its result and its duration on that clock.
-#[allow(clippy::disallowed_methods, reason = "real time for the loopback server to answer")]
-async fn while_time_passes<T>(clock: &Clock, call: impl Future<Output = T>) -> (T, Duration) {
-    let start = clock.now();
-    let run = async {
-        loop {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            clock.advance(Duration::from_millis(100));
-        }
-    };
-    tokio::select! {
-        done = call => (done, clock.now().since(start)),
-        () = run => unreachable!(),
-    }
-}
-
-/// Returns the text of an error and of its causes, as a log shows them.
+/// Returns all that a log may show of an error.
 fn chain(error: &dyn std::error::Error) -> String {
-    let causes = error.source().map(chain).unwrap_or_default();
-    format!("{error} {error:?} {causes}")
+    format!("{} {error:?}", annals_io::errors::chain(error))
 }
 
 #[tokio::test]
@@ -126,7 +110,7 @@ async fn a_token_that_is_refused_is_replaced_once_in_a_call() {
 async fn a_token_request_is_retried_too() {
     let (api, client, clock) = start().await;
     api.fail(2, 502);
-    let (info, took) = while_time_passes(&clock, client.bot_info()).await;
+    let (info, took) = clock.advance_during(client.bot_info()).await;
     info.unwrap();
     assert!(took >= Duration::from_millis(1500), "{took:?}");
     assert_eq!(api.codes("token"), [-1, -1, 0]);
@@ -166,7 +150,7 @@ async fn no_error_shows_a_secret_or_the_text_of_a_message() {
     let base_url = LarkApi::start().await.base_url().to_owned();
     let (client, clock) = client_at(&base_url, "SECRET");
     loop {
-        let (info, _) = while_time_passes(&clock, client.bot_info()).await;
+        let (info, _) = clock.advance_during(client.bot_info()).await;
         let Err(error) = info else { continue };
         if matches!(error, SendError::Unavailable { source: Outage::Connection(_), .. }) {
             assert!(!chain(&error).contains("SECRET"), "{error:?}");

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::error::{Outage, SendError};
+use super::error::SendError;
 use super::wire::Wire;
 
 const METHOD: &str = "auth/v3/tenant_access_token/internal";
@@ -86,7 +86,7 @@ impl Tokens {
         let request = wire.request(METHOD, Method::POST, url)?.json(&body);
         let given: Given = wire.ask(METHOD, request, &[secret]).await?;
         if given.tenant_access_token.is_empty() {
-            return Err(SendError::Unavailable { method: METHOD, source: Outage::Trouble(0) });
+            return Err(SendError::trouble(METHOD, 0));
         }
         Ok(given)
     }

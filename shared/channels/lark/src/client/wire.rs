@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use annals_channel::client::{Outage, connect};
 use annals_io::connection::Connection;
 use reqwest::{Method, RequestBuilder, Url};
 use serde::de::DeserializeOwned;
 
 use super::answer::Answer;
-use super::error::{Outage, SendError};
+use super::error::SendError;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// HTTP connection and base URL, without the app's credentials.
@@ -21,7 +21,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(base: Url) -> Self {
-        Self { http: Connection::new(connect), base }
+        Self { http: Connection::new(|| connect(REQUEST_TIMEOUT)), base }
     }
 
     /// Returns the URL of `path` in the Open API. Each segment is escaped.
@@ -52,12 +52,7 @@ impl Wire {
         request: RequestBuilder,
         secrets: &[&str],
     ) -> Result<T, SendError> {
-        let unavailable = |error: reqwest::Error| {
-            // The URL contains ids, which do not belong in a log.
-            let error = error.without_url();
-            let source = if error.is_connect() { Outage::Connection(error) } else { Outage::Response(error) };
-            SendError::Unavailable { method, source }
-        };
+        let unavailable = |error: reqwest::Error| SendError::Unavailable { method, source: error.into() };
         let response = request.send().await.map_err(unavailable)?;
         let status = response.status().as_u16();
         let header = response.headers().get("x-ogw-ratelimit-reset");
@@ -65,13 +60,4 @@ impl Wire {
         let body = response.bytes().await.map_err(unavailable)?;
         Answer { method, status, reset, body: &body }.read(secrets)
     }
-}
-
-fn connect() -> reqwest::Result<reqwest::Client> {
-    annals_io::tls::client()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(REQUEST_TIMEOUT)
-        // Lark does not redirect, and a redirect would send the token to another host.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
 }

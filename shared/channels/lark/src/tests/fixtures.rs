@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use annals_channel::testing::summaries;
 use annals_test_support::fixtures::payloads;
 
 use super::*;
@@ -13,45 +14,12 @@ pub(super) fn own() -> &'static [(String, Value)] {
     OWN.get_or_init(|| payloads("lark"))
 }
 
-fn summary(incoming: &Incoming) -> String {
-    let head = match incoming {
-        Incoming::Message(_) => "message".to_owned(),
-        Incoming::Partial(_) => "merged".to_owned(),
-        Incoming::Command { command, .. } => format!("{command:?}"),
-        Incoming::Withdrawal { chat_id, message_id, at } => {
-            return format!("recall {chat_id} {message_id} {at}");
-        }
-        Incoming::Membership { chat, can_write, at } => return format!("membership {chat} {can_write} {at}"),
-        Incoming::Migration { old, new, .. } => return format!("migration {old} {new}"),
-        Incoming::Entered { chat, at } => return format!("entered {chat} {at}"),
-        Incoming::Press(press) => return format!("press {} by {}", press.button.data(), press.by.user_id),
-        Incoming::Ignored { kind, reason } => return format!("ignored {kind}: {reason}"),
-    };
-    let draft = draft_of(incoming).unwrap();
-    let asks = if draft.asks { "asks" } else { "silent" };
-    let form = draft.form_ts.filter(|ts| *ts != draft.ts).map(|ts| format!(" form {ts}")).unwrap_or_default();
-    format!(
-        "{head} | {} of {} | {}{form} | {} {asks}\n{}\n{}",
-        draft.chat,
-        draft.user_id,
-        draft.key(),
-        draft.kind,
-        shown(draft),
-        Value::Object(draft.metadata.clone()),
-    )
-}
-
 #[test]
 fn each_of_our_payloads_becomes_what_it_should() {
-    let found = own().iter().map(|(name, event)| {
-        let found = parse(event, &bot(), &settings()).unwrap();
-        let lines: Vec<String> = found.iter().map(summary).collect();
-        format!("== {name}\n{}", lines.join("\n").trim_end())
-    });
-    let found: Vec<String> = found.collect();
+    let found = summaries(own(), |payload| parse(payload, &bot(), &settings()));
     // Without the crate's name in the file's.
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("payloads", found.join("\n\n"));
+        insta::assert_snapshot!("payloads", found);
     });
 }
 

@@ -2,8 +2,8 @@
 
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::Timestamp;
+use annals_core::testing::stored;
 
-use super::rules::record;
 use super::*;
 use crate::listed::{from_listed, is_merge_forward, with_children};
 use crate::recall::{places, recalled};
@@ -176,7 +176,7 @@ fn a_recalled_message_is_found_and_gets_a_new_form() {
     assert_eq!(places(&with(gone, json!({"create_time": null})), &settings()), None);
 
     let at = Timestamp::from_millis(1_764_057_700_000).unwrap();
-    let later = recalled(&record(&original), at).unwrap();
+    let later = recalled(&stored(&original), at).unwrap();
     assert_eq!((shown(&later).as_str(), later.asks, later.form_ts), ("[message recalled]", false, Some(at)));
     assert_eq!(
         (later.key(), &later.chat, &later.user_id),
@@ -184,8 +184,8 @@ fn a_recalled_message_is_found_and_gets_a_new_form() {
     );
     assert_eq!(Value::Object(later.metadata), json!({"chatType": "private", "recalled": true}));
     // A boundary has no text; the message after it has.
-    let boundary = Record { kind: Kind::Boundary, ..record(&original) };
+    let boundary = Record { kind: Kind::Boundary, ..stored(&original) };
     assert_eq!(recalled(&boundary, at), None);
     let opening = Draft { opens_session: true, ..original };
-    assert!(recalled(&record(&opening), at).unwrap().opens_session);
+    assert!(recalled(&stored(&opening), at).unwrap().opens_session);
 }

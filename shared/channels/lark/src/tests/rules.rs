@@ -1,12 +1,13 @@
 //! Tests of the rules: keys, times, senders, addresses of replies, and events without messages.
 
-use annals_core::message::UiMessage;
+use annals_channel::webhook::ParseError;
 use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::Timestamp;
+use annals_core::testing::stored;
 
 use super::*;
 use crate::address::Address;
-use crate::parse::{ParseError, has_own_time, missing_thread, with_thread};
+use crate::parse::{has_own_time, missing_thread, with_thread};
 
 #[test]
 fn chats_have_their_keys() {
@@ -123,34 +124,6 @@ fn the_bots_own_message_is_ignored() {
 }
 
 #[test]
-fn metadata_has_the_sender_the_chat_and_the_replied_to_message() {
-    let check = |message: Value, wanted: Value| {
-        assert_eq!(Value::Object(draft(with(message, text("hi"))).metadata), wanted);
-    };
-    check(p2p(json!({})), json!({"chatType": "private"}));
-    check(group(json!({"chat_type": "topic_group"})), json!({"chatType": "group"}));
-    check(
-        group(json!({"parent_id": "om_1", "root_id": "om_1"})),
-        json!({"chatType": "group", "replyTo": {"messageId": "om_1"}}),
-    );
-    check(
-        p2p(json!({"parent_id": "om_2", "root_id": "om_1"})),
-        json!({"chatType": "private", "replyTo": {"messageId": "om_2", "rootId": "om_1"}}),
-    );
-    // In a thread, its first message is not a replied-to message.
-    check(
-        group(json!({"parent_id": "om_1", "root_id": "om_1", "thread_id": "omt_1"})),
-        json!({"chatType": "group", "lark": {"threadId": "omt_1"}}),
-    );
-    check(
-        group(json!({"parent_id": "om_2", "root_id": "om_1", "thread_id": "omt_1"})),
-        json!({"chatType": "group", "replyTo": {"messageId": "om_2", "rootId": "om_1"}, "lark": {"threadId": "omt_1"}}),
-    );
-    let herself = json!([{"key": "@_user_1", "id": {"open_id": "ou_ada"}, "name": "Ada L"}]);
-    check(p2p(json!({"mentions": herself})), json!({"senderName": "Ada L", "chatType": "private"}));
-}
-
-#[test]
 fn a_missing_thread_can_be_filled_in() {
     let opening = received(group(with(text("hi"), json!({"chat_type": "topic_group"}))));
     let message_id = missing_thread(&opening).unwrap();
@@ -189,7 +162,10 @@ fn events_without_messages() {
         &format!("recall oc_1 om_1 {at}"),
     );
     let chat = json!({"chat_id": "oc_1", "name": "secret"});
-    check(event("im.chat.member.bot.added_v1", chat.clone()), &format!("entered lark:chat:oc_1 {at}"));
+    check(
+        event("im.chat.member.bot.added_v1", chat.clone()),
+        &format!("membership lark:chat:oc_1 true {at}"),
+    );
     check(
         event("im.chat.member.bot.deleted_v1", chat.clone()),
         &format!("membership lark:chat:oc_1 false {at}"),
@@ -201,7 +177,7 @@ fn events_without_messages() {
     );
 
     let first = |kind: &str| json!({"ts": "1764057600.5", "type": "event_callback", "event": with(chat.clone(), json!({"type": kind}))});
-    check(first("add_bot"), &format!("entered lark:chat:oc_1 {at}"));
+    check(first("add_bot"), &format!("membership lark:chat:oc_1 true {at}"));
     check(first("remove_bot"), &format!("membership lark:chat:oc_1 false {at}"));
     check(first("chat_disband"), &format!("membership lark:chat:oc_1 false {at}"));
     check(first("p2p_chat_create"), &format!("entered lark:chat:oc_1 {at}"));
@@ -241,7 +217,7 @@ fn an_event_without_a_message_is_ignored() {
 #[test]
 fn a_reply_goes_to_its_message_and_thread() {
     let check = |draft: &Draft, wanted: (Option<&str>, &str, bool)| {
-        let address = Address::of(&record(draft)).unwrap();
+        let address = Address::of(&stored(draft)).unwrap();
         assert_eq!((address.message_id.as_deref(), address.chat_id.as_str(), address.in_thread), wanted);
     };
     check(&draft(p2p(text("hi"))), (Some("om_5"), "oc_ada", false));
@@ -249,36 +225,8 @@ fn a_reply_goes_to_its_message_and_thread() {
     check(&draft(group(with(text("hi"), json!({"thread_id": "omt_1"})))), (Some("om_5"), "oc_group", true));
     check(&draft(p2p(with(text("hi"), json!({"thread_id": "omt_1"})))), (Some("om_5"), "oc_ada", true));
     let new = draft(p2p(text("/new")));
-    let boundary = Record { message_id: new.message_id.derived("boundary"), ..record(&new) };
+    let boundary = Record { message_id: new.message_id.derived("boundary"), ..stored(&new) };
     assert_eq!(Address::of(&boundary).unwrap().message_id.as_deref(), Some("om_5"));
-    let elsewhere = Record { channel: Channel::Telegram, ..record(&new) };
+    let elsewhere = Record { channel: Channel::Telegram, ..stored(&new) };
     assert_eq!(Address::of(&elsewhere), None);
-}
-
-/// Builds the record of a draft.
-pub(super) fn record(draft: &Draft) -> Record {
-    let mut message = UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts.clone());
-    message.metadata.clone_from(&draft.metadata);
-    Record {
-        chat: draft.chat.clone(),
-        key: draft.key(),
-        channel: draft.channel,
-        chat_id: draft.chat_id.clone(),
-        user_id: draft.user_id.clone(),
-        message_id: draft.message_id.clone(),
-        ts: draft.ts,
-        sent_at: draft.ts,
-        form_ts: draft.form_ts,
-        revision: 0,
-        kind: draft.kind,
-        message,
-        tokens: 0,
-        expires_at: None,
-        album: None,
-        asks: draft.asks,
-        covers: Vec::new(),
-        delivery_failure: None,
-        source: None,
-        person: None,
-    }
 }

@@ -1,7 +1,6 @@
 //! Tests of verification: vectors of this project and of other libraries, and random input.
 
 use annals_test_support::fixtures::vectors;
-use aws_lc_rs::cipher::{EncryptionContext, PaddedBlockEncryptingKey};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -18,16 +17,8 @@ fn plain_secrets() -> Secrets<'static> {
     Secrets { encrypt_key: None, verification_token: TOKEN }
 }
 
-/// Encrypts `plain` as Lark does.
 fn encrypted(key: &str, plain: &[u8]) -> Vec<u8> {
-    let iv = [7; IV_BYTES];
-    let digest = digest::digest(&digest::SHA256, key.as_bytes());
-    let key = UnboundCipherKey::new(&AES_256, digest.as_ref()).unwrap();
-    let mut data = plain.to_vec();
-    let context = EncryptionContext::Iv128(FixedLength::from(iv));
-    PaddedBlockEncryptingKey::cbc_pkcs7(key).unwrap().less_safe_encrypt(&mut data, context).unwrap();
-    let data = STANDARD.encode([iv.to_vec(), data].concat());
-    json!({ "encrypt": data }).to_string().into_bytes()
+    json!({ "encrypt": encrypt(key, plain).unwrap() }).to_string().into_bytes()
 }
 
 fn signed(signature: &str) -> Signature<'_> {

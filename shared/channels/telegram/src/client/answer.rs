@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use annals_channel::client::{Outage, without_data};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{Outage, SendError};
+use super::error::SendError;
 
 /// Wait for a 429 that does not say how long, such as one from a proxy.
 const DEFAULT_WAIT_SECS: u64 = 5;
@@ -70,13 +71,10 @@ impl Answer<'_> {
                 let secs = retry_after.or(self.retry_after).unwrap_or(DEFAULT_WAIT_SECS);
                 SendError::RateLimited { retry_after: Duration::from_secs(secs.max(1)) }
             }
-            (500.., _) => SendError::Unavailable { method, source: Outage::Status(status) },
+            (500.., _) => {
+                SendError::Unavailable { method, source: Outage::Trouble(format!("HTTP status {status}")) }
+            }
             _ => SendError::Refused { method, status, description },
         })
     }
-}
-
-/// Drops the value that a data error quotes: an answer contains the text of the message.
-fn without_data(error: serde_json::Error) -> serde_json::Error {
-    if error.is_data() { serde::de::Error::custom("unexpected shape of the answer") } else { error }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals_channel::client::Outage;
 use annals_channel::delivery::DeliveryError;
 use annals_core::chat_key::ChatKey;
 
@@ -66,20 +67,6 @@ pub enum SendError {
     },
 }
 
-/// Cause of [`SendError::Unavailable`].
-#[derive(Debug, thiserror::Error)]
-pub enum Outage {
-    /// A status of 500 or higher.
-    #[error("HTTP status {0}")]
-    Status(u16),
-    /// No connection: nothing was sent.
-    #[error("no connection")]
-    Connection(#[source] reqwest::Error),
-    /// No answer, or an incomplete one: Telegram may have taken the request.
-    #[error("no complete answer")]
-    Response(#[source] reqwest::Error),
-}
-
 impl SendError {
     /// Returns true if the same call would fail again until a person changes something.
     pub fn is_permanent(&self) -> bool {
@@ -91,7 +78,7 @@ impl SendError {
 
     /// Returns true if an immediate retry may help and cannot deliver a message twice.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Unavailable { source: Outage::Status(_) | Outage::Connection(_), .. })
+        matches!(self, Self::Unavailable { source: Outage::Trouble(_) | Outage::Connection(_), .. })
     }
 }
 

@@ -18,9 +18,9 @@ use annals_channel::file::{FileError, read_limited, unavailable};
 use reqwest::{Method, Url};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use serde_json::Map;
+use serde_json::json;
 
-use super::{Client, Effort, SendError};
+use super::{Client, SendError};
 
 #[derive(Deserialize)]
 struct File {
@@ -33,9 +33,7 @@ struct File {
 impl Client {
     /// Downloads the file of `file_id`, if it has at most `limit` bytes.
     pub async fn file(&self, file_id: &str, limit: usize) -> Result<Vec<u8>, FileError> {
-        let mut body = Map::new();
-        body.insert("file_id".into(), file_id.into());
-        let file: File = self.call("getFile", &body, &mut Effort::new(self.patience)).await?;
+        let file: File = self.call("getFile", &json!({"file_id": file_id}), &mut self.effort()).await?;
         if file.file_size.is_some_and(|size| size > limit as u64) {
             return Err(FileError::TooLarge);
         }

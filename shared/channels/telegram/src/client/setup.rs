@@ -15,11 +15,10 @@
 
 use annals_core::command;
 use secrecy::ExposeSecret;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::event::allowed_updates;
 use super::Client;
-use super::effort::Effort;
 use super::error::SendError;
 use super::webhook::{Webhook, WebhookInfo};
 
@@ -27,18 +26,18 @@ impl Client {
     /// Sets the webhook to `webhook`, with the kinds of update that are read. Replaces an earlier webhook; pending
     /// updates are kept.
     pub async fn set_webhook(&self, webhook: &Webhook) -> Result<(), SendError> {
-        let body = object(json!({
+        let body = json!({
             "url": webhook.url,
             "secret_token": webhook.secret.expose_secret(),
             "allowed_updates": allowed_updates().collect::<Vec<_>>(),
             "max_connections": webhook.max_connections,
-        }));
-        self.call("setWebhook", &body, &mut Effort::new(self.patience)).await.map(|_: bool| ())
+        });
+        self.call("setWebhook", &body, &mut self.effort()).await.map(|_: bool| ())
     }
 
     /// Returns Telegram's data on the webhook.
     pub async fn webhook_info(&self) -> Result<WebhookInfo, SendError> {
-        self.call("getWebhookInfo", &Map::new(), &mut Effort::new(self.patience)).await
+        self.call("getWebhookInfo", &json!({}), &mut self.effort()).await
     }
 
     /// Sets the bot's menu to the commands of `/help` and returns their number. Replaces an earlier menu.
@@ -46,14 +45,7 @@ impl Client {
         let commands: Vec<Value> = command::menu()
             .map(|(command, description)| json!({"command": command, "description": description}))
             .collect();
-        let (count, body) = (commands.len(), object(json!({"commands": commands})));
-        self.call("setMyCommands", &body, &mut Effort::new(self.patience)).await.map(|_: bool| count)
-    }
-}
-
-fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(object) => object,
-        _ => Map::new(),
+        let (count, body) = (commands.len(), json!({"commands": commands}));
+        self.call("setMyCommands", &body, &mut self.effort()).await.map(|_: bool| count)
     }
 }

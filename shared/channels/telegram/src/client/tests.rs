@@ -33,26 +33,9 @@ fn texts(sent: &[Sent]) -> Vec<&str> {
     sent.iter().map(|sent| sent.text.as_str()).collect()
 }
 
-/// Runs `call` while the manual clock advances. Returns its result and its duration on that clock.
-#[allow(clippy::disallowed_methods, reason = "real time for the loopback server to answer")]
-async fn while_time_passes<T>(clock: &Clock, call: impl Future<Output = T>) -> (T, Duration) {
-    let start = clock.now();
-    let run = async {
-        loop {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            clock.advance(Duration::from_millis(100));
-        }
-    };
-    tokio::select! {
-        done = call => (done, clock.now().since(start)),
-        () = run => unreachable!(),
-    }
-}
-
-/// Returns the text of an error and of its causes, as a log shows them.
+/// Returns all that a log may show of an error.
 fn chain(error: &dyn std::error::Error) -> String {
-    let causes = error.source().map(chain).unwrap_or_default();
-    format!("{error} {error:?} {causes}")
+    format!("{} {error:?}", annals_io::errors::chain(error))
 }
 
 #[tokio::test]
@@ -186,8 +169,7 @@ async fn a_text_too_long_for_telegram_is_halved() {
 async fn a_429_is_retried_after_the_time_that_it_names() {
     let (api, client, clock) = start().await;
     api.rate_limit(2, 7);
-    let (sent, took) =
-        while_time_passes(&clock, client.send_message(&address(CHAT), &Styled::plain("a"))).await;
+    let (sent, took) = clock.advance_during(client.send_message(&address(CHAT), &Styled::plain("a"))).await;
     assert_eq!(sent.unwrap(), [1000]);
     assert_eq!(api.statuses("sendMessage"), [429, 429, 200]);
     assert!(took >= Duration::from_secs(14), "{took:?}");
@@ -204,11 +186,11 @@ async fn no_call_goes_out_while_a_429_lasts() {
     let early = tokio::select! {
         sent = &mut call => Some(sent),
         () = api.wait_for_calls(2) => None,
-        () = async { while_time_passes(&clock, until(&clock, Duration::from_secs(29))).await; } => None,
+        () = async { clock.advance_during(until(&clock, Duration::from_secs(29))).await; } => None,
     };
     assert!(early.is_none());
     assert_eq!(api.statuses("sendMessage"), [429]);
-    while_time_passes(&clock, call).await.0.unwrap();
+    clock.advance_during(call).await.0.unwrap();
     assert_eq!(api.statuses("sendMessage"), [429, 200]);
 }
 
@@ -220,8 +202,7 @@ async fn until(clock: &Clock, passed: Duration) {
 async fn a_call_fails_when_its_patience_is_used_up() {
     let (api, client, clock) = start().await;
     api.rate_limit(9, 25);
-    let (sent, took) =
-        while_time_passes(&clock, client.send_message(&address(CHAT), &Styled::plain("a"))).await;
+    let (sent, took) = clock.advance_during(client.send_message(&address(CHAT), &Styled::plain("a"))).await;
     let error = sent.unwrap_err();
     assert!(
         matches!(error, SendError::RateLimited { retry_after } if retry_after.as_secs() == 25),
@@ -238,14 +219,16 @@ async fn a_call_fails_when_its_patience_is_used_up() {
 async fn a_5xx_is_tried_three_times() {
     let (api, client, clock) = start().await;
     api.fail(2, 502);
-    let (sent, took) =
-        while_time_passes(&clock, client.send_message(&address(CHAT), &Styled::plain("a"))).await;
+    let (sent, took) = clock.advance_during(client.send_message(&address(CHAT), &Styled::plain("a"))).await;
     assert_eq!(sent.unwrap(), [1000]);
     assert!(took >= Duration::from_millis(1500), "{took:?}");
     api.fail(9, 500);
-    let (sent, _) = while_time_passes(&clock, client.send_message(&address(CHAT), &Styled::plain("a"))).await;
+    let (sent, _) = clock.advance_during(client.send_message(&address(CHAT), &Styled::plain("a"))).await;
     let error = sent.unwrap_err();
-    assert!(matches!(error, SendError::Unavailable { source: Outage::Status(500), .. }), "{error:?}");
+    assert!(
+        matches!(&error, SendError::Unavailable { source: Outage::Trouble(said), .. } if said == "HTTP status 500"),
+        "{error:?}"
+    );
     assert!(!error.is_permanent());
     assert_eq!(api.statuses("sendMessage"), [502, 502, 200, 500, 500, 500]);
 }
@@ -331,7 +314,7 @@ async fn no_error_shows_the_token() {
     let base_url = TelegramApi::start().await.base_url().to_owned();
     let (client, clock) = client_at(&base_url, token);
     loop {
-        let (me, _) = while_time_passes(&clock, client.get_me()).await;
+        let (me, _) = clock.advance_during(client.get_me()).await;
         let Err(error) = me else { continue };
         if matches!(error, SendError::Unavailable { source: Outage::Connection(_), .. }) {
             assert!(!chain(&error).contains("SECRET"), "{error:?}");
@@ -402,11 +385,11 @@ async fn drafts_show_plain_text_and_pause_after_a_429() {
 #[tokio::test]
 async fn messages_of_one_bot_keep_its_rate_limit_and_wait_no_longer_than_their_patience() {
     let (api, client, clock) = start().await;
-    let client = client.with_pace(Some(PRIVATE_PACE)).with_patience(Duration::from_secs(2));
+    let client = client.with_rate_limit(Some(PRIVATE_RATE_LIMIT)).with_patience(Duration::from_secs(2));
     let other = client.clone();
     let send = async |chat: i64| other.send_message(&address(chat), &Styled::plain("a")).await;
     let four = async { tokio::join!(send(1), send(2), send(3), send(4)) };
-    let ((first, second, third, fourth), took) = while_time_passes(&clock, four).await;
+    let ((first, second, third, fourth), took) = clock.advance_during(four).await;
     assert!(first.is_ok() && second.is_ok() && third.is_ok());
     assert!(matches!(fourth, Err(SendError::RateLimited { retry_after }) if retry_after.as_secs() == 3));
     assert!(took >= Duration::from_secs(2), "{took:?}");

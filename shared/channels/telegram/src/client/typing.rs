@@ -14,9 +14,9 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-use super::{Client, SendError, chunks, insert_some, topic};
+use super::{Client, SendError, chunks, topic, without_nulls};
 use crate::address::Address;
 
 /// Pause after a 404, which an API without drafts returns.
@@ -30,11 +30,12 @@ pub(super) struct Drafts(AtomicI64);
 impl Client {
     /// Shows "typing…" in the chat for about five seconds.
     pub async fn send_typing(&self, address: &Address) -> Result<(), SendError> {
-        let mut body = Map::new();
-        body.insert("chat_id".into(), address.chat_id.into());
-        insert_some(&mut body, "message_thread_id", topic(address.thread_id));
-        insert_some(&mut body, "business_connection_id", address.business_connection_id.clone());
-        body.insert("action".into(), "typing".into());
+        let body = without_nulls(json!({
+            "chat_id": address.chat_id,
+            "message_thread_id": topic(address.thread_id),
+            "business_connection_id": address.business_connection_id,
+            "action": "typing",
+        }));
         self.try_once("sendChatAction", &body).await.map(|_: Value| ())
     }
 
@@ -52,11 +53,12 @@ impl Client {
         if now.as_millis() < self.drafts.0.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let mut body = Map::new();
-        body.insert("chat_id".into(), address.chat_id.into());
-        insert_some(&mut body, "message_thread_id", topic(address.thread_id));
-        body.insert("draft_id".into(), id.into());
-        body.insert("text".into(), chunk.text.into());
+        let body = without_nulls(json!({
+            "chat_id": address.chat_id,
+            "message_thread_id": topic(address.thread_id),
+            "draft_id": id,
+            "text": chunk.text,
+        }));
         let sent = self.try_once("sendMessageDraft", &body).await.map(|_: Value| true);
         let pause = match &sent {
             Err(SendError::RateLimited { retry_after }) => *retry_after,

@@ -1,11 +1,12 @@
 //! Tests of the rules: keys, ids, times, gate, commands, migrations, memberships.
 
+use annals_channel::webhook::ParseError;
 use annals_core::approval::Button;
 use annals_core::command::Command;
 use annals_core::record::Kind;
 
 use super::*;
-use crate::parse::{ParseError, needs_username};
+use crate::parse::needs_username;
 
 fn mention(text: &str) -> Value {
     let offset = text[..text.find('@').unwrap()].encode_utf16().count();

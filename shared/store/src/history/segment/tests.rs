@@ -1,4 +1,6 @@
-use annals_core::message::Part;
+use annals_core::message::{Part, Role, UiMessage};
+use annals_core::record::{Channel, DeliveryFailure, Kind, Record, Source};
+use annals_core::sort_key::MessageId;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

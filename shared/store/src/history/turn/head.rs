@@ -29,7 +29,7 @@ pub struct Head {
     pub stopped_to: Option<SortKey>,
     /// Time since which the platform takes no message for this chat, and the reason.
     pub blocked: Option<DeliveryFailure>,
-    /// Time at which the chat's share of the platform's rate limit is free again: see `annals_channel::pace`.
+    /// Time at which the chat's share of the platform's rate limit is free again: see `annals_channel::rate_limit`.
     pub paced: Option<Timestamp>,
     /// The name that this chat had before.
     pub continues: Option<Link>,

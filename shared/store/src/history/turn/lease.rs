@@ -118,7 +118,8 @@ impl History {
 
     /// Ends a run that did nothing, or whose turn the next run shall continue. One write.
     pub async fn release(&self, lease: &Lease) -> Result<(), HistoryError> {
-        self.write_head(lease, Update::default().remove(["leaseUntil"])).await
+        // A visit may release the head that a deletion emptied: nothing of its claim stays there.
+        self.write_head(lease, Update::default().remove(["leaseUntil", "claim", "housekeeping"])).await
     }
 
     /// Ends a run whose model or platform failed, and counts that in [`Head::failures`]. One write.

@@ -58,7 +58,7 @@ async fn a_misleading_path_is_not_followed() {
         assert!(!chain(&error).contains(TelegramApi::token()), "{path}: {error:?}");
     }
     let (nobody, clock) = client_at("http://127.0.0.1:9", TelegramApi::token());
-    let (error, _) = while_time_passes(&clock, nobody.file("a", 100)).await;
+    let (error, _) = clock.advance_during(nobody.file("a", 100)).await;
     let error = error.unwrap_err();
     assert!(!chain(&error).contains(TelegramApi::token()), "{error:?}");
 }

@@ -1,4 +1,4 @@
-//! Rate limits of outgoing messages: [`Pace`], and [`Share`], the part of a process in a bot's rate limit.
+//! Rate limits of outgoing messages: [`RateLimit`], and [`SharedRateLimit`], the part of a process in a bot's rate limit.
 //!
 //! This is the generic cell rate algorithm. Its state is one time: the time up to which the messages sent so far have
 //! used up the rate, if each takes the same interval. So the state of a chat is one number, from which any process can
@@ -11,14 +11,14 @@ use annals_core::sort_key::Timestamp;
 
 /// A rate limit: number of messages per time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct RateLimit {
     /// Interval per message, in milliseconds.
     interval: u64,
     /// Maximum number of messages at once after a pause, at least 1.
     burst: u64,
 }
 
-impl Pace {
+impl RateLimit {
     /// Creates a limit of `count` messages in any period of length `time`: a quarter of them at once, the others spread
     /// over the rest of the period.
     pub const fn within(count: u32, time: Duration) -> Self {
@@ -56,26 +56,26 @@ impl Pace {
 
 /// A rate limit that a whole process shares. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Share {
-    pace: Pace,
+pub struct SharedRateLimit {
+    rate_limit: RateLimit,
     paid: Arc<Mutex<Option<Timestamp>>>,
 }
 
-impl Share {
+impl SharedRateLimit {
     /// Creates an unused share.
-    pub fn new(pace: Pace) -> Self {
-        Self { pace, paid: Arc::default() }
+    pub fn new(rate_limit: RateLimit) -> Self {
+        Self { rate_limit, paid: Arc::default() }
     }
 
     /// Takes the next slot and returns the time to wait for it. If the wait is longer than `patience`, nothing is
     /// taken, and the error is the wait.
     pub fn take(&self, now: Timestamp, patience: Duration) -> Result<Duration, Duration> {
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = self.pace.wait(*paid, now);
+        let wait = self.rate_limit.wait(*paid, now);
         if wait > patience {
             return Err(wait);
         }
-        *paid = Some(self.pace.paid(*paid, now));
+        *paid = Some(self.rate_limit.paid(*paid, now));
         Ok(wait)
     }
 }
@@ -93,13 +93,13 @@ mod tests {
     }
 
     /// Returns the times at which messages are sent, in milliseconds, if each is ready `pauses` after the one before.
-    fn sent(pace: Pace, pauses: &[i64]) -> Vec<i64> {
+    fn sent(rate_limit: RateLimit, pauses: &[i64]) -> Vec<i64> {
         let (mut now, mut paid) = (0, None);
         let send = |pause: &i64| {
             now += pause;
-            now += i64::try_from(pace.wait(paid, at(now)).as_millis()).unwrap();
-            assert_eq!(pace.believed(paid, at(now)), paid);
-            paid = Some(pace.paid(paid, at(now)));
+            now += i64::try_from(rate_limit.wait(paid, at(now)).as_millis()).unwrap();
+            assert_eq!(rate_limit.believed(paid, at(now)), paid);
+            paid = Some(rate_limit.paid(paid, at(now)));
             now
         };
         pauses.iter().map(send).collect()
@@ -107,26 +107,26 @@ mod tests {
 
     #[test]
     fn a_private_chat_gets_one_message_per_second_and_a_group_a_few_at_once() {
-        let one = Pace::within(1, Duration::from_secs(1));
+        let one = RateLimit::within(1, Duration::from_secs(1));
         assert_eq!(sent(one, &[0, 0, 0, 5000, 400]), [0, 1000, 2000, 7000, 8000]);
-        let group = Pace::within(20, Duration::from_mins(1));
+        let group = RateLimit::within(20, Duration::from_mins(1));
         assert_eq!(sent(group, &[0; 8]), [0, 0, 0, 0, 0, 3750, 7500, 11_250]);
-        let of_three = Pace::within(30, Duration::from_secs(1)).shared_by(3);
+        let of_three = RateLimit::within(30, Duration::from_secs(1)).shared_by(3);
         assert_eq!(sent(of_three, &[0; 4]), [0, 0, 126, 252]);
-        let of_many = Pace::within(30, Duration::from_secs(1)).shared_by(1000);
+        let of_many = RateLimit::within(30, Duration::from_secs(1)).shared_by(1000);
         assert_eq!(sent(of_many, &[0; 3]), [0, 42_000, 84_000]);
     }
 
     #[test]
     fn a_clock_that_is_far_ahead_delays_nothing_for_long() {
-        let one = Pace::within(1, Duration::from_secs(1));
+        let one = RateLimit::within(1, Duration::from_secs(1));
         let believed = one.believed(Some(at(3_600_000)), at(0));
         assert_eq!(one.wait(believed, at(0)), Duration::from_secs(1));
     }
 
     #[test]
     fn a_share_gives_each_caller_its_own_slot_unless_it_cannot_wait() {
-        let share = Share::new(Pace::within(1, Duration::from_secs(1)));
+        let share = SharedRateLimit::new(RateLimit::within(1, Duration::from_secs(1)));
         let take =
             |now, secs| share.clone().take(at(now), Duration::from_secs(secs)).map_err(|w| w.as_secs());
         assert_eq!(take(0, 9), Ok(Duration::ZERO));
@@ -139,7 +139,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_period_has_more_messages_than_the_limit(count in 1_u32..60, secs in 1_u64..90, pauses in prop::collection::vec(0_i64..3000, 1..200)) {
-            let sent = sent(Pace::within(count, Duration::from_secs(secs)), &pauses);
+            let sent = sent(RateLimit::within(count, Duration::from_secs(secs)), &pauses);
             let length = i64::try_from(secs * 1000).unwrap();
             for (first, from) in sent.iter().enumerate() {
                 let within = sent[first..].iter().take_while(|at| **at < from + length).count();

@@ -1,0 +1,108 @@
+//! Events as lines of text, and checks of them, for the tests of all channels.
+//!
+//! No function of the program calls anything here.
+
+#![allow(missing_docs, clippy::missing_panics_doc, clippy::unwrap_used, reason = "for tests alone")]
+
+use std::fmt::Debug;
+
+use annals_core::message::{PartView, Role};
+use annals_core::record::Draft;
+use serde_json::Value;
+
+use crate::settings::{DmScope, GroupActivation, Settings};
+use crate::webhook::Incoming;
+
+pub fn settings() -> Settings {
+    Settings {
+        agent_id: "annals".into(),
+        group_activation: GroupActivation::Mention,
+        dm_scope: DmScope::Chat,
+    }
+}
+
+pub fn draft_of<B>(incoming: &Incoming<B>) -> Option<&Draft> {
+    match incoming {
+        Incoming::Message(draft)
+        | Incoming::Partial(draft)
+        | Incoming::Command { draft, .. }
+        | Incoming::Migration { event: draft, .. } => Some(draft),
+        _ => None,
+    }
+}
+
+/// Returns the parts, one per line: texts as they are, files as `<kind> <media type> <filename> <url>`.
+pub fn shown(draft: &Draft) -> String {
+    let lines = draft.parts.iter().map(|part| match part.view() {
+        PartView::Text(text) => text.to_owned(),
+        PartView::File { media_type, filename, url } => {
+            let provider = &part.as_map()["providerMetadata"][draft.channel.to_string()];
+            let kind = provider["kind"].as_str().or_else(|| provider["type"].as_str()).unwrap_or_default();
+            format!("{kind} {media_type} {} {url}", filename.unwrap_or("-"))
+        }
+        other => panic!("{other:?}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns everything that the events of each payload say, for a snapshot.
+pub fn summaries<B, E: Debug>(
+    payloads: &[(String, Value)],
+    parse: impl Fn(&Value) -> Result<Vec<Incoming<B>>, E>,
+) -> String {
+    let texts = payloads.iter().map(|(name, payload)| {
+        let lines: Vec<String> = parse(payload).unwrap().iter().map(summary).collect();
+        format!("== {name}\n{}", lines.join("\n").trim_end())
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+fn summary<B>(incoming: &Incoming<B>) -> String {
+    let head = match incoming {
+        Incoming::Message(_) => "message".to_owned(),
+        Incoming::Partial(_) => "partial".to_owned(),
+        Incoming::Command { command, .. } => format!("{command:?}"),
+        Incoming::Migration { old, new, .. } => format!("migration {old} > {new}"),
+        Incoming::Withdrawal { chat_id, message_id, at } => format!("withdrawal {chat_id} {message_id} {at}"),
+        Incoming::Membership { chat, can_write, at } => format!("membership {chat} {can_write} {at}"),
+        Incoming::Entered { chat, at } => format!("entered {chat} {at}"),
+        Incoming::Press(press) => format!("press {} by {}", press.button.data(), press.by.user_id),
+        Incoming::Ignored { kind, reason } => format!("ignored {kind}: {reason}"),
+    };
+    let Some(draft) = draft_of(incoming) else { return head };
+    let asks = if draft.asks { "asks" } else { "silent" };
+    let role = if draft.role == Role::User { "" } else { " of the bot" };
+    let form = draft.form_ts.filter(|ts| *ts != draft.ts).map(|ts| format!(" form {ts}")).unwrap_or_default();
+    let album = draft.album.as_ref().map(|album| format!(" album {album}")).unwrap_or_default();
+    format!(
+        "{head} | {} of {} | {}{form}{album} | {} {asks}{role}\n{}\n{}",
+        draft.chat,
+        draft.user_id,
+        draft.key(),
+        draft.kind,
+        shown(draft),
+        Value::Object(draft.metadata.clone()),
+    )
+}
+
+/// Checks that `payload`, which may be anything, is refused only if it is not an object, and that it gives the same sound
+/// drafts each time. Returns them.
+pub fn survives<B, E>(payload: &Value, parse: impl Fn(&Value) -> Result<Vec<Incoming<B>>, E>) -> Vec<Draft>
+where
+    B: Debug + PartialEq,
+    E: Debug + PartialEq,
+{
+    let found = parse(payload);
+    assert_eq!(parse(payload), found);
+    assert_eq!(found.is_err(), !payload.is_object());
+    let drafts: Vec<Draft> = found.iter().flatten().filter_map(draft_of).cloned().collect();
+    drafts.iter().for_each(check_sound);
+    drafts
+}
+
+/// Checks that a draft can be stored.
+pub fn check_sound(draft: &Draft) {
+    assert!(!draft.parts.is_empty() && draft.actor().is_ok(), "{draft:?}");
+    assert_eq!(draft.chat.to_string().parse().as_ref(), Ok(&draft.chat));
+    let _ = draft.key();
+}

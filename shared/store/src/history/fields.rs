@@ -1,0 +1,159 @@
+//! The stored fields of a record: the one list that the table's items (`item.rs`) and the lines of segments
+//! (`segment.rs`) share.
+//!
+//! Conversions name every field, here and in `item.rs`, so that a new field does not compile until each handles it.
+
+use annals_core::chat_key::{ActorKey, ChatKey};
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::{Channel, DeliveryFailure, Kind, Record, Source};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// A record without its message. The names and their order are those of a segment's line, and the names those of an
+/// item, whose partition key is `chatKey`.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Fields {
+    pub(super) chat_key: ChatKey,
+    pub(super) sk: SortKey,
+    /// For people who read the item or the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) actor_key: Option<String>,
+    pub(super) channel: Channel,
+    pub(super) chat_id: String,
+    pub(super) user_id: String,
+    pub(super) message_id: MessageId,
+    pub(super) ts: Timestamp,
+    pub(super) sent_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) form_ts: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) revision: u32,
+    pub(super) role: Role,
+    pub(super) kind: Kind,
+    pub(super) tokens: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) album: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) asks: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) covers: Vec<SortKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) delivery_failure: Option<DeliveryFailure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<Source>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) person: Option<String>,
+}
+
+impl Fields {
+    /// Returns the fields of `record`, all but its message.
+    pub(super) fn of(record: &Record) -> Self {
+        let Record {
+            chat,
+            key,
+            channel,
+            chat_id,
+            user_id,
+            message_id,
+            ts,
+            sent_at,
+            form_ts,
+            revision,
+            kind,
+            message,
+            tokens,
+            expires_at,
+            album,
+            asks,
+            covers,
+            delivery_failure,
+            source,
+            person,
+        } = record;
+        Self {
+            chat_key: chat.clone(),
+            sk: key.clone(),
+            actor_key: ActorKey::new(chat.clone(), user_id).ok().map(|actor| actor.to_string()),
+            channel: *channel,
+            chat_id: chat_id.clone(),
+            user_id: user_id.clone(),
+            message_id: message_id.clone(),
+            ts: *ts,
+            sent_at: *sent_at,
+            form_ts: *form_ts,
+            revision: *revision,
+            role: message.role,
+            kind: *kind,
+            tokens: *tokens,
+            expires_at: *expires_at,
+            album: album.clone(),
+            asks: *asks,
+            covers: covers.clone(),
+            delivery_failure: delivery_failure.clone(),
+            source: source.clone(),
+            person: person.clone(),
+        }
+    }
+
+    /// Returns the record with these fields and `message`; without parts if `message` is in S3.
+    pub(super) fn record(self, message: Option<UiMessage>) -> Record {
+        let Self {
+            chat_key,
+            sk,
+            actor_key: _,
+            channel,
+            chat_id,
+            user_id,
+            message_id,
+            ts,
+            sent_at,
+            form_ts,
+            revision,
+            role,
+            kind,
+            tokens,
+            expires_at,
+            album,
+            asks,
+            covers,
+            delivery_failure,
+            source,
+            person,
+        } = self;
+        Record {
+            chat: chat_key,
+            key: sk,
+            channel,
+            chat_id,
+            user_id,
+            ts,
+            sent_at,
+            form_ts,
+            revision,
+            kind,
+            message: message.unwrap_or_else(|| UiMessage::new(message_id.as_str(), role, Vec::new())),
+            message_id,
+            tokens,
+            expires_at,
+            album,
+            asks,
+            covers,
+            delivery_failure,
+            source,
+            person,
+        }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes by reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes by reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}

@@ -1,0 +1,277 @@
+use annals_core::chat_key::ChatKey;
+use serde_json::{Value, json};
+
+use super::super::segment;
+use super::*;
+
+/// Place of the sample records: time and id of a message.
+const BASE: &str = "1763765920000#00000000000000000007";
+
+fn text_item(pairs: &Value) -> Item {
+    let attribute = |value: &Value| match value {
+        Value::Bool(flag) => AttributeValue::Bool(*flag),
+        Value::Number(number) => AttributeValue::N(number.to_string()),
+        Value::Array(keys) => {
+            let keys: Vec<&str> = keys.iter().map(|key| key.as_str().unwrap()).collect();
+            AttributeValue::B(Blob::new(deflated(&keys.join("\n"))))
+        }
+        text => string(text.as_str().unwrap()),
+    };
+    pairs.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
+}
+
+/// Builds the item of a record at [`BASE`] with this suffix; `more` are its optional attributes.
+fn sample(suffix: &str, id: &str, role: &str, kind: &str, more: &Value) -> Item {
+    let user = if role == "user" { "42" } else { "annals" };
+    let mut pairs = json!({
+        "pk": "telegram:chat:42", "sk": format!("{BASE}{suffix}"), "channel": "telegram", "chatId": "42",
+        "userId": user, "actorKey": format!("telegram:chat:42:user:{user}"), "messageId": id,
+        "ts": 1_763_765_920_000_i64, "sentAt": 1_763_765_920_512_i64, "role": role, "kind": kind, "tokens": 6,
+        "message": format!(r#"{{"id":"{id}","role":"{role}","parts":[{{"type":"text","text":"hello"}}]}}"#),
+    });
+    for (name, value) in more.as_object().unwrap() {
+        pairs[name] = value.clone();
+    }
+    let mut item = text_item(&pairs);
+    if item.contains_key("body") {
+        item.remove("message");
+    }
+    item
+}
+
+/// Returns an item of every kind of record that is written, or was written by an earlier version.
+#[allow(clippy::too_many_lines, reason = "a table")]
+fn samples() -> Vec<(&'static str, Item)> {
+    let made_at = 1_763_765_930_000_i64;
+    let failure = r#"{"reason":"blocked","at":1763765921000}"#;
+    let source = |read_at: Value| {
+        json!({
+            "from": "1763765900000#00000000000000000001", "fromId": "1", "to": format!("{BASE}#4reply"),
+            "toId": "7/reply", "count": 4, "lastInteraction": 1_763_765_920_000_i64, "readAt": read_at,
+        })
+        .to_string()
+    };
+    let counts = json!([BASE, format!("{BASE}#4reply")]);
+    vec![
+        (
+            "message that asks",
+            sample("", "7", "user", "normal", &json!({"asks": true, "expiresAt": 1_764_543_520})),
+        ),
+        ("message of a group", sample("", "7", "user", "normal", &json!({}))),
+        (
+            "item of an album, edited before it arrived, by a caller's user",
+            sample(
+                "",
+                "7",
+                "user",
+                "normal",
+                &json!({"album": "138", "formTs": made_at, "person": "dev/ada"}),
+            ),
+        ),
+        ("text of /new", sample("#1message", "7", "user", "normal", &json!({"asks": true}))),
+        (
+            "edit",
+            sample(
+                "#2revision-000001",
+                "7",
+                "user",
+                "revision",
+                &json!({"revision": 1, "formTs": made_at, "asks": true, "album": "138"}),
+            ),
+        ),
+        (
+            "recalled",
+            sample("#2revision-000002", "7", "user", "revision", &json!({"revision": 2, "formTs": made_at})),
+        ),
+        (
+            "/new in place of another command",
+            sample("#2revision-000001", "7/boundary", "user", "revision", &json!({"revision": 1})),
+        ),
+        (
+            "message sent again",
+            sample("", "m", "user", "normal", &json!({"revision": 2, "asks": true, "person": "dev/ada"})),
+        ),
+        (
+            "imported message of the agent",
+            sample("", "7", "assistant", "normal", &json!({"formTs": made_at, "album": "138"})),
+        ),
+        (
+            "imported edit of the agent",
+            sample(
+                "#2revision-000001",
+                "7",
+                "assistant",
+                "revision",
+                &json!({"revision": 1, "formTs": made_at}),
+            ),
+        ),
+        ("message of the system", sample("", "7", "system", "normal", &json!({}))),
+        ("event", sample("", "7", "user", "event", &json!({"formTs": made_at}))),
+        (
+            "boundary",
+            sample("", "7/boundary", "user", "boundary", &json!({"formTs": made_at, "person": "dev/ada"})),
+        ),
+        ("/compact", sample("", "7", "user", "notice", &json!({"asks": true, "formTs": made_at}))),
+        ("command", sample("", "7", "user", "notice", &json!({}))),
+        (
+            "approval",
+            sample(
+                "#4reply-approval-5f2b81c09a3de417",
+                "7/reply/approval-5f2b81c09a3de417",
+                "user",
+                "notice",
+                &json!({}),
+            ),
+        ),
+        (
+            "reply",
+            sample(
+                "#4reply",
+                "7/reply",
+                "assistant",
+                "normal",
+                &json!({"covers": format!("1763765910000#a\n{BASE}")}),
+            ),
+        ),
+        (
+            "reply that was not delivered",
+            sample(
+                "#4reply",
+                "7/reply",
+                "assistant",
+                "normal",
+                &json!({"covers": BASE, "deliveryFailure": failure}),
+            ),
+        ),
+        (
+            "reply to a message sent again",
+            sample("#4reply", "m/reply", "assistant", "normal", &json!({"covers": BASE, "revision": 2})),
+        ),
+        ("imported reply", sample("#4reply", "7/reply", "assistant", "normal", &json!({}))),
+        (
+            "reply that continued",
+            sample(
+                "#4reply-revision-000001",
+                "7/reply",
+                "assistant",
+                "revision",
+                &json!({"revision": 1, "deliveryFailure": failure}),
+            ),
+        ),
+        (
+            "large reply",
+            sample(
+                "#4reply",
+                "7/reply",
+                "assistant",
+                "normal",
+                &json!({"covers": BASE, "body": "bodies/telegram-1/a", "digest": "00ff"}),
+            ),
+        ),
+        ("confirmation", sample("#3notice", "7/notice", "assistant", "notice", &json!({}))),
+        (
+            "failure notice",
+            sample(
+                "#4reply",
+                "7/notice",
+                "assistant",
+                "notice",
+                &json!({"covers": BASE, "deliveryFailure": failure}),
+            ),
+        ),
+        (
+            "failure notice for a message sent again",
+            sample("#4reply", "m/notice", "assistant", "notice", &json!({"covers": BASE, "revision": 2})),
+        ),
+        (
+            "summary",
+            sample(
+                "#5summary-reply",
+                "7/reply/summary",
+                "assistant",
+                "summary",
+                &json!({"source": source(json!(made_at)), "counts": counts, "person": "dev/ada"}),
+            ),
+        ),
+        (
+            "summary of a version before 0.2",
+            sample(
+                "#5summary-reply",
+                "7/reply/summary",
+                "assistant",
+                "summary",
+                &json!({"source": source(Value::Null), "counts": counts}),
+            ),
+        ),
+    ]
+}
+
+/// Shows an item with its attributes in order of their names.
+fn shown(item: &Item) -> String {
+    let mut attributes: Vec<String> = item
+        .iter()
+        .map(|(name, value)| match value {
+            AttributeValue::S(text) => format!("{name}: {text:?}"),
+            AttributeValue::N(number) => format!("{name}: {number}"),
+            AttributeValue::Bool(flag) => format!("{name}: {flag}"),
+            AttributeValue::B(bytes) => format!("{name}: <{}>", hex::encode(bytes.as_ref())),
+            other => format!("{name}: {other:?}"),
+        })
+        .collect();
+    attributes.sort();
+    attributes.join("\n")
+}
+
+/// Writes the item of a record again, as it is first put: without what is noted on it later.
+fn again(stored: &Stored, item: &Item) -> Item {
+    let message = match stored {
+        Stored::Inline(record) => MessageAttribute::Inline(serde_json::to_string(&record.message).unwrap()),
+        Stored::Body { body, .. } => {
+            MessageAttribute::Body { key: body.clone(), digest: text(item, "digest").unwrap().to_owned() }
+        }
+    };
+    to_item(stored.record(), message)
+}
+
+#[test]
+fn every_kind_of_record_is_stored_as_ever() {
+    let mut golden = String::new();
+    for (name, item) in samples() {
+        let stored = from_item(&item).unwrap();
+        let line = segment::to_line(&stored).unwrap();
+        let mut put = item.clone();
+        put.remove("deliveryFailure");
+        assert_eq!(shown(&again(&stored, &item)), shown(&put), "{name}");
+
+        let key = &stored.record().key;
+        let bytes = segment::compress([line.as_slice()].into_iter());
+        let (read, _) = segment::decode(&bytes, &ChatKey::telegram(42, None), key, key).unwrap();
+        assert_eq!(read, [stored], "{name}");
+
+        golden.extend(["# ", name, "\n", &shown(&item), "\n", &String::from_utf8(line).unwrap(), "\n"]);
+    }
+    insta::assert_snapshot!(golden);
+}
+
+#[test]
+fn an_unreadable_item_is_an_error_that_names_the_attribute() {
+    let fault = |changed: &[(&str, Value)], removed: &str| {
+        let (_, mut item) = samples().pop().unwrap();
+        for (name, value) in changed {
+            item.extend(text_item(&json!({ *name: value })));
+        }
+        item.remove(removed);
+        from_item(&item).unwrap_err().to_string()
+    };
+    for attribute in
+        ["pk", "channel", "chatId", "userId", "messageId", "ts", "sentAt", "role", "kind", "message"]
+    {
+        assert!(fault(&[], attribute).contains(&format!("no readable '{attribute}'")), "{attribute}");
+    }
+    for (attribute, wrong) in [("kind", "letter"), ("covers", "no key"), ("source", "{}"), ("message", "{}")]
+    {
+        let error = fault(&[(attribute, json!(wrong))], "");
+        assert!(error.contains(&format!("no readable '{attribute}'")), "{error}");
+    }
+    assert!(fault(&[], "counts").contains("'source'"));
+}
