@@ -54,7 +54,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
     };
     let known = env.optional(SECRET);
     let is_new = known.is_none();
-    let secret = known.unwrap_or_else(random::hex::<32>);
+    let secret = known.map_or_else(random::secret::<32>, Ok)?;
     // Parsed like in a function.
     let settings = |name: &str| match name {
         TOKEN => Some(token.clone()),
