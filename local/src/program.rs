@@ -109,11 +109,11 @@ impl Program {
         let guard = Arc::new(Guard::of(&config));
         let outbox_keys = config.outbox_keys();
         let api_keys = config.api_keys();
-        let (mut platforms, mut confirming, mut routes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut platforms, mut confirming, mut webhooks) = (Vec::new(), Vec::new(), Vec::new());
         for channel in &config.channels {
             let served = channel.serve(config.key(), &config.channel_settings, &config.delivery, &clock);
             let (clients, route) = served.map_err(|error| anyhow!(error))?;
-            routes.push(route);
+            webhooks.push(route);
             if let Some(Clients { agent, webhook }) = clients {
                 platforms.push(agent);
                 confirming.push(webhook);
@@ -152,7 +152,7 @@ impl Program {
         };
         let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);
         let terminal = terminal.bind(&config.data_dir);
-        let channels = routes.into_iter().fold(Router::new(), |all, route| {
+        let channels = webhooks.into_iter().fold(Router::new(), |all, route| {
             all.merge(route(ingress.clone(), confirmer.clone(), clock.clone()))
         });
         let http = annals_http::router(Http {

@@ -32,13 +32,13 @@ pub fn from_env(
     clock: &Clock,
 ) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
     let Some(config) = LarkConfig::from_env(env)? else { return Ok(None) };
-    Ok(Some(registered(&config, &channel_settings(env)?, client(&config, delivery, clock)?)))
+    Ok(Some(registered(&config, &channel_settings(env)?, client(&config, *delivery, clock)?)))
 }
 
 /// Creates the client of the app of `config`.
 pub(crate) fn client(
     config: &LarkConfig,
-    delivery: &DeliveryConfig,
+    delivery: DeliveryConfig,
     clock: &Clock,
 ) -> Result<Client, ClientError> {
     let client =

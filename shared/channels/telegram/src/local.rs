@@ -70,7 +70,7 @@ impl LocalChannel for Local {
         let (identity, clients) = match &self.0 {
             None => (Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None),
             Some(config) => {
-                let client = platform::client(config, delivery, clock)?;
+                let client = platform::client(config, *delivery, clock)?;
                 let patient = client.clone().with_patience(WEBHOOK_PATIENCE);
                 let clients = Clients {
                     agent: Registered::new(Channel::Telegram, client),

@@ -36,13 +36,13 @@ pub fn from_env(
     clock: &Clock,
 ) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
     let Some(config) = TelegramConfig::from_env(env)? else { return Ok(None) };
-    Ok(Some(Registered::new(Channel::Telegram, client(&config, delivery, clock)?)))
+    Ok(Some(Registered::new(Channel::Telegram, client(&config, *delivery, clock)?)))
 }
 
 /// Creates the client of the bot of `config`.
 pub(crate) fn client(
     config: &TelegramConfig,
-    delivery: &DeliveryConfig,
+    delivery: DeliveryConfig,
     clock: &Clock,
 ) -> Result<Client, ClientError> {
     let client = Client::new(&config.api_base, config.token.clone(), clock.clone())?;
