@@ -4,18 +4,18 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::settings::{DeliveryConfig, access, channel_settings};
-use annals_channel_lark::settings::LarkConfig;
-use annals_channel_telegram::settings::TelegramConfig;
 use annals_core::access::Access;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
 use annals_http::settings::{
     ApiKey, CallRateLimit, CorsOrigins, api_keys, check_secrets, console, http_cors_origins, http_rate_limit,
 };
+use annals_runtime::channels::{self, ServedChannel};
 use annals_store::history::Retention;
 use annals_store::settings::retention;
 use secrecy::SecretString;
@@ -25,17 +25,6 @@ use crate::stores::private::secret_of;
 
 /// API key if no platform is set up: name `dev`, admin.
 pub const DEV_API_KEY: &str = "dev";
-/// Secret header of `/telegram` if no platform is set up.
-pub const DEV_TELEGRAM_SECRET: &str = "dev-telegram-secret";
-
-/// Bot token for a function that runs beside the program, if Telegram is not set up. Telegram refuses it.
-pub const DEV_TELEGRAM_TOKEN: &str = "1:development";
-/// Id and secret of the Lark app for a function that runs beside the program, if Lark is not set up.
-pub const DEV_LARK_APP: (&str, &str) = ("cli_development", "development");
-
-/// Token of `/lark`'s events if no platform is set up.
-pub const DEV_LARK_TOKEN: &str = "dev-lark-token";
-
 /// Settings of the local program.
 #[derive(Clone, Debug)]
 pub struct LocalConfig {
@@ -63,10 +52,8 @@ pub struct LocalConfig {
     pub rate_limit: Option<CallRateLimit>,
     /// `CONSOLE`
     pub console: bool,
-    /// Settings of Telegram, if it is set up.
-    pub telegram: Option<TelegramConfig>,
-    /// Settings of Lark, if it is set up.
-    pub lark: Option<LarkConfig>,
+    /// All channels of platforms, set up or not.
+    pub channels: Vec<Arc<dyn ServedChannel>>,
     /// Settings of all channels.
     pub channel_settings: Settings,
     /// `TOOLS`
@@ -89,19 +76,16 @@ impl LocalConfig {
         let port =
             port.parse().map_err(|_| ConfigError::new("ANNALS_PORT", "must be a port from 0 to 65535"))?;
         let api_keys = api_keys(env)?;
-        let telegram = TelegramConfig::from_env(env)?;
-        let lark = LarkConfig::from_env(env)?;
+        let channels = channels::local();
+        let channels =
+            channels.iter().map(|entry| (entry.from_env)(env)).collect::<Result<Vec<_>, ConfigError>>()?;
 
         let mut with_dev_secret = Vec::new();
         if api_keys.is_none() {
-            with_dev_secret.push("HTTP_API_KEYS");
+            with_dev_secret.push("HTTP_API_KEYS".to_owned());
         }
-        if telegram.is_none() {
-            with_dev_secret.push("TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET");
-        }
-        if lark.is_none() {
-            with_dev_secret.push("LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN");
-        }
+        let others = channels.iter().filter(|channel| !channel.is_set_up());
+        with_dev_secret.extend(others.map(|channel| joined(channel.names().required, "and")));
         if !host.is_loopback() && !with_dev_secret.is_empty() {
             let problem = format!(
                 "is outside the loopback range while development secrets are in use: set {} first",
@@ -139,8 +123,7 @@ impl LocalConfig {
             console: console(env, true)?,
             api_keys,
             key: None,
-            telegram,
-            lark,
+            channels,
             channel_settings: channel_settings(env)?,
             tools,
             admins,
@@ -156,7 +139,7 @@ impl LocalConfig {
     /// Returns the settings with the data directory's key in place of each secret that is not set, if a platform is set up.
     /// Creates the key if there is none; it stays the same, so printed calls still work after a restart. The directory must exist.
     pub fn with_key(self) -> anyhow::Result<Self> {
-        let is_complete = self.api_keys.is_some() && self.telegram.is_some() && self.lark.is_some();
+        let is_complete = self.api_keys.is_some() && self.channels.iter().all(|channel| channel.is_set_up());
         let key = if self.serves_a_platform() && !is_complete {
             Some(secret_of(&self.data_dir.join(files::KEY))?)
         } else {
@@ -167,7 +150,7 @@ impl LocalConfig {
 
     /// Returns whether a platform is set up. Then a tunnel may lead here, so no development secret is valid.
     fn serves_a_platform(&self) -> bool {
-        self.telegram.is_some() || self.lark.is_some()
+        self.channels.iter().any(|channel| channel.is_set_up())
     }
 
     /// Returns the data directory's key, if it is in use.
@@ -187,20 +170,21 @@ impl LocalConfig {
         if self.serves_a_platform() { self.api_keys() } else { Vec::new() }
     }
 
-    /// Returns the token of `/lark`'s events.
-    pub fn lark_token(&self) -> SecretString {
-        self.lark.as_ref().map_or_else(|| self.or_key(DEV_LARK_TOKEN), |lark| lark.verification_token.clone())
-    }
-
-    /// Returns the secret header of `/telegram`.
-    pub fn telegram_secret(&self) -> SecretString {
-        self.telegram
-            .as_ref()
-            .map_or_else(|| self.or_key(DEV_TELEGRAM_SECRET), |telegram| telegram.secret.clone())
+    /// Returns the secret settings of all channels, for functions that run beside the program.
+    pub fn channel_secrets(&self) -> Vec<(&'static str, SecretString)> {
+        self.channels.iter().flat_map(|channel| channel.secrets(self.key())).collect()
     }
 
     fn or_key(&self, development: &str) -> SecretString {
         self.key.clone().unwrap_or_else(|| development.into())
+    }
+}
+
+/// Returns `names` as a list, with `last` before the last one.
+pub(crate) fn joined(names: &[&str], last: &str) -> String {
+    match names {
+        [names @ .., name] if !names.is_empty() => format!("{} {last} {name}", names.join(", ")),
+        names => names.concat(),
     }
 }
 
@@ -211,6 +195,8 @@ pub fn data_dir(env: Env<'_>) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use secrecy::ExposeSecret;
 
     use super::*;
@@ -224,7 +210,7 @@ mod tests {
     #[test]
     fn nothing_set_is_a_working_program_on_loopback() {
         let config = config(&[]).unwrap();
-        assert!(config.host.is_loopback() && config.port == 3000 && config.telegram.is_none());
+        assert!(config.host.is_loopback() && config.port == 3000 && !config.serves_a_platform());
         let keys = config.with_key().unwrap().api_keys();
         assert_eq!((keys[0].name.as_str(), keys[0].admin), ("dev", true));
         assert_eq!(keys[0].secret.expose_secret(), DEV_API_KEY);
@@ -241,10 +227,11 @@ mod tests {
         let dir = [("ANNALS_DATA_DIR", dir.path().to_str().unwrap())];
         let secrets = |settings: &[&[(&str, &str)]]| {
             let config = config(&[settings, &[&dir]].concat().concat()).unwrap().with_key().unwrap();
+            let channels: HashMap<_, _> = config.channel_secrets().into_iter().collect();
             let secrets = [
                 config.api_keys().remove(0).secret,
-                config.telegram_secret(),
-                config.lark_token(),
+                channels["TELEGRAM_WEBHOOK_SECRET"].clone(),
+                channels["LARK_VERIFICATION_TOKEN"].clone(),
                 config.outbox_keys().pop().map_or_else(|| "".into(), |key| key.secret),
             ];
             secrets.map(|secret| secret.expose_secret().to_owned())

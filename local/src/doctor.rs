@@ -10,7 +10,6 @@
 //! of the environment; otherwise the data directory of the local program. It changes nothing and prints no secret, and continues
 //! after a fault.
 
-mod channels;
 mod clocks;
 mod finding;
 mod local;
@@ -20,6 +19,7 @@ mod stack;
 
 use std::io::Write;
 
+use annals_channel::finding::{Finding, Verdict};
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::environment::process_env;
@@ -29,7 +29,6 @@ use anyhow::bail;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::config::ProvideCredentials;
 
-use self::finding::Finding;
 use self::settings::ValidSettings;
 use crate::errors::chain;
 
@@ -38,8 +37,8 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
     let mut faults = 0;
     let mut report = |findings: Vec<Finding>| -> std::io::Result<()> {
         for finding in findings {
-            faults += usize::from(finding.is_fault());
-            finding.print(colours, out)?;
+            faults += usize::from(finding.verdict == Verdict::Fault);
+            finding::print(&finding, colours, out)?;
         }
         out.flush()
     };
@@ -65,13 +64,17 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
 
     let (findings, found) = settings::check(env, is_stack);
     report(findings)?;
-    let ValidSettings { telegram, lark, model, channels } = &found;
+    let ValidSettings { channels, channel_settings, model } = &found;
     match &aws {
         Some(aws) if is_stack => stack::check(env, aws, &mut report).await?,
         _ => report(local::check(env, &clock).await)?,
     }
-    report(channels::telegram(telegram.as_ref(), channels.as_ref(), &clock).await)?;
-    report(channels::lark(lark.as_ref(), &clock).await)?;
+    for (name, channel) in channels {
+        report(match channel {
+            Some(channel) => channel.check(channel_settings.as_ref(), &clock).await,
+            None => vec![Finding::none(*name, "not set up")],
+        })?;
+    }
     report(model::check(model).await)?;
     report(clocks::check(&found, aws.as_ref().filter(|_| is_stack), &clock).await)?;
     match faults {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+pub(crate) use annals_io::errors::shown_url;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 
 /// The SDK's error for a profile that signs in by a method that it was built without: `sso`, `credentials-login` or
@@ -13,18 +14,6 @@ const TAKEN: &str =
 /// Remedy for it.
 const EXPORT: &str = "this program cannot sign in to AWS as the profile says (SSO, `aws login` or a process); have the AWS CLI \
                       do it, and run this again: eval \"$(aws configure export-credentials --format env)\"";
-
-/// Returns `url` without user name and password, which `reqwest` sends and nobody should see.
-pub(crate) fn shown_url(url: &str) -> String {
-    match reqwest::Url::parse(url) {
-        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
-            // Neither fails for a URL with a user name or a password.
-            let _ = (parsed.set_username(""), parsed.set_password(None));
-            parsed.to_string()
-        }
-        _ => url.to_owned(),
-    }
-}
 
 /// Returns the code and the message of an error of AWS, or else the error of the request.
 pub fn aws_message(error: &(impl ProvideErrorMetadata + Error)) -> String {

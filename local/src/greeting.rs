@@ -2,6 +2,7 @@
 
 use std::io::{Result, Write};
 
+use annals_channel::local::{About, Example};
 use annals_core::access::OPEN_WITH_TOOLS;
 use annals_model::ModelChoice;
 use secrecy::{ExposeSecret, SecretString};
@@ -15,20 +16,23 @@ use crate::stores::files;
 pub struct Greeting {
     model: String,
     data: String,
-    telegram_is_set: bool,
-    lark_is_set: bool,
+    channels: Vec<Shown>,
     opens_tools: bool,
-    /// Secret header of `/telegram` for a shell. A user's own secret is not shown.
-    telegram_secret: String,
-    lark_token: String,
-    /// API key, likewise.
+    /// API key for a shell. A user's own key is not shown.
     api_key: String,
     /// Key of the data directory, if it is in use.
     key: Option<String>,
     /// Path of the console, if it is served. The key follows a `#`, which browsers do not send.
     console: Option<String>,
-    /// Start of the day, in epoch seconds.
-    today: i64,
+}
+
+/// A channel of a platform.
+#[derive(Clone, Debug)]
+struct Shown {
+    about: &'static About,
+    is_set_up: bool,
+    /// A call of its webhook; `None` if only the platform can make one.
+    example: Option<Example>,
 }
 
 impl Greeting {
@@ -40,14 +44,16 @@ impl Greeting {
                 choice @ ModelChoice::Hosted(_) => choice.to_string(),
             },
             data: config.data_dir.display().to_string(),
-            telegram_is_set: config.telegram.is_some(),
-            lark_is_set: config.lark.is_some(),
+            channels: config
+                .channels
+                .iter()
+                .map(|channel| Shown {
+                    about: channel.names(),
+                    is_set_up: channel.is_set_up(),
+                    example: channel.example(config.key(), today),
+                })
+                .collect(),
             opens_tools: config.opens_tools(),
-            telegram_secret: match config.telegram {
-                Some(_) => "$TELEGRAM_WEBHOOK_SECRET".to_owned(),
-                None => shown(&config.telegram_secret()),
-            },
-            lark_token: shown(&config.lark_token()),
             api_key: match &config.api_keys {
                 Some(_) => "<the secret of one of HTTP_API_KEYS>".to_owned(),
                 None => config.api_keys().first().map(|key| shown(&key.secret)).unwrap_or_default(),
@@ -57,7 +63,6 @@ impl Greeting {
                 Some(key) if config.api_keys.is_none() => format!("/#key={}", shown(key)),
                 _ => "/".to_owned(),
             }),
-            today,
         }
     }
 
@@ -81,12 +86,11 @@ impl Greeting {
             writeln!(out, "  console  {base}{path}")?;
         }
         writeln!(out, "  model    {model}\n  data     {data}")?;
-        for (name, label, is_set) in
-            [("telegram", "Telegram", self.telegram_is_set), ("lark    ", "Lark", self.lark_is_set)]
-        {
-            let replies = if is_set { label } else { "the outbox" };
-            let state = if is_set { "" } else { "not set up: " };
-            writeln!(out, "  {name} {state}replies go to {replies}")?;
+        for Shown { about, is_set_up, .. } in &self.channels {
+            let name = about.channel.as_str();
+            let replies = if *is_set_up { about.platform } else { "the outbox" };
+            let state = if *is_set_up { "" } else { "not set up: " };
+            writeln!(out, "  {name:<8} {state}replies go to {replies}")?;
         }
         writeln!(out, "  outbox   {base}/local/outbox")?;
         if let Some(key) = &self.key {
@@ -102,25 +106,15 @@ impl Greeting {
     }
 
     fn print_calls(&self, base: &str, out: &mut impl Write) -> Result<()> {
-        let Self { telegram_secret, lark_token, api_key, today, .. } = self;
+        let Self { channels, api_key, .. } = self;
         let mut curl = |request: &str, header: &str, body: &Value| {
             writeln!(out, "curl {request}{header} -H 'Content-Type: application/json' -d '{body}'\n")
         };
-        let update = json!({"update_id": 1, "message": {"message_id": 1, "date": today,
-            "chat": {"id": 42, "type": "private", "first_name": "Ada"},
-            "from": {"id": 42, "is_bot": false, "first_name": "Ada"}, "text": "hello"}});
-        let secret = format!(" -H \"X-Telegram-Bot-Api-Secret-Token: {telegram_secret}\"");
-        curl(&format!("-X POST {base}/telegram"), &secret, &update)?;
-        if !self.lark_is_set {
-            let message = json!({"message_id": "om_hello", "chat_id": "oc_hello", "chat_type": "p2p",
-                "message_type": "text", "create_time": format!("{today}000"),
-                "content": json!({"text": "hello"}).to_string()});
-            let sender = json!({"sender_id": {"open_id": "ou_ada"}, "sender_type": "user"});
+        for Shown { about, example, .. } in channels {
+            let Some(Example { header, body }) = example else { continue };
             let header =
-                json!({"event_id": "hello-1", "event_type": "im.message.receive_v1", "token": lark_token});
-            let event =
-                json!({"schema": "2.0", "header": header, "event": {"sender": sender, "message": message}});
-            curl(&format!("-X POST {base}/lark"), "", &event)?;
+                header.as_ref().map(|(name, value)| format!(" -H \"{name}: {value}\"")).unwrap_or_default();
+            curl(&format!("-X POST {base}{}", about.path), &header, body)?;
         }
         let bearer = format!(" -H 'Authorization: Bearer {api_key}'");
         let message = json!({"userId": "ada", "messageId": "hello-1", "text": "hello"});
@@ -131,8 +125,8 @@ impl Greeting {
             &bearer,
             &json!({"id": "hello", "messages": [message]}),
         )?;
-        if self.lark_is_set {
-            writeln!(out, "Lark signs its own calls to {base}/lark.\n")?;
+        for Shown { about, .. } in channels.iter().filter(|channel| channel.example.is_none()) {
+            writeln!(out, "{} signs its own calls to {base}{}.\n", about.platform, about.path)?;
         }
         Ok(())
     }

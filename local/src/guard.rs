@@ -16,10 +16,8 @@ use crate::config::LocalConfig;
 /// Routes that may be reached from other machines, through a tunnel that rewrites `Host`.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// True if Telegram is set up with a secret of its own.
-    pub telegram: bool,
-    /// True if Lark is set up with a token of its own.
-    pub lark: bool,
+    /// Paths of webhooks that have secrets of their own: those of channels that are set up.
+    pub webhooks: Vec<&'static str>,
     /// True if the API has keys of its own.
     pub api: bool,
     /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API.
@@ -44,9 +42,9 @@ pub async fn only_local(State(guard): State<Arc<Guard>>, request: Request, next:
 impl Guard {
     /// Returns the guard of a program with `config`.
     pub fn of(config: &LocalConfig) -> Self {
+        let set_up = config.channels.iter().filter(|channel| channel.is_set_up());
         Self {
-            telegram: config.telegram.is_some(),
-            lark: config.lark.is_some(),
+            webhooks: set_up.map(|channel| channel.names().path).collect(),
             api: config.api_keys.is_some(),
             origins: config.cors_origins.clone(),
         }
@@ -78,10 +76,9 @@ impl Guard {
 
     fn is_open(&self, path: &str) -> bool {
         match path {
-            "/telegram" => self.telegram,
-            "/lark" => self.lark,
             "/health" | "/openapi.json" => true,
-            _ => self.api && (path.starts_with("/v1/") || path.starts_with("/api/chat")),
+            _ if path.starts_with("/v1/") || path.starts_with("/api/chat") => self.api,
+            _ => self.webhooks.contains(&path),
         }
     }
 }
@@ -122,7 +119,7 @@ fn is_loopback(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    const DEVELOPMENT: Guard = Guard { telegram: false, lark: false, api: false, origins: CorsOrigins::None };
+    const DEVELOPMENT: Guard = Guard { webhooks: Vec::new(), api: false, origins: CorsOrigins::None };
 
     #[test]
     fn through_a_tunnel_only_what_has_a_secret_of_its_own() {
@@ -134,8 +131,14 @@ mod tests {
                 .map(|path| guard.check(&headers, path).is_ok())
         };
         assert_eq!(open(DEVELOPMENT), [false, false, false, false, true]);
-        assert_eq!(open(Guard { telegram: true, ..DEVELOPMENT }), [true, false, false, false, true]);
-        assert_eq!(open(Guard { telegram: true, api: true, ..DEVELOPMENT }), [true, true, true, false, true]);
+        assert_eq!(
+            open(Guard { webhooks: vec!["/telegram"], ..DEVELOPMENT }),
+            [true, false, false, false, true]
+        );
+        assert_eq!(
+            open(Guard { webhooks: vec!["/telegram"], api: true, ..DEVELOPMENT }),
+            [true, true, true, false, true]
+        );
     }
 
     #[test]

@@ -20,8 +20,8 @@ use annals_local::greeting::Greeting;
 use annals_local::import;
 use annals_local::memory;
 use annals_local::program::{Program, new_history, open_history};
-use annals_local::replay::{Target, replay};
-use annals_local::setup::{self, LarkSetup, TelegramSetup};
+use annals_local::replay::replay;
+use annals_local::setup;
 use annals_local::show::{self, Format};
 use annals_local::stores::check_writable;
 use annals_local::stores::private::make_private;
@@ -64,7 +64,7 @@ enum Command {
     /// Point a platform's webhook to Annals
     Setup {
         #[command(subcommand)]
-        platform: Platform,
+        channel: setup::Arguments,
     },
     /// Post recorded webhook bodies (files, or folders of .json files) to the running program
     Replay {
@@ -122,40 +122,6 @@ enum Command {
     Memory {
         #[command(subcommand)]
         command: MemoryCommand,
-    },
-}
-
-#[derive(Subcommand)]
-enum Platform {
-    /// Set the webhook and the menu of the bot of `TELEGRAM_BOT_TOKEN`
-    Telegram {
-        /// Address for updates: https://…/telegram
-        #[arg(long)]
-        url: String,
-        /// Read the token from this secret in Secrets Manager, and store the webhook secret there if it has none
-        #[arg(long, value_name = "NAME")]
-        secret: Option<String>,
-        /// Largest number of parallel deliveries
-        #[arg(long, value_name = "NUMBER", default_value_t = 40, value_parser = clap::value_parser!(u8).range(1..=100))]
-        max_connections: u8,
-        /// Set the webhook even if the address does not accept the secret
-        #[arg(long)]
-        anyway: bool,
-    },
-    /// Check the app of `LARK_APP_ID`, and print the steps in Lark's console
-    Lark {
-        /// Address for events: https://…/lark
-        #[arg(long)]
-        url: String,
-        /// Read the app's settings from this secret in Secrets Manager
-        #[arg(long, value_name = "NAME")]
-        secret: Option<String>,
-    },
-    /// Not supported in this version
-    Discord {
-        /// Ignored
-        #[arg(long)]
-        url: Option<String>,
     },
 }
 
@@ -239,27 +205,11 @@ async fn run_other(command: Option<Command>, env: Env<'_>, clock: Clock) -> anyh
             let out = std::io::stdout();
             doctor(clock, tty::has_colours(env, &out), &mut out.lock()).await
         }
-        Some(Command::Setup { platform }) => {
-            let out = &mut std::io::stdout();
-            match platform {
-                Platform::Telegram { url, secret, max_connections, anyway } => {
-                    setup::telegram(env, &TelegramSetup { url, secret, max_connections, anyway }, out).await
-                }
-                Platform::Lark { url, secret } => setup::lark(env, &LarkSetup { url, secret }, out).await,
-                Platform::Discord { .. } => setup::discord(),
-            }
-        }
+        Some(Command::Setup { channel }) => setup::setup(env, &channel, &mut std::io::stdout()).await,
         Some(Command::Import { files, chat, bot }) => import_files(&files, chat, bot, env, clock).await,
         Some(Command::Replay { paths }) => {
             let config = LocalConfig::from_env(env)?.with_key()?;
-            let base = format!("http://{}", SocketAddr::new(config.host, config.port));
-            let target = Target {
-                base,
-                telegram_secret: config.telegram_secret(),
-                lark_token: config.lark_token(),
-                lark_encrypt_key: config.lark.and_then(|lark| lark.encrypt_key),
-            };
-            replay(&target, &paths, &clock, &mut std::io::stdout()).await
+            replay(&config, &paths, &clock, &mut std::io::stdout()).await
         }
         Some(Command::History { chat_key, jsonl }) => {
             let (chat, history) = open_chat(&chat_key, env, clock).await?;

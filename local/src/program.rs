@@ -8,24 +8,12 @@ use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_agent::mcp::Servers;
-use annals_channel::platform::Registered;
-use annals_channel::settings::DeliveryConfig;
-use annals_channel::settings::Settings;
-use annals_channel::surroundings::Surroundings;
-use annals_channel_lark::client::{APP_RATE_LIMIT, Client as LarkClient};
-use annals_channel_lark::settings::LarkConfig;
-use annals_channel_lark::surroundings::LarkSurroundings;
-use annals_channel_lark::webhook::{self as lark, LarkWebhook};
-use annals_channel_telegram::client::{BOT_RATE_LIMIT, Client};
-use annals_channel_telegram::settings::TelegramConfig;
-use annals_channel_telegram::webhook::{self as telegram, TelegramWebhook};
+use annals_channel::local::Clients;
 use annals_compactor::Compactor;
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Channel;
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
-use annals_engine::receiving::Receiver;
 use annals_engine::settings::ToolsSetting;
 use annals_engine::upkeep::Upkeep;
 use annals_http::auth::caller;
@@ -39,9 +27,8 @@ use annals_model::{Model, ModelSettings};
 use annals_runtime::aws;
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
-use annals_runtime::webhook;
 use annals_store::history::{History, Retention};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
@@ -49,7 +36,6 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
-use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
@@ -62,12 +48,6 @@ use crate::server::{self, HEADER_TIMEOUT};
 use crate::stores::{BUCKET, DataLock, Stores, TABLE, check_writable, lock, make};
 use crate::terminal::endpoint::{BoundEndpoint, Endpoint};
 use crate::upkeep::keep_up;
-
-/// Bot if Telegram is not set up: `@annals_bot`, with an id that Telegram does not use.
-const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
-
-/// Bot if Lark is not set up, as mentions name it.
-const LOCAL_LARK_BOT: &str = "ou_annals";
 
 /// Longest time that a run may hold a chat: longer than any run, since no other process could continue it.
 const LEASE: Duration = Duration::from_hours(1);
@@ -128,18 +108,21 @@ impl Program {
 
         let guard = Arc::new(Guard::of(&config));
         let outbox_keys = config.outbox_keys();
-        let (lark_token, telegram_secret) = (config.lark_token(), config.telegram_secret());
         let api_keys = config.api_keys();
-        let of_lark = OfLark::new(config.lark, &config.channel_settings, config.delivery, &clock)?;
-        let (identity, client) = of_telegram(config.telegram, config.delivery, &clock)?;
+        let (mut platforms, mut confirming, mut webhooks) = (Vec::new(), Vec::new(), Vec::new());
+        for channel in &config.channels {
+            let served = channel.serve(config.key(), &config.channel_settings, &config.delivery, &clock);
+            let (clients, route) = served.map_err(|error| anyhow!(error))?;
+            webhooks.push(route);
+            if let Some(Clients { agent, webhook }) = clients {
+                platforms.push(agent);
+                confirming.push(webhook);
+            }
+        }
+        let surroundings = platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect();
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
         let deliverer =
-            Deliverer::new(platforms(client.clone(), of_lark.client.clone()), Some(outbox.clone()))
-                .with_rate_limits(config.delivery.is_rate_limited);
-        let confirming = platforms(
-            client.map(|client| client.with_patience(telegram::WEBHOOK_PATIENCE)),
-            of_lark.client.map(|client| client.with_patience(lark::WEBHOOK_PATIENCE)),
-        );
+            Deliverer::new(platforms, Some(outbox.clone())).with_rate_limits(config.delivery.is_rate_limited);
         let confirmer = Deliverer::new(confirming, Some(outbox.clone()));
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
@@ -154,7 +137,7 @@ impl Program {
             history,
             model,
             deliverer,
-            surroundings: of_lark.surroundings.into_iter().collect(),
+            surroundings,
             servers: servers(config.tools, clock.clone())?,
             memory: config.agent.memory,
             view: config.agent.view,
@@ -169,26 +152,8 @@ impl Program {
         };
         let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);
         let terminal = terminal.bind(&config.data_dir);
-        let telegram = webhook::router(Receiver {
-            webhook: TelegramWebhook {
-                settings: config.channel_settings.clone(),
-                secret: telegram_secret,
-                identity,
-            },
-            ingress: ingress.clone(),
-            deliverer: confirmer.clone(),
-            clock: clock.clone(),
-        });
-        let lark = webhook::router(Receiver {
-            webhook: LarkWebhook {
-                settings: config.channel_settings,
-                verification_token: lark_token,
-                encrypt_key: of_lark.encrypt_key,
-                identity: of_lark.identity,
-            },
-            ingress: ingress.clone(),
-            deliverer: confirmer,
-            clock: clock.clone(),
+        let channels = webhooks.into_iter().fold(Router::new(), |all, route| {
+            all.merge(route(ingress.clone(), confirmer.clone(), clock.clone()))
         });
         let http = annals_http::router(Http {
             after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone())),
@@ -205,7 +170,7 @@ impl Program {
             new_id: random_id,
             clock,
         });
-        let mut router = telegram.merge(lark).merge(http).layer(middleware::from_fn(to_the_end));
+        let mut router = channels.merge(http).layer(middleware::from_fn(to_the_end));
         if config.host.is_loopback() {
             let outbox = get(async move |headers: HeaderMap| read_outbox(&outbox, &outbox_keys, &headers));
             router = router
@@ -294,35 +259,6 @@ impl Program {
     }
 }
 
-/// Parts of the program for Lark.
-struct OfLark {
-    identity: lark::Identity,
-    client: Option<LarkClient>,
-    encrypt_key: Option<SecretString>,
-    surroundings: Option<Arc<dyn Surroundings>>,
-}
-
-impl OfLark {
-    fn new(
-        lark: Option<LarkConfig>,
-        settings: &Settings,
-        delivery: DeliveryConfig,
-        clock: &Clock,
-    ) -> anyhow::Result<Self> {
-        let Some(lark) = lark else {
-            let identity = lark::Identity::local(LOCAL_LARK_BOT);
-            return Ok(Self { identity, client: None, encrypt_key: None, surroundings: None });
-        };
-        let client = LarkClient::new(&lark.api_base, lark.app_id.clone(), lark.app_secret, clock.clone())?
-            .with_rate_limit(delivery.share(APP_RATE_LIMIT));
-        let surroundings =
-            LarkSurroundings::of(client.clone(), lark.app_id.clone(), settings.clone(), lark.group_context);
-        let asking = client.clone().with_patience(lark::WEBHOOK_PATIENCE);
-        let identity = lark::Identity::asked_for(lark.app_id, asking);
-        Ok(Self { identity, client: Some(client), encrypt_key: lark.encrypt_key, surroundings })
-    }
-}
-
 /// Releases the chats of the last process. No other process uses this directory, so its runs have ended with it.
 async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
     for chat in queue.pending() {
@@ -370,25 +306,6 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 async fn to_the_end(request: Request, next: Next) -> Response {
     // The task can only fail by a panic.
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::internal().into_response())
-}
-
-/// Returns the platforms that are set up.
-fn platforms(telegram: Option<Client>, lark: Option<LarkClient>) -> Vec<Registered> {
-    let telegram = telegram.map(|client| Registered::new(Channel::Telegram, client));
-    let lark = lark.map(|client| Registered::new(Channel::Lark, client));
-    telegram.into_iter().chain(lark).collect()
-}
-
-/// Returns the bot of Telegram, and its client if Telegram is set up.
-fn of_telegram(
-    config: Option<TelegramConfig>,
-    delivery: DeliveryConfig,
-    clock: &Clock,
-) -> anyhow::Result<(telegram::Identity, Option<Client>)> {
-    let Some(config) = config else { return Ok((telegram::Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None)) };
-    let client = Client::new(&config.api_base, config.token, clock.clone())?
-        .with_rate_limit(delivery.share(BOT_RATE_LIMIT));
-    Ok((telegram::Identity::asked_for(config.bot_id, client.clone()), Some(client)))
 }
 
 /// Returns the model, with this machine's AWS credentials if it needs them.

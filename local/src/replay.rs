@@ -1,30 +1,18 @@
 //! `replay PATH…`: posts recorded webhook bodies to the running program, and prints a line for each.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
-use annals_channel_telegram::verify::SECRET_HEADER;
+use annals_channel::local::Replayed;
 use annals_io::clock::Clock;
 use anyhow::{Context, bail};
 use reqwest::StatusCode;
-use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::config::{LocalConfig, joined};
 use crate::progress::Progress;
-
-/// The program to post to, and its secrets.
-pub struct Target {
-    /// `http://127.0.0.1:3000`
-    pub base: String,
-    /// The secret header of `/telegram`.
-    pub telegram_secret: SecretString,
-    /// The token of `/lark`'s events.
-    pub lark_token: SecretString,
-    /// The key of encrypted events, if they are encrypted.
-    pub lark_encrypt_key: Option<SecretString>,
-}
 
 /// Result for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +27,12 @@ struct File {
     is_named: bool,
 }
 
-/// Posts every file of `paths` (folders: their `.json` files, by name).
+/// Posts every file of `paths` (folders: their `.json` files, by name) to the program with `config`.
 ///
 /// # Errors
 /// Fails if any body is refused, gets a 5xx or no answer, if a named file is not a webhook, or if nothing was accepted.
 pub async fn replay(
-    target: &Target,
+    config: &LocalConfig,
     paths: &[PathBuf],
     clock: &Clock,
     out: &mut impl Write,
@@ -59,7 +47,7 @@ pub async fn replay(
     let (mut forged, mut unfit) = (0, 0);
     let mut progress = Progress::new("replay", "bodies", Some(files.len() as u64), clock);
     for file in &files {
-        let outcome = post(&client, target, &file.path).await?;
+        let outcome = post(&client, config, &file.path).await?;
         progress.advance(1);
         let report = match outcome {
             Outcome::Answered(status) if status.is_success() => {
@@ -86,9 +74,11 @@ pub async fn replay(
         bail!("{failed} of {all} bodies got a 5xx: see the program's log");
     }
     if forged > 0 {
+        let proofs: Vec<_> =
+            config.channels.iter().flat_map(|channel| channel.names().proofs).copied().collect();
         bail!(
-            "{forged} of {all} bodies got a 401: the program that answers has another TELEGRAM_WEBHOOK_SECRET, \
-             LARK_VERIFICATION_TOKEN or LARK_ENCRYPT_KEY than is set here"
+            "{forged} of {all} bodies got a 401: the program that answers has another {} than is set here",
+            joined(&proofs, "or")
         );
     }
     if refused > 0 {
@@ -100,49 +90,29 @@ pub async fn replay(
     Ok(())
 }
 
-async fn post(client: &reqwest::Client, target: &Target, file: &Path) -> anyhow::Result<Outcome> {
+async fn post(client: &reqwest::Client, config: &LocalConfig, file: &Path) -> anyhow::Result<Outcome> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let Ok(json) = serde_json::from_slice::<Value>(&body) else { return Ok(Outcome::Skipped("no JSON")) };
-    let is_of_lark = ["header", "event", "challenge"].iter().any(|key| json.get(key).is_some());
-    let request = if json.get("update_id").is_some() {
-        client
-            .post(format!("{}/telegram", target.base))
-            .header(SECRET_HEADER, target.telegram_secret.expose_secret())
-            .body(body)
-    } else if is_of_lark {
-        let body = as_from_lark(json, target)?;
-        let mut request = client.post(format!("{}/lark", target.base));
-        if let Some(key) = &target.lark_encrypt_key {
-            let signature = sign(b"0", b"replay", key.expose_secret(), &body);
-            request = request
-                .header(TIMESTAMP_HEADER, "0")
-                .header(NONCE_HEADER, "replay")
-                .header(SIGNATURE_HEADER, signature);
-        }
-        request.body(body)
-    } else if json.get("encrypt").is_some() {
-        return Ok(Outcome::Skipped("encrypted with a key of its own"));
-    } else {
-        return Ok(Outcome::Skipped("no webhook of a known channel"));
+    let base = format!("http://{}", SocketAddr::new(config.host, config.port));
+    let replayed = config
+        .channels
+        .iter()
+        .find_map(|channel| Some((channel.names().path, channel.replay(config.key(), &body, &json)?)));
+    let (path, headers, body) = match replayed {
+        None => return Ok(Outcome::Skipped("no webhook of a known channel")),
+        Some((_, Replayed::Skipped(why))) => return Ok(Outcome::Skipped(why)),
+        Some((path, Replayed::Call { headers, body })) => (path, headers, body),
     };
+    let mut request = client.post(format!("{base}{path}")).body(body);
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
     let response = request
         .header("Content-Type", "application/json")
         .send()
         .await
-        .with_context(|| format!("nothing answers at {}: start Annals first (cargo run)", target.base))?;
+        .with_context(|| format!("nothing answers at {base}: start Annals first (cargo run)"))?;
     Ok(Outcome::Answered(response.status()))
-}
-
-/// Returns the recorded event with the token, and in the encryption, of the target.
-fn as_from_lark(mut event: Value, target: &Target) -> anyhow::Result<Vec<u8>> {
-    let token = Value::from(target.lark_token.expose_secret());
-    let holder =
-        if event.get("header").is_some_and(Value::is_object) { &mut event["header"] } else { &mut event };
-    holder.as_object_mut().context("an event is a JSON object")?.insert("token".into(), token);
-    let plain = serde_json::to_vec(&event)?;
-    let Some(key) = &target.lark_encrypt_key else { return Ok(plain) };
-    let encrypted = encrypt(key.expose_secret(), &plain).context("the event cannot be encrypted")?;
-    Ok(serde_json::to_vec(&json!({ "encrypt": encrypted }))?)
 }
 
 fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<File>> {

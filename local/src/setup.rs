@@ -1,42 +1,119 @@
-//! `setup telegram`, `setup lark`: points a platform's webhook to Annals, or prints how to do it.
-//!
-//! A webhook is set only if the server at its address has the same secrets. So a bot in use keeps its old webhook until the new
-//! one works, and no message is lost or late.
+//! `setup <channel>`: reads its arguments and settings, and runs the channel's own part.
 
-mod lark;
-mod telegram;
 mod vault;
-mod webhook;
 
 use std::io::Write;
 
+use annals_channel::local::About;
+use annals_channel::setup::{self, Setup, SetupOption};
 use annals_core::settings::Env;
+use annals_runtime::channels;
+use anyhow::{Context, anyhow, bail};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand, value_parser};
 use reqwest::Url;
 
-pub(crate) use self::telegram::Problem;
 use self::vault::Vault;
-pub use self::webhook::{LarkSetup, TelegramSetup};
 
-/// Sets the webhook and the menu of a Telegram bot.
-pub async fn telegram(env: Env<'_>, setup: &TelegramSetup, out: &mut impl Write) -> anyhow::Result<()> {
-    let vault = Vault::open(setup.secret.as_deref(), &[telegram::TOKEN]).await?;
-    telegram::run(env, vault, setup, out).await
+/// A channel that this version does not support.
+const DISCORD: &str = "discord";
+
+/// Arguments of `setup`: a channel, and its options.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    channel: String,
+    options: ArgMatches,
 }
 
-/// Checks a Lark app and prints the steps that remain in its console.
-pub async fn lark(env: Env<'_>, setup: &LarkSetup, out: &mut impl Write) -> anyhow::Result<()> {
-    let vault = Vault::open(setup.secret.as_deref(), &lark::NEEDED).await?;
-    lark::run(env, &vault, setup, out).await
+impl FromArgMatches for Arguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let (channel, options) =
+            matches.subcommand().ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))?;
+        Ok(Self { channel: channel.to_owned(), options: options.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
-/// Probes whether a Telegram webhook accepts `secret`, and returns the reason if it does not. Stores nothing there.
-pub(crate) async fn takes_secret(url: &str, secret: &str) -> anyhow::Result<Option<Problem>> {
-    telegram::ask(&Url::parse(url)?, secret).await
+impl Subcommand for Arguments {
+    fn augment_subcommands(command: Command) -> Command {
+        let discord = Command::new(DISCORD).about("Not supported in this version");
+        let discord = discord.arg(Arg::new("url").long("url").value_name("URL").help("Ignored"));
+        let channels = channels::local().into_iter().map(|entry| subcommand(entry.about));
+        command.subcommands(channels).subcommand(discord)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        name == DISCORD || channels::local().iter().any(|entry| entry.about.channel.as_str() == name)
+    }
 }
 
-/// Fails: Discord is not supported yet.
-pub fn discord() -> anyhow::Result<()> {
-    anyhow::bail!(
-        "this version does not support Discord: there is nothing to set up, and DISCORD_* is not read"
-    )
+fn subcommand(about: &'static About) -> Command {
+    let setup = &about.setup;
+    let url = Arg::new("url").long("url").value_name("URL").required(true).help(setup.url);
+    let secret = Arg::new("secret").long("secret").value_name("NAME").help(setup.secret);
+    let options = setup.options.iter().map(|SetupOption { name, help, number }| {
+        let option = Arg::new(*name).long(*name).help(*help);
+        match number {
+            Some((default, valid)) => option
+                .value_name("NUMBER")
+                .default_value(default.to_string())
+                .value_parser(value_parser!(u64).range(valid.clone())),
+            None => option.action(ArgAction::SetTrue),
+        }
+    });
+    Command::new(about.channel.as_str()).about(setup.about).arg(url).arg(secret).args(options)
+}
+
+/// Points a channel's webhook to Annals, or prints the steps for it.
+pub async fn setup(env: Env<'_>, arguments: &Arguments, out: &mut impl Write) -> anyhow::Result<()> {
+    let Arguments { channel, options } = arguments;
+    let Some(entry) = channels::local().into_iter().find(|entry| entry.about.channel.as_str() == channel)
+    else {
+        bail!("this version does not support Discord: there is nothing to set up, and DISCORD_* is not read")
+    };
+    let About { path, setup, .. } = entry.about;
+    let argument = |name: &str| options.get_one::<String>(name).map(String::as_str);
+    let mut vault = match argument("secret") {
+        Some(name) => Some(Vault::open(name, setup.needed).await?),
+        None => None,
+    };
+    let url = address(argument("url").unwrap_or_default(), path)?;
+    let mut values = Vec::new();
+    if let Some(vault) = &vault {
+        for name in setup.held {
+            values.push((*name, vault.setting(env, name)?));
+        }
+    }
+    let settings = |name: &str| match values.iter().find(|(held, _)| *held == name) {
+        Some((_, value)) => value.clone(),
+        None => env.optional(name),
+    };
+    let option = |name: &str| {
+        let option = setup.options.iter().find(|option| option.name == name)?;
+        match option.number {
+            Some(_) => options.get_one(name).copied(),
+            None => options.get_flag(name).then_some(1),
+        }
+    };
+    let vault = vault.as_mut().map(|vault| -> &mut dyn setup::Vault { vault });
+    let run = (entry.setup)(Setup { url, env: Env::new(&settings), vault, option: &option, out });
+    run.await.map_err(|error| anyhow!(error))
+}
+
+/// Parses the address of a webhook, which ends in `route`.
+fn address(url: &str, route: &str) -> anyhow::Result<Url> {
+    let url = Url::parse(url).with_context(|| format!("--url takes a whole address, https://…{route}"))?;
+    anyhow::ensure!(
+        matches!(url.scheme(), "https" | "http") && url.path().ends_with(route),
+        "--url must be the address of the route {route}: https://…{route}"
+    );
+    Ok(url)
 }

@@ -32,7 +32,6 @@ use aws_sdk_dynamodb::types::{
 use self::engine::Engine;
 use self::folder::{Folder, S3};
 use self::in_process::{ENDPOINT, InProcess};
-pub(crate) use self::private::random_hex;
 use crate::errors::aws_message;
 
 /// Name of the table.

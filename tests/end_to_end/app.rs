@@ -4,11 +4,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use annals_channel_lark::local::DEV_TOKEN as DEV_LARK_TOKEN;
+use annals_channel_telegram::local::DEV_SECRET as DEV_TELEGRAM_SECRET;
 use annals_core::record::Record;
 use annals_core::settings::Env;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use annals_local::config::{DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET, LocalConfig};
+use annals_local::config::LocalConfig;
 use annals_local::program::{Program, open_history};
 use annals_local::queue::LocalQueue;
 use annals_local::stores::{Stores, TABLE};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::fault::Fault;
 use super::sqs::ACCOUNT;
-use crate::config::{DEV_LARK_APP, DEV_TELEGRAM_TOKEN, LocalConfig};
+use crate::config::LocalConfig;
 use crate::stores::REGION;
 
 /// Name of the secret.
@@ -41,18 +41,8 @@ impl Secrets {
         let mut values = Map::new();
         let mut set = |name: &str, value: &str| values.insert(name.to_owned(), Value::from(value));
         set("HTTP_API_KEYS", &api_keys(&config.api_keys()));
-        let token = config.telegram.as_ref().map_or(DEV_TELEGRAM_TOKEN, |set| set.token.expose_secret());
-        set("TELEGRAM_BOT_TOKEN", token);
-        set("TELEGRAM_WEBHOOK_SECRET", config.telegram_secret().expose_secret());
-        let (app_id, app_secret) = config
-            .lark
-            .as_ref()
-            .map_or(DEV_LARK_APP, |set| (set.app_id.as_str(), set.app_secret.expose_secret()));
-        set("LARK_APP_ID", app_id);
-        set("LARK_APP_SECRET", app_secret);
-        set("LARK_VERIFICATION_TOKEN", config.lark_token().expose_secret());
-        if let Some(key) = config.lark.as_ref().and_then(|lark| lark.encrypt_key.as_ref()) {
-            set("LARK_ENCRYPT_KEY", key.expose_secret());
+        for (name, secret) in config.channel_secrets() {
+            set(name, secret.expose_secret());
         }
         let model = &config.agent.model;
         if let Some(key) = &model.api_key {

@@ -1,5 +1,6 @@
 //! Compares the clock with those of services: signatures, session times and the expiry of tokens depend on it.
 
+use annals_channel::finding::Finding;
 use std::time::{Duration, UNIX_EPOCH};
 
 use annals_core::sort_key::Timestamp;
@@ -7,7 +8,6 @@ use annals_io::clock::Clock;
 use aws_config::SdkConfig;
 use reqwest::{Client, Url};
 
-use super::finding::Finding;
 use super::model::address;
 use super::settings::ValidSettings;
 
@@ -21,8 +21,8 @@ pub(super) async fn check(settings: &ValidSettings, aws: Option<&SdkConfig>, clo
         let own = aws.endpoint_url().map(str::to_owned);
         services.push(own.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com")));
     }
-    services.extend(settings.telegram.iter().map(|telegram| telegram.api_base.clone()));
-    services.extend(settings.lark.iter().map(|lark| lark.api_base.clone()));
+    let channels = settings.channels.iter().filter_map(|(_, channel)| channel.as_ref()?.api_base());
+    services.extend(channels.map(str::to_owned));
     services.extend(settings.model.valid().and_then(address));
     let Ok(client) = Client::builder().timeout(Duration::from_secs(10)).build() else {
         return vec![Finding::fault("clock", "failed to create an HTTP client")];

@@ -1,5 +1,6 @@
 //! Checks the local program: its data directory, and whether it runs.
 
+use annals_channel::finding::Finding;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -7,7 +8,6 @@ use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_store::settings::retention;
 
-use super::finding::Finding;
 use super::stack;
 use crate::config::{LocalConfig, data_dir};
 use crate::errors::{aws_message, counted};

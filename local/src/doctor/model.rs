@@ -1,12 +1,12 @@
 //! Checks that the model's endpoint answers and accepts the key. The model itself is not called, so the check is free.
 
+use annals_channel::finding::Finding;
 use std::time::Duration;
 
 use annals_model::{HostedModel, ModelChoice, ModelSettings};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-use super::finding::Finding;
 use super::settings::Checked;
 use crate::errors::{chain, shown_url};
 

@@ -1,26 +1,27 @@
 //! Checks the settings: each concern as the program reads it, so that all faults are reported at once.
 
-use annals_channel::settings::Settings as Channels;
+use std::sync::Arc;
+
+use annals_channel::finding::Finding;
+use annals_channel::settings::Settings as ChannelSettings;
 use annals_channel::settings::{access, channel_settings};
-use annals_channel_lark::settings::LarkConfig;
-use annals_channel_telegram::settings::TelegramConfig;
 use annals_core::access::OPEN_WITH_TOOLS;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::settings::{AgentConfig, MemoryConfig, ToolsSetting, ViewConfig};
 use annals_http::settings::{api_keys, deployed_api_keys};
 use annals_model::ModelSettings;
+use annals_runtime::channels::{self, ServedChannel};
 use annals_store::settings::retention;
 
-use super::finding::Finding;
 use super::stack;
 use crate::config::LocalConfig;
 
 /// Settings for later checks; `None` if they are not set, or invalid.
 pub(super) struct ValidSettings {
-    pub(super) telegram: Option<TelegramConfig>,
-    pub(super) lark: Option<LarkConfig>,
+    /// All channels of platforms, with their names.
+    pub(super) channels: Vec<(&'static str, Option<Arc<dyn ServedChannel>>)>,
+    pub(super) channel_settings: Option<ChannelSettings>,
     pub(super) model: Checked<ModelSettings>,
-    pub(super) channels: Option<Channels>,
 }
 
 /// Settings of a concern.
@@ -53,9 +54,15 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSetting
         };
     }
     let keys = read!(if is_stack { deployed_api_keys(env) } else { api_keys(env) }).flatten();
-    let telegram = read!(TelegramConfig::from_env(env)).flatten();
-    let lark = read!(LarkConfig::from_env(env)).flatten();
-    let channels = read!(channel_settings(env));
+    let mut channels = Vec::new();
+    let mut states = Vec::new();
+    for entry in channels::local() {
+        let channel = read!((entry.from_env)(env));
+        let is_set_up = channel.as_ref().is_some_and(|channel| channel.is_set_up());
+        states.push(format!("{} {}", entry.about.platform, if is_set_up { "set up" } else { "not set up" }));
+        channels.push((entry.about.channel.as_str(), channel));
+    }
+    let channel_settings = read!(channel_settings(env));
     let access = read!(access(env));
     let tools = read!(ToolsSetting::from_env(env)).flatten();
     read!(retention(env));
@@ -80,15 +87,15 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSetting
             Some(ModelSettings { choice, .. }) => format!("MODEL {choice}"),
             None => "MODEL not set here".to_owned(),
         };
-        let set = |is_set: bool| if is_set { "set up" } else { "not set up" };
         let keys = match keys {
             Some(keys) => format!("API keys: {}", keys.len()),
             None if is_stack => "API keys not set here".to_owned(),
-            None if telegram.is_some() || lark.is_some() => "the data directory's API key".to_owned(),
+            None if channels.iter().flat_map(|(_, channel)| channel).any(|channel| channel.is_set_up()) => {
+                "the data directory's API key".to_owned()
+            }
             None => "the development API key".to_owned(),
         };
-        let (telegram, lark) = (set(telegram.is_some()), set(lark.is_some()));
-        vec![Finding::ok("settings", format!("{model}, Telegram {telegram}, Lark {lark}, {keys}"))]
+        vec![Finding::ok("settings", format!("{model}, {}, {keys}", states.join(", ")))]
     } else {
         faults.iter().map(|error| Finding::fault("settings", error.to_string())).collect()
     };
@@ -100,5 +107,5 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSetting
         None if has_model => Checked::Invalid,
         None => Checked::Unset,
     };
-    (findings, ValidSettings { telegram, lark, model, channels })
+    (findings, ValidSettings { channels, channel_settings, model })
 }

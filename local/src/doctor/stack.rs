@@ -4,10 +4,9 @@ mod bucket;
 mod queue;
 mod table;
 
+use annals_channel::finding::Finding;
 use annals_core::settings::Env;
 use aws_config::SdkConfig;
-
-use super::finding::Finding;
 
 pub(super) use table::shape as table_shape;
 

@@ -1,25 +1,28 @@
 //! Reads settings from a secret in Secrets Manager, and writes one to it: [`Vault`].
 
+use annals_channel::local::Failure;
+use annals_channel::setup;
 use annals_core::settings::Env;
 use annals_runtime::aws;
 use anyhow::{Context, anyhow, bail};
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueError;
+use futures::future::LocalBoxFuture;
 use serde_json::{Map, Value};
 
 use crate::errors::aws_message;
 
-/// Content of a secret, empty if none is named.
+/// A secret and its content.
 pub(super) struct Vault {
-    /// Client, and name or ARN of the secret.
-    place: Option<(Client, String)>,
+    client: Client,
+    /// Name or ARN.
+    name: String,
     held: Map<String, Value>,
 }
 
 impl Vault {
     /// Reads the secret of this name or ARN. The error for a missing one shows how to create it with the settings `wanted`.
-    pub(super) async fn open(name: Option<&str>, wanted: &[&str]) -> anyhow::Result<Self> {
-        let Some(name) = name else { return Ok(Self { place: None, held: Map::new() }) };
+    pub(super) async fn open(name: &str, wanted: &[&str]) -> anyhow::Result<Self> {
         let client = Client::new(&aws::sdk_config().await);
         let held = read(&client, name).await.map_err(|unread| match unread {
             Unread::Missing => {
@@ -32,17 +35,7 @@ impl Vault {
             }
             Unread::Other(error) => error,
         })?;
-        Ok(Self { place: Some((client, name.to_owned())), held })
-    }
-
-    /// Returns the name of the secret.
-    pub(super) fn name(&self) -> Option<&str> {
-        self.place.as_ref().map(|(_, name)| name.as_str())
-    }
-
-    /// Returns whether the secret has this setting.
-    pub(super) fn has(&self, variable: &str) -> bool {
-        self.get(variable).is_some()
+        Ok(Self { client, name: name.to_owned(), held })
     }
 
     fn get(&self, variable: &str) -> Option<String> {
@@ -54,16 +47,17 @@ impl Vault {
     pub(super) fn setting(&self, env: Env<'_>, variable: &str) -> anyhow::Result<Option<String>> {
         match (env.optional(variable), self.get(variable)) {
             (Some(own), Some(held)) if own != held => {
-                let name = self.name().unwrap_or_default();
-                bail!("{variable} is set here, and has another value in the secret {name}: unset it here")
+                bail!(
+                    "{variable} is set here, and has another value in the secret {}: unset it here",
+                    self.name
+                )
             }
             (own, held) => Ok(own.or(held)),
         }
     }
 
-    /// Adds a setting to the current content of the secret, and reads it back. Does nothing without a secret.
-    pub(super) async fn put(&mut self, variable: &str, value: &str) -> anyhow::Result<()> {
-        let Some((client, name)) = &self.place else { return Ok(()) };
+    async fn store(&mut self, variable: &str, value: &str) -> anyhow::Result<()> {
+        let Self { client, name, .. } = &*self;
         let mut held = read(client, name).await.map_err(|unread| unread.of(name))?;
         held.insert(variable.to_owned(), value.into());
         let text = Value::Object(held.clone()).to_string();
@@ -76,6 +70,20 @@ impl Vault {
         );
         self.held = held;
         Ok(())
+    }
+}
+
+impl setup::Vault for Vault {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn has(&self, variable: &str) -> bool {
+        self.get(variable).is_some()
+    }
+
+    fn put<'a>(&'a mut self, variable: &'a str, value: &'a str) -> LocalBoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async move { Ok(self.store(variable, value).await?) })
     }
 }
 

@@ -6,6 +6,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use annals_io::random;
 use anyhow::Context;
 use secrecy::SecretString;
 
@@ -100,7 +101,7 @@ pub(crate) fn secret_of(path: &Path) -> anyhow::Result<SecretString> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
-    let secret = random_hex::<20>()?;
+    let secret = random::secret::<20>()?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -108,11 +109,4 @@ pub(crate) fn secret_of(path: &Path) -> anyhow::Result<SecretString> {
     let written = options.open(path).and_then(|mut file| writeln!(file, "{secret}"));
     written.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(secret.into())
-}
-
-/// Returns `N` random bytes, in hex.
-pub(crate) fn random_hex<const N: usize>() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; N];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system has no random numbers"))?;
-    Ok(hex::encode(bytes))
 }

@@ -12,16 +12,20 @@
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
+//! - [`local`]: a channel in the local program and its commands; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
 //! - [`testing`]: events as lines of text, for the tests of all channels
 
 pub mod client;
 pub mod delivery;
 pub mod file;
+pub mod finding;
 pub mod json;
+pub mod local;
 pub mod platform;
 pub mod rate_limit;
 pub mod seam;
 pub mod settings;
+pub mod setup;
 pub mod surroundings;
 pub mod testing;
 pub mod webhook;

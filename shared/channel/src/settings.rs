@@ -2,6 +2,7 @@
 
 use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
+use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env};
 
 use crate::rate_limit::RateLimit;
@@ -73,8 +74,8 @@ pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
     };
     let persons = entries("ALLOW_FROM");
     for person in persons.iter().flatten() {
-        let id =
-            person.split_once('-').filter(|(channel, _)| matches!(*channel, "telegram" | "lark" | "discord"));
+        let is_platform = |name: &str| name.parse().is_ok_and(Channel::is_platform);
+        let id = person.split_once('-').filter(|(channel, _)| is_platform(channel));
         if id.is_none_or(|(_, id)| id.is_empty()) {
             let problem = format!(
                 "has {person:?}, which is not a Person of a platform: give telegram-<id>, lark-<open_id> or \

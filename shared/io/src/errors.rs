@@ -1,4 +1,4 @@
-//! Errors in one text: [`chain`].
+//! Errors in one text: [`chain`], and addresses in it: [`shown_url`].
 
 use std::error::Error;
 
@@ -10,4 +10,16 @@ pub fn chain(error: &dyn Error) -> String {
         // Some errors repeat the message of their cause.
         if said.ends_with(&cause) { said } else { format!("{said}: {cause}") }
     })
+}
+
+/// Returns `url` without user name and password, which `reqwest` sends and nobody should see.
+pub fn shown_url(url: &str) -> String {
+    match reqwest::Url::parse(url) {
+        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+            // Neither fails for a URL with a user name or a password.
+            let _ = (parsed.set_username(""), parsed.set_password(None));
+            parsed.to_string()
+        }
+        _ => url.to_owned(),
+    }
 }

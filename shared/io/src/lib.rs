@@ -7,7 +7,7 @@
 //! - [`environment`]: environment variables
 //! - [`mod@errors`]: errors with their causes, in one text
 //! - [`metrics`]: counters for CloudWatch
-//! - [`random`]: random ids
+//! - [`random`]: random ids and secrets
 //! - [`spans`]: spans that name the chat of log lines
 
 pub mod clock;

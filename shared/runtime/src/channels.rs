@@ -1,25 +1,103 @@
 //! The channels of platforms, one line each.
 
+use std::sync::Arc;
+
+use annals_channel::local::{About, Clients, Failure, LocalChannel};
 use annals_channel::platform::Registered;
-use annals_channel::settings::DeliveryConfig;
-use annals_core::settings::Env;
+use annals_channel::settings::{DeliveryConfig, Settings};
+use annals_channel::setup::Setup;
+use annals_core::settings::{ConfigError, Env};
+use annals_engine::delivery::Deliverer;
+use annals_engine::ingress::Ingress;
+use annals_engine::receiving::Receiver;
 use annals_io::clock::Clock;
+use axum::Router;
+use futures::future::LocalBoxFuture;
+use secrecy::SecretString;
 
 use crate::process::FunctionError;
+use crate::webhook;
 
-/// Returns the clients of all platforms that are set up, for sending replies.
-///
-/// # Errors
-///
-/// A setting is missing or malformed.
-pub fn platforms(
-    env: Env<'_>,
-    delivery: &DeliveryConfig,
-    clock: &Clock,
-) -> Result<Vec<Registered>, FunctionError> {
-    let all = [
-        annals_channel_telegram::platform::from_env(env, delivery, clock)?,
-        annals_channel_lark::platform::from_env(env, delivery, clock)?,
-    ];
-    Ok(all.into_iter().flatten().collect())
+/// Defines the functions below for a list of crates.
+macro_rules! channels {
+    ($($channel:ident,)*) => {
+        /// Returns the clients of all platforms that are set up, for sending replies.
+        ///
+        /// # Errors
+        ///
+        /// A setting is missing or malformed.
+        pub fn platforms(
+            env: Env<'_>,
+            delivery: &DeliveryConfig,
+            clock: &Clock,
+        ) -> Result<Vec<Registered>, FunctionError> {
+            let all = [$($channel::platform::from_env(env, delivery, clock)?),*];
+            Ok(all.into_iter().flatten().collect())
+        }
+
+        /// Returns all channels, for the local program.
+        pub fn local() -> Vec<Entry> {
+            vec![$(Entry::of::<$channel::local::Local>()),*]
+        }
+    };
+}
+
+channels! {
+    annals_channel_telegram,
+    annals_channel_lark,
+}
+
+/// A channel whose settings have not been read.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Its names.
+    pub about: &'static About,
+    /// Reads its settings.
+    pub from_env: fn(Env<'_>) -> Result<Arc<dyn ServedChannel>, ConfigError>,
+    /// Runs `setup <channel>`.
+    pub setup: for<'a> fn(Setup<'a>) -> LocalBoxFuture<'a, Result<(), Failure>>,
+}
+
+impl Entry {
+    fn of<C: LocalChannel + 'static>() -> Self {
+        Self { about: C::about(), from_env: |env| Ok(Arc::new(C::from_env(env)?)), setup: C::setup }
+    }
+}
+
+/// A channel that the local program serves.
+pub trait ServedChannel: LocalChannel {
+    /// Returns its names.
+    fn names(&self) -> &'static About;
+
+    /// Creates its clients, if it is set up, and the route of its webhook.
+    fn serve(
+        &self,
+        key: Option<&SecretString>,
+        settings: &Settings,
+        delivery: &DeliveryConfig,
+        clock: &Clock,
+    ) -> Result<(Option<Clients>, Route), Failure>;
+}
+
+/// Creates the route of a webhook, which appends and enqueues by the ingress, and confirms commands by the deliverer.
+pub type Route = Box<dyn FnOnce(Ingress, Deliverer, Clock) -> Router + Send>;
+
+impl<C: LocalChannel> ServedChannel for C {
+    fn names(&self) -> &'static About {
+        C::about()
+    }
+
+    fn serve(
+        &self,
+        key: Option<&SecretString>,
+        settings: &Settings,
+        delivery: &DeliveryConfig,
+        clock: &Clock,
+    ) -> Result<(Option<Clients>, Route), Failure> {
+        let opened = self.open(key, settings, delivery, clock)?;
+        let webhook = opened.webhook;
+        let route =
+            move |ingress, deliverer, clock| webhook::router(Receiver { webhook, ingress, deliverer, clock });
+        Ok((opened.clients, Box::new(route)))
+    }
 }

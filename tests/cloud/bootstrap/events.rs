@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use annals_local::config::{DEV_API_KEY, DEV_LARK_APP, DEV_LARK_TOKEN, DEV_TELEGRAM_SECRET};
+use annals_channel_lark::local::{DEV_APP as DEV_LARK_APP, DEV_TOKEN as DEV_LARK_TOKEN};
+use annals_channel_telegram::local::DEV_SECRET as DEV_TELEGRAM_SECRET;
+use annals_local::config::DEV_API_KEY;
 use annals_test_support::telegram_api;
 use serde_json::{Value, json};
 

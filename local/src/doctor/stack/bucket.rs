@@ -1,11 +1,11 @@
 //! Checks the bucket.
 
+use annals_channel::finding::Finding;
 use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration};
 
 use super::table::unknown;
-use crate::doctor::finding::Finding;
 use crate::errors::aws_message;
 
 pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {

@@ -1,5 +1,6 @@
 //! Checks the queue, and its dead-letter queue.
 
+use annals_channel::finding::Finding;
 use std::collections::HashMap;
 
 use annals_agent::LEASE;
@@ -8,7 +9,6 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
-use crate::doctor::finding::Finding;
 use crate::errors::aws_message;
 
 type Attributes = HashMap<QueueAttributeName, String>;

@@ -1,5 +1,6 @@
 //! Checks the table.
 
+use annals_channel::finding::Finding;
 use annals_store::history::due::{DUE_AT, DUE_SHARD, INDEX};
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -8,7 +9,6 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType, TableDescription, TableStatus, TimeToLiveStatus,
 };
 
-use crate::doctor::finding::Finding;
 use crate::errors::aws_message;
 
 /// Attribute by which records expire.

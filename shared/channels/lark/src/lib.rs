@@ -18,8 +18,10 @@
 //!
 //! - [`address`]: destination of a reply
 //! - [`render`], [`split`], `dialect`: formatting of a reply, and its division into messages
-//! - [`card`]: cards with the buttons of approval requests
+//! - [`buttons`]: cards with the buttons of approval requests
 //! - [`client`]: HTTP client of the Open API
+//!
+//! For operators: [`local`], `setup`, `doctor`.
 //!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the event, the bot's
 //! ids and the settings, so that an event that is delivered twice gives the same keys. An event's own id is not used,
@@ -27,9 +29,10 @@
 
 pub mod address;
 pub mod bot;
-pub mod card;
+pub mod buttons;
 pub mod client;
 pub mod listed;
+pub mod local;
 pub mod parse;
 pub mod platform;
 pub mod recall;
@@ -44,6 +47,7 @@ pub use event::EVENTS;
 
 mod content;
 mod dialect;
+mod doctor;
 mod event;
 mod gate;
 mod mention;
@@ -51,6 +55,7 @@ mod metadata;
 mod piece;
 mod readable;
 mod rich_text;
+mod setup;
 mod user_id;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::{Value, json};
 
 use super::bot::Bot;
-use super::card;
+use super::buttons;
 use super::content::Content;
 use super::event::{Envelope, Message, RECEIVED, RECEIVED_V1};
 use super::user_id::user_ids;
@@ -40,7 +40,7 @@ pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incomi
     let at = at.unwrap_or(Timestamp::MIN);
     let parsed = match kind {
         RECEIVED | RECEIVED_V1 => parser.message(envelope),
-        card::PRESSED => match card::press(event) {
+        buttons::PRESSED => match buttons::press(event) {
             Some(press) => Ok(Incoming::Press(Box::new(press))),
             None => Err(Refusal::Ignored("a button that is not from this program")),
         },

@@ -1,13 +1,12 @@
 //! The client as a [`Platform`].
 
 use std::error::Error;
-use std::sync::Arc;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
 use annals_channel::platform::{Platform, Registered};
 use annals_channel::rate_limit::RateLimit;
-use annals_channel::settings::{DeliveryConfig, channel_settings};
+use annals_channel::settings::{DeliveryConfig, Settings, channel_settings};
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
 use annals_core::settings::Env;
@@ -17,10 +16,10 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT, Client, TYPING};
+use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT, Client, ClientError, TYPING};
 use crate::settings::LarkConfig;
 use crate::surroundings::LarkSurroundings;
-use crate::{card, render};
+use crate::{buttons, render};
 
 /// Creates the client that sends replies; `None` if the channel is not set up.
 ///
@@ -33,11 +32,25 @@ pub fn from_env(
     clock: &Clock,
 ) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
     let Some(config) = LarkConfig::from_env(env)? else { return Ok(None) };
-    let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
-        .with_rate_limit(delivery.share(APP_RATE_LIMIT));
-    let settings = channel_settings(env)?;
-    let surroundings = LarkSurroundings::of(client.clone(), config.app_id, settings, config.group_context);
-    Ok(Some(Registered { channel: Channel::Lark, client: Arc::new(client), surroundings }))
+    Ok(Some(registered(&config, &channel_settings(env)?, client(&config, *delivery, clock)?)))
+}
+
+/// Creates the client of the app of `config`.
+pub(crate) fn client(
+    config: &LarkConfig,
+    delivery: DeliveryConfig,
+    clock: &Clock,
+) -> Result<Client, ClientError> {
+    let client =
+        Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), clock.clone())?;
+    Ok(client.with_rate_limit(delivery.share(APP_RATE_LIMIT)))
+}
+
+/// Registers `client` to send replies, with its surroundings.
+pub(crate) fn registered(config: &LarkConfig, settings: &Settings, client: Client) -> Registered {
+    let (app_id, limit) = (config.app_id.clone(), config.group_context);
+    let surroundings = LarkSurroundings::of(client.clone(), app_id, settings.clone(), limit);
+    Registered { surroundings, ..Registered::new(Channel::Lark, client) }
 }
 
 impl Platform for Client {
@@ -133,7 +146,7 @@ async fn send(
     }
     if !reply.requests.is_empty() {
         // A card of its own after the text, since a text has no buttons.
-        let card: Value = card::of(&reply.to.chat, reply.requests);
+        let card: Value = buttons::of(&reply.to.chat, reply.requests);
         progress(SendStep::Next { piece: chunks.len(), is_last: true }).await?;
         match client.send_card(&address, &card, &reply.id(), chunks.len()).await {
             // The text before it says how to answer without buttons.

@@ -52,7 +52,6 @@ use super::address::{Address, Posted};
 use super::render::{self, Styled};
 use super::split::{LIMIT, split};
 use annals_channel::client::{BACKOFF, Effort, Outage, connect};
-use annals_channel::delivery::RequestedCall;
 use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
@@ -89,18 +88,6 @@ type Administrators = HashMap<String, (Timestamp, Vec<String>)>;
 /// Lifetime and size of the cache of group administrators.
 const ADMINISTRATORS_FRESH: Duration = Duration::from_mins(5);
 const MAX_KNOWN_GROUPS: usize = 1_000;
-
-/// Returns a keyboard with one row of two buttons per call to approve, or `None` if there is no such call:
-///
-/// `{"inline_keyboard": [[{"text": "✅ Approve", "callback_data": "y…"}, {"text": "❌ Deny", …}], …]}`.
-pub fn keyboard(asked: &[RequestedCall]) -> Option<Value> {
-    let row = |asked: &RequestedCall| -> Value {
-        let button =
-            |approved| json!({"text": asked.label(approved), "callback_data": asked.button(approved).data()});
-        json!([button(true), button(false)])
-    };
-    (!asked.is_empty()).then(|| json!({"inline_keyboard": asked.iter().map(row).collect::<Vec<_>>()}))
-}
 
 /// Answer of `getMe`: the bot itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

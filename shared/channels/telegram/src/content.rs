@@ -9,8 +9,8 @@ use annals_core::media::MAX_IMAGE_BYTES;
 use annals_core::message::{Part, PartView};
 use serde_json::{Map, Value};
 
-use super::event;
 use super::readable::{self, person_name, rich_text};
+use super::service;
 
 /// The parts of a message.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Content {
             }
         }
         let is_event = parts.is_empty();
-        parts.extend(event::lines(message).into_iter().map(Part::text));
+        parts.extend(service::lines(message).into_iter().map(Part::text));
         if let Some(photo) = message.raw("new_chat_photo") {
             parts.extend(files("photo", photo));
         }
@@ -198,7 +198,7 @@ fn unknown(message: JsonView<'_>) -> impl Iterator<Item = (&str, &Value)> {
             && !VERBATIM.contains(name)
             && !SPOKEN.contains(name)
             && !MEDIA.iter().any(|(field, _)| field == name)
-            && !event::is_event(name)
+            && !service::is_event(name)
     })
 }
 

@@ -1,156 +1,185 @@
-//! Service messages: events in a chat, as lines that a model can read.
+//! Lenient access to the JSON of updates: [`JsonView`] of an object, [`UpdateKind`] of an update, [`Entity`] of a text.
+//!
+//! Telegram adds fields and kinds every few weeks, and a message must not be lost because one of its fields has another
+//! type than expected. So nothing is deserialized into structs: each field is read where it is used, and a field of the
+//! wrong type counts as absent.
+//!
+//! Source: [`Update`](https://core.telegram.org/bots/api#update),
+//! [`Message`](https://core.telegram.org/bots/api#message).
 
 use annals_channel::json::JsonView;
-use serde_json::Value;
 
-use super::readable;
+/// Kind of a field of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UpdateKind {
+    /// A new message.
+    Message(Flavour),
+    /// A new form of a message.
+    Edit(Flavour),
+    /// A person pressed a button under a message.
+    Press,
+    /// The bot's membership in a chat changed.
+    MyMembership,
+    /// A known kind that holds no message of a chat.
+    NoMessage,
+    /// A kind of a newer Bot API.
+    Unknown,
+}
 
-/// Fields that make a message a service message, and their meaning in words.
-///
-/// Source: [`Message`](https://core.telegram.org/bots/api#message), from `new_chat_members` on.
-const EVENTS: &[(&str, &str)] = &[
-    ("new_chat_members", "joined the chat"),
-    ("new_chat_member", "joined the chat"),
-    ("new_chat_participant", "joined the chat"),
-    ("left_chat_member", "left the chat"),
-    ("left_chat_participant", "left the chat"),
-    ("chat_owner_left", "the owner left the chat"),
-    ("chat_owner_changed", "the chat has a new owner"),
-    ("new_chat_title", "new chat title"),
-    ("new_chat_photo", "new chat photo"),
-    ("delete_chat_photo", "chat photo deleted"),
-    ("group_chat_created", "group created"),
-    ("supergroup_chat_created", "supergroup created"),
-    ("channel_chat_created", "channel created"),
-    ("message_auto_delete_timer_changed", "automatic deletion of messages changed"),
-    ("migrate_to_chat_id", "the group became a supergroup"),
-    ("migrate_from_chat_id", "the supergroup was made of a group"),
-    ("pinned_message", "message pinned"),
-    ("successful_payment", "payment received"),
-    ("refunded_payment", "payment refunded"),
-    ("users_shared", "users shared"),
-    ("user_shared", "user shared"),
-    ("chat_shared", "chat shared"),
-    ("gift", "gift"),
-    ("unique_gift", "unique gift"),
-    ("gift_upgrade_sent", "gift upgraded"),
-    ("connected_website", "logged in on a website"),
-    ("write_access_allowed", "allowed the bot to write"),
-    ("passport_data", "passport data shared"),
-    ("proximity_alert_triggered", "proximity alert"),
-    ("boost_added", "chat boosted"),
-    ("chat_background_set", "chat background set"),
-    ("checklist_tasks_done", "checklist tasks marked"),
-    ("checklist_tasks_added", "checklist tasks added"),
-    ("community_chat_added", "chat added to a community"),
-    ("community_chat_removed", "chat removed from a community"),
-    ("direct_message_price_changed", "price of direct messages changed"),
-    ("paid_message_price_changed", "price of messages changed"),
-    ("forum_topic_created", "topic created"),
-    ("forum_topic_edited", "topic edited"),
-    ("forum_topic_closed", "topic closed"),
-    ("forum_topic_reopened", "topic reopened"),
-    ("general_forum_topic_hidden", "General topic hidden"),
-    ("general_forum_topic_unhidden", "General topic shown again"),
-    ("giveaway_created", "giveaway created"),
-    ("giveaway_completed", "giveaway completed"),
-    ("managed_bot_created", "bot created"),
-    ("poll_option_added", "poll option added"),
-    ("poll_option_deleted", "poll option deleted"),
-    ("suggested_post_approved", "suggested post approved"),
-    ("suggested_post_approval_failed", "approval of a suggested post failed"),
-    ("suggested_post_declined", "suggested post declined"),
-    ("suggested_post_paid", "suggested post paid"),
-    ("suggested_post_refunded", "suggested post refunded"),
-    ("video_chat_scheduled", "video chat scheduled"),
-    ("video_chat_started", "video chat started"),
-    ("video_chat_ended", "video chat ended"),
-    ("video_chat_participants_invited", "invited to the video chat"),
-    ("voice_chat_scheduled", "voice chat scheduled"),
-    ("voice_chat_started", "voice chat started"),
-    ("voice_chat_ended", "voice chat ended"),
-    ("voice_chat_participants_invited", "invited to the voice chat"),
+/// Relation of the bot to the chat of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flavour {
+    /// A chat that the bot is in.
+    Own,
+    /// A channel.
+    Channel,
+    /// A private chat of a customer with a business account that the bot is connected to.
+    Business,
+    /// A chat that the bot is not in, from which it was called by its name.
+    Guest,
+    /// A kind of chat of a newer Bot API.
+    Unknown,
+}
+
+/// Kinds of update that are read, and that the webhook subscribes to.
+const READ: [(&str, UpdateKind); 9] = [
+    ("message", UpdateKind::Message(Flavour::Own)),
+    ("edited_message", UpdateKind::Edit(Flavour::Own)),
+    ("channel_post", UpdateKind::Message(Flavour::Channel)),
+    ("edited_channel_post", UpdateKind::Edit(Flavour::Channel)),
+    ("business_message", UpdateKind::Message(Flavour::Business)),
+    ("edited_business_message", UpdateKind::Edit(Flavour::Business)),
+    ("guest_message", UpdateKind::Message(Flavour::Guest)),
+    ("my_chat_member", UpdateKind::MyMembership),
+    ("callback_query", UpdateKind::Press),
 ];
 
-/// Older names of a field, which Telegram sends in addition.
-const ALIASES: &[(&str, &str)] = &[
-    ("new_chat_member", "new_chat_members"),
-    ("new_chat_participant", "new_chat_members"),
-    ("left_chat_participant", "left_chat_member"),
-    ("user_shared", "users_shared"),
-];
-
-/// Fields of a replied-to message that make it a topic's own service message.
-///
-/// Telegram sets that message as `reply_to_message` of each message in a topic that replies to nothing.
-const TOPIC_EVENTS: &[&str] =
-    &["forum_topic_created", "forum_topic_edited", "forum_topic_closed", "forum_topic_reopened"];
-
-/// Returns one line for each event in `message`; none if it is not a service message.
-pub(super) fn lines(message: JsonView<'_>) -> Vec<String> {
-    let is_repeated = |field: &str| {
-        ALIASES.iter().any(|(old, new)| *old == field && message.has(new))
-            || (field == "new_chat_member" && message.has("new_chat_participant"))
-    };
-    EVENTS
-        .iter()
-        .filter(|(field, _)| !is_repeated(field))
-        .filter_map(|(field, meaning)| message.raw(field).map(|value| line(field, meaning, value)))
-        .collect()
+/// Returns the kinds of update that are read, as `allowed_updates` of `setWebhook` names them.
+pub fn allowed_updates() -> impl Iterator<Item = &'static str> {
+    READ.iter().map(|(name, _)| *name)
 }
 
-/// Returns true if `field` makes a message a service message.
-pub(super) fn is_event(field: &str) -> bool {
-    EVENTS.iter().any(|(event, _)| *event == field)
-}
-
-/// Returns true if `message` is a service message about a topic.
-pub(super) fn is_topic_event(message: JsonView<'_>) -> bool {
-    TOPIC_EVENTS.iter().any(|field| message.has(field))
-}
-
-fn line(field: &str, meaning: &str, value: &Value) -> String {
-    let mut details = readable::strings(value);
-    if let (true, Some(payment)) = (field.ends_with("_payment"), JsonView::of(value))
-        && let (Some(amount), Some(currency)) = (payment.scalar("total_amount"), payment.text("currency"))
-    {
-        details.insert(0, format!("{amount} {currency} in its smallest unit"));
+impl UpdateKind {
+    /// Returns the kind of the update's field `name`.
+    pub(super) fn of(name: &str) -> Self {
+        if let Some((_, kind)) = READ.iter().find(|(read, _)| *read == name) {
+            return *kind;
+        }
+        match name {
+            "business_connection"
+            | "chat_boost"
+            | "chat_join_request"
+            | "chat_member"
+            | "chosen_inline_result"
+            | "deleted_business_messages"
+            | "inline_query"
+            | "managed_bot"
+            | "message_reaction"
+            | "message_reaction_count"
+            | "poll"
+            | "poll_answer"
+            | "pre_checkout_query"
+            | "purchased_paid_media"
+            | "removed_chat_boost"
+            | "shipping_query" => Self::NoMessage,
+            _ => Self::Unknown,
+        }
     }
-    if details.is_empty() { format!("[{meaning}]") } else { format!("[{meaning}: {}]", details.join(", ")) }
+}
+
+/// Type of a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChatType {
+    Private,
+    Group,
+    Supergroup,
+    Channel,
+}
+
+impl ChatType {
+    /// Returns the type in `chat`; if it is missing, the type that follows from the flavour or from the id, which is
+    /// positive for people.
+    pub(super) fn of(chat: JsonView<'_>, flavour: Flavour) -> Self {
+        match chat.text("type") {
+            Some("private") => Self::Private,
+            Some("group") => Self::Group,
+            Some("supergroup") => Self::Supergroup,
+            Some("channel") => Self::Channel,
+            _ if flavour == Flavour::Channel => Self::Channel,
+            _ if chat.int("id").is_some_and(|id| id >= 0) => Self::Private,
+            _ => Self::Group,
+        }
+    }
+
+    /// Returns the type as Telegram writes it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Group => "group",
+            Self::Supergroup => "supergroup",
+            Self::Channel => "channel",
+        }
+    }
+}
+
+/// A marked range of a text, such as a mention.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entity<'a> {
+    /// `mention`, `bot_command`, `text_link`, …
+    pub(super) kind: &'a str,
+    /// Start in UTF-16 units.
+    pub(super) offset: usize,
+    /// The text that it covers.
+    pub(super) words: &'a str,
+    /// The entity's JSON, for fields of its kind.
+    pub(super) view: JsonView<'a>,
+}
+
+/// Returns the entities of a message's text and caption, without those whose range is invalid.
+pub(super) fn entities(message: JsonView<'_>) -> impl Iterator<Item = Entity<'_>> {
+    [("text", "entities"), ("caption", "caption_entities")].into_iter().flat_map(move |(text, entities)| {
+        let text = message.text(text).unwrap_or_default();
+        message.objects(entities).filter_map(move |view| {
+            let offset = usize::try_from(view.int("offset")?).ok()?;
+            let length = usize::try_from(view.int("length")?).ok()?;
+            let words = utf16_slice(text, offset, length)?;
+            Some(Entity { kind: view.text("type")?, offset, words, view })
+        })
+    })
+}
+
+/// Returns the `length` UTF-16 units of `text` from `offset`, if both ends are between characters.
+pub(super) fn utf16_slice(text: &str, offset: usize, length: usize) -> Option<&str> {
+    let start = byte_at(text, offset)?;
+    let end = start + byte_at(&text[start..], length)?;
+    Some(&text[start..end])
+}
+
+fn byte_at(text: &str, units: usize) -> Option<usize> {
+    let mut passed = 0;
+    for (at, c) in text.char_indices() {
+        if passed >= units {
+            return (passed == units).then_some(at);
+        }
+        passed += c.len_utf16();
+    }
+    (passed == units).then_some(text.len())
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn check(message: &Value, wanted: &[&str]) {
-        assert_eq!(lines(JsonView::of(message).unwrap()), wanted, "{message}");
-    }
-
     #[test]
-    fn events_become_lines() {
-        let ada = json!({"id": 1, "is_bot": false, "first_name": "Ada", "last_name": "L"});
-        let bob = json!({"id": 2, "is_bot": false, "first_name": "Bob"});
-        check(&json!({"new_chat_members": [ada, bob]}), &["[joined the chat: Ada L, Bob]"]);
-        check(
-            &json!({"new_chat_participant": bob, "new_chat_member": bob, "new_chat_members": [bob]}),
-            &["[joined the chat: Bob]"],
-        );
-        check(&json!({"left_chat_participant": bob, "left_chat_member": bob}), &["[left the chat: Bob]"]);
-        check(&json!({"new_chat_title": "Plans"}), &["[new chat title: Plans]"]);
-        check(&json!({"group_chat_created": true, "delete_chat_photo": false}), &["[group created]"]);
-        check(&json!({"video_chat_ended": {"duration": 257}}), &["[video chat ended: duration 257]"]);
-        check(&json!({"forum_topic_created": {"name": "Bugs", "icon_color": 1}}), &["[topic created: Bugs]"]);
-        check(
-            &json!({"pinned_message": {"message_id": 1, "chat": {"title": "G"}, "text": "read me", "reply_markup": {"x": {"text": "b"}}}}),
-            &["[message pinned: read me]"],
-        );
-        check(
-            &json!({"successful_payment": {"currency": "EUR", "total_amount": 4200, "invoice_payload": "p"}}),
-            &["[payment received: 4200 EUR in its smallest unit]"],
-        );
-        check(&json!({"text": "hello"}), &[]);
+    fn offsets_count_utf16_units() {
+        assert_eq!(utf16_slice("👋🏽 @bot hi", 5, 4), Some("@bot"));
+        assert_eq!(utf16_slice("über @bot", 5, 4), Some("@bot"));
+        assert_eq!(utf16_slice("abc", 0, 3), Some("abc"));
+        assert_eq!(utf16_slice("abc", 3, 0), Some(""));
+        for (text, offset, length) in
+            [("👋", 1, 1), ("👋", 0, 1), ("abc", 2, 2), ("abc", 4, 0), ("", 0, usize::MAX)]
+        {
+            assert_eq!(utf16_slice(text, offset, length), None, "{text:?} {offset} {length}");
+        }
     }
 }

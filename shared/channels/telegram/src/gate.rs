@@ -11,9 +11,9 @@ use annals_core::command;
 use serde_json::Value;
 
 use super::bot::Bot;
-use super::event;
+use super::event::{ChatType, Entity, Flavour, entities};
 use super::readable::rich_text;
-use super::update::{ChatType, Entity, Flavour, entities};
+use super::service;
 
 /// `GroupAnonymousBot`: Telegram's sender for an administrator who writes in the name of the group.
 const GROUP_ANONYMOUS_BOT: i64 = 1_087_968_824;
@@ -88,7 +88,7 @@ pub(super) fn needs_username(message: JsonView<'_>, chat: JsonView<'_>, flavour:
 fn is_reply_to(message: JsonView<'_>, bot: &Bot) -> bool {
     message
         .object("reply_to_message")
-        .filter(|original| !event::is_topic_event(*original))
+        .filter(|original| !service::is_topic_event(*original))
         .and_then(|original| original.object("from"))
         .is_some_and(|from| from.int("id") == Some(bot.id))
 }

@@ -6,8 +6,8 @@
 //!
 //! - [`verify`]: compares the secret header
 //! - [`parse`]: turns an update into messages, commands, button presses and migrations
-//!   - `update`: lenient access to the JSON of an update
-//!   - `content`, `event`, `readable`: text and files of a message, as parts that a model can read
+//!   - `event`: lenient access to the JSON of an update
+//!   - `content`, `service`, `readable`: text and files of a message, as parts that a model can read
 //!   - `metadata`: sender, reply, forward and edit data that is stored beside the parts
 //!   - `gate`: decides if a message asks the bot
 //!
@@ -15,14 +15,19 @@
 //!
 //! - [`address`]: destination of a reply
 //! - [`render`], [`split`]: formatting of a reply, and its division into messages
+//! - [`buttons`]: buttons of approval requests
 //! - [`client`]: HTTP client of the Bot API
+//!
+//! For operators: [`local`], `setup`, `doctor`.
 //!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the update, the bot's
 //! name and the settings, so that an update that is delivered twice gives the same keys.
 
 pub mod address;
 pub mod bot;
+pub mod buttons;
 pub mod client;
+pub mod local;
 pub mod parse;
 pub mod platform;
 pub mod render;
@@ -31,14 +36,16 @@ pub mod split;
 pub mod verify;
 pub mod webhook;
 
-pub use update::allowed_updates;
+pub use event::allowed_updates;
 
 mod content;
+mod doctor;
 mod event;
 mod gate;
 mod metadata;
 mod readable;
-mod update;
+mod service;
+mod setup;
 
 #[cfg(test)]
 mod tests;

@@ -16,10 +16,10 @@ use annals_core::sort_key::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::content::Content;
-use super::event;
+use super::event::{ChatType, Flavour, entities};
 use super::gate;
 use super::readable::{self, person_name};
-use super::update::{ChatType, Flavour, entities};
+use super::service;
 
 /// Maximum number of characters that are copied from a replied-to message. The history has its full text.
 const REPLY_TEXT_CHARS: usize = 200;
@@ -60,7 +60,7 @@ fn display_name(who: JsonView<'_>) -> Option<String> {
 
 fn reply(message: JsonView<'_>) -> Option<Value> {
     let mut reply = Map::new();
-    let original = message.object("reply_to_message").filter(|original| !event::is_topic_event(*original));
+    let original = message.object("reply_to_message").filter(|original| !service::is_topic_event(*original));
     if let Some(original) = original {
         put_id(&mut reply, "messageId", original, "message_id");
         let text = Content::said(original).text();

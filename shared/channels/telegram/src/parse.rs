@@ -24,24 +24,14 @@ use serde_json::Value;
 
 use super::address::Posted;
 use super::bot::Bot;
+use super::buttons::Keyboard;
 use super::content::Content;
+use super::event::{ChatType, Flavour, UpdateKind};
 use super::readable::person_name;
-use super::update::{ChatType, Flavour, UpdateKind};
 use super::{gate, metadata};
 
 /// Events of an update, with the [`Keyboard`] of a pressed button.
 pub type Incoming = annals_channel::webhook::Incoming<Keyboard>;
-
-/// The keyboard of a pressed button.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Keyboard {
-    /// Id for [`Client::answer_callback`](super::client::Client::answer_callback).
-    pub callback_id: String,
-    /// The message that has the button.
-    pub under: Posted,
-    /// The keyboard without the buttons of this request: `{"inline_keyboard": […]}`.
-    pub left: Value,
-}
 
 /// Parses `update`. The results are in the order of its fields; in practice there is one, since Telegram sets one
 /// field.

@@ -1,7 +1,6 @@
 //! The client as a [`Platform`].
 
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
@@ -17,8 +16,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::address::Address;
+use crate::buttons::keyboard;
 use crate::client::{
-    BOT_RATE_LIMIT, Client, GROUP_RATE_LIMIT, PRIVATE_RATE_LIMIT, SendError, chunks, keyboard,
+    BOT_RATE_LIMIT, Client, ClientError, GROUP_RATE_LIMIT, PRIVATE_RATE_LIMIT, SendError, chunks,
 };
 use crate::settings::TelegramConfig;
 
@@ -36,9 +36,17 @@ pub fn from_env(
     clock: &Clock,
 ) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
     let Some(config) = TelegramConfig::from_env(env)? else { return Ok(None) };
-    let client = Client::new(&config.api_base, config.token, clock.clone())?;
-    let client = Arc::new(client.with_rate_limit(delivery.share(BOT_RATE_LIMIT)));
-    Ok(Some(Registered { channel: Channel::Telegram, client, surroundings: None }))
+    Ok(Some(Registered::new(Channel::Telegram, client(&config, *delivery, clock)?)))
+}
+
+/// Creates the client of the bot of `config`.
+pub(crate) fn client(
+    config: &TelegramConfig,
+    delivery: DeliveryConfig,
+    clock: &Clock,
+) -> Result<Client, ClientError> {
+    let client = Client::new(&config.api_base, config.token.clone(), clock.clone())?;
+    Ok(client.with_rate_limit(delivery.share(BOT_RATE_LIMIT)))
 }
 
 impl Platform for Client {

@@ -22,8 +22,9 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::bot::Bot;
+use crate::buttons::Keyboard;
 use crate::client::{Client, PRIVATE_RATE_LIMIT, SendError};
-use crate::parse::{Keyboard, needs_username, parse};
+use crate::parse::{needs_username, parse};
 use crate::settings::TelegramConfig;
 use crate::verify::{SECRET_HEADER, secret_matches};
 

@@ -17,7 +17,7 @@ use annals_core::command;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use super::super::update::allowed_updates;
+use super::super::event::allowed_updates;
 use super::Client;
 use super::error::SendError;
 use super::webhook::{Webhook, WebhookInfo};

@@ -5,7 +5,7 @@
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::super::update::allowed_updates;
+use super::super::event::allowed_updates;
 
 /// Settings of a webhook.
 #[derive(Clone, Debug)]

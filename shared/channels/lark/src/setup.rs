@@ -2,49 +2,39 @@
 
 use std::io::Write;
 
-use annals_channel_lark::EVENTS;
-use annals_channel_lark::card::PRESSED;
-use annals_channel_lark::client::{Client, SendError};
-use annals_channel_lark::settings::LarkConfig;
-use annals_channel_lark::verify::encrypt;
-use annals_core::settings::Env;
+use annals_channel::local::Failure;
+use annals_channel::setup::{Setup, SetupCommand, prober, unreachable};
 use annals_io::clock::Clock;
-use anyhow::Context;
+use annals_io::errors::{chain, shown_url};
 use reqwest::Url;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use super::vault::Vault;
-use super::webhook::{LarkSetup, address, asking, unreachable};
-use crate::errors::shown_url;
+use crate::EVENTS;
+use crate::buttons::PRESSED;
+use crate::client::{Client, SendError};
+use crate::settings::LarkConfig;
+use crate::verify::encrypt;
 
-/// Required settings.
-pub(super) const NEEDED: [&str; 3] = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"];
-/// Settings that are read from the environment or the secret.
-const HELD: [&str; 4] = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN", "LARK_ENCRYPT_KEY"];
+/// The command.
+pub(super) const COMMAND: SetupCommand = SetupCommand {
+    about: "Check the app of `LARK_APP_ID`, and print the steps in Lark's console",
+    url: "Address for events: https://…/lark",
+    secret: "Read the app's settings from this secret in Secrets Manager",
+    needed: &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"],
+    held: &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN", "LARK_ENCRYPT_KEY"],
+    options: &[],
+};
 
-pub(super) async fn run(
-    env: Env<'_>,
-    vault: &Vault,
-    setup: &LarkSetup,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let url = address(&setup.url, "/lark")?;
-    let mut values = Vec::new();
-    for name in HELD {
-        values.push((name, vault.setting(env, name)?));
-    }
-    let settings = |name: &str| match values.iter().find(|(held, _)| *held == name) {
-        Some((_, value)) => value.clone(),
-        None => env.optional(name),
-    };
-    let config = LarkConfig::from_env(Env::new(&settings))?.context(
+pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
+    let Setup { url, env, out, .. } = setup;
+    let config = LarkConfig::from_env(env)?.ok_or(
         "LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN are not set: the app's page in the developer console \
          has them",
     )?;
     let client =
         Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), Clock::system())?;
-    let bot = client.bot_info().await.map_err(|error| unknown(error, &shown_url(&config.api_base)))?;
+    let bot = client.bot_info().await.map_err(|error| unknown(&error, &shown_url(&config.api_base)))?;
     writeln!(out, "app       {} ({})", bot.name, config.app_id)?;
     let key = if config.encrypt_key.is_some() { "events come encrypted and signed" } else { NO_KEY };
     writeln!(out, "key       {key}")?;
@@ -54,13 +44,15 @@ pub(super) async fn run(
         Some(problem) => writeln!(out, "address   {url}: {problem}")?,
     }
     steps(&url, &config, out)?;
-    anyhow::ensure!(problem.is_none(), "the address does not answer Lark's challenge: step 3 would fail now");
-    Ok(())
+    match problem {
+        None => Ok(()),
+        Some(_) => Err("the address does not answer Lark's challenge: step 3 would fail now".into()),
+    }
 }
 
 /// Returns the error of a bot that could not be read.
-fn unknown(error: SendError, base: &str) -> anyhow::Error {
-    let context = match error {
+fn unknown(error: &SendError, base: &str) -> String {
+    let reason = match error {
         SendError::Blocked { .. } | SendError::Refused { .. } => {
             "the app is not let in, or has no bot".to_owned()
         }
@@ -70,13 +62,13 @@ fn unknown(error: SendError, base: &str) -> anyhow::Error {
             )
         }
     };
-    anyhow::Error::new(error).context(context)
+    format!("{reason}: {}", chain(error))
 }
 
 const NO_KEY: &str = "LARK_ENCRYPT_KEY is not set: events come plain, and the token in each is all that tells them from \
                       forged ones";
 
-fn steps(url: &Url, config: &LarkConfig, out: &mut impl Write) -> std::io::Result<()> {
+fn steps(url: &Url, config: &LarkConfig, out: &mut dyn Write) -> std::io::Result<()> {
     let console = shown_url(&config.api_base);
     let console = console.trim_end_matches('/');
     writeln!(out, "\nLark takes the rest in its developer console, {console}/app/{}:\n", config.app_id)?;
@@ -109,17 +101,17 @@ fn steps(url: &Url, config: &LarkConfig, out: &mut impl Write) -> std::io::Resul
 }
 
 /// Sends the challenge to `url` that Lark sends when the address is entered in its console.
-async fn challenge(url: &Url, config: &LarkConfig) -> anyhow::Result<Option<String>> {
+async fn challenge(url: &Url, config: &LarkConfig) -> Result<Option<String>, Failure> {
     const CHALLENGE: &str = "annals-setup";
     let token = config.verification_token.expose_secret();
     let mut body = json!({"challenge": CHALLENGE, "token": token, "type": "url_verification"});
     if let Some(key) = &config.encrypt_key {
         let plain = body.to_string();
         let encrypted =
-            encrypt(key.expose_secret(), plain.as_bytes()).context("the challenge cannot be encrypted")?;
+            encrypt(key.expose_secret(), plain.as_bytes()).ok_or("the challenge cannot be encrypted")?;
         body = json!({ "encrypt": encrypted });
     }
-    let answer = match asking()?.post(url.clone()).json(&body).send().await {
+    let answer = match prober()?.post(url.clone()).json(&body).send().await {
         Ok(answer) => answer,
         Err(error) => return Ok(Some(unreachable(&error).to_owned())),
     };
@@ -135,10 +127,12 @@ async fn challenge(url: &Url, config: &LarkConfig) -> anyhow::Result<Option<Stri
 #[cfg(test)]
 mod tests {
     use annals_channel::settings::channel_settings;
-    use annals_channel_lark::bot::Bot;
-    use annals_channel_lark::parse::{Incoming, parse};
+
+    use annals_core::settings::Env;
 
     use super::*;
+    use crate::bot::Bot;
+    use crate::parse::{Incoming, parse};
 
     #[test]
     fn every_printed_event_is_parsed() {

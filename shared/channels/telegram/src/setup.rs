@@ -5,57 +5,73 @@
 //! 3. Probes whether the address accepts the secret, with a body that is not an update, so that nothing is stored.
 //! 4. Only then sets the webhook at Telegram, and reads it back.
 
-use std::io::Write;
-
-use annals_channel_telegram::allowed_updates;
-use annals_channel_telegram::client::{Client, Webhook};
-use annals_channel_telegram::settings::TelegramConfig;
-use annals_channel_telegram::verify::SECRET_HEADER;
+use annals_channel::local::Failure;
+use annals_channel::setup::{Setup, SetupCommand, SetupOption, prober, unreachable};
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
-use anyhow::{Context, bail};
+use annals_io::errors::chain;
+use annals_io::random;
 use reqwest::{StatusCode, Url};
 use secrecy::ExposeSecret;
 
-use super::vault::Vault;
-use super::webhook::{TelegramSetup, address, asking, unreachable};
-use crate::stores::random_hex;
+use crate::allowed_updates;
+use crate::client::{Client, Webhook};
+use crate::settings::TelegramConfig;
+use crate::verify::SECRET_HEADER;
 
-pub(super) const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
+const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
 const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
 
-pub(super) async fn run(
-    env: Env<'_>,
-    mut vault: Vault,
-    setup: &TelegramSetup,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let url = address(&setup.url, "/telegram")?;
-    let Some(token) = vault.setting(env, TOKEN)? else {
-        let place =
-            vault.name().map_or(String::new(), |name| format!(", neither here nor in the secret {name}"));
-        bail!("{TOKEN} is not set{place}: @BotFather gives it")
+/// The command.
+pub(super) const COMMAND: SetupCommand = SetupCommand {
+    about: "Set the webhook and the menu of the bot of `TELEGRAM_BOT_TOKEN`",
+    url: "Address for updates: https://…/telegram",
+    secret: "Read the token from this secret in Secrets Manager, and store the webhook secret there if it has none",
+    needed: &[TOKEN],
+    held: &[TOKEN, SECRET],
+    options: &[
+        SetupOption {
+            name: "max-connections",
+            help: "Largest number of parallel deliveries",
+            number: Some((40, 1..=100)),
+        },
+        SetupOption {
+            name: "anyway",
+            help: "Set the webhook even if the address does not accept the secret",
+            number: None,
+        },
+    ],
+};
+
+pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
+    let Setup { url, env, mut vault, option, out } = setup;
+    let Some(token) = env.optional(TOKEN) else {
+        let place = match &vault {
+            Some(vault) => format!(", neither here nor in the secret {}", vault.name()),
+            None => String::new(),
+        };
+        return Err(format!("{TOKEN} is not set{place}: @BotFather gives it").into());
     };
-    let known = vault.setting(env, SECRET)?;
+    let known = env.optional(SECRET);
     let is_new = known.is_none();
-    let secret = known.map_or_else(random_hex::<32>, Ok)?;
+    let secret = known.map_or_else(random::secret::<32>, Ok)?;
     // Parsed like in a function.
     let settings = |name: &str| match name {
         TOKEN => Some(token.clone()),
         SECRET => Some(secret.clone()),
         _ => env.optional(name),
     };
-    let config = TelegramConfig::from_env(Env::new(&settings))?.context("Telegram is not set up")?;
+    let config = TelegramConfig::from_env(Env::new(&settings))?.ok_or("Telegram is not set up")?;
     let client = Client::new(&config.api_base, config.token, Clock::system())?;
 
     let me = client.get_me().await?;
     writeln!(out, "bot       @{} ({})", me.username, me.id)?;
-    if let Some(name) = vault.name().map(str::to_owned) {
+    if let Some(vault) = vault.as_deref_mut() {
         if vault.has(SECRET) {
-            writeln!(out, "secret    as the secret {name} has it")?;
+            writeln!(out, "secret    as the secret {} has it", vault.name())?;
         } else {
             vault.put(SECRET, &secret).await?;
-            writeln!(out, "secret    stored in the secret {name}, beside what it held")?;
+            writeln!(out, "secret    stored in the secret {}, beside what it held", vault.name())?;
         }
     } else if is_new {
         writeln!(
@@ -70,8 +86,8 @@ pub(super) async fn run(
     }
 
     if let Some(problem) = ask(&url, config.secret.expose_secret()).await? {
-        if !setup.anyway {
-            let (does, next) = match (&problem, vault.name()) {
+        if option("anyway").is_none() {
+            let (does, next) = match (&problem, &vault) {
                 (Problem::OtherSecret, Some(_)) => (
                     "does not take the secret",
                     "Deploy with another SecretsRevision, so that the functions read the secret again, and then run \
@@ -89,40 +105,42 @@ pub(super) async fn run(
                     ("does not take the secret", "See what answers there, and then run this again.")
                 }
             };
-            bail!(
+            return Err(format!(
                 "{url} {does}: {problem}\n\n{next} The webhook is as it was. (--anyway sets it all the \
                  same: Telegram then tries for a day to deliver what people write.)"
-            );
+            )
+            .into());
         }
         writeln!(out, "address   {problem}; set all the same")?;
     }
 
     let url = String::from(url);
-    let webhook = Webhook { url, secret: config.secret, max_connections: setup.max_connections };
+    let max_connections = option("max-connections").and_then(|number| number.try_into().ok()).unwrap_or(40);
+    let webhook = Webhook { url, secret: config.secret, max_connections };
     client.set_webhook(&webhook).await?;
     let info = client.webhook_info().await?;
-    anyhow::ensure!(
-        info.url == webhook.url,
-        "Telegram says that its webhook is {}: somebody else sets it too",
-        if info.url.is_empty() { "none" } else { &info.url }
-    );
+    if info.url != webhook.url {
+        let set = if info.url.is_empty() { "none" } else { &info.url };
+        return Err(format!("Telegram says that its webhook is {set}: somebody else sets it too").into());
+    }
     let missing = info.missing();
-    anyhow::ensure!(
-        missing.is_empty(),
-        "Telegram does not send what it was asked for: {}",
-        missing.join(", ")
-    );
+    if !missing.is_empty() {
+        return Err(format!("Telegram does not send what it was asked for: {}", missing.join(", ")).into());
+    }
     let kinds = allowed_updates().count();
     let waiting = info.pending_update_count;
     writeln!(out, "webhook   {}: {kinds} kinds of update, {waiting} waiting", info.url)?;
-    let commands = client.set_commands().await.context("the webhook is set, but not the menu of commands")?;
+    let commands = client
+        .set_commands()
+        .await
+        .map_err(|error| format!("the webhook is set, but not the menu of commands: {}", chain(&error)))?;
     writeln!(out, "commands  {commands} in the menu")?;
     Ok(())
 }
 
 /// Reason why an address does not accept a secret.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Problem {
+pub(super) enum Problem {
     #[error("it answers 401, so what answers there holds another one")]
     OtherSecret,
     /// The address could not be probed.
@@ -132,9 +150,13 @@ pub(crate) enum Problem {
     Other(String),
 }
 
-/// Probes whether `url` accepts `secret`.
-pub(super) async fn ask(url: &Url, secret: &str) -> anyhow::Result<Option<Problem>> {
-    let request = asking()?.post(url.clone()).header(SECRET_HEADER, secret);
+/// Probes whether the webhook at `url` accepts `secret`, and returns the reason if it does not. Stores nothing there.
+pub(super) async fn probe(url: &str, secret: &str) -> Result<Option<Problem>, Failure> {
+    ask(&Url::parse(url)?, secret).await
+}
+
+async fn ask(url: &Url, secret: &str) -> Result<Option<Problem>, Failure> {
+    let request = prober()?.post(url.clone()).header(SECRET_HEADER, secret);
     // Not an update, so it is refused, but only after the secret is checked.
     let answer = match request.header("Content-Type", "application/json").body("[]").send().await {
         Ok(answer) => answer,

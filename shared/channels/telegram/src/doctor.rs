@@ -1,30 +1,27 @@
-//! Checks the platforms: whether they accept the bot, and whether their webhooks arrive.
+//! Checks of `doctor`: whether Telegram accepts the bot, and whether its updates arrive.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
+use annals_channel::finding::Finding;
 use annals_channel::settings::{GroupActivation, Settings};
-use annals_channel_lark::client::{Client as LarkClient, SendError};
-use annals_channel_lark::settings::LarkConfig;
-use annals_channel_telegram::client::{Client, Me, WebhookInfo};
-use annals_channel_telegram::settings::TelegramConfig;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
+use annals_io::errors::{chain, shown_url};
 use secrecy::ExposeSecret;
 
-use super::finding::Finding;
-use crate::errors::{chain, shown_url};
+use crate::client::{Client, Me, WebhookInfo};
+use crate::settings::TelegramConfig;
 use crate::setup::{self, Problem};
-use crate::show::time;
 
 /// Age up to which a failed delivery is a fault although no update is pending.
 const RECENT: Duration = Duration::from_mins(10);
-/// Longest wait if a platform limits the rate.
+/// Longest wait if Telegram limits the rate.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const SET_UP: &str = "cargo run -- setup telegram --url https://…/telegram";
 
 /// Checks Telegram's bot and its webhook.
-pub(super) async fn telegram(
+pub(super) async fn check(
     config: Option<&TelegramConfig>,
     settings: Option<&Settings>,
     clock: &Clock,
@@ -83,7 +80,8 @@ fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
         return Finding::ok(CHECK, format!("{waiting} updates wait, none has failed"));
     };
     let message = info.last_error_message.as_deref().unwrap_or("no reason given");
-    let failed = format!("{waiting} updates wait; the last failure, {}: {message}", time(at));
+    let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + at.since(Timestamp::MIN));
+    let failed = format!("{waiting} updates wait; the last failure, {time}: {message}");
     let is_over = waiting == 0 && clock.now().since(at) > RECENT;
     let remedy = match message {
         message if message.contains("401") => {
@@ -101,7 +99,7 @@ fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
 /// Checks that the webhook's address accepts the secret. Telegram does not tell whether it has the same.
 async fn door(url: &str, config: &TelegramConfig) -> Finding {
     const CHECK: &str = "telegram door";
-    let answered = setup::takes_secret(url, config.secret.expose_secret()).await;
+    let answered = setup::probe(url, config.secret.expose_secret()).await;
     let url = shown_url(url);
     match answered {
         Ok(None) => Finding::ok(CHECK, "what answers there takes TELEGRAM_WEBHOOK_SECRET"),
@@ -117,42 +115,6 @@ async fn door(url: &str, config: &TelegramConfig) -> Finding {
             ),
         ),
         Ok(Some(problem)) => Finding::fault(CHECK, format!("{problem}: see what answers at {url}")),
-        Err(error) => Finding::fault(CHECK, format!("{error:#}")),
+        Err(error) => Finding::fault(CHECK, chain(&*error)),
     }
-}
-
-/// Checks Lark's app. No API tells the settings of its console.
-pub(super) async fn lark(config: Option<&LarkConfig>, clock: &Clock) -> Vec<Finding> {
-    let Some(config) = config else { return vec![Finding::none("lark", "not set up")] };
-    let client =
-        LarkClient::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), clock.clone());
-    let app = match client {
-        Ok(client) => match client.with_patience(PATIENCE).bot_info().await {
-            Ok(bot) => {
-                Finding::ok("lark app", format!("{} ({}), bot {}", bot.name, config.app_id, bot.open_id))
-            }
-            Err(error) => {
-                let again = match error {
-                    SendError::Blocked { .. } | SendError::Refused { .. } => {
-                        "check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability"
-                    }
-                    _ => "check LARK_API_BASE and the network",
-                };
-                Finding::fault("lark app", format!("{}; {again}", chain(&error)))
-            }
-        },
-        Err(error) => Finding::fault("lark app", chain(&error)),
-    };
-    let key = if config.encrypt_key.is_some() {
-        Finding::ok(
-            "lark events",
-            "encrypted and signed; cargo run -- setup lark tells what the console must have",
-        )
-    } else {
-        Finding::ok(
-            "lark events",
-            "plain: with LARK_ENCRYPT_KEY, set in the console too, they would be signed",
-        )
-    };
-    vec![app, key]
 }

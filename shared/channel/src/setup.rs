@@ -1,0 +1,86 @@
+//! `setup <channel>`: points a platform's webhook to Annals, or prints how to do it: [`Setup`].
+//!
+//! A webhook is set only if the server at its address has the same secrets. So a bot in use keeps its old webhook until
+//! the new one works, and no message is lost or late.
+
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use annals_core::settings::Env;
+use futures::future::LocalBoxFuture;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+
+use crate::local::Failure;
+
+/// The command `setup <channel>`, as its help shows it.
+#[derive(Debug)]
+pub struct SetupCommand {
+    /// Purpose of the command.
+    pub about: &'static str,
+    /// Meaning of `--url`.
+    pub url: &'static str,
+    /// Meaning of `--secret`.
+    pub secret: &'static str,
+    /// Settings that a secret of Secrets Manager must have before the command is run.
+    pub needed: &'static [&'static str],
+    /// Settings that are read from the environment or from that secret.
+    pub held: &'static [&'static str],
+    /// The other options.
+    pub options: &'static [SetupOption],
+}
+
+/// An option of `setup <channel>`.
+#[derive(Debug)]
+pub struct SetupOption {
+    /// Name, without `--`.
+    pub name: &'static str,
+    /// Meaning.
+    pub help: &'static str,
+    /// Default and valid numbers; `None` for an option without a value.
+    pub number: Option<(u64, RangeInclusive<u64>)>,
+}
+
+/// A run of `setup <channel>`.
+pub struct Setup<'a> {
+    /// `--url`: the address of the channel's route.
+    pub url: Url,
+    /// The environment, and the settings of the secret that `--secret` names.
+    pub env: Env<'a>,
+    /// That secret.
+    pub vault: Option<&'a mut dyn Vault>,
+    /// Returns the number of an option, or 1 if it has no value; `None` if it is not given.
+    pub option: &'a dyn Fn(&str) -> Option<u64>,
+    /// Standard output.
+    pub out: &'a mut dyn Write,
+}
+
+/// A secret in Secrets Manager.
+pub trait Vault {
+    /// Returns its name or ARN.
+    fn name(&self) -> &str;
+
+    /// Returns true if it has this setting.
+    fn has(&self, variable: &str) -> bool;
+
+    /// Adds a setting to its content, and reads it back.
+    fn put<'a>(&'a mut self, variable: &'a str, value: &'a str) -> LocalBoxFuture<'a, Result<(), Failure>>;
+}
+
+/// Returns a client for a probe of a webhook.
+pub fn prober() -> reqwest::Result<Client> {
+    // The time in which a function starts and answers.
+    Client::builder().timeout(Duration::from_secs(30)).redirect(Policy::none()).build()
+}
+
+/// Returns the reason why a probe failed.
+pub fn unreachable(error: &reqwest::Error) -> &'static str {
+    if error.is_timeout() {
+        "nothing answers there in time"
+    } else if error.is_connect() {
+        "no connection can be made to it"
+    } else {
+        "no whole answer comes from it"
+    }
+}

@@ -1,0 +1,124 @@
+//! Telegram in the local program: [`Local`].
+
+use annals_channel::finding::Finding;
+use annals_channel::local::{About, Clients, Example, Failure, LocalChannel, Opened, Replayed};
+use annals_channel::platform::Registered;
+use annals_channel::settings::{DeliveryConfig, Settings};
+use annals_channel::setup::Setup;
+use annals_channel::webhook::Webhook;
+use annals_core::record::Channel;
+use annals_core::settings::{ConfigError, Env};
+use annals_io::clock::Clock;
+use futures::FutureExt;
+use futures::future::{BoxFuture, LocalBoxFuture};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+
+use crate::settings::TelegramConfig;
+use crate::verify::SECRET_HEADER;
+use crate::webhook::{Identity, TelegramWebhook, WEBHOOK_PATIENCE};
+use crate::{doctor, platform, setup};
+
+/// Secret header of `/telegram` if no platform is set up.
+pub const DEV_SECRET: &str = "dev-telegram-secret";
+/// Bot token for a function that runs beside the program, if Telegram is not set up. Telegram refuses it.
+pub const DEV_TOKEN: &str = "1:development";
+/// Bot if Telegram is not set up: `@annals_bot`, with an id that Telegram does not use.
+const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
+
+const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
+const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
+
+/// Telegram in the local program.
+#[derive(Clone, Debug)]
+pub struct Local(Option<TelegramConfig>);
+
+impl Local {
+    fn secret(&self, key: Option<&SecretString>) -> SecretString {
+        match &self.0 {
+            Some(config) => config.secret.clone(),
+            None => key.cloned().unwrap_or_else(|| DEV_SECRET.into()),
+        }
+    }
+}
+
+impl LocalChannel for Local {
+    type Webhook = TelegramWebhook;
+
+    fn about() -> &'static About {
+        &About {
+            channel: Channel::Telegram,
+            platform: "Telegram",
+            path: TelegramWebhook::PATH,
+            required: &[TOKEN, SECRET],
+            proofs: &[SECRET],
+            setup: setup::COMMAND,
+        }
+    }
+
+    fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        TelegramConfig::from_env(env).map(Self)
+    }
+
+    fn open(
+        &self,
+        key: Option<&SecretString>,
+        settings: &Settings,
+        delivery: &DeliveryConfig,
+        clock: &Clock,
+    ) -> Result<Opened<TelegramWebhook>, Failure> {
+        let (identity, clients) = match &self.0 {
+            None => (Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None),
+            Some(config) => {
+                let client = platform::client(config, *delivery, clock)?;
+                let patient = client.clone().with_patience(WEBHOOK_PATIENCE);
+                let clients = Clients {
+                    agent: Registered::new(Channel::Telegram, client),
+                    webhook: Registered::new(Channel::Telegram, patient.clone()),
+                };
+                (Identity::asked_for(config.bot_id, patient), Some(clients))
+            }
+        };
+        let webhook = TelegramWebhook { settings: settings.clone(), secret: self.secret(key), identity };
+        Ok(Opened { webhook, clients })
+    }
+
+    fn setup(setup: Setup<'_>) -> LocalBoxFuture<'_, Result<(), Failure>> {
+        setup::run(setup).boxed_local()
+    }
+
+    fn is_set_up(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn secrets(&self, key: Option<&SecretString>) -> Vec<(&'static str, SecretString)> {
+        let token = self.0.as_ref().map_or_else(|| DEV_TOKEN.into(), |config| config.token.clone());
+        vec![(TOKEN, token), (SECRET, self.secret(key))]
+    }
+
+    fn example(&self, key: Option<&SecretString>, today: i64) -> Option<Example> {
+        // A user's own secret is not shown.
+        let secret = match &self.0 {
+            Some(_) => format!("${SECRET}"),
+            None => self.secret(key).expose_secret().to_owned(),
+        };
+        let body = json!({"update_id": 1, "message": {"message_id": 1, "date": today,
+            "chat": {"id": 42, "type": "private", "first_name": "Ada"},
+            "from": {"id": 42, "is_bot": false, "first_name": "Ada"}, "text": "hello"}});
+        Some(Example { header: Some(("X-Telegram-Bot-Api-Secret-Token", secret)), body })
+    }
+
+    fn replay(&self, key: Option<&SecretString>, body: &[u8], json: &Value) -> Option<Replayed> {
+        json.get("update_id")?;
+        let secret = self.secret(key).expose_secret().to_owned();
+        Some(Replayed::Call { headers: vec![(SECRET_HEADER, secret)], body: body.to_vec() })
+    }
+
+    fn api_base(&self) -> Option<&str> {
+        self.0.as_ref().map(|config| config.api_base.as_str())
+    }
+
+    fn check<'a>(&'a self, settings: Option<&'a Settings>, clock: &'a Clock) -> BoxFuture<'a, Vec<Finding>> {
+        doctor::check(self.0.as_ref(), settings, clock).boxed()
+    }
+}
