@@ -28,12 +28,6 @@ use clap::Parser;
 use program::Program;
 use world::{Channel, Lived, Speaker, World};
 
-/// One in so many requests to the model fails, sends are answered with 429, and messages are delivered twice: 5%.
-const EACH: usize = 20;
-/// Average number of bursts between two deletions of a chat.
-const BURSTS_PER_DELETION: u64 = 40;
-/// Maximum number of messages in a burst.
-const BURST: u64 = 9;
 /// Maximum time until the program is idle, after the last message and the last kill.
 const REST: Duration = Duration::from_mins(10);
 

@@ -9,7 +9,13 @@ use annals_test_support::telegram_api::TelegramApi;
 use serde_json::{Value, json};
 
 use crate::handle::Handle;
-use crate::{BURST, BURSTS_PER_DELETION, EACH};
+
+/// One in so many requests to the model fails, sends are answered with 429, and messages are delivered twice: 5%.
+const EACH: usize = 20;
+/// Average number of bursts between two deletions of a chat.
+const BURSTS_PER_DELETION: u64 = 40;
+/// Maximum number of messages in a burst.
+const BURST: u64 = 9;
 
 const TELEGRAM_SECRET: &str = "soak-telegram-secret";
 const LARK_TOKEN: &str = "soak-lark-token";

@@ -48,24 +48,18 @@ use self::state::{
 pub struct Said {
     /// The message: 0 or 1.
     pub place: u8,
-    /// Its content.
     pub content: Content,
     /// The first tick in which it is delivered.
     pub from: Tick,
 }
 
-/// The life of the records of one chat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Life {
-    /// The messages.
     pub script: Script,
     /// The deliveries, each by a webhook of its own.
     pub said: Vec<Said>,
-    /// Maximum number of runs at once.
     pub runs: usize,
-    /// Maximum number of visits at once.
     pub visits: usize,
-    /// Maximum number of deletions at once.
     pub deletes: usize,
     /// Number of items that a deletion deletes at once.
     pub page: usize,
@@ -73,7 +67,6 @@ pub struct Life {
     pub last: Tick,
     /// True if a deletion that broke off is never requested again.
     pub gives_up: bool,
-    /// The faults that may happen.
     pub budget: Budget,
     /// A part of the protocol that is left out.
     pub flaw: Option<Flaw>,
@@ -106,27 +99,20 @@ pub enum Flaw {
     BareAnchor,
 }
 
-/// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Process {
     /// The webhook with this delivery.
     Post(u8),
-    /// A run.
     Run(u8),
-    /// A visit.
     Visit(u8),
-    /// A deletion.
     Delete(u8),
 }
 
-/// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A process does its next step.
     Step(Process),
     /// A process does its next step, but the answer is lost, and it repeats the step.
     Lose(Process),
-    /// A process dies.
     Crash(Process),
     /// A platform delivers an acknowledged message again.
     Repeat(u8),
@@ -134,7 +120,6 @@ pub enum Action {
     Deliver(u8),
     /// The queue's first turn becomes visible again while its run lives.
     Lapse,
-    /// A visit claims the chat.
     BeginVisit(u8),
     /// A visit makes a summary of the records that it would prolong.
     Summarise(u8),
@@ -142,11 +127,8 @@ pub enum Action {
     BeginDelete(u8),
     /// The lease of a dead process ends.
     EndLease,
-    /// TTL deletes a record.
     Expire(Key),
-    /// TTL deletes the head.
     ExpireHead,
-    /// The time moves on.
     Tick,
 }
 
@@ -218,7 +200,6 @@ impl Life {
         }
     }
 
-    /// Returns the state after `action`.
     pub fn apply(&self, state: &State, action: Action) -> State {
         let mut state = state.clone();
         match action {

@@ -10,13 +10,10 @@ use crate::state::{Budget, Entry, Head, Kind, Lease, Places, Post, Reply, Run, S
 pub struct Protocol {
     /// The messages, in the order of their keys.
     pub said: Vec<Said>,
-    /// Number of runs at once.
     pub runs: usize,
-    /// Number of pieces of a reply.
     pub pieces: u8,
     /// Number of the delivery at which the model is given up.
     pub tries: u8,
-    /// The faults that may happen.
     pub budget: Budget,
     /// A rule that the protocol omits, to show that it is needed.
     pub flaw: Option<Flaw>,
@@ -39,36 +36,27 @@ pub enum Flaw {
     HastyStops,
 }
 
-/// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The ingress does its next step with the message at this place.
     Post(u8),
     /// The ingress does its next step, but the queue drops the turn as a duplicate.
     PostDropped(u8),
-    /// The ingress dies.
     PostCrash(u8),
-    /// The platform delivers again.
     Repeat(u8),
     /// The queue delivers its first turn to this process.
     Deliver(u8),
-    /// A run does its next step.
     Run(u8),
     /// A run's question to the model, or its sending of a piece, fails.
     Fail(u8),
     /// A run sees that another process has the chat, and drops its turn.
     Notice(u8),
-    /// A run dies.
     Crash(u8),
     /// The queue's first turn becomes visible again while its run lives.
     Lapse,
-    /// The lease runs out.
     Expire,
-    /// A visit claims the chat.
     Visit,
-    /// The visit ends.
     VisitEnds,
-    /// The visit dies.
     VisitCrash,
 }
 
@@ -146,7 +134,6 @@ impl Protocol {
         }
     }
 
-    /// Returns the state after `action`.
     pub fn apply(&self, state: &State, action: Action) -> State {
         let mut state = state.clone();
         match action {

@@ -18,10 +18,8 @@ use crate::state::{Kind, Lease, Places, Reply, Said, State, Turn};
 /// A policy for the context. Unanswered messages do not depend on it.
 pub const POLICY: Policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
 
-/// The first message's second.
 pub const START: i64 = 1_795_305_512;
 
-/// The chat.
 pub fn chat() -> ChatKey {
     ChatKey::telegram(42, None)
 }
@@ -61,12 +59,10 @@ pub fn draft(place: usize, said: Said) -> Draft {
     }
 }
 
-/// The bases of `places`, in order.
 pub fn bases(places: Places) -> Vec<SortKey> {
     (0..Places::BITS as usize).filter(|place| places & 1 << place != 0).map(base).collect()
 }
 
-/// The places of `bases`.
 pub fn places(bases: &[SortKey]) -> Places {
     let place = |key: &SortKey| (key.ts().as_millis() / 1000 - START - 1).unsigned_abs();
     bases.iter().fold(0, |places, key| places | 1 << place(key))
@@ -75,13 +71,9 @@ pub fn places(bases: &[SortKey]) -> Places {
 /// The next step of a run, as the code decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing waits.
     Nothing,
-    /// A turn is ended.
     End(Turn),
-    /// A turn is carried out.
     Answer {
-        /// The turn.
         turn: Turn,
         /// True if more may follow it.
         leaves_more: bool,
@@ -131,7 +123,6 @@ pub fn finds_something(said: &[Said], state: &State, place: usize) -> bool {
     has_something_to_end(&records(said, state), &base(place), &head, state.head.lease == Lease::Run, now())
 }
 
-/// The head as the code has it.
 pub fn head(turn: Option<Turn>, stop: Option<u8>) -> Head {
     Head {
         turn: turn.map(|turn| OpenTurn { sent: turn.sent.into(), ..OpenTurn::new(bases(turn.covers)) }),
@@ -145,7 +136,6 @@ pub fn now() -> Timestamp {
     Timestamp::from_secs(START + 60)
 }
 
-/// The records of `state` as a run reads them.
 pub fn records(said: &[Said], state: &State) -> Vec<Record> {
     let mut records = Vec::new();
     for (place, said) in said.iter().enumerate() {

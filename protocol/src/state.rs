@@ -3,16 +3,11 @@
 /// Places in the chat, as bits: place 0 is the oldest message, whenever it arrives.
 pub type Places = u8;
 
-/// The kind of message at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Said {
-    /// A message that asks for an answer.
     Asks,
-    /// One that asks for none.
     Tells,
-    /// `/compact`
     Compact,
-    /// `/stop`
     Stop,
 }
 
@@ -21,13 +16,11 @@ pub enum Said {
 pub enum Post {
     /// The platform is to deliver it, or to deliver it again.
     Waiting,
-    /// Its record is stored.
     Appended,
     /// A `/stop` that has found something to end.
     Decided,
     /// A `/stop` that has taken the chat.
     Taken,
-    /// Acknowledged.
     Done,
 }
 
@@ -47,7 +40,6 @@ pub enum Kind {
 pub struct Reply {
     /// The places that it covers.
     pub covers: Places,
-    /// Its kind.
     pub kind: Kind,
 }
 
@@ -56,25 +48,19 @@ pub struct Reply {
 pub struct Turn {
     /// The places that its reply covers.
     pub covers: Places,
-    /// Number of pieces noted as sent.
     pub sent: u8,
 }
 
 impl Turn {
-    /// Returns the place that its reply follows.
     pub fn place(self) -> usize {
         (Places::BITS - 1 - self.covers.leading_zeros()) as usize
     }
 }
 
-/// The holder of the chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lease {
-    /// No holder.
     Free,
-    /// A run.
     Run,
-    /// A visit of the compactor.
     Upkeep,
     /// A holder whose lease has run out.
     Over,
@@ -85,13 +71,11 @@ pub enum Lease {
 pub struct Head {
     /// `leaseUntil` and `housekeeping`
     pub lease: Lease,
-    /// `turn`
     pub turn: Option<Turn>,
     /// `stoppedTo`, by its place.
     pub stopped_to: Option<u8>,
 }
 
-/// A turn in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// The place that it names.
@@ -102,33 +86,25 @@ pub struct Entry {
     pub held_by: Option<u8>,
 }
 
-/// The next step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Claim the chat.
     Claim,
-    /// Read the records.
     Look,
-    /// Ask the model.
     Ask,
     /// Commit to its turn, to put this kind afterwards.
     Commit(Kind),
-    /// Put the reply or notice.
     Put(Kind),
     /// Commit again, since another run's reply is there.
     Recommit,
-    /// Send this piece.
     Send(u8),
     /// Note that this number of pieces is sent.
     Note(u8),
-    /// Finish.
     Finish {
         /// True if `stoppedTo` is removed.
         has_stopped: bool,
         /// True if it claims the chat once more.
         goes_on: bool,
     },
-    /// Release the chat.
     Release {
         /// True if the queue's turn is done.
         is_done: bool,
@@ -137,10 +113,8 @@ pub enum Step {
     LookWhoTookIt,
 }
 
-/// A run of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Its next step.
     pub step: Step,
     /// True if its fence is the newest.
     pub is_newest: bool,
@@ -152,7 +126,6 @@ pub struct Run {
     pub turn_claimed: Option<Turn>,
     /// The head's `stoppedTo` at the time of the claim.
     pub stop_claimed: Option<u8>,
-    /// Its turn.
     pub turn: Turn,
     /// True if it ends a turn that was stopped.
     pub ends: bool,
@@ -165,7 +138,6 @@ pub struct Run {
 /// Number of faults of each kind that may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// Processes that die.
     pub crashes: u8,
     /// Messages that are delivered again after their acknowledgement.
     pub repeats: u8,
@@ -175,14 +147,11 @@ pub struct Budget {
     pub expiries: u8,
     /// Failures of the model and the platform.
     pub failures: u8,
-    /// Visits of the compactor.
     pub visits: u8,
 }
 
-/// A state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The ingress, by place.
     pub posts: Vec<Post>,
     /// The places whose record is stored.
     pub stored: Places,
@@ -190,13 +159,10 @@ pub struct State {
     pub queued: Places,
     /// The places whose last delivery was a duplicate.
     pub repeated: Places,
-    /// The reply that follows each place.
     pub replies: Vec<Option<Reply>>,
-    /// The head.
     pub head: Head,
     /// The chat's group of the queue.
     pub queue: Vec<Entry>,
-    /// The agent's processes.
     pub runs: Vec<Option<Run>>,
     /// A visit of the compactor; true if its fence is the newest.
     pub visit: Option<bool>,
@@ -204,6 +170,5 @@ pub struct State {
     pub sent: Vec<Vec<u8>>,
     /// The places that a `/stop` took from a run that had not committed to them: only its notice may cover them.
     pub to_stop: Places,
-    /// The faults that may still happen.
     pub left: Budget,
 }

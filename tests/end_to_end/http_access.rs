@@ -1,10 +1,13 @@
 //! HTTP: permissions of keys, and the form of refusals.
 
-use reqwest::header::{HOST, ORIGIN};
+use std::collections::BTreeSet;
+
+use reqwest::header::{ALLOW, HOST, ORIGIN};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path};
+use crate::openapi::{concrete, methods};
 use crate::updates::private;
 
 const PATH: &str = "/v1/chats/c1/messages";
@@ -124,51 +127,32 @@ async fn a_cursor_of_another_chat_shows_nothing_of_it() {
 #[tokio::test]
 async fn an_invalid_message_is_refused_with_the_field_s_name() {
     let app = TestApp::builder().start().await;
-    let ada = |rest: Value| {
+    let text = |user: Value| (json!({"text": "hunter2", "userId": user}).to_string(), "bad-user");
+    let ada = |kind: &'static str, rest: Value| {
         let mut body = json!({"userId": "ada"});
         body.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        body.to_string()
+        (body.to_string(), kind)
     };
-    let text = |rest: Value| {
-        let mut body = json!({"text": "hunter2"});
-        body.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        body.to_string()
-    };
-    let cases: Vec<(String, &str)> = vec![
-        (String::new(), "bad-body"),
-        ("hunter2".into(), "bad-body"),
-        ("[\"hunter2\"]".into(), "bad-body"),
-        ("{\"userId\": \"ada\", \"text\": \"hunter2".into(), "bad-body"),
-        ("\"hunter2\"".into(), "bad-body"),
-        ("null".into(), "bad-body"),
-        (text(json!({})), "missing-user"),
-        (text(json!({"userId": null})), "missing-user"),
-        (text(json!({"userId": ""})), "bad-user"),
-        (text(json!({"userId": 7})), "bad-user"),
-        (text(json!({"userId": "a\u{0}b"})), "bad-user"),
-        (text(json!({"userId": "a\nb"})), "bad-user"),
-        (text(json!({"userId": "x".repeat(513)})), "bad-user"),
-        (text(json!({"userId": "x".repeat(450_000)})), "bad-user"),
-        (ada(json!({})), "bad-message"),
-        (ada(json!({"text": ""})), "bad-message"),
-        (ada(json!({"text": " \n\t"})), "bad-message"),
-        (ada(json!({"text": 7})), "bad-message"),
-        (ada(json!({"text": "hunter2", "parts": [{"type": "text", "text": "hunter2"}]})), "bad-message"),
-        (ada(json!({"parts": []})), "bad-message"),
-        (ada(json!({"parts": {}})), "bad-message"),
-        (ada(json!({"parts": ["hunter2"]})), "bad-message"),
-        (ada(json!({"parts": [{"text": "hunter2"}]})), "bad-message"),
-        (ada(json!({"parts": [{"type": ""}]})), "bad-message"),
-        (ada(json!({"text": "hunter2", "messageId": ""})), "bad-message-id"),
-        (ada(json!({"text": "hunter2", "messageId": 7})), "bad-message-id"),
-        (ada(json!({"text": "hunter2", "messageId": "a\u{7f}"})), "bad-message-id"),
-        (ada(json!({"text": "hunter2", "messageId": "a\nb"})), "bad-message-id"),
-        (ada(json!({"text": "hunter2", "messageId": "m".repeat(257)})), "bad-message-id"),
-        (ada(json!({"text": "hunter2", "ts": -1})), "bad-ts"),
-        (ada(json!({"text": "hunter2", "ts": 1.5})), "bad-ts"),
-        (ada(json!({"text": "hunter2", "ts": "1763765920000"})), "bad-ts"),
-        (ada(json!({"text": "hunter2", "ts": 10_000_000_000_000_i64})), "bad-ts"),
-    ];
+    let part = json!({"type": "text", "text": "hunter2"});
+    let broken =
+        ["", "hunter2", "[\"hunter2\"]", "{\"userId\": \"ada\", \"text\": \"hunter2", "\"hunter2\"", "null"];
+    let mut cases: Vec<(String, &str)> = broken.map(|body| (body.to_owned(), "bad-body")).into();
+    cases.push((json!({"text": "hunter2"}).to_string(), "missing-user"));
+    cases.push((json!({"text": "hunter2", "userId": null}).to_string(), "missing-user"));
+    let (long, longer) = ("x".repeat(513), "x".repeat(450_000));
+    let users = [json!(""), json!(7), json!("a\u{0}b"), json!("a\nb"), json!(long), json!(longer)];
+    cases.extend(users.map(text));
+    let texts = [json!(""), json!(" \n\t"), json!(7)].map(|text| json!({ "text": text }));
+    let parts =
+        [json!([]), json!({}), json!(["hunter2"]), json!([{"text": "hunter2"}]), json!([{"type": ""}])];
+    let parts = parts.map(|parts| json!({ "parts": parts }));
+    let messages = texts.into_iter().chain(parts);
+    let messages = messages.chain([json!({}), json!({"text": "hunter2", "parts": [part]})]);
+    cases.extend(messages.map(|rest| ada("bad-message", rest)));
+    let ids = [json!(""), json!(7), json!("a\u{7f}"), json!("a\nb"), json!("m".repeat(257))];
+    cases.extend(ids.map(|id| ada("bad-message-id", json!({"text": "hunter2", "messageId": id}))));
+    let times = [json!(-1), json!(1.5), json!("1763765920000"), json!(10_000_000_000_000_i64)];
+    cases.extend(times.map(|ts| ada("bad-ts", json!({"text": "hunter2", "ts": ts}))));
     for path in [PATH, "/v1/messages"] {
         for (body, kind) in &cases {
             let request = app.request(Method::POST, path).bearer_auth(APP_KEY).body(body.clone());
@@ -202,24 +186,13 @@ async fn an_invalid_chat_id_is_refused() {
 #[tokio::test]
 async fn an_invalid_query_is_refused() {
     let app = TestApp::builder().start().await;
-    for (method, query, kind) in [
-        (Method::POST, "wait=", "bad-wait"),
-        (Method::POST, "wait=soon", "bad-wait"),
-        (Method::POST, "wait=-1", "bad-wait"),
-        (Method::POST, "wait=NaN", "bad-wait"),
-        (Method::POST, "wait=inf", "bad-wait"),
-        (Method::POST, "wait=1&wait=2", "bad-wait"),
-        (Method::GET, "limit=", "bad-limit"),
-        (Method::GET, "limit=0", "bad-limit"),
-        (Method::GET, "limit=-1", "bad-limit"),
-        (Method::GET, "limit=%2B5", "bad-limit"),
-        (Method::GET, "limit=1.5", "bad-limit"),
-        (Method::GET, "limit=ten", "bad-limit"),
-        (Method::GET, "before=", "bad-cursor"),
-        (Method::GET, "before=0", "bad-cursor"),
-        (Method::GET, "after=hello", "bad-cursor"),
-        (Method::GET, "after=e30", "bad-cursor"),
-    ] {
+    let waits = ["wait=", "wait=soon", "wait=-1", "wait=NaN", "wait=inf", "wait=1&wait=2"];
+    let limits = ["limit=", "limit=0", "limit=-1", "limit=%2B5", "limit=1.5", "limit=ten"];
+    let cursors = ["before=", "before=0", "after=hello", "after=e30"];
+    let waits = waits.map(|query| (Method::POST, query, "bad-wait")).into_iter();
+    let limits = limits.map(|query| (Method::GET, query, "bad-limit"));
+    let cursors = cursors.map(|query| (Method::GET, query, "bad-cursor"));
+    for (method, query, kind) in waits.chain(limits).chain(cursors) {
         let path = format!("{PATH}?{query}");
         let request = app.request(method, &path).bearer_auth(APP_KEY);
         let request = request.body(json!({"userId": "ada", "text": "hunter2"}).to_string());
@@ -277,6 +250,33 @@ async fn only_this_machine_and_pages_of_its_own_are_answered() {
                 assert_problem(&answer, 403, "not-local", &value);
             }
         }
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_document_has_the_routes_and_methods_of_the_router() {
+    const ROUTER: &str = include_str!("../../functions/http/src/lib.rs");
+    let app = TestApp::builder().start().await;
+    let given = app.request(Method::GET, "/openapi.json").send().await.unwrap();
+    assert_eq!(given.headers()["content-type"], "application/json");
+    assert_eq!(given.json::<Value>().await.unwrap(), annals_http::openapi());
+
+    let routed = ROUTER.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")?.split_once('"'));
+    // The console is a page, and no part of the API.
+    let routed = routed.filter(|(path, _)| *path != "/" && !path.starts_with("/console/"));
+    let routed: BTreeSet<String> = routed.map(|(path, _)| concrete(path)).collect();
+    let documented: BTreeSet<String> = methods().map(|(path, _)| concrete(path)).collect();
+    assert!(routed.len() > 10, "{routed:?}");
+    assert_eq!(routed, documented);
+    for (path, methods) in methods() {
+        // No route takes this one; a router says which it does.
+        let method = Method::from_bytes(b"PROPFIND").unwrap();
+        let answer = app.request(method, &concrete(path)).send().await.unwrap();
+        assert_eq!(answer.status(), 405, "{path}");
+        let allowed = answer.headers()[ALLOW].to_str().unwrap().split(',').map(str::to_owned);
+        let allowed: BTreeSet<String> = allowed.filter(|method| method != "HEAD").collect();
+        assert_eq!(allowed, methods.into_iter().collect(), "{path}");
     }
     app.finish().await;
 }

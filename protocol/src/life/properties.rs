@@ -11,15 +11,10 @@ use super::records::{Decision, Look, decide};
 use super::state::{Age, Budget, Content, Form, Lease, PostStep, State};
 use super::{Action, Life, Process, Said};
 
-/// The name of the property that an acknowledged message is there.
 pub const LISTED: &str = "an acknowledged message is listed exactly once until it is forgotten";
-/// The name of the property of deletions.
 pub const FORGOTTEN: &str = "what is forgotten stays forgotten";
-/// The name of the property of replies.
 pub const COVERED: &str = "each message is covered exactly once";
-/// The name of the property of progress.
 pub const PROGRESS: &str = "a chat with something unanswered can always make progress";
-/// The name of the property of the archive.
 pub const ARCHIVED: &str = "nothing leaves the table that no segment holds";
 
 /// Maximum number of steps after which everything that was begun is done.
@@ -30,7 +25,6 @@ thread_local! {
     static SETTLING: RefCell<HashSet<u64>> = RefCell::default();
 }
 
-/// Returns all properties.
 pub(super) fn all() -> Vec<Property<Life>> {
     vec![
         Property::always(LISTED, |model: &Life, state: &State| {

@@ -34,16 +34,13 @@ const TICK: i64 = 36 * 3600;
 /// The time between the beginning of a tick and what happens in it, in seconds.
 const WITHIN_A_TICK: i64 = 2 * 3600;
 
-/// The messages that people send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Script {
     /// The tick of each.
     pub at: [Tick; 2],
-    /// True if it asks for an answer.
     pub asks: [bool; 2],
 }
 
-/// Returns the time at `tick`.
 pub fn time(tick: Tick) -> Timestamp {
     Timestamp::from_secs(START + i64::from(tick) * TICK + WITHIN_A_TICK)
 }
@@ -59,7 +56,6 @@ pub fn expiry(now: Tick) -> Tick {
     RETENTION.expires_at(time(now)).map_or(Tick::MAX, tick)
 }
 
-/// Returns the later of two dates.
 pub fn later(a: Tick, b: Tick) -> Tick {
     let later = later_expiry(Some(a.into()), Some(b.into()));
     later.and_then(|at| Tick::try_from(at).ok()).unwrap_or(Tick::MAX)
@@ -94,13 +90,10 @@ pub fn number(script: Script, place: u8, forms: Forms, content: Content) -> Opti
 /// The next step of a run, by the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing waits.
     Nothing,
     /// The turn in the head cannot be carried out: its messages are nowhere.
     Missing,
-    /// A turn is carried out.
     Answer {
-        /// The messages that it covers.
         covers: Places,
         /// The latest date of them.
         covered_until: Tick,
@@ -114,7 +107,6 @@ pub enum Decision {
 /// A read of the records by a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Look {
-    /// The records in the table.
     pub table: Vec<Item>,
     /// The records that a run with this turn looks for in the archive.
     pub archived: Vec<Kept>,
@@ -122,7 +114,6 @@ pub struct Look {
     pub turn: Option<Places>,
     /// Number of ticks that are added to the dates of messages.
     pub lapses_late_by: Tick,
-    /// The time.
     pub now: Tick,
 }
 

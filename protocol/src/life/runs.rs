@@ -149,7 +149,6 @@ impl Run {
     }
 }
 
-/// Returns the last of `places`.
 fn last(places: Places) -> u8 {
     u8::try_from((Places::BITS - 1).saturating_sub(places.leading_zeros())).unwrap_or(0)
 }

@@ -9,16 +9,13 @@ pub type Places = u8;
 /// The content of a person's message. Another content of the same message is an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Content {
-    /// The content of the original.
     A,
-    /// The content of an edit.
     B,
 }
 
 /// The record of a message that an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
-    /// The first form.
     First,
     /// A later form, with its number.
     Later(u8),
@@ -28,10 +25,8 @@ pub enum Form {
     Summary,
 }
 
-/// A sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The message.
     pub place: u8,
     /// The record of it.
     pub form: Form,
@@ -51,9 +46,7 @@ pub enum Age {
 /// The part of a record that a segment keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kept {
-    /// Its key.
     pub key: Key,
-    /// Its content.
     pub content: Content,
     /// The messages that it covers or counts.
     pub covers: Places,
@@ -61,12 +54,10 @@ pub struct Kept {
     pub age: Age,
 }
 
-/// A record in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Item {
     /// The part of it that a segment keeps.
     pub kept: Kept,
-    /// The time of its append.
     pub sent: Tick,
     /// The date from which TTL may delete it.
     pub expires: Tick,
@@ -77,7 +68,6 @@ pub struct Item {
 /// The ends of a segment.
 pub type Stretch = (Key, Key);
 
-/// An object in S3.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
     /// Its ends, which name it.
@@ -89,22 +79,16 @@ pub struct Object {
 /// A pointer to a segment; its sort key is the end of the stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pointer {
-    /// The ends of the segment.
     pub stretch: Stretch,
     /// Its relation to deletions.
     pub age: Age,
 }
 
-/// The holder of the chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lease {
-    /// Nobody.
     Free,
-    /// A run of the agent.
     Run,
-    /// A visit of the compactor.
     Upkeep,
-    /// A deletion.
     Forgetting,
 }
 
@@ -115,7 +99,6 @@ pub struct Head {
     pub lease: Lease,
     /// `takenAt`: true if somebody has lost the chat and may still write.
     pub is_taken: bool,
-    /// `turn`
     pub turn: Option<Places>,
     /// `longestSegment`: true if readers look for segments.
     pub has_archive: bool,
@@ -146,21 +129,16 @@ impl Head {
 /// The forms of a message that somebody has read, by number.
 pub type Forms = [Option<Content>; 3];
 
-/// The next step of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PostStep {
     /// The platform is to deliver the message, or to deliver it again.
     Waiting,
-    /// Put the first form.
     Put {
-        /// The forms that are in the archive.
         archived: Forms,
         /// The end of a segment that holds one of them.
         pointer: Option<Key>,
     },
-    /// Put a later form.
     Append {
-        /// Its number.
         number: u8,
         /// The end of the segment whose pointer must be there; `None` if the first form must be.
         pointer: Option<Key>,
@@ -169,16 +147,13 @@ pub enum PostStep {
     },
     /// Queue the turn and acknowledge.
     Enqueue,
-    /// The message is acknowledged.
     Done,
 }
 
 /// A delivery of a message by its platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Post {
-    /// Its next step.
     pub step: PostStep,
-    /// The time of its first request.
     pub born: Tick,
     /// True if a segment was pointed at meanwhile: then it ends before a record of that may leave.
     pub meets_archiving: bool,
@@ -186,37 +161,27 @@ pub struct Post {
     pub overlaps: bool,
 }
 
-/// The next step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunStep {
-    /// Claim the chat.
     Claim,
-    /// Read the records.
     Look,
-    /// Commit to the turn.
     Commit,
-    /// Put the reply.
     Put,
-    /// Free the chat and its turn.
     Finish {
         /// True if the run claims the chat once more.
         goes_on: bool,
     },
-    /// Free the chat.
     Release {
         /// True if the queue's turn is done.
         is_done: bool,
     },
 }
 
-/// A run of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Its next step.
     pub step: RunStep,
     /// True if its fence is the newest.
     pub is_newest: bool,
-    /// The time of its first request.
     pub born: Tick,
     /// True if a segment was pointed at meanwhile: then it ends before a record of that may leave.
     pub meets_archiving: bool,
@@ -224,7 +189,6 @@ pub struct Run {
     pub age: Age,
     /// The turn that it found in the head.
     pub claimed: Option<Places>,
-    /// The messages that its reply covers.
     pub covers: Places,
     /// The latest date of the messages that its reply covers.
     pub covered_until: Tick,
@@ -232,44 +196,34 @@ pub struct Run {
     pub leaves_more: bool,
 }
 
-/// The next step of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VisitStep {
     /// Finish the stretch in the head, or commit to the next one.
     Choose,
-    /// Put the object of this stretch.
     Object(Stretch),
-    /// Put the pointer of this stretch.
     Pointer(Stretch),
     /// Remove the stretch from the head.
     EndArchiving,
     /// Look if the chat was forgotten and is empty.
     Empty,
-    /// Delete the head of a forgotten chat.
     RemoveHead,
-    /// Read the records.
     See,
     /// Store what is worth remembering.
     Capture,
-    /// Put a summary.
     Summary {
         /// The message that it stands after.
         place: u8,
         /// The messages that it counts.
         counts: Places,
     },
-    /// Prolong the next record.
     Prolong,
-    /// Free the chat.
     Finish,
     /// Tell the index.
     Settle,
 }
 
-/// A visit of the compactor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Visit {
-    /// Its next step.
     pub step: VisitStep,
     /// True if its fence is the newest.
     pub is_newest: bool,
@@ -283,42 +237,33 @@ pub struct Visit {
     pub batch: Vec<Kept>,
     /// The records that it has yet to prolong.
     pub keep: Vec<Key>,
-    /// The date of the next visit.
     pub next: Option<Tick>,
 }
 
-/// The next step of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeleteStep {
-    /// Claim the chat.
     Claim,
     /// Wait until who lost the chat has ended.
     Wait,
     /// Delete the memory of who spoke in the next page.
     Memory,
-    /// Delete the next page of items.
     Page,
-    /// Delete the objects.
     Objects,
     /// Empty the head and answer.
     Empty,
 }
 
-/// A deletion of the chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Delete {
-    /// Its next step.
     pub step: DeleteStep,
     /// True if its fence is the newest.
     pub is_newest: bool,
-    /// The time of its first request.
     pub born: Tick,
 }
 
 /// Number of faults and requests of each kind that may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// Processes that die.
     pub crashes: u8,
     /// Messages that are delivered again after their acknowledgement.
     pub repeats: u8,
@@ -326,23 +271,18 @@ pub struct Budget {
     pub lapses: u8,
     /// Requests that are carried out and whose answer is lost, so that they are made again.
     pub losses: u8,
-    /// Deletions of the chat.
     pub deletes: u8,
 }
 
 /// The memory of processes that they have registered the chat in this tick: they do not register it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Registry {
-    /// The webhooks' process.
     pub webhook: bool,
-    /// The agent's process.
     pub agent: bool,
 }
 
-/// A state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The time.
     pub now: Tick,
     /// The records in the table, in order.
     pub table: Vec<Item>,
@@ -354,7 +294,6 @@ pub struct State {
     pub memory: Option<Age>,
     /// The chat's place in the list of chats.
     pub listing: Option<Age>,
-    /// The head.
     pub head: Option<Head>,
     /// Number of turns in the chat's group of the queue.
     pub turns: u8,
@@ -364,11 +303,8 @@ pub struct State {
     pub posts: Vec<Post>,
     /// The memory of processes that they have registered the chat.
     pub registry: Registry,
-    /// The agent's processes.
     pub runs: Vec<Option<Run>>,
-    /// The compactor's processes.
     pub visits: Vec<Option<Visit>>,
-    /// The requests to delete the chat.
     pub deletes: Vec<Option<Delete>>,
     /// True if a deletion has begun and not been answered.
     pub is_forgetting: bool,
@@ -378,6 +314,5 @@ pub struct State {
     pub covered: [u8; 2],
     /// True if a record has left the table that no segment holds.
     pub has_lost: bool,
-    /// Budget that is left.
     pub left: Budget,
 }

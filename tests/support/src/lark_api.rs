@@ -22,74 +22,8 @@ use crate::server::Server;
 
 mod store;
 
+pub use store::{APP_ID, APP_SECRET, BOT_NAME, BOT_OPEN_ID, Call, Reaction, Sent, picture};
 use store::{Store, Trouble};
-
-/// The only app.
-pub const APP_ID: &str = "cli_test0123456789";
-/// Its secret.
-pub const APP_SECRET: &str = "testSecretOfTheTestApp0123456789";
-/// The bot's `open_id`.
-pub const BOT_OPEN_ID: &str = "ou_bot0000000000000000000000000000";
-/// The app's name.
-pub const BOT_NAME: &str = "Annals";
-
-/// A message that the API took.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sent {
-    /// The chat: the one named, or that of the message that is answered (empty where nobody knows it).
-    pub chat_id: String,
-    /// The message that it answers.
-    pub reply_to: Option<String>,
-    /// `reply_in_thread`, where the call has it.
-    pub in_thread: Option<bool>,
-    /// `text`, `interactive`, …
-    pub msg_type: String,
-    /// `content`, read.
-    pub content: Value,
-    /// Its `uuid`.
-    pub uuid: String,
-    /// Its own id, unique here: `om_sent_0`, `om_sent_1`, …
-    pub message_id: String,
-    /// The place of its call in [`LarkApi::calls`].
-    pub at_seq: usize,
-}
-
-impl Sent {
-    /// Returns the values of the card's buttons, in order.
-    pub fn button_values(&self) -> Vec<Value> {
-        let elements = self.content["body"]["elements"].as_array();
-        let buttons = elements.into_iter().flatten().filter(|element| element["tag"] == "button");
-        buttons.map(|button| button["behaviors"][0]["value"].clone()).collect()
-    }
-
-    /// The text, or the Markdown of the card.
-    pub fn text(&self) -> String {
-        let markdown = &self.content["body"]["elements"][0]["content"];
-        self.content["text"].as_str().or(markdown.as_str()).unwrap_or_default().to_owned()
-    }
-}
-
-/// A reaction of the bot's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reaction {
-    /// Its own id, unique here.
-    pub id: String,
-    /// The message.
-    pub message_id: String,
-    /// `emoji_type`
-    pub emoji: String,
-}
-
-/// A call, taken or refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// `token`, `bot`, `get`, `resource`, `list`, `send`, `reply`, `react`, `unreact`, or else the path.
-    pub method: String,
-    /// The HTTP status that it was answered with.
-    pub status: u16,
-    /// The `code` of the answer; -1 where it was a page and no JSON.
-    pub code: i64,
-}
 
 /// A running emulator; it ends with this value.
 pub struct LarkApi {
@@ -306,29 +240,6 @@ impl LarkApi {
     fn store(&self) -> MutexGuard<'_, Store> {
         self.shared.store.lock().unwrap()
     }
-}
-
-/// The answer to a call.
-struct Answer {
-    status: u16,
-    reset: Option<u64>,
-    body: String,
-    is_json: bool,
-    hangs: bool,
-    /// In place of the body: what its type is, and it.
-    file: Option<(&'static str, Vec<u8>)>,
-}
-
-impl Answer {
-    fn json(status: u16, body: String) -> Self {
-        Self { status, reset: None, body, is_json: true, hangs: false, file: None }
-    }
-}
-
-/// The default content of a resource: a PNG of one pixel, another for each `key`.
-pub fn picture(key: &str) -> Vec<u8> {
-    let head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
-    [head, key.as_bytes()].concat()
 }
 
 /// A token request that is under way, until it is answered or given up.

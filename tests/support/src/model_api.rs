@@ -26,27 +26,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use base64::Engine;
 use serde_json::Value;
 
 use crate::server::Server;
 
+mod answers;
 mod anthropic;
 mod bedrock;
 mod blocks;
+mod body;
+mod cache;
 mod check;
+mod completion;
+mod refusal;
 mod serve;
-mod shape;
 mod state;
-mod wire;
 
+use answers::Mishap;
 pub use bedrock::{AWS_KEY_ID, AWS_REGION, AWS_SECRET};
+pub use body::{
+    images_of, is_for_notes, is_for_summary, last_user_line, lines_said, notes_of, summary_of, texts_of,
+};
+pub use check::API_KEY;
+pub use completion::Numbering;
 use state::{Hangs, Shared};
-pub use wire::Numbering;
-use wire::{Mishap, Refusal, as_said, content_text, messages_of};
-
-/// The key that the endpoint accepts.
-pub const API_KEY: &str = "sk-test-model";
 
 /// Timeout of [`ModelApi::wait_for`].
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -170,7 +173,7 @@ impl ModelApi {
 
     /// Reports from now on that a request took this many times the tokens that [`ModelApi::limit_context`] counts.
     pub fn count_tokens(&self, factor: f64) {
-        self.shared.state().usage_factor = factor;
+        self.shared.state().usage_factor = Some(factor);
     }
 
     /// Answers the next `times` requests with this error status; with 429 comes `Retry-After: 1`. Calls add up:
@@ -330,76 +333,4 @@ impl ModelApi {
         }
         now_and_most.into_iter().map(|(key, (_, most))| (key, most)).collect()
     }
-}
-
-/// Returns the first line of the last user message in a request's body; empty if there is none.
-pub fn last_user_line(body: &Value) -> String {
-    let last = messages_of(body).iter().rev().find(|message| message["role"] == "user");
-    last.map(|message| as_said(&content_text(&message["content"])))
-        .unwrap_or_default()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned()
-}
-
-/// Returns all texts that a request's body sends as `role`, in order, one entry per message, without its [`summary_of`]
-/// and [`notes_of`].
-pub fn texts_of(body: &Value, role: &str) -> Vec<String> {
-    let own = messages_of(body).iter().filter(|m| m["role"] == role).map(|m| content_text(&m["content"]));
-    if role != "user" {
-        return own.collect();
-    }
-    own.map(|text| as_said(&text)).filter(|text| !text.is_empty()).collect()
-}
-
-/// Returns the users' messages in a request's body, line by line: consecutive ones are sent as one message.
-pub fn lines_said(body: &Value) -> Vec<String> {
-    texts_of(body, "user").iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
-}
-
-/// Returns the summary in a request's body; empty if there is none.
-pub fn summary_of(body: &Value) -> String {
-    between(body, "<summary>\n", "\n</summary>")
-}
-
-/// Returns the memory section of a request's body; empty if there is none.
-pub fn notes_of(body: &Value) -> String {
-    between(body, "<notes>\n", "\n</notes>")
-}
-
-fn between(body: &Value, start: &str, end: &str) -> String {
-    let users = messages_of(body).iter().filter(|message| message["role"] == "user");
-    let text = users.map(|message| content_text(&message["content"])).collect::<Vec<_>>().join("\n");
-    let inner = text.split_once(start).and_then(|(_, rest)| rest.split_once(end));
-    inner.map(|(inner, _)| inner.to_owned()).unwrap_or_default()
-}
-
-/// Returns the images in a request's body, in order.
-pub fn images_of(body: &Value) -> Vec<Vec<u8>> {
-    let parts = messages_of(body).iter().filter_map(|message| message["content"].as_array()).flatten();
-    let urls = parts.filter_map(|part| part["image_url"]["url"].as_str());
-    // Base64 without a prefix if it came that way.
-    let data = urls.map(|url| url.split_once(";base64,").map_or(url, |(_, data)| data));
-    data.filter_map(|data| base64::engine::general_purpose::STANDARD.decode(data).ok()).collect()
-}
-
-/// Returns true if a request is for a summary or a capture of memory, not for an answer.
-pub fn is_for_notes(body: &Value) -> bool {
-    texts_of(body, "system").first().is_some_and(|system| system.starts_with("You keep the memory of "))
-}
-
-/// Returns true if a request is for a summary.
-pub fn is_for_summary(body: &Value) -> bool {
-    texts_of(body, "system").first().is_some_and(|system| system.starts_with("You keep the memory of a chat"))
-}
-
-/// Returns the answer to a request for notes.
-fn note(body: &Value) -> Option<String> {
-    let note = || if is_for_summary(body) { "Goal: to go on.".into() } else { "NONE".into() };
-    is_for_notes(body).then(note)
-}
-
-fn bad(message: impl Into<String>) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, message)
 }

@@ -23,12 +23,14 @@ use crate::server::Server;
 
 mod files;
 mod rates;
+mod refusal;
 mod setup;
 mod typing;
 
 use files::Files;
 pub use files::picture;
 use rates::Rates;
+use refusal::{Refusal, refuse};
 use setup::Setup;
 pub use setup::Webhook;
 use typing::Signs;
@@ -341,13 +343,6 @@ impl TelegramApi {
     }
 }
 
-/// A refusal: status, description, parameters.
-struct Refusal(u16, &'static str, Value);
-
-fn refuse<T>(status: u16, description: &'static str) -> Result<T, Refusal> {
-    Err(Refusal(status, description, Value::Null))
-}
-
 #[allow(
     clippy::disallowed_methods,
     reason = "the stand-in's slowness is real: it is what time-outs are tested with"
@@ -370,7 +365,7 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap,
 impl Store {
     fn answer(&mut self, path: &str, headers: &HeaderMap, body: &[u8]) -> Response {
         if let Some(path) = path.strip_prefix("/file/bot") {
-            let (status, bytes) = self.files.download(path);
+            let (status, bytes) = self.files.download(path.strip_prefix(TOKEN).unwrap_or_default());
             self.called("file", None, status);
             return (StatusCode::from_u16(status).unwrap(), bytes).into_response();
         }
@@ -395,8 +390,14 @@ impl Store {
                 refuse(400, "Bad Request: chat_id is empty")
             }
             "sendMessage" => self.send_message(&body),
-            "sendMessageDraft" => self.draft(&body),
-            "sendChatAction" => self.chat_action(&body),
+            "sendMessageDraft" => {
+                let at = self.calls.len();
+                self.chat(&body).and_then(|chat_id| self.signs.draft(chat_id, &body, at))
+            }
+            "sendChatAction" => {
+                let at = self.calls.len();
+                self.chat(&body).and_then(|chat_id| self.signs.chat_action(chat_id, &body, at))
+            }
             "getFile" => self.files.get(&body),
             "answerCallbackQuery" => self.answer_callback(&body),
             "editMessageReplyMarkup" => self.edit_keyboard(&body),

@@ -6,7 +6,98 @@ use std::time::Duration;
 use axum::http::{Method, Uri};
 use serde_json::{Value, json};
 
-use super::{APP_ID, APP_SECRET, Answer, BOT_NAME, BOT_OPEN_ID, Call, Reaction, Sent};
+/// The only app.
+pub const APP_ID: &str = "cli_test0123456789";
+
+/// Its secret.
+pub const APP_SECRET: &str = "testSecretOfTheTestApp0123456789";
+
+/// The bot's `open_id`.
+pub const BOT_OPEN_ID: &str = "ou_bot0000000000000000000000000000";
+
+/// The app's name.
+pub const BOT_NAME: &str = "Annals";
+
+/// A message that the API took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    /// The chat: the one named, or that of the message that is answered (empty where nobody knows it).
+    pub chat_id: String,
+    /// The message that it answers.
+    pub reply_to: Option<String>,
+    /// `reply_in_thread`, where the call has it.
+    pub in_thread: Option<bool>,
+    /// `text`, `interactive`, …
+    pub msg_type: String,
+    /// `content`, read.
+    pub content: Value,
+    /// Its `uuid`.
+    pub uuid: String,
+    /// Its own id, unique here: `om_sent_0`, `om_sent_1`, …
+    pub message_id: String,
+    /// The place of its call in [`LarkApi::calls`].
+    pub at_seq: usize,
+}
+
+impl Sent {
+    /// Returns the values of the card's buttons, in order.
+    pub fn button_values(&self) -> Vec<Value> {
+        let elements = self.content["body"]["elements"].as_array();
+        let buttons = elements.into_iter().flatten().filter(|element| element["tag"] == "button");
+        buttons.map(|button| button["behaviors"][0]["value"].clone()).collect()
+    }
+
+    /// The text, or the Markdown of the card.
+    pub fn text(&self) -> String {
+        let markdown = &self.content["body"]["elements"][0]["content"];
+        self.content["text"].as_str().or(markdown.as_str()).unwrap_or_default().to_owned()
+    }
+}
+
+/// A reaction of the bot's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaction {
+    /// Its own id, unique here.
+    pub id: String,
+    /// The message.
+    pub message_id: String,
+    /// `emoji_type`
+    pub emoji: String,
+}
+
+/// A call, taken or refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// `token`, `bot`, `get`, `resource`, `list`, `send`, `reply`, `react`, `unreact`, or else the path.
+    pub method: String,
+    /// The HTTP status that it was answered with.
+    pub status: u16,
+    /// The `code` of the answer; -1 where it was a page and no JSON.
+    pub code: i64,
+}
+
+/// The answer to a call.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) reset: Option<u64>,
+    pub(super) body: String,
+    pub(super) is_json: bool,
+    pub(super) hangs: bool,
+    /// In place of the body: what its type is, and it.
+    pub(super) file: Option<(&'static str, Vec<u8>)>,
+}
+
+impl Answer {
+    fn json(status: u16, body: String) -> Self {
+        Self { status, reset: None, body, is_json: true, hangs: false, file: None }
+    }
+}
+
+/// The default content of a resource: a PNG of one pixel, another for each `key`.
+pub fn picture(key: &str) -> Vec<u8> {
+    let head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+    [head, key.as_bytes()].concat()
+}
 
 const TOKEN_LIFE: Duration = Duration::from_hours(2);
 /// A token with less than this left is replaced by another, beside it.
@@ -234,7 +325,7 @@ impl Store {
         if self.gone.contains(key) || !fits {
             return refuse(234_003, "File not in msg.");
         }
-        Ok(("image/png", super::picture(key)))
+        Ok(("image/png", picture(key)))
     }
 
     fn list(&self, query: &Query) -> Result<Value, Refusal> {

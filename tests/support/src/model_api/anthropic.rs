@@ -1,4 +1,4 @@
-//! Anthropic's Messages API: what a request must be, and what an answer is.
+//! Anthropic's Messages API: its rules for requests, and its answers.
 //!
 //! Stricter than the real one in one thing: there, what one side says in a row is joined; here it is refused, as it once
 //! was there. Sources: "Messages", "Streaming messages", "Tool use", "Extended thinking" and "Prompt caching".
@@ -6,10 +6,12 @@
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::blocks::{check_fields, check_image, check_mark_count, check_root, is_blank, is_id};
-use super::check::{check_messages, is_tool_name};
-use super::wire::{Completion, Refusal, Said, words};
-use super::{API_KEY, bad};
+use super::blocks::{Block, conversation};
+use super::check::{
+    API_KEY, check_fields, check_image, check_mark_count, check_root, is_blank, is_id, is_tool_name,
+};
+use super::completion::{Completion, Said, words};
+use super::refusal::{Refusal, bad};
 
 pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusal> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -22,61 +24,35 @@ pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusa
     Err(Refusal::new(StatusCode::UNAUTHORIZED, "invalid x-api-key"))
 }
 
-/// The request as OpenAI would be sent it.
+/// Returns the request in OpenAI's form.
 pub(super) fn check_body(body: &Value, is_signed: impl Fn(&str, &str) -> bool) -> Result<Value, Refusal> {
-    const FIELDS: [&str; 10] = [
-        "model",
-        "max_tokens",
-        "messages",
-        "system",
-        "tools",
-        "tool_choice",
-        "stream",
-        "temperature",
-        "stop_sequences",
-        "metadata",
-    ];
-    check_fields("request", body, &FIELDS, &["model", "max_tokens", "messages"])?;
+    let needed = ["model", "max_tokens", "messages"];
+    let more = ["system", "tools", "tool_choice", "stream", "temperature", "stop_sequences", "metadata"];
+    check_fields("request", body, &[&needed[..], &more].concat(), &needed)?;
     let Some(model) = body["model"].as_str().filter(|model| !model.is_empty()) else {
         return Err(bad("model: Input should be a valid string"));
     };
-    let Some(max_tokens) = body["max_tokens"].as_u64().filter(|limit| *limit > 0) else {
-        return Err(bad("max_tokens: Input should be greater than or equal to 1"));
-    };
     let most = if model.starts_with("claude-3-haiku") { 4096 } else { 64_000 };
-    if max_tokens > most {
-        return Err(bad(format!(
-            "max_tokens: {max_tokens} > {most}, which is the maximum allowed number of output tokens for {model}"
-        )));
-    }
+    let Some(max_tokens) = body["max_tokens"].as_u64().filter(|limit| (1..=most).contains(limit)) else {
+        return Err(bad(format!("max_tokens: Input should be from 1 to {most} for {model}")));
+    };
     check_mark_count(body, "cache_control", 4)?;
-    let mut messages = Vec::new();
+    let mut system = Vec::new();
     match &body["system"] {
         Value::Null => {}
-        Value::String(text) if !is_blank(text) => messages.push(json!({"role": "system", "content": text})),
         Value::Array(blocks) if !blocks.is_empty() => {
-            let texts = blocks.iter().map(|block| {
-                check_block("system", block, "user")?;
-                block["text"].as_str().ok_or_else(|| bad("system: only text is allowed"))
+            let texts = blocks.iter().map(|block| match read("user", block)? {
+                Block::Text(text) => {
+                    text.as_str().filter(|text| !is_blank(text)).ok_or_else(|| bad("system: blank"))
+                }
+                _ => Err(bad("system: only text is allowed")),
             });
             let text = texts.collect::<Result<Vec<_>, _>>()?.join("\n\n");
-            messages.push(json!({"role": "system", "content": text}));
+            system.push(json!({"role": "system", "content": text}));
         }
         _ => return Err(bad("system: text content blocks must be non-empty")),
     }
-    let said = body["messages"].as_array().filter(|messages| !messages.is_empty());
-    let said = said.ok_or_else(|| bad("messages: at least one message is required"))?;
-    for (at, message) in said.iter().enumerate() {
-        let wanted = if at % 2 == 0 { "user" } else { "assistant" };
-        check_fields("message", message, &["role", "content"], &["role", "content"])?;
-        if message["role"] != wanted {
-            let problem =
-                if at == 0 { "first message must use the \"user\" role" } else { "roles must alternate" };
-            return Err(bad(format!("messages.{at}: {problem}")));
-        }
-        messages.extend(neutral(at, message, &is_signed)?);
-    }
-    check_messages(&messages)?;
+    let messages = conversation(system, &body["messages"], is_signed, read)?;
     let has_calls = messages.iter().any(|message| !message["tool_calls"].is_null());
     if has_calls && body["tools"].is_null() {
         return Err(bad("Requests which include `tool_use` or `tool_result` blocks must define tools"));
@@ -116,7 +92,8 @@ fn check_tools(tools: &Value) -> Result<Value, Refusal> {
     neutral.collect()
 }
 
-fn check_block(place: &str, block: &Value, role: &str) -> Result<(), Refusal> {
+/// Checks a block of a message of `role`, and reads it.
+fn read<'a>(role: &str, block: &'a Value) -> Result<Block<'a>, Refusal> {
     let kind = block["type"].as_str().unwrap_or_default();
     let fields: &[&str] = match (kind, role) {
         ("text", _) => &["text"],
@@ -125,94 +102,31 @@ fn check_block(place: &str, block: &Value, role: &str) -> Result<(), Refusal> {
         ("tool_result", "user") => &["tool_use_id", "content"],
         ("thinking", "assistant") => &["thinking", "signature"],
         ("redacted_thinking", "assistant") => &["data"],
-        _ => return Err(bad(format!("{place}: a block of {role} cannot be {kind:?}"))),
+        _ => return Err(bad(format!("a block of {role} cannot be {kind:?}"))),
     };
     let marks: &[&str] = if kind.ends_with("thinking") { &[] } else { &["cache_control"] };
-    check_fields(place, block, &[&["type"], fields, marks, &["is_error"]].concat(), fields)?;
+    check_fields(kind, block, &[&["type"], fields, marks, &["is_error"]].concat(), fields)?;
     let mark = &block["cache_control"];
     if !mark.is_null() && mark["type"] != "ephemeral" {
         return Err(bad("cache_control: Input tag must be 'ephemeral'"));
     }
-    let is_good = match kind {
-        "text" => block["text"].as_str().is_some_and(|text| !is_blank(text)),
-        "image" => {
-            block["source"]["type"] == "base64"
-                && check_image(&block["source"]["media_type"], &block["source"]["data"])
+    let text = |name: &str| block[name].as_str().unwrap_or_default();
+    let (source, id) = (&block["source"], &block["id"]);
+    Ok(match kind {
+        "text" => Block::Text(&block["text"]),
+        "image" if source["type"] == "base64" && check_image(&source["media_type"], &source["data"]) => {
+            Block::Image(&source["data"])
         }
-        "tool_use" => is_id(&block["id"]) && is_tool_name(&block["name"]) && block["input"].is_object(),
-        "tool_result" => {
-            is_id(&block["tool_use_id"]) && block["content"].as_str().is_some_and(|text| !is_blank(text))
+        "tool_use" if is_id(id) && is_tool_name(&block["name"]) && block["input"].is_object() => {
+            Block::Call { id, name: &block["name"], input: &block["input"] }
         }
-        _ => true,
-    };
-    if is_good {
-        Ok(())
-    } else {
-        Err(bad(format!("{place}: {kind} content blocks must be non-empty and valid")))
-    }
-}
-
-/// One message as OpenAI's messages.
-fn neutral(
-    at: usize,
-    message: &Value,
-    is_signed: &impl Fn(&str, &str) -> bool,
-) -> Result<Vec<Value>, Refusal> {
-    let place = format!("messages.{at}");
-    let role = message["role"].as_str().unwrap_or_default();
-    let blocks = match &message["content"] {
-        Value::String(text) if !is_blank(text) => return Ok(vec![json!({"role": role, "content": text})]),
-        Value::Array(blocks) if !blocks.is_empty() => blocks,
-        _ => return Err(bad(format!("{place}: all messages must have non-empty content"))),
-    };
-    let (mut neutral, mut parts, mut calls, mut thoughts) =
-        (Vec::new(), Vec::new(), Vec::new(), String::new());
-    for block in blocks {
-        check_block(&place, block, role)?;
-        match block["type"].as_str().unwrap_or_default() {
-            "text" => parts.push(json!({"type": "text", "text": block["text"]})),
-            "image" => {
-                parts.push(json!({"type": "image_url", "image_url": {"url": block["source"]["data"]}}));
-            }
-            "tool_use" => {
-                let function = json!({"name": block["name"], "arguments": block["input"].to_string()});
-                calls.push(json!({"id": block["id"], "type": "function", "function": function}));
-            }
-            "tool_result" => {
-                if !parts.is_empty() {
-                    return Err(bad(format!("{place}: tool_result blocks must come first")));
-                }
-                let (id, content) = (&block["tool_use_id"], &block["content"]);
-                neutral.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
-            }
-            "thinking" => {
-                let text = |name: &str| block[name].as_str().unwrap_or_default();
-                if !is_signed(text("thinking"), text("signature")) {
-                    return Err(bad(format!("{place}: Invalid `signature` in `thinking` block")));
-                }
-                if !(parts.is_empty() && calls.is_empty()) {
-                    return Err(bad(format!("{place}: thinking must come first")));
-                }
-                thoughts.push_str(text("thinking"));
-            }
-            _ => {}
+        "tool_result" if is_id(&block["tool_use_id"]) && !is_blank(text("content")) => {
+            Block::Result { id: &block["tool_use_id"], content: &block["content"] }
         }
-    }
-    let text = parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n");
-    let content = match role {
-        // The words of a user's blocks are one text.
-        "user" if parts.iter().all(|part| part["type"] == "text") => json!(text),
-        "assistant" => json!(text),
-        _ => json!(parts),
-    };
-    if !calls.is_empty() {
-        neutral.push(
-            json!({"role": role, "content": content, "tool_calls": calls, "reasoning_content": thoughts}),
-        );
-    } else if !parts.is_empty() {
-        neutral.push(json!({"role": role, "content": content}));
-    }
-    Ok(neutral)
+        "thinking" => Block::Thought { text: text("thinking"), signature: text("signature") },
+        "redacted_thinking" => Block::Other,
+        _ => return Err(bad(format!("{kind} content blocks must be non-empty and valid"))),
+    })
 }
 
 fn stop_reason(completion: &Completion) -> &'static str {

@@ -1,4 +1,4 @@
-//! Amazon Bedrock's Converse and `ConverseStream`: what a request must be, and what an answer is.
+//! Amazon Bedrock's Converse and `ConverseStream`: their rules for requests, and their answers.
 //!
 //! Sources: the API reference of both, "Tool use", "Prompt caching", and "AWS Signature Version 4 for API requests".
 
@@ -8,10 +8,12 @@ use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
 
-use super::blocks::{check_fields, check_image, check_mark_count, check_root, is_blank, is_id};
-use super::check::{check_messages, is_tool_name};
-use super::wire::{Completion, Refusal, Said, words};
-use super::{API_KEY, bad};
+use super::blocks::{Block, conversation};
+use super::check::{
+    API_KEY, check_fields, check_image, check_mark_count, check_root, is_blank, is_id, is_tool_name,
+};
+use super::completion::{Completion, Said, words};
+use super::refusal::{Refusal, bad};
 
 /// The access key that the endpoint accepts.
 pub const AWS_KEY_ID: &str = "AKIDMODELTEST";
@@ -64,7 +66,7 @@ pub(super) fn check_key(headers: &HeaderMap, uri: &Uri, body: &[u8], any_key: bo
     }
 }
 
-/// The request as OpenAI would be sent it.
+/// Returns the request in OpenAI's form.
 pub(super) fn check_body(
     model: &str,
     streams: bool,
@@ -81,37 +83,23 @@ pub(super) fn check_body(
             "You invoked an unsupported model or your request did not allow prompt caching.",
         ));
     }
-    let mut messages = Vec::new();
+    let mut system = Vec::new();
     for block in body["system"].as_array().into_iter().flatten() {
         match block["text"].as_str() {
-            Some(text) if !is_blank(text) => messages.push(json!({"role": "system", "content": text})),
+            Some(text) if !is_blank(text) => system.push(json!({"role": "system", "content": text})),
             None if block["cachePoint"]["type"] == "default" => {}
             _ => return Err(bad("The text field in the ContentBlock object at system is blank.")),
         }
     }
-    let said = body["messages"].as_array().filter(|messages| !messages.is_empty());
-    let said = said.ok_or_else(|| bad("A conversation must have at least one message."))?;
-    for (at, message) in said.iter().enumerate() {
-        let wanted = if at % 2 == 0 { "user" } else { "assistant" };
-        check_fields("message", message, &["role", "content"], &["role", "content"])?;
-        if message["role"] != wanted {
-            return Err(bad(if at == 0 {
-                "A conversation must start with a user message. Try again with a conversation that starts with a user message."
-            } else {
-                "A conversation must alternate between user and assistant roles. Make sure the conversation alternates between user and assistant roles and try again."
-            }));
-        }
-        messages.extend(neutral(at, message, &is_signed)?);
-    }
+    let messages = conversation(system, &body["messages"], is_signed, read)?;
     if messages.last().is_some_and(|message| message["role"] == "assistant") {
         return Err(bad("The conversation must end with a user message."));
     }
-    check_messages(&messages)?;
     let has_calls = messages.iter().any(|message| !message["tool_calls"].is_null());
     if has_calls && body["toolConfig"].is_null() {
-        return Err(bad(
-            "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
-        ));
+        let message =
+            "The toolConfig field must be defined when using toolUse and toolResult content blocks.";
+        return Err(bad(message));
     }
     let mut neutral = json!({"model": model, "messages": messages, "stream": streams});
     match &body["inferenceConfig"]["maxTokens"] {
@@ -150,70 +138,40 @@ fn check_tools(config: &Value) -> Result<Value, Refusal> {
     }
 }
 
-/// One message as OpenAI's messages.
-fn neutral(
-    at: usize,
-    message: &Value,
-    is_signed: &impl Fn(&str, &str) -> bool,
-) -> Result<Vec<Value>, Refusal> {
-    let place = |problem: &str| bad(format!("{problem} at messages.{at}"));
-    let role = message["role"].as_str().unwrap_or_default();
-    let blocks = message["content"].as_array().filter(|blocks| !blocks.is_empty());
-    let blocks = blocks.ok_or_else(|| place("The content field in the Message object is empty"))?;
-    let (mut neutral, mut parts, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-    for block in blocks {
-        let object = block.as_object().filter(|object| object.len() == 1);
-        let Some((kind, block)) = object.and_then(|object| object.iter().next()) else {
-            return Err(place("A ContentBlock object must set one of its members"));
-        };
-        let is_good = match (kind.as_str(), role) {
-            ("text", _) => block.as_str().is_some_and(|text| !is_blank(text)),
-            ("image", "user") => {
-                let media_type = format!("image/{}", block["format"].as_str().unwrap_or_default());
-                check_image(&media_type.into(), &block["source"]["bytes"])
-            }
-            ("toolUse", "assistant") => {
-                is_id(&block["toolUseId"]) && is_tool_name(&block["name"]) && block["input"].is_object()
-            }
-            ("toolResult", "user") => {
-                let text = block["content"][0]["text"].as_str();
-                is_id(&block["toolUseId"]) && text.is_some_and(|text| !is_blank(text)) && parts.is_empty()
-            }
-            ("cachePoint", _) => block["type"] == "default",
-            ("reasoningContent", "assistant") => {
-                let text = |name: &str| block["reasoningText"][name].as_str().unwrap_or_default();
-                is_signed(text("text"), text("signature")) && parts.is_empty() && calls.is_empty()
-            }
-            _ => false,
-        };
-        if !is_good {
-            return Err(place(&format!("The {kind} of a ContentBlock object is not valid")));
+/// Checks a block of a message of `role`, and reads it.
+fn read<'a>(role: &str, block: &'a Value) -> Result<Block<'a>, Refusal> {
+    let object = block.as_object().filter(|object| object.len() == 1);
+    let Some((kind, block)) = object.and_then(|object| object.iter().next()) else {
+        return Err(bad("A ContentBlock object must set one of its members"));
+    };
+    let id = &block["toolUseId"];
+    Ok(match (kind.as_str(), role) {
+        ("text", _) => Block::Text(block),
+        ("image", "user")
+            if check_image(
+                &format!("image/{}", block["format"].as_str().unwrap_or_default()).into(),
+                &block["source"]["bytes"],
+            ) =>
+        {
+            Block::Image(&block["source"]["bytes"])
         }
-        match kind.as_str() {
-            "text" => parts.push(json!({"type": "text", "text": block})),
-            "image" => {
-                parts.push(json!({"type": "image_url", "image_url": {"url": block["source"]["bytes"]}}));
-            }
-            "toolUse" => {
-                let function = json!({"name": block["name"], "arguments": block["input"].to_string()});
-                calls.push(json!({"id": block["toolUseId"], "type": "function", "function": function}));
-            }
-            "toolResult" => {
-                let (id, content) = (&block["toolUseId"], &block["content"][0]["text"]);
-                neutral.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
-            }
-            _ => {}
+        ("toolUse", "assistant")
+            if is_id(id) && is_tool_name(&block["name"]) && block["input"].is_object() =>
+        {
+            Block::Call { id, name: &block["name"], input: &block["input"] }
         }
-    }
-    let text = parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n");
-    let is_text = role == "assistant" || parts.iter().all(|part| part["type"] == "text");
-    let content = if is_text { json!(text) } else { json!(parts) };
-    if !calls.is_empty() {
-        neutral.push(json!({"role": role, "content": content, "tool_calls": calls}));
-    } else if !parts.is_empty() {
-        neutral.push(json!({"role": role, "content": content}));
-    }
-    Ok(neutral)
+        ("toolResult", "user")
+            if is_id(id) && block["content"][0]["text"].as_str().is_some_and(|text| !is_blank(text)) =>
+        {
+            Block::Result { id, content: &block["content"][0]["text"] }
+        }
+        ("cachePoint", _) if block["type"] == "default" => Block::Other,
+        ("reasoningContent", "assistant") => {
+            let text = |name: &str| block["reasoningText"][name].as_str().unwrap_or_default();
+            Block::Thought { text: text("text"), signature: text("signature") }
+        }
+        _ => return Err(bad(format!("The {kind} of a ContentBlock object is not valid"))),
+    })
 }
 
 fn stop_reason(completion: &Completion) -> &'static str {

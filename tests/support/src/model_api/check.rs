@@ -4,11 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use axum::http::{HeaderMap, StatusCode, header};
+use base64::Engine;
 use serde_json::Value;
 
-use super::API_KEY;
-use super::blocks::{check_fields, check_image};
-use super::wire::Refusal;
+use super::refusal::{Refusal, bad};
+
+/// The key that the endpoint accepts.
+pub const API_KEY: &str = "sk-test-model";
 
 pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusal> {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -27,6 +29,7 @@ pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusa
     }
 }
 
+/// The fields of a request, by their kind.
 const FIELDS: [&str; 13] = [
     "model",
     "messages",
@@ -262,4 +265,71 @@ pub(super) fn is_tool_name(name: &Value) -> bool {
         (1..=64).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
     })
+}
+
+/// Largest image of Bedrock, and of Anthropic in base64.
+const MAX_IMAGE_BYTES: usize = 3_932_160;
+
+/// Checks that `value` is an object with the fields that it `needs` and no others than these `fields`.
+pub(super) fn check_fields(
+    place: &str,
+    value: &Value,
+    fields: &[&str],
+    needs: &[&str],
+) -> Result<(), Refusal> {
+    let Some(object) = value.as_object() else { return Err(bad(format!("{place}: must be an object"))) };
+    if let Some(field) = object.keys().find(|key| !fields.contains(&key.as_str())) {
+        return Err(bad(format!("{place}.{field}: Extra inputs are not permitted")));
+    }
+    match needs.iter().find(|field| !object.contains_key(**field)) {
+        Some(field) => Err(bad(format!("{place}.{field}: Field required"))),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Returns true if `id` matches `^[a-zA-Z0-9_-]{1,64}$`.
+pub(super) fn is_id(id: &Value) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    id.as_str().is_some_and(|id| (1..=64).contains(&id.len()) && id.bytes().all(fits))
+}
+
+pub(super) fn check_image(media_type: &Value, data: &Value) -> bool {
+    let types = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+    let is_base64 = |data: &str| {
+        base64::engine::general_purpose::STANDARD
+            .decode(data)
+            .is_ok_and(|b| (1..=MAX_IMAGE_BYTES).contains(&b.len()))
+    };
+    media_type.as_str().is_some_and(|media_type| types.contains(&media_type))
+        && data.as_str().is_some_and(is_base64)
+}
+
+/// Checks the schema of a tool by Claude's rules, which both providers share.
+pub(super) fn check_root(schema: &Value) -> Result<(), Refusal> {
+    if says(schema, &["oneOf", "allOf", "anyOf"]) {
+        return Err(bad("input_schema does not support oneOf, allOf, or anyOf at the top level"));
+    }
+    Ok(())
+}
+
+/// Checks that `value` contains at most this number of marks of this name.
+pub(super) fn check_mark_count(value: &Value, name: &str, most: usize) -> Result<(), Refusal> {
+    fn count(value: &Value, name: &str) -> usize {
+        match value {
+            Value::Array(values) => values.iter().map(|value| count(value, name)).sum(),
+            Value::Object(map) => {
+                map.iter().map(|(key, value)| usize::from(key == name) + count(value, name)).sum()
+            }
+            _ => 0,
+        }
+    }
+    let marks = count(value, name);
+    if marks > most {
+        return Err(bad(format!("A maximum of {most} blocks with {name} may be provided. Found {marks}.")));
+    }
+    Ok(())
 }

@@ -10,11 +10,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
 
+use super::body::{is_for_notes, note, said_last};
 use super::check::{check_body, check_key};
-use super::shape::Shape;
-use super::state::{Hangs, Running, Shared};
-use super::wire::{Completion, Refusal, Said, said_last};
-use super::{anthropic, bad, bedrock, is_for_notes, note};
+use super::completion::{Completion, Said};
+use super::refusal::{Refusal, Shape, bad};
+use super::state::{Asked, Hangs, Running, Shared};
+use super::{answers, anthropic, bedrock};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
@@ -26,15 +27,6 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .fallback(no_such_url)
         .method_not_allowed_fallback(no_such_url)
         .with_state(shared)
-}
-
-/// A request that is well-formed.
-pub(super) struct Asked {
-    /// In its OpenAI form.
-    pub(super) body: Value,
-    pub(super) raw: Value,
-    pub(super) path: String,
-    pub(super) streams: bool,
 }
 
 async fn openai(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri, body: Bytes) -> Response {
@@ -136,7 +128,7 @@ async fn answer(shared: Arc<Shared>, shape: Shape, checked: Result<Asked, Refusa
         };
         let streams = asked.streams && !state.never_streams;
         let mishap = if streams && said.is_ok() { state.next_mishap() } else { None };
-        (said, mishap, streams, state.delay, state.usage_factor)
+        (said, mishap, streams, state.delay, state.usage_factor.unwrap_or(1.0))
     };
     let is_for_notes = is_for_notes(body);
     // Outside the lock, since a test's own answer may look at this.
@@ -176,7 +168,7 @@ async fn answer(shared: Arc<Shared>, shape: Shape, checked: Result<Asked, Refusa
     });
     completion.numbering = state.numbering;
     drop(state);
-    shape.answer(&completion, streams, mishap)
+    answers::answer(shape, &completion, streams, mishap)
 }
 
 async fn no_such_url(State(shared): State<Arc<Shared>>, method: Method, uri: Uri) -> Response {

@@ -7,11 +7,11 @@ use axum::http::StatusCode;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::blocks::{Cache, Mark, in_order};
-use super::serve::Asked;
-use super::shape::Shape;
-use super::wire::{Cached, Mishap, Numbering, Refusal, Said, messages_of, prompt_tokens};
-use super::{bad, images_of, is_for_notes};
+use super::answers::Mishap;
+use super::body::{images_of, is_for_notes, messages_of, prompt_tokens};
+use super::cache::{Cache, Cached};
+use super::completion::{Numbering, Said};
+use super::refusal::{Refusal, Shape, bad};
 
 /// The most images of a request, as Bedrock has it.
 const MAX_IMAGES: usize = 20;
@@ -34,6 +34,7 @@ pub(super) struct Hangs {
 
 pub(super) type AnswerBy = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
 
+#[derive(Default)]
 pub(super) struct Stored {
     pub(super) answer: Option<String>,
     pub(super) answer_by: Option<AnswerBy>,
@@ -42,7 +43,8 @@ pub(super) struct Stored {
     pub(super) context_limit: Option<u64>,
     /// Of a model that cannot see: how many requests it has refused for their images.
     pub(super) images_refused: Option<usize>,
-    pub(super) usage_factor: f64,
+    /// 1 if `None`.
+    pub(super) usage_factor: Option<f64>,
     pub(super) too_long: usize,
     pub(super) failures: Vec<(usize, StatusCode)>,
     /// Behind how many requests, how many times.
@@ -69,38 +71,6 @@ pub(super) struct Stored {
     pub(super) moments: u64,
 }
 
-impl Default for Stored {
-    fn default() -> Self {
-        Self {
-            answer: None,
-            answer_by: None,
-            calls_to_come: Vec::new(),
-            finish: None,
-            context_limit: None,
-            images_refused: None,
-            usage_factor: 1.0,
-            too_long: 0,
-            failures: Vec::new(),
-            later_failures: Vec::new(),
-            failing_with_results: None,
-            failing_each: None,
-            failed: 0,
-            delay: Duration::ZERO,
-            any_key: false,
-            never_streams: false,
-            refuses_stream_options: false,
-            mishaps: Vec::new(),
-            numbering: Numbering::default(),
-            thought: None,
-            signed: Vec::new(),
-            cache: Cache::default(),
-            calls: Vec::new(),
-            refusals: Vec::new(),
-            moments: 0,
-        }
-    }
-}
-
 pub(super) struct Call {
     pub(super) body: Value,
     pub(super) raw: Value,
@@ -110,6 +80,15 @@ pub(super) struct Call {
     pub(super) ended: Option<u64>,
 }
 
+/// A request that is well-formed.
+pub(super) struct Asked {
+    /// In its OpenAI form.
+    pub(super) body: Value,
+    pub(super) raw: Value,
+    pub(super) path: String,
+    pub(super) streams: bool,
+}
+
 impl Shared {
     pub(super) fn state(&self) -> MutexGuard<'_, Stored> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -117,7 +96,7 @@ impl Shared {
 }
 
 impl Stored {
-    pub(super) fn moment(&mut self) -> u64 {
+    fn moment(&mut self) -> u64 {
         self.moments += 1;
         self.moments
     }
@@ -163,31 +142,7 @@ impl Stored {
         Some(*mishap)
     }
 
-    /// Returns the tokens of a request known from earlier ones, and caches it for later ones.
-    pub(super) fn read(&mut self, shape: Shape, raw: &Value) -> Cached {
-        match shape {
-            Shape::OpenAi => self.cache.read_all(format!("{}{}", raw["tools"], raw["messages"])),
-            Shape::Anthropic => {
-                let parts = [&raw["tools"], &raw["system"], &raw["messages"]];
-                let take = |block: &mut Value| {
-                    let mark = block.as_object_mut().and_then(|block| block.remove("cache_control"));
-                    if mark.is_some() { Mark::On } else { Mark::None }
-                };
-                let (blocks, marks) = in_order(parts, take);
-                self.cache.read(&blocks, &marks)
-            }
-            Shape::Bedrock => {
-                let parts = [&raw["toolConfig"]["tools"], &raw["system"], &raw["messages"]];
-                let is_mark = |block: &mut Value| {
-                    if block["cachePoint"].is_object() { Mark::Alone } else { Mark::None }
-                };
-                let (blocks, marks) = in_order(parts, is_mark);
-                self.cache.read(&blocks, &marks)
-            }
-        }
-    }
-
-    pub(super) fn next_failure(&mut self) -> Option<StatusCode> {
+    fn next_failure(&mut self) -> Option<StatusCode> {
         if let Some((nth, statuses)) = &self.failing_each
             && self.calls.len().is_multiple_of(*nth)
         {
@@ -217,7 +172,7 @@ impl Running {
         let (at, noted) = {
             let mut state = shared.state();
             let started = state.moment();
-            let cached = state.read(shape, &asked.raw);
+            let cached = state.cache.read(shape, &asked.raw);
             let (body, raw, path) = (asked.body.clone(), asked.raw.clone(), asked.path.clone());
             state.calls.push(Call { body, raw, path, cached, started, ended: None });
             (state.calls.len() - 1, state.calls.iter().filter(|call| is_for_notes(&call.body)).count())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::{Refusal, TOKEN, refuse};
+use super::refusal::{Refusal, refuse};
 
 /// The most that Telegram gives to bots.
 const MAX_BYTES: usize = 20 * 1024 * 1024;
@@ -55,15 +55,15 @@ impl Files {
         Ok(json!({"file_id": id, "file_unique_id": id, "file_size": bytes.len(), "file_path": path}))
     }
 
-    /// Returns the content at `<token>/<path>`.
+    /// Returns the content at `path`.
     pub(super) fn download(&mut self, path: &str) -> (u16, Vec<u8>) {
         let not_found = (404, br#"{"ok":false,"error_code":404,"description":"Not Found"}"#.to_vec());
         if self.fail.0 > 0 {
             self.fail.0 -= 1;
             return (self.fail.1, b"<html>Bad Gateway</html>".to_vec());
         }
-        let number = path.strip_prefix(TOKEN).and_then(|path| path.strip_prefix("/photos/file_"));
-        let number = number.and_then(|path| path.strip_suffix(".jpg")?.parse::<usize>().ok());
+        let number = path.strip_prefix("/photos/file_").and_then(|path| path.strip_suffix(".jpg"));
+        let number = number.and_then(|number| number.parse::<usize>().ok());
         let bytes = number.and_then(|number| self.bytes(self.asked.get(number)?));
         bytes.map_or(not_found, |bytes| (200, bytes))
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Refusal;
+use super::refusal::Refusal;
 
 /// The messages that were taken, as their time and chat.
 #[derive(Default)]

@@ -5,36 +5,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Refusal, refuse};
+use super::refusal::{Refusal, refuse};
 
 /// The kinds of update of this Bot API; of others it takes no notice.
-const KINDS: [&str; 25] = [
-    "message",
-    "edited_message",
-    "channel_post",
-    "edited_channel_post",
-    "business_connection",
-    "business_message",
-    "edited_business_message",
-    "deleted_business_messages",
-    "guest_message",
-    "message_reaction",
-    "message_reaction_count",
-    "inline_query",
-    "chosen_inline_result",
-    "callback_query",
-    "shipping_query",
-    "pre_checkout_query",
-    "purchased_paid_media",
-    "poll",
-    "poll_answer",
-    "my_chat_member",
-    "chat_member",
-    "chat_join_request",
-    "chat_boost",
-    "removed_chat_boost",
-    "managed_bot",
-];
+const KINDS: &str = "\
+    message edited_message channel_post edited_channel_post business_connection business_message \
+    edited_business_message deleted_business_messages guest_message message_reaction \
+    message_reaction_count inline_query chosen_inline_result callback_query shipping_query \
+    pre_checkout_query purchased_paid_media poll poll_answer my_chat_member chat_member \
+    chat_join_request chat_boost removed_chat_boost managed_bot";
 
 /// A webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +51,10 @@ impl Setup {
             return refuse(400, "Bad Request: secret token contains unallowed characters");
         }
         let kinds = body["allowed_updates"].as_array().cloned().unwrap_or_default();
-        let kinds = kinds.iter().filter_map(Value::as_str).filter(|kind| KINDS.contains(kind));
+        let kinds = kinds
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|kind| KINDS.split(' ').any(|known| known == *kind));
         if body["drop_pending_updates"] == true {
             self.waiting = 0;
         }

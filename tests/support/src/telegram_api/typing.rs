@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Refusal, Store, refuse};
+use super::refusal::{Refusal, refuse};
 
 /// A sign that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,25 +35,30 @@ pub(super) struct Signs {
     pub(super) knows_no_drafts: bool,
 }
 
-impl Store {
-    pub(super) fn chat_action(&mut self, body: &Value) -> Result<Value, Refusal> {
+impl Signs {
+    /// `sendChatAction` to `chat_id`, as the call of this place.
+    pub(super) fn chat_action(
+        &mut self,
+        chat_id: i64,
+        body: &Value,
+        at_seq: usize,
+    ) -> Result<Value, Refusal> {
         if body["action"] != "typing" {
             return refuse(400, "Bad Request: wrong parameter action in request");
         }
-        let chat_id = self.chat(body)?;
-        Ok(self.show(chat_id, body, Sign::Typing))
+        Ok(self.show(chat_id, body, at_seq, Sign::Typing))
     }
 
-    pub(super) fn draft(&mut self, body: &Value) -> Result<Value, Refusal> {
-        if self.signs.knows_no_drafts {
+    /// `sendMessageDraft` to `chat_id`, as the call of this place.
+    pub(super) fn draft(&mut self, chat_id: i64, body: &Value, at_seq: usize) -> Result<Value, Refusal> {
+        if self.knows_no_drafts {
             return refuse(404, "Not Found: method not found");
         }
-        if self.signs.rate_limit.0 > 0 {
-            self.signs.rate_limit.0 -= 1;
-            let parameters = json!({"retry_after": self.signs.rate_limit.1});
+        if self.rate_limit.0 > 0 {
+            self.rate_limit.0 -= 1;
+            let parameters = json!({"retry_after": self.rate_limit.1});
             return Err(Refusal(429, "Too Many Requests: retry after some seconds", parameters));
         }
-        let chat_id = self.chat(body)?;
         // It takes neither a business connection nor a topic of a channel's direct messages.
         if chat_id <= 0 || !body["business_connection_id"].is_null() {
             return refuse(400, "Bad Request: TEXTDRAFT_PEER_INVALID");
@@ -65,16 +70,16 @@ impl Store {
         if text.encode_utf16().count() > 4096 {
             return refuse(400, "Bad Request: message is too long");
         }
-        Ok(self.show(chat_id, body, Sign::Draft(id, text.to_owned())))
+        Ok(self.show(chat_id, body, at_seq, Sign::Draft(id, text.to_owned())))
     }
 
-    fn show(&mut self, chat_id: i64, body: &Value, sign: Sign) -> Value {
-        self.signs.shown.push(Shown {
+    fn show(&mut self, chat_id: i64, body: &Value, at_seq: usize, sign: Sign) -> Value {
+        self.shown.push(Shown {
             chat_id,
             thread_id: body["message_thread_id"].as_i64(),
             business_connection_id: body["business_connection_id"].as_str().map(str::to_owned),
             sign,
-            at_seq: self.calls.len(),
+            at_seq,
         });
         json!(true)
     }

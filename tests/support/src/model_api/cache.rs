@@ -1,0 +1,112 @@
+//! The caches of the providers' prompts.
+
+use serde_json::Value;
+
+use super::body::tokens;
+use super::refusal::Shape;
+
+/// Tokens of a prompt read from a cache and written to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cached {
+    pub(super) read: u64,
+    pub(super) written: u64,
+}
+
+/// Number of blocks before a mark in which the real APIs look for a cached prefix.
+const LOOKS_BACK: usize = 20;
+
+/// The cache of a provider.
+#[derive(Default)]
+pub(super) struct Cache(Vec<Vec<String>>);
+
+impl Cache {
+    /// Returns the tokens of a request known from earlier ones, and caches it for later ones.
+    pub(super) fn read(&mut self, shape: Shape, raw: &Value) -> Cached {
+        match shape {
+            Shape::OpenAi => self.read_all(format!("{}{}", raw["tools"], raw["messages"])),
+            Shape::Anthropic => {
+                let parts = [&raw["tools"], &raw["system"], &raw["messages"]];
+                let take = |block: &mut Value| {
+                    let mark = block.as_object_mut().and_then(|block| block.remove("cache_control"));
+                    if mark.is_some() { Mark::On } else { Mark::None }
+                };
+                let (blocks, marks) = in_order(parts, take);
+                self.read_marked(&blocks, &marks)
+            }
+            Shape::Bedrock => {
+                let parts = [&raw["toolConfig"]["tools"], &raw["system"], &raw["messages"]];
+                let is_mark = |block: &mut Value| {
+                    if block["cachePoint"].is_object() { Mark::Alone } else { Mark::None }
+                };
+                let (blocks, marks) = in_order(parts, is_mark);
+                self.read_marked(&blocks, &marks)
+            }
+        }
+    }
+
+    /// Returns the cached part of `blocks`, and caches them up to the last of `marks`, which are counts of
+    /// blocks.
+    fn read_marked(&mut self, blocks: &[String], marks: &[usize]) -> Cached {
+        let size = |count: usize| blocks[..count].iter().map(|block| tokens(block)).sum::<u64>();
+        let is_near = |kept: usize| marks.iter().any(|mark| kept <= *mark && mark - kept <= LOOKS_BACK);
+        let known =
+            self.0.iter().filter(|kept| is_near(kept.len()) && blocks.starts_with(kept)).map(Vec::len).max();
+        let known = known.unwrap_or_default();
+        let last = marks.iter().copied().max().unwrap_or_default();
+        self.0.extend(marks.iter().map(|mark| blocks[..*mark].to_vec()));
+        Cached { read: size(known), written: size(last.max(known)) - size(known) }
+    }
+
+    /// Reads and caches `text`, for a provider that caches everything and finds the longest cached prefix.
+    fn read_all(&mut self, text: String) -> Cached {
+        let common = |kept: &str| {
+            let same = text.bytes().zip(kept.bytes()).take_while(|(a, b)| a == b).count();
+            (0..=same).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+        };
+        let known = self.0.iter().map(|kept| common(&kept[0])).max().unwrap_or_default();
+        let read = tokens(&text[..known]);
+        self.0.push(vec![text]);
+        Cached { read, written: 0 }
+    }
+}
+
+/// Returns the blocks of a request in the order in which a provider reads them (tools, system part, messages), and the
+/// marks among them. `mark` removes a block's mark, or reports that the block is only a mark.
+fn in_order(parts: [&Value; 3], mut mark: impl FnMut(&mut Value) -> Mark) -> (Vec<String>, Vec<usize>) {
+    let (mut blocks, mut marks) = (Vec::new(), Vec::new());
+    let [tools, system, messages] = parts;
+    let mut add = |role: &str, block: &Value| {
+        let mut block = block.clone();
+        let mark = mark(&mut block);
+        if mark != Mark::Alone {
+            blocks.push(format!("{role}{block}"));
+        }
+        if mark != Mark::None {
+            marks.push(blocks.len());
+        }
+    };
+    for (name, list) in [("tool", tools), ("system", system)] {
+        match list {
+            Value::Array(list) => list.iter().for_each(|block| add(name, block)),
+            Value::Null => {}
+            block => add(name, block),
+        }
+    }
+    for message in messages.as_array().into_iter().flatten() {
+        let role = message["role"].as_str().unwrap_or_default();
+        match &message["content"] {
+            Value::Array(content) => content.iter().for_each(|block| add(role, block)),
+            content => add(role, content),
+        }
+    }
+    (blocks, marks)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    None,
+    /// The block has a mark.
+    On,
+    /// The block is only a mark.
+    Alone,
+}
