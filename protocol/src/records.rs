@@ -8,6 +8,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::context::{Policy, context};
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::record::{Answer, Channel, Details, Draft, Kind as RecordKind, Record};
+use annals_core::recording::record_of;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::stop::has_something_to_end;
 use annals_store::history::turn::{Head, OpenTurn};
@@ -151,7 +152,7 @@ pub fn records(said: &[Said], state: &State) -> Vec<Record> {
 
 fn message(place: usize, said: Said) -> Record {
     let draft = draft(place, said);
-    Record { tokens: 1, ..Record::of_draft(&draft, draft.key(), 0, draft.ts) }
+    Record { tokens: 1, ..record_of(&draft, draft.key(), 0, draft.ts) }
 }
 
 fn reply_record(place: usize, reply: Reply) -> Record {

@@ -1,7 +1,7 @@
 //! Reads settings from a secret in Secrets Manager, and writes one to it: [`Vault`].
 
-use annals_channel::local::Failure;
 use annals_channel::setup;
+use annals_channel::setup::Failure;
 use annals_core::settings::Env;
 use annals_runtime::aws;
 use anyhow::{Context, anyhow, bail};

@@ -1,6 +1,5 @@
 //! A channel in the local program, and in its commands for operators: [`LocalChannel`]. No function contains it.
 
-use std::error::Error;
 use std::fmt::Debug;
 
 use annals_core::record::Channel;
@@ -13,11 +12,8 @@ use serde_json::Value;
 use crate::finding::Finding;
 use crate::platform::Registered;
 use crate::settings::{DeliveryConfig, Settings};
-use crate::setup::{Setup, SetupCommand};
+use crate::setup::{Failure, Setup, SetupCommand};
 use crate::webhook::Webhook;
-
-/// An error for the operator. It contains no secret.
-pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Names of a channel, which do not depend on its settings.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! A webhook is set only if the server at its address has the same secrets. So a bot in use keeps its old webhook until
 //! the new one works, and no message is lost or late.
 
+use std::error::Error;
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use futures::future::LocalBoxFuture;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
-use crate::local::Failure;
+/// An error for the operator. It contains no secret.
+pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// The command `setup <channel>`, as its help shows it.
 #[derive(Debug)]

@@ -8,6 +8,7 @@
 //! - [`sort_key`]: time, message ids, and keys whose byte order is chat order
 //! - [`message`]: the AI SDK's `UIMessage`, kept without loss
 //! - [`record`]: entries of a history
+//! - [`recording`]: from what a channel passes on to what is stored
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`mod@compaction`]: which messages a summary stands for, and which answers are a summary
 //! - [`memory`]: small Markdown notes kept beyond a Session
@@ -36,6 +37,7 @@ pub mod message;
 pub mod prompt;
 pub mod ranking;
 pub mod record;
+pub mod recording;
 pub mod refusal;
 pub mod sender;
 pub mod settings;

@@ -11,7 +11,6 @@ use utoipa::ToSchema;
 use crate::chat_key::{ActorKey, ChatKey, KeyError, Place};
 use crate::message::{Part, Role, UiMessage};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
-use crate::tokens;
 
 /// The channel that a message came by, or that a reply goes out by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -391,40 +390,6 @@ impl Details {
 }
 
 impl Record {
-    /// Returns the record of `draft` as its `revision`th form at `key`, appended at `sent_at`, which never expires.
-    pub fn of_draft(draft: &Draft, key: SortKey, revision: u32, sent_at: Timestamp) -> Self {
-        let mut message = UiMessage::new(draft.message_id.as_str(), draft.role, draft.parts.clone());
-        message.metadata.clone_from(&draft.metadata);
-        message.flatten();
-        let kind = if key.is_later_form() { Kind::Revision } else { draft.kind };
-        let said = Said {
-            revision,
-            form_ts: draft.form_ts,
-            album: draft.album.clone(),
-            asks: draft.asks && draft.role == Role::User,
-        };
-        let attributes = Details::Message(said.clone()).attributes();
-        Self {
-            chat: draft.chat.clone(),
-            channel: draft.channel,
-            chat_id: draft.chat_id.clone(),
-            user_id: draft.user_id.clone(),
-            message_id: match draft.kind {
-                Kind::Boundary => draft.message_id.derived("boundary"),
-                _ => draft.message_id.clone(),
-            },
-            ts: draft.ts,
-            sent_at,
-            tokens: tokens::of_message(&message),
-            message,
-            expires_at: None,
-            person: draft.person.clone(),
-            // No draft is a summary.
-            details: Details::of(kind, draft.role, &key, attributes).unwrap_or(Details::Message(said)),
-            key,
-        }
-    }
-
     /// Returns the name of what it is, as stored and listed.
     pub fn kind(&self) -> Kind {
         match &self.details {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
 use crate::record::{Attributes, Channel, Details, Draft, Kind, Record, Said, Source};
+use crate::recording::record_of;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 pub const HOUR: i64 = 3_600_000;
@@ -73,7 +74,7 @@ pub fn asking(record: Record, asks: bool) -> Record {
 
 /// Creates the record of `draft`, appended at the draft's time.
 pub fn stored(draft: &Draft) -> Record {
-    Record::of_draft(draft, draft.key(), 0, draft.ts)
+    record_of(draft, draft.key(), 0, draft.ts)
 }
 
 /// Creates a message that asks for an answer, with the text `u<id>`.

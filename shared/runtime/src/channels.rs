@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use annals_channel::local::{About, Clients, Failure, LocalChannel};
+use annals_channel::local::{About, Clients, LocalChannel};
 use annals_channel::platform::Registered;
 use annals_channel::settings::{DeliveryConfig, Settings};
-use annals_channel::setup::Setup;
+use annals_channel::setup::{Failure, Setup};
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::Ingress;

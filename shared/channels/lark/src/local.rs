@@ -1,10 +1,10 @@
 //! Lark in the local program: [`Local`].
 
 use annals_channel::finding::Finding;
-use annals_channel::local::{About, Clients, Example, Failure, LocalChannel, Opened, Replayed};
+use annals_channel::local::{About, Clients, Example, LocalChannel, Opened, Replayed};
 use annals_channel::platform::Registered;
 use annals_channel::settings::{DeliveryConfig, Settings};
-use annals_channel::setup::Setup;
+use annals_channel::setup::{Failure, Setup};
 use annals_channel::webhook::Webhook;
 use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env};

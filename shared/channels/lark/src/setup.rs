@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use annals_channel::local::Failure;
-use annals_channel::setup::{Setup, SetupCommand, prober, unreachable};
+use annals_channel::setup::{Failure, Setup, SetupCommand, prober, unreachable};
 use annals_io::clock::Clock;
 use annals_io::errors::{chain, shown_url};
 use reqwest::Url;

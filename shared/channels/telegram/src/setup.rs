@@ -5,8 +5,7 @@
 //! 3. Probes whether the address accepts the secret, with a body that is not an update, so that nothing is stored.
 //! 4. Only then sets the webhook at Telegram, and reads it back.
 
-use annals_channel::local::Failure;
-use annals_channel::setup::{Setup, SetupCommand, SetupOption, prober, unreachable};
+use annals_channel::setup::{Failure, Setup, SetupCommand, SetupOption, prober, unreachable};
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::errors::chain;

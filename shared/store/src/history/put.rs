@@ -1,6 +1,7 @@
 //! Puts of records: each registers its chat for the compactor, and puts a large message to S3 first.
 
 use annals_core::record::{Draft, Kind, Record};
+use annals_core::recording;
 use annals_core::sort_key::SortKey;
 
 use super::item::{self, MessageAttribute};
@@ -94,6 +95,6 @@ impl History {
             Kind::Boundary => self.retention.boundary_expires_at(now),
             _ => self.retention.expires_at(now),
         };
-        Record { expires_at, ..Record::of_draft(draft, key, revision, now) }
+        Record { expires_at, ..recording::record_of(draft, key, revision, now) }
     }
 }
