@@ -60,7 +60,7 @@ impl Bench {
     /// Runs a turn while time passes.
     async fn run(&self, agent: &Agent, chat: &ChatKey, from: &SortKey) -> Result<(), TurnError> {
         let run = agent.run(chat, Some(from));
-        let done = passing(&self.world.clock, Duration::from_millis(250), Box::pin(run)).await;
+        let done = passing(&self.world.clock, Duration::from_millis(100), Box::pin(run)).await;
         done.map_err(|undone| undone.error)
     }
 
