@@ -35,7 +35,7 @@ pub struct Sent {
     pub uuid: String,
     /// Its own id, unique here: `om_sent_0`, `om_sent_1`, …
     pub message_id: String,
-    /// The place of its call in [`LarkApi::calls`].
+    /// The place of its call in `LarkApi::calls`.
     pub at_seq: usize,
 }
 
