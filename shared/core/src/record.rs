@@ -270,11 +270,11 @@ pub struct Record {
     /// The sender as one person in all channels, if neither chat nor channel identify them: an HTTP caller's user, as
     /// `<keyName>/<userId>`, or the bare `userId` of an admin key. On a summary: the one person that it is about.
     pub person: Option<String>,
-    /// What it is.
+    /// Its kind, with the attributes of that kind.
     pub details: Details,
 }
 
-/// What a record is, with what only such a record has. See [`Kind`] for the names by which they are stored.
+/// The kind of a record, with the attributes that only such a record has. [`Kind`] has the stored names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Details {
     /// A message in one of its forms: of a person, or, imported, of the agent.
@@ -337,7 +337,7 @@ pub struct Attributes {
 }
 
 impl Details {
-    /// Returns what a record of this `kind`, author and key is. A later form of any message is a message.
+    /// Returns the details of a record of this `kind`, author and key. A later form of any message is a message.
     ///
     /// Returns `None` for a summary without [`Attributes::source`]. Attributes that such a record does not have
     /// are dropped.
