@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
 use annals_core::chat_key::ChatKey;
-use annals_core::message::{Part, Role};
-use annals_core::record::{Channel, Draft, Kind};
+use annals_core::message::Part;
+use annals_core::record::{Channel, Draft, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
 use annals_test_support::model_api::{API_KEY, ModelApi};
@@ -265,21 +265,8 @@ fn due_chat(round: u64) -> ChatKey {
 
 fn message(chat: &ChatKey, id: u64, ts: Timestamp) -> Draft {
     let chat_id = chat.to_string().rsplit(':').next().unwrap_or_default().to_owned();
-    Draft {
-        chat: chat.clone(),
-        channel: Channel::Telegram,
-        user_id: chat_id.clone(),
-        chat_id,
-        message_id: MessageId::number(id),
-        ts,
-        form_ts: None,
-        role: Role::User,
-        kind: Kind::Normal,
-        parts: vec![Part::text("Hello, do you remember me?")],
-        metadata: serde_json::Map::new(),
-        album: None,
-        asks: true,
-        opens_session: false,
-        person: None,
-    }
+    let origin = Origin { chat: chat.clone(), channel: Channel::Telegram, user_id: chat_id.clone(), chat_id };
+    Draft::new(origin, MessageId::number(id), ts)
+        .with_parts(vec![Part::text("Hello, do you remember me?")])
+        .asking(true)
 }

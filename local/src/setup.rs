@@ -15,9 +15,6 @@ use reqwest::Url;
 
 use self::vault::Vault;
 
-/// A channel that this version does not support.
-const DISCORD: &str = "discord";
-
 /// Arguments of `setup`: a channel, and its options.
 #[derive(Clone, Debug)]
 pub struct Arguments {
@@ -40,10 +37,7 @@ impl FromArgMatches for Arguments {
 
 impl Subcommand for Arguments {
     fn augment_subcommands(command: Command) -> Command {
-        let discord = Command::new(DISCORD).about("Not supported in this version");
-        let discord = discord.arg(Arg::new("url").long("url").value_name("URL").help("Ignored"));
-        let channels = channels::local().into_iter().map(|entry| subcommand(entry.about));
-        command.subcommands(channels).subcommand(discord)
+        command.subcommands(channels::local().into_iter().map(|entry| subcommand(entry.about)))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -51,7 +45,7 @@ impl Subcommand for Arguments {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        name == DISCORD || channels::local().iter().any(|entry| entry.about.channel.as_str() == name)
+        channels::local().iter().any(|entry| entry.about.channel.as_str() == name)
     }
 }
 
@@ -77,7 +71,7 @@ pub async fn setup(env: Env<'_>, arguments: &Arguments, out: &mut impl Write) ->
     let Arguments { channel, options } = arguments;
     let Some(entry) = channels::local().into_iter().find(|entry| entry.about.channel.as_str() == channel)
     else {
-        bail!("this version does not support Discord: there is nothing to set up, and DISCORD_* is not read")
+        bail!("there is no channel {channel}")
     };
     let About { path, setup, .. } = entry.about;
     let argument = |name: &str| options.get_one::<String>(name).map(String::as_str);

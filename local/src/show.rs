@@ -5,12 +5,12 @@ use std::io::Write;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{PartView, Role, UiMessage};
+use annals_core::record::Kind;
 use annals_core::sort_key::Timestamp;
 use annals_core::tokens;
 use annals_engine::settings::ViewConfig;
 use annals_store::history::{History, MAX_PAGE, Page, Position};
 use anyhow::Context;
-use serde_json::Value;
 
 use crate::progress::Progress;
 use crate::tty::printable;
@@ -131,14 +131,13 @@ fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::R
         writeln!(out)?;
         return Ok(());
     }
-    let meta = |key: &str| message.metadata.get(key).and_then(Value::as_str);
-    let ts = message.metadata.get("ts").and_then(Value::as_i64).and_then(Timestamp::from_millis);
-    let time = ts.map(time).unwrap_or_default();
-    let kind =
-        meta("kind").filter(|kind| *kind != "normal").map(|kind| format!(" [{kind}]")).unwrap_or_default();
-    let who = match (message.role, meta("senderName")) {
-        (Role::User, Some(name)) => format!("{name} ({})", meta("userId").unwrap_or_default()),
-        (_, _) => meta("userId").unwrap_or(message.role.as_str()).to_owned(),
+    let metadata = &message.metadata;
+    let time = metadata.ts().map(time).unwrap_or_default();
+    let kind = metadata.kind().filter(|kind| *kind != Kind::Normal);
+    let kind = kind.map(|kind| format!(" [{kind}]")).unwrap_or_default();
+    let who = match (message.role, metadata.sender_name()) {
+        (Role::User, Some(name)) => format!("{name} ({})", metadata.user_id().unwrap_or_default()),
+        (_, _) => metadata.user_id().unwrap_or(message.role.as_str()).to_owned(),
     };
     // On one line, whatever the name contains.
     let who = printable(&who).replace('\n', " ");

@@ -7,12 +7,11 @@ use annals_agent::next::{Next, next};
 use annals_core::chat_key::ChatKey;
 use annals_core::context::{Policy, context};
 use annals_core::message::{Part, Role, UiMessage};
-use annals_core::record::{Answer, Channel, Details, Draft, Kind as RecordKind, Record};
+use annals_core::record::{Answer, Channel, Details, Draft, Kind as RecordKind, Origin, Record};
 use annals_core::recording::record_of;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::stop::has_something_to_end;
 use annals_store::history::turn::{Head, OpenTurn};
-use serde_json::Map;
 
 use crate::state::{Kind, Lease, Places, Reply, Said, State, Turn};
 
@@ -33,31 +32,18 @@ pub fn base(place: usize) -> SortKey {
 /// Returns the message at `place`, as a channel parses it.
 pub fn draft(place: usize, said: Said) -> Draft {
     let number = place as u64 + 1;
-    Draft {
-        chat: chat(),
-        channel: Channel::Telegram,
-        chat_id: "42".into(),
-        user_id: "42".into(),
-        message_id: MessageId::number(number),
-        ts: Timestamp::from_secs(START + number.cast_signed()),
-        form_ts: None,
-        role: Role::User,
-        kind: if matches!(said, Said::Compact | Said::Stop) {
-            RecordKind::Notice
-        } else {
-            RecordKind::Normal
-        },
-        parts: vec![Part::text(match said {
-            Said::Asks | Said::Tells => "hello",
-            Said::Compact => "/compact",
-            Said::Stop => "/stop",
-        })],
-        metadata: Map::new(),
-        album: None,
-        asks: matches!(said, Said::Asks | Said::Compact),
-        opens_session: false,
-        person: None,
-    }
+    let (kind, text) = match said {
+        Said::Asks | Said::Tells => (RecordKind::Normal, "hello"),
+        Said::Compact => (RecordKind::Notice, "/compact"),
+        Said::Stop => (RecordKind::Notice, "/stop"),
+    };
+    let origin =
+        Origin { chat: chat(), channel: Channel::Telegram, chat_id: "42".into(), user_id: "42".into() };
+    let ts = Timestamp::from_secs(START + number.cast_signed());
+    Draft::new(origin, MessageId::number(number), ts)
+        .of_kind(kind)
+        .with_parts(vec![Part::text(text)])
+        .asking(matches!(said, Said::Asks | Said::Compact))
 }
 
 pub fn bases(places: Places) -> Vec<SortKey> {

@@ -33,7 +33,7 @@ async fn answers_without_a_summary(solo: &Solo, faults: Faults) {
     let reply = records.last().unwrap();
     assert_eq!((reply.role(), reply.kind(), reply.covers()), (Role::Assistant, Kind::Normal, &[asked][..]));
     assert!(
-        reply.message.metadata["context"]["leftOut"].as_u64().unwrap() > 0,
+        reply.message.metadata.fields()["context"]["leftOut"].as_u64().unwrap() > 0,
         "what did not fit is on record"
     );
 
@@ -62,7 +62,7 @@ async fn recovers(solo: &Solo) {
     assert_eq!(held, stored, "each as it is in the table");
     let reply = solo.records().await.pop().unwrap();
     assert_eq!(reply.covers(), [asked]);
-    assert!(reply.message.metadata.get("context").is_none(), "all that is left is seen");
+    assert!(reply.message.metadata.fields().get("context").is_none(), "all that is left is seen");
 }
 
 #[tokio::test]

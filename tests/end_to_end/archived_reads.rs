@@ -7,6 +7,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::message::{Part, Role};
 use annals_core::record::{DeliveryFailure, Draft, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::testing::set;
 use annals_local::show::{self, Format};
 use annals_store::history::{Cursor, History, Page, Position, Search, ToArchive};
 use proptest::prelude::*;
@@ -316,7 +317,7 @@ async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
     let secret = say(3, "my door code is 花生 4711").await;
     let edited = say(4, "the train leaves at ten").await;
     let mut of_another_line = message(&chat, 5, 5_000, "花生 train");
-    of_another_line.metadata.insert("telegram".into(), json!({"businessConnectionId": "b1"}));
+    set(&mut of_another_line.metadata, "telegram", json!({"businessConnectionId": "b1"}));
     history.append(&of_another_line).await.unwrap();
     archive_everything(&history, &chat).await;
     let again = |draft: &Draft, text: &str| {
@@ -326,7 +327,7 @@ async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
         form
     };
     let mut recall = again(&secret, "[message recalled]");
-    recall.metadata.insert("recalled".into(), json!(true));
+    set(&mut recall.metadata, "recalled", true);
     history.append(&recall).await.unwrap();
     history.append(&again(&edited, "the bus leaves at ten")).await.unwrap();
 

@@ -68,7 +68,7 @@ async fn timed_out(solo: &Solo, run: tokio::task::JoinHandle<Result<(), TurnErro
 }
 
 fn left_out(record: &Record) -> &Value {
-    record.message.metadata.get("context").map_or(&Value::Null, |context| &context["leftOut"])
+    record.message.metadata.fields().get("context").map_or(&Value::Null, |context| &context["leftOut"])
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
     assert_eq!(solo.model.count(), 2, "it had two tries");
     let records = solo.records().await;
     assert_answered_once(&records);
-    assert_eq!(records[1].message.metadata["model"], "openai:spare");
+    assert_eq!(records[1].message.metadata.fields()["model"], "openai:spare");
 
     // Where neither answers, the run ends when it would with one.
     spare.hang();

@@ -65,7 +65,7 @@ fn message(number: u64, asks: bool) -> Draft {
         chat_id: "-1001234567890".into(),
         user_id: "123456789".into(),
         form_ts: Timestamp::from_millis(START),
-        metadata: metadata.as_object().unwrap().clone(),
+        metadata: serde_json::from_value(metadata).unwrap(),
         asks,
         ..world::message(&chat, number, ts, &"m".repeat(300))
     }

@@ -94,7 +94,10 @@ impl Chat {
         let seen = self.history.context(&chat(), &head, None, &policy).await.unwrap();
         count("context load", self.take());
         assert_eq!(seen.context.left_out, 0);
-        assert!(seen.context.messages[0].metadata.contains_key("sourceRange"), "a summary stands first");
+        assert!(
+            seen.context.messages[0].metadata.fields().contains_key("sourceRange"),
+            "a summary stands first"
+        );
 
         let draft = self.next_message(false);
         self.append_unregistered(&draft).await;
@@ -143,7 +146,7 @@ impl Chat {
         let story = "the beans, the plums and the new engine; ".repeat(7);
         let text = format!("message {:06} of ours: {story}", self.said);
         let ts = self.world.clock.now();
-        let metadata = metadata.as_object().unwrap().clone();
+        let metadata = serde_json::from_value(metadata).unwrap();
         Draft { chat_id: "42".into(), ts, metadata, asks, ..message(&chat(), self.said, 0, &text[..300]) }
     }
 

@@ -135,7 +135,7 @@ async fn a_turn_is_counted_with_what_came_in_what_the_model_took_and_what_went_o
     assert!(chat.run(&from, true).await);
     let reply =
         chat.solo.records().await.into_iter().find(|record| record.role() == Role::Assistant).unwrap();
-    let usage = &reply.message.metadata["usage"];
+    let usage = &reply.message.metadata.fields()["usage"];
     let mut told = chat.told();
     assert_eq!(latencies(&mut told), 1);
     let done = expected(&[

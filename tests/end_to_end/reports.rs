@@ -7,9 +7,9 @@ use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
 use annals_core::record::{Draft, Kind, Record};
 use annals_core::sort_key::SortKey;
+use annals_core::testing::set;
 use annals_local::stores::TABLE;
 use annals_store::memory::Memory;
-use serde_json::json;
 
 use crate::world::{World, echo_upkeep, message, records_of};
 
@@ -23,7 +23,7 @@ async fn a_visit_is_reported_as_it_was() {
         let mut draft =
             Draft { kind, ..message(&chat, id, at * HOUR, &format!("message {id}: lorem ipsum")) };
         draft.chat_id = "42".into();
-        draft.metadata.insert("chatType".into(), json!("private"));
+        set(&mut draft.metadata, "chatType", "private");
         world.clock.advance(draft.ts.since(world.clock.now()));
         history.append(&draft).await.unwrap();
     };

@@ -172,10 +172,8 @@ async fn messages_that_a_dead_run_had_claimed_are_answered_on_their_own_line() {
     bench.commit_and_fall_silent(std::slice::from_ref(&own)).await;
     for (number, line) in [(1, "bc_a"), (2, "bc_b"), (3, "bc_a"), (4, "bc_c")] {
         let metadata = json!({"telegram": {"businessConnectionId": line}});
-        let draft = Draft {
-            metadata: metadata.as_object().unwrap().clone(),
-            ..message(number, &format!("{line} {number}"))
-        };
+        let said = message(number, &format!("{line} {number}"));
+        let draft = said.with_metadata(serde_json::from_value(metadata).unwrap());
         bench.history.append(&draft).await.unwrap();
     }
     bench.run(&message(1, "").key()).await;

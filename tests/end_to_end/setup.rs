@@ -240,17 +240,6 @@ async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
     );
 }
 
-#[tokio::test]
-async fn discord_is_not_there_and_says_so() {
-    for arguments in
-        [&["setup", "discord"][..], &["setup", "discord", "--url", "https://example.com/discord"]]
-    {
-        let (code, out, err) = annals(&Vec::new(), arguments).await;
-        assert_eq!((code, out.as_str()), (1, ""));
-        assert!(err.contains("does not support Discord"), "{err}");
-    }
-}
-
 /// The program is built without what such profiles need, and says what to run before it.
 #[tokio::test]
 async fn a_profile_that_signs_in_another_way_is_met_with_what_to_run() {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use annals_compactor::{Compactor, Report, metrics};
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::SortKey;
+use annals_core::testing::set;
 use annals_local::stores::TABLE;
 use annals_store::history::due::shard_of;
 use annals_store::history::{History, MAX_PAGE, Position};
-use serde_json::json;
 
 use crate::world::{World, echo_upkeep, message, records_of};
 
@@ -41,7 +41,7 @@ impl Silence {
         for number in 1..=10 {
             let ts = i64::try_from(silence.elapsed.as_millis()).unwrap();
             let mut draft = message(&silence.chat, number, ts, "nobody is asked");
-            draft.metadata.insert("chatType".into(), json!("group"));
+            set(&mut draft.metadata, "chatType", "group");
             assert!(!draft.asks);
             silence.history.append(&draft).await.unwrap();
             silence.said.insert(draft.key());

@@ -137,7 +137,7 @@ impl Life {
     /// Sends a message dated `ts`, and returns the request that the model got for it.
     async fn say_as(&mut self, number: u32, ts: Timestamp, text: &str) -> Value {
         let metadata = json!({"senderName": "Ada", "chatType": "private"});
-        let metadata = metadata.as_object().unwrap().clone();
+        let metadata = serde_json::from_value(metadata).unwrap();
         let draft = message(&chat(), number.into(), 0, text);
         let draft = Draft { chat_id: "42".into(), ts, metadata, asks: true, ..draft };
         self.ingress.receive(&draft).await.unwrap();
@@ -362,8 +362,11 @@ pub(crate) async fn write_every_forty_hours(life: &mut Life, compactor_runs: imp
         let seen = life.history.context(&chat(), &head, None, &policy).await.unwrap().context;
         let first = SortKey::message(Timestamp::from_millis(START).unwrap(), &MessageId::number(0));
         assert_eq!(seen.session_start, Some(first), "the session never starts anew");
-        let counted =
-            seen.messages[0].metadata.get("sourceRange").map_or(0, |range| range["count"].as_u64().unwrap());
+        let counted = seen.messages[0]
+            .metadata
+            .fields()
+            .get("sourceRange")
+            .map_or(0, |range| range["count"].as_u64().unwrap());
         let shown = seen.messages.len() - usize::from(counted > 0);
         assert_eq!(counted + shown as u64, 2 * u64::from(number + 1), "each message is shown or counted");
         if life.elapsed() >= DAY * 60 {

@@ -10,6 +10,7 @@ use annals_core::context::{Context, Policy, context};
 use annals_core::record::{Draft, Kind, Record};
 use annals_core::settings::Env;
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::testing::set;
 use annals_engine::ingress::Ingress;
 use annals_engine::settings::AgentConfig;
 use annals_engine::upkeep::Upkeep;
@@ -18,7 +19,6 @@ use annals_store::history::History;
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 use annals_test_support::model_api::{API_KEY, ModelApi};
 use futures::future::BoxFuture;
-use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::app::wait_until;
@@ -78,7 +78,7 @@ impl Solo {
         let at = Timestamp::from_millis(START + ms).unwrap();
         self.world.clock.advance(at.since(self.world.clock.now()));
         let mut draft = Draft { chat_id: "42".into(), asks, ..message(&self.chat, id, ms, text) };
-        draft.metadata.insert("chatType".into(), json!("private"));
+        set(&mut draft.metadata, "chatType", "private");
         draft
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use annals_compactor::{PATIENCE, Report, metrics};
 use annals_core::sort_key::Timestamp;
 use annals_io::metrics::{Metric, NAMESPACE};
+use annals_model::ModelChoice;
 use annals_store::history::due::{DUE_AT, DUE_SHARD, INDEX};
 use annals_test_support::template::{TEMPLATE, properties};
 use serde_json::{Value, json};
@@ -42,6 +43,54 @@ fn each_route_of_the_http_api_is_deployed() {
         .collect();
     assert!(routed.len() > 10, "{routed:?}");
     assert_eq!(routed, deployed);
+}
+
+/// A provider that the pattern leaves out would work locally, and could not be deployed.
+#[test]
+fn the_model_may_be_of_each_provider() {
+    let forms = ModelChoice::forms();
+    let names: Vec<&str> = forms.split([',', ' ']).filter_map(|form| form.strip_suffix(":<model>")).collect();
+    assert!(names.len() > 2, "{forms}");
+    let of_all = format!("({}):.+", names.join("|"));
+    for (parameter, wanted) in
+        [("Model", format!("echo|{of_all}")), ("ModelFallback", format!("({of_all})?"))]
+    {
+        assert_eq!(TEMPLATE["Parameters"][parameter]["AllowedPattern"], wanted, "{parameter}");
+    }
+}
+
+/// Rules, conditions, the agent's secrets and role, the dashboard: a place that leaves a channel out is a silent fault.
+#[test]
+fn each_channel_is_named_in_the_same_places() {
+    fn collect(value: &Value, path: &str, channel: &str, found: &mut BTreeSet<String>) {
+        let names = [format!("Has{channel}"), format!("{channel}Secret")];
+        let subs = [format!("${{{channel}}}"), format!("${{{channel}Secret}}")];
+        match value {
+            Value::String(text) => {
+                if names.contains(text) || subs.iter().any(|sub| text.contains(sub)) {
+                    found.insert(path.replace(channel, "<C>"));
+                }
+            }
+            Value::Array(items) => {
+                items.iter().for_each(|item| collect(item, &format!("{path}/*"), channel, found))
+            }
+            Value::Object(fields) => {
+                fields.iter().for_each(|(name, of)| collect(of, &format!("{path}/{name}"), channel, found));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let channels = annals_runtime::channels::local();
+    let mut places = channels.iter().map(|channel| {
+        let mut found = BTreeSet::new();
+        collect(&TEMPLATE, "", channel.about.platform, &mut found);
+        found
+    });
+    let first = places.next().unwrap();
+    assert!(first.len() > 10, "{first:?}");
+    for (places, channel) in places.zip(&channels[1..]) {
+        assert_eq!(places, first, "{} and {}", channel.about.platform, channels[0].about.platform);
+    }
 }
 
 /// The name of the stack's table, or of the one restored in its place.

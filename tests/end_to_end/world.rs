@@ -8,7 +8,7 @@ use std::time::Duration;
 use annals_agent::Agent;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Part, Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind, Record};
+use annals_core::record::{Channel, Draft, Origin, Record};
 use annals_core::settings::Env;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_engine::delivery::Deliverer;
@@ -138,23 +138,10 @@ pub(crate) fn chat(number: usize) -> ChatKey {
 }
 
 pub(crate) fn message(chat: &ChatKey, id: u64, ts: i64, text: &str) -> Draft {
-    Draft {
-        chat: chat.clone(),
-        channel: Channel::Telegram,
-        chat_id: "1".into(),
-        user_id: "42".into(),
-        message_id: MessageId::number(id),
-        ts: Timestamp::from_millis(START + ts).unwrap(),
-        form_ts: None,
-        role: Role::User,
-        kind: Kind::Normal,
-        parts: vec![Part::text(text)],
-        metadata: serde_json::Map::new(),
-        album: None,
-        asks: false,
-        opens_session: false,
-        person: None,
-    }
+    let origin =
+        Origin { chat: chat.clone(), channel: Channel::Telegram, chat_id: "1".into(), user_id: "42".into() };
+    let ts = Timestamp::from_millis(START + ts).unwrap();
+    Draft::new(origin, MessageId::number(id), ts).with_parts(vec![Part::text(text)])
 }
 
 /// The retention without any setting: 48 hours to a Session's end, a week until records leave the table.

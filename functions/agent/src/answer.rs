@@ -17,11 +17,17 @@ use crate::task::ClaimedTurn;
 use crate::tools::Offered;
 
 /// Notice to the user if there is no answer.
-pub const FAILURE_NOTICE: &str =
+pub(crate) const FAILURE_NOTICE: &str =
     "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
 /// Notice to the user if a `/compact` fails.
-pub const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
+pub(crate) const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
                              changed. Please try again later.";
+
+/// Returns true if `record` tells the user that a turn failed.
+pub fn is_failure_notice(record: &Record) -> bool {
+    let text = record.message.plain_text();
+    record.kind() == Kind::Notice && (text == FAILURE_NOTICE || text == NOT_COMPACTED)
+}
 
 /// Asks the model until `until`, commits to the turn, and stores the reply, or on the last attempt a notice that there is
 /// none. The records are read from `read_from`, if that is earlier than the head says.
@@ -82,7 +88,7 @@ async fn store(
     kind: Kind,
     mut message: UiMessage,
 ) -> Result<Record, TurnError> {
-    turn.newest.copy_line_to(&mut message.metadata);
+    message.metadata.copy_line_of(&turn.newest.message.metadata);
     match turn.put_reply(&agent.history, &agent.agent_id, kind, message).await? {
         ReplyAppended::Stored(reply) => Ok(reply),
         ReplyAppended::Present(reply) => {

@@ -8,7 +8,6 @@ use annals_core::sort_key::Timestamp;
 use annals_engine::compaction::CompactionError;
 use annals_store::history::HistoryError;
 use annals_store::history::turn::Lease;
-use serde_json::json;
 
 use crate::agent::Agent;
 use crate::error::TurnError;
@@ -128,7 +127,6 @@ pub(crate) async fn compact_on_command(
 /// Records in a reply's metadata which messages its model was not shown, or not in full.
 pub(crate) fn note_left_out(message: &mut UiMessage, seen: &Context, shortened: &[String]) {
     if seen.left_out > 0 || !shortened.is_empty() {
-        let left_out = json!({"leftOut": seen.left_out, "shortened": shortened});
-        message.metadata.insert("context".into(), left_out);
+        message.metadata.set_left_out(seen.left_out, shortened);
     }
 }

@@ -7,7 +7,7 @@ use annals_channel::delivery::{DeliveryError, OutgoingReply, Progress, Requested
 use annals_channel::rate_limit::RateLimit;
 use annals_core::approval;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, DeliveryFailure, Record};
+use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::Timestamp;
 use annals_io::metrics::Metric;
 use annals_store::history::HistoryError;
@@ -40,9 +40,7 @@ pub(crate) async fn deliver(
     if !agent.deliverer.reaches(to.channel) {
         return Ok((Reached::Unknown, None));
     }
-    if let Some(blocked) =
-        head.blocked.as_ref().filter(|blocked| still_blocked(blocked, to, agent.clock.now()))
-    {
+    if let Some(blocked) = head.blocked.as_ref().filter(|blocked| still_blocked(agent, blocked, to)) {
         agent.history.note_delivery_failure(reply, blocked).await?;
         return Ok((Reached::Unknown, None));
     }
@@ -194,12 +192,10 @@ fn buttons(reply: &Record) -> Vec<RequestedCall> {
     .collect()
 }
 
-/// Returns true if an earlier refusal still holds. A person who writes again, or mentions the bot in a Lark group, has let
-/// it in again. The bot still hears a Telegram group in which it may not write, and an update says when it may again; but
-/// that update names the group and not its topics, and may be missed, so the platform is asked again from time to time.
-pub(crate) fn still_blocked(blocked: &DeliveryFailure, to: &Record, now: Timestamp) -> bool {
-    if to.channel == Channel::Telegram && to.is_group() {
-        now.since(blocked.at) < BLOCKED_GROUP_PAUSE
+/// Returns true if an earlier refusal still holds: see [`Platform::is_heard_when_blocked`].
+pub(crate) fn still_blocked(agent: &Agent, blocked: &DeliveryFailure, to: &Record) -> bool {
+    if agent.deliverer.platform(to).is_some_and(|platform| platform.is_heard_when_blocked(to)) {
+        agent.clock.now().since(blocked.at) < BLOCKED_GROUP_PAUSE
     } else {
         to.ts <= blocked.at
     }

@@ -253,7 +253,7 @@ async fn add_covered(
 pub(crate) fn announce(agent: &Agent, typing: &Typing, lease: &Lease, turn: &OpenTurn, records: &[Record]) {
     let blocked = lease.head.blocked.as_ref();
     if let Some(to) = newest_covered(records, turn)
-        && !blocked.is_some_and(|blocked| still_blocked(blocked, to, agent.clock.now()))
+        && !blocked.is_some_and(|blocked| still_blocked(agent, blocked, to))
     {
         typing.begin(to, turn.resumes.is_none());
     }

@@ -17,7 +17,6 @@ use annals_core::sort_key::Timestamp;
 use annals_model::ImageAt;
 use annals_store::history::StoredFile;
 use futures::{StreamExt, stream};
-use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::retry_policy::{FILE_PAUSE, FILE_TRIES, FILES_TIME};
@@ -261,7 +260,7 @@ async fn find_in_time(agent: &Agent, file: &File<'_>, origin: &Origin<'_>) -> Re
             return Err(Why::Unavailable);
         }
     }
-    let sent_at = file.message.metadata.get("ts").and_then(Value::as_i64).and_then(Timestamp::from_millis);
+    let sent_at = file.message.metadata.ts();
     let is_old = sent_at.is_none_or(|at| agent.clock.now().since(at) > GIVE_UP_AFTER);
     let fetched = match fetch(agent, file).await {
         Ok(bytes) => media::read(bytes),
@@ -309,7 +308,7 @@ fn files(seen: &Context) -> Vec<File<'_>> {
     let first_waiting = seen.messages.len() - seen.unanswered.len();
     let mut files = Vec::new();
     for (at, message) in seen.messages.iter().enumerate().filter(|(_, m)| m.role == Role::User) {
-        let channel = metadata(message, "channel").and_then(|channel| channel.parse().ok());
+        let channel = message.metadata.channel();
         let has_image = |part: &Part| channel.is_some_and(|channel| media::image(part, channel).is_some());
         let shows_any = message.parts.iter().any(has_image);
         for (place, part) in message.parts.iter().enumerate() {
@@ -341,18 +340,14 @@ fn hidden(files: &[File<'_>], most: usize) -> usize {
     over.next_multiple_of((most / 2).max(1)).min(answered).max(over)
 }
 
-fn metadata<'a>(message: &'a UiMessage, name: &str) -> Option<&'a str> {
-    message.metadata.get(name).and_then(Value::as_str)
-}
-
 /// Returns the id that all forms of the message share.
 fn message_id(message: &UiMessage) -> &str {
-    metadata(message, "messageId").unwrap_or(&message.id)
+    message.metadata.message_id().unwrap_or(&message.id)
 }
 
 /// Returns the key that the message's chat had when it was sent.
 fn chat_of(message: &UiMessage) -> Option<ChatKey> {
-    metadata(message, "chatKey")?.parse().ok()
+    message.metadata.chat_key()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ mod turn;
 mod typing;
 
 pub use agent::Agent;
-pub use answer::{FAILURE_NOTICE, NOT_COMPACTED};
+pub use answer::is_failure_notice;
 pub use error::{TurnError, Undone};
 pub use retry_policy::{Attempt, MAX_ANSWER_REQUESTS, MAX_REQUESTS};
 

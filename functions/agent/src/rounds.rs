@@ -62,9 +62,13 @@ impl Rounds {
     pub(crate) fn resumed(message: &UiMessage, chat: &ChatKey, key: &SortKey) -> Self {
         let steps: Vec<Step> = exchange::steps(message);
         let ids = steps.iter().flat_map(|step| &step.done).map(|done| done.call.id.clone()).collect();
-        let usage =
-            message.metadata.get("usage").and_then(|usage| serde_json::from_value(usage.clone()).ok());
-        Self { parts: message.parts.clone(), steps, usage, ids, ..Self::new(chat, key) }
+        Self {
+            parts: message.parts.clone(),
+            steps,
+            usage: message.metadata.usage(),
+            ids,
+            ..Self::new(chat, key)
+        }
     }
 
     /// Returns true if the reply has no content at all.
@@ -126,10 +130,10 @@ impl Rounds {
         }
         let mut message = UiMessage::new("", Role::Assistant, parts);
         if let Some(model) = model {
-            message.metadata.insert("model".into(), model.into());
+            message.metadata.set_model(&model);
         }
-        if let Some(usage) = self.usage.and_then(|usage| serde_json::to_value(usage).ok()) {
-            message.metadata.insert("usage".into(), usage);
+        if let Some(usage) = &self.usage {
+            message.metadata.set_usage(usage);
         }
         message
     }

@@ -2,7 +2,7 @@
 
 use annals_core::approval;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{DeliveryFailure, Kind, STOPPED_BY};
+use annals_core::record::{DeliveryFailure, Kind};
 use annals_store::history::ReplyAppended;
 use annals_store::history::turn::Ending;
 
@@ -24,8 +24,8 @@ pub(crate) async fn end(agent: &Agent, mut turn: ClaimedTurn, command_id: &str) 
     let mut stored = turn.stored_reply().cloned();
     if stored.is_none() {
         let mut message = UiMessage::text("", Role::Assistant, STOPPED_NOTICE);
-        turn.newest.copy_line_to(&mut message.metadata);
-        message.metadata.insert(STOPPED_BY.into(), command_id.into());
+        message.metadata.copy_line_of(&turn.newest.message.metadata);
+        message.metadata.set_stopped_by(command_id);
         match turn.put_reply(history, &agent.agent_id, Kind::Notice, message).await? {
             ReplyAppended::Stored(notice) => feed.stored(&notice),
             ReplyAppended::Present(reply) => stored = Some(reply),

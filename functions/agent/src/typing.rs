@@ -1,5 +1,5 @@
-//! Signs of a run before its reply, from the state that it knows which message it answers until it is over: "typing…", in
-//! private chats of Telegram the answer as it grows (`STREAM_REPLIES`), on Lark a reaction to the message.
+//! Signs of a run before its reply, from the state that it knows which message it answers until it is over: a typing
+//! indicator, or the answer as it grows (`STREAM_REPLIES`), or a reaction to the message; the platform says which.
 //!
 //! A run waits for none of them, except for the removal of a reaction, which would stay otherwise. A run that dies leaves
 //! its reaction.
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::Drafted;
-use annals_channel::platform::Platform;
+use annals_channel::platform::{Platform, Sign};
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, Record};
+use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
 use annals_engine::live::{Listener, LiveEvent, ReplyEvent};
 use annals_io::clock::Clock;
@@ -96,18 +96,17 @@ pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
     // The first state says which message is answered.
     let Some(State { to: Some(to), is_new, .. }) = watch.next().await else { return };
     let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
-    match to.channel {
-        Channel::Telegram => {
+    match platform.sign() {
+        Sign::Typing => {
             let grows = agent.stream_replies && is_new && platform.takes_drafts(&to);
             let listener = if grows { agent.live.listen(chat) } else { None };
-            show_on_telegram(platform, &agent.clock, &to, listener, watch).await;
+            show_typing(platform, &agent.clock, &to, listener, watch).await;
         }
-        Channel::Lark => show_on_lark(platform, &agent.clock, &to, watch).await,
-        _ => watch.end().await,
+        Sign::Reaction => show_reaction(platform, &agent.clock, &to, watch).await,
     }
 }
 
-async fn show_on_telegram(
+async fn show_typing(
     platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
@@ -164,7 +163,7 @@ async fn signal(
     }
 }
 
-async fn show_on_lark(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch) {
+async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch) {
     tokio::select! {
         biased;
         () = watch.end() => return,

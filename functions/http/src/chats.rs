@@ -15,7 +15,6 @@ use axum::Json;
 use axum::extract::State;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
@@ -189,11 +188,8 @@ impl Http {
             None
         };
         let spoken = newest.iter().rev().find(|record| record.is_interaction());
-        let metadata = |record: &Record, key: &str| {
-            record.message.metadata.get(key).and_then(Value::as_str).map(str::to_owned)
-        };
-        let speaker =
-            spoken.map(|record| metadata(record, "senderName").unwrap_or_else(|| record.user_id.clone()));
+        let name =
+            |record: &Record| record.message.metadata.sender_name().unwrap_or(&record.user_id).to_owned();
         let last_interaction_at = spoken.map_or(at, |record| record.ts);
         let stale_at = self.view.stale_after.map(|stale_after| last_interaction_at.plus(stale_after));
         let is_unanswered = || {
@@ -216,8 +212,10 @@ impl Http {
             channel: last.map(|record| record.channel),
             last_message: last.map(excerpt),
             chat_key: chat,
-            speaker,
-            chat_type: spoken.and_then(|record| metadata(record, "chatType")),
+            speaker: spoken.map(name),
+            chat_type: spoken
+                .and_then(|record| record.message.metadata.chat_type())
+                .map(|kind| kind.to_string()),
             last_interaction_at,
             stale_at,
             stale: stale_at.is_some_and(|stale_at| stale_at < now),

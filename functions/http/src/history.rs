@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
 use annals_core::message::UiMessage;
-use annals_core::record::Record;
+use annals_core::record::{Kind, Record};
 use annals_core::sort_key::Timestamp;
 use annals_core::tokens;
 use annals_engine::remembering::recalled;
@@ -154,8 +154,7 @@ pub(crate) async fn context(
     let system_tokens = system.as_deref().map_or(0, tokens::of_text);
     let policy = http.view.policy(system_tokens);
     let seen = annals_core::context::context(&seen.records, history.clock().now(), &policy);
-    let is_summary =
-        |message: &&UiMessage| message.metadata.get("kind").is_some_and(|kind| kind == "summary");
+    let is_summary = |message: &&UiMessage| message.metadata.kind() == Some(Kind::Summary);
     let summary = seen.messages.first().filter(is_summary);
     Ok(Json(ContextView {
         tokens: seen.tokens + system_tokens,

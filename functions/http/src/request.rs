@@ -8,7 +8,7 @@ use std::sync::Arc;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::message::{Part, Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind};
+use annals_core::record::{Channel, Draft, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
@@ -17,7 +17,6 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Map;
 use serde_json::error::Category;
 use utoipa::{IntoParams, ToSchema};
 
@@ -261,23 +260,16 @@ pub(crate) fn draft(
     ts: Timestamp,
     parts: Vec<Part>,
 ) -> Draft {
-    Draft {
+    let origin = Origin {
         chat_id: chat.chat_id().to_owned(),
         chat: chat.clone(),
         channel,
         user_id: user_id.to_owned(),
-        message_id,
-        ts,
-        form_ts: None,
-        role: Role::User,
-        kind: Kind::Normal,
-        parts,
-        metadata: Map::new(),
-        album: None,
-        asks: true,
-        opens_session: false,
-        person: Some(caller.crossing_user_id(user_id)),
-    }
+    };
+    Draft::new(origin, message_id, ts)
+        .with_parts(parts)
+        .asking(true)
+        .of_person(caller.crossing_user_id(user_id))
 }
 
 /// Returns the command in a message of `parts`, if it is one text that starts with one.

@@ -40,8 +40,8 @@ async fn one(check: &'static str, variable: &str, settings: &ModelSettings) -> F
     };
     let name = model.name();
     if model.may_use_aws() {
-        // To list Bedrock's models takes another permission than to ask one.
-        let text = format!("{name} of Bedrock: not asked; see that it is enabled in the region");
+        // In AWS, to list models takes another permission than to ask one.
+        let text = format!("{name} of {}: not asked; see that it is enabled in the region", model.provider());
         return Finding::ok(check, text);
     }
     let base = address(settings).unwrap_or_default();
@@ -89,6 +89,5 @@ async fn list(
     let answer = request.send().await.map_err(reqwest::Error::without_url)?;
     let status = answer.status().as_u16();
     let body: Value = answer.json().await.unwrap_or_default();
-    let models = body["data"].as_array().into_iter().flatten();
-    Ok((status, models.filter_map(|model| model["id"].as_str().map(str::to_owned)).collect()))
+    Ok((status, model.listed_models(&body).into_iter().map(str::to_owned).collect()))
 }

@@ -6,29 +6,15 @@
 
 use std::collections::{HashMap, HashSet};
 
+use annals_core::approval::Verdict;
 use annals_core::chat_key::{ActorKey, ChatKey, Place as ChatPlace};
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind, REPLACES_FROM};
+use annals_core::record::{Channel, Draft, Kind, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
 use anyhow::{Context, anyhow, bail, ensure};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::item::{Chat, Content, Item, Options, Place, Skipped};
-
-/// Metadata that a listing adds to a message.
-const LISTED: [&str; 11] = [
-    "ts",
-    "chatKey",
-    "channel",
-    "chatId",
-    "userId",
-    "actorKey",
-    "messageId",
-    "kind",
-    "sentAt",
-    "sourceRange",
-    "deliveryFailure",
-];
 
 /// Parses the lines of `text`, the file `name`.
 pub(super) fn read(name: &str, text: &str, options: &Options) -> anyhow::Result<Content> {
@@ -115,7 +101,7 @@ fn parse(message: UiMessage, options: &Options, earlier: &mut Earlier) -> anyhow
             "",
         )));
     }
-    let named = message.metadata.get("chatKey").and_then(Value::as_str).map(str::parse::<ChatKey>);
+    let named = message.metadata.chat_key().map(str::parse::<ChatKey>);
     // `--chat` is the target of an export of one chat, and selects one of several.
     let chat = match (named.transpose().context("its chatKey names no chat")?, &options.chat) {
         (_, Some(chat)) => chat.clone(),
@@ -141,16 +127,16 @@ struct Listed {
 
 impl Listed {
     fn of(message: &UiMessage) -> Option<Self> {
-        let text = |name: &str| message.metadata.get(name).and_then(Value::as_str);
-        text("chatKey")?;
-        let id = text("messageId")?.to_owned();
+        let metadata = &message.metadata;
+        metadata.chat_key()?;
+        let id = metadata.message_id()?.to_owned();
         let revision = message.id.strip_prefix(&format!("{id}@")).and_then(|number| number.parse().ok());
         Some(Self {
-            ts: message.metadata.get("ts").and_then(Value::as_i64).and_then(Timestamp::from_millis)?,
-            kind: text("kind")?.parse().ok()?,
-            channel: text("channel").and_then(|channel| channel.parse().ok()),
-            chat_id: text("chatId").map(str::to_owned),
-            user_id: text("userId")?.to_owned(),
+            ts: metadata.ts()?,
+            kind: metadata.kind()?,
+            channel: metadata.channel(),
+            chat_id: metadata.chat_id().map(str::to_owned),
+            user_id: metadata.user_id()?.to_owned(),
             revision: revision.unwrap_or(0),
             id,
         })
@@ -165,16 +151,20 @@ fn of_annals(
 ) -> anyhow::Result<Parsed> {
     let Listed { ts, id, kind, channel, chat_id, user_id, revision } = listed;
     let mut metadata = message.metadata.clone();
-    metadata.retain(|name, _| !LISTED.contains(&name.as_str()));
-    let is_again = metadata.contains_key(REPLACES_FROM);
+    metadata.unlist();
+    let is_again = metadata.replaces_from().is_some();
     let known = (chat.clone(), id.clone());
-    let approval = metadata.get("approval").and_then(|approval| approval.get("id")).and_then(Value::as_str);
+    let approval: Option<Verdict> = metadata.approval();
     let is_agents = message.role == Role::Assistant;
-    let (place, id) = match (kind, approval) {
-        (Kind::Notice, Some(request)) if id.ends_with(&format!("/approval-{request}")) => (
-            Place::Approval(request.to_owned()),
-            derived_id_of(&id, &["reply", &format!("approval-{request}")])?,
-        ),
+    let (place, id) = match (kind, &approval) {
+        (Kind::Notice, Some(Verdict { id: request, .. }))
+            if id.ends_with(&format!("/approval-{request}")) =>
+        {
+            (
+                Place::Approval(request.clone()),
+                derived_id_of(&id, &["reply", &format!("approval-{request}")])?,
+            )
+        }
         (Kind::Boundary, _) => {
             let own = id.strip_suffix("/boundary").unwrap_or(&id).to_owned();
             earlier.boundaries.insert((chat.clone(), own.clone()));
@@ -198,55 +188,37 @@ fn of_annals(
         Place::Message | Place::Reply if kind == Kind::Revision => Kind::Normal,
         _ => kind,
     };
-    let opens_session = place == Place::Opening;
-    let draft = Draft {
+    let origin = Origin {
         channel: channel.unwrap_or_else(|| channel_of(&chat)),
         chat_id: chat_id.unwrap_or_else(|| chat.chat_id().to_owned()),
-        message_id: id,
-        form_ts: None,
-        role: message.role,
-        kind,
-        parts: message.parts.clone(),
-        metadata,
-        album: None,
-        asks: false,
-        opens_session,
-        person: None,
         user_id,
-        ts,
         chat,
     };
+    let draft = Draft::new(origin, id, ts)
+        .by(message.role)
+        .of_kind(kind)
+        .with_parts(message.parts.clone())
+        .with_metadata(metadata)
+        .opening_session(place == Place::Opening);
     checked(draft, Some(ts), place, revision)
 }
 
 fn of_others(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::Result<Parsed> {
     ensure!(!message.id.is_empty(), "it has no id, which a second import needs to recognize it");
-    let user = message.metadata.get("userId").and_then(Value::as_str).map(str::to_owned);
-    let ts = ["ts", "createdAt"].into_iter().find_map(|name| time(message.metadata.get(name)));
+    let user = message.metadata.user_id().map(str::to_owned);
+    let ts = ["ts", "createdAt"].into_iter().find_map(|name| time(message.metadata.fields().get(name)));
     let ts = ts.or_else(|| time(message.extra.get("createdAt")));
-    let mut metadata: Map<String, Value> = message.metadata;
-    metadata.retain(|name, _| !LISTED.contains(&name.as_str()));
+    let mut metadata = message.metadata;
+    metadata.unlist();
     let user_id = match message.role {
         Role::Assistant => options.settings.agent_id.clone(),
         _ => user.unwrap_or_else(|| chat.chat_id().to_owned()),
     };
-    let draft = Draft {
-        channel: channel_of(&chat),
-        chat_id: chat.chat_id().to_owned(),
-        message_id: id_of(&message.id)?,
-        ts: ts.unwrap_or(Timestamp::MIN),
-        form_ts: None,
-        role: message.role,
-        kind: Kind::Normal,
-        parts: message.parts,
-        metadata,
-        album: None,
-        asks: false,
-        opens_session: false,
-        person: None,
-        user_id,
-        chat,
-    };
+    let origin = Origin { channel: channel_of(&chat), chat_id: chat.chat_id().to_owned(), user_id, chat };
+    let draft = Draft::new(origin, id_of(&message.id)?, ts.unwrap_or(Timestamp::MIN))
+        .by(message.role)
+        .with_parts(message.parts)
+        .with_metadata(metadata);
     checked(draft, ts, Place::Message, 0)
 }
 

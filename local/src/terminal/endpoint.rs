@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_agent::{FAILURE_NOTICE, NOT_COMPACTED};
+use annals_agent::is_failure_notice;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::command::Command;
-use annals_core::message::{Part, Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind, Record};
+use annals_core::message::{Part, UiMessage};
+use annals_core::record::{Channel, Draft, Origin, Record};
 use annals_core::sort_key::MessageId;
 use annals_engine::ingress::{Ingress, IngressError};
 use annals_engine::live::{Listener, Live, ReplyEvent};
@@ -184,23 +184,16 @@ impl Endpoint {
         let history = self.ingress.history();
         // A terminal that lost its connection sends the same message again.
         let ts = history.first_time(&chat, &id, history.clock().now()).await?;
-        let draft = Draft {
+        let origin = Origin {
             chat_id: chat.chat_id().to_owned(),
             chat: chat.clone(),
             channel: Channel::Terminal,
             user_id: USER.to_owned(),
-            message_id: id,
-            ts,
-            form_ts: None,
-            role: Role::User,
-            kind: Kind::Normal,
-            parts: vec![Part::text(&text)],
-            metadata: serde_json::Map::new(),
-            album: None,
-            asks: true,
-            opens_session: false,
-            person: Some(USER.to_owned()),
         };
+        let draft = Draft::new(origin, id, ts)
+            .with_parts(vec![Part::text(&text)])
+            .asking(true)
+            .of_person(USER.to_owned());
         let Some(command) = Command::parse(&text, None) else {
             let base = self.ingress.receive(&draft).await?.base;
             return Ok(self.stream(chat, Awaited::Answer(base, None), listener, None));
@@ -278,9 +271,7 @@ fn event(news: Option<News>) -> Event {
         Some(News::Reply(ReplyEvent::Void)) => Event::Void,
         Some(News::Reply(ReplyEvent::Parts(parts))) => Event::Parts { parts: parts.to_vec() },
         Some(News::Reply(ReplyEvent::Stored(record))) => {
-            let text = record.message.plain_text();
-            let failed = record.kind() == Kind::Notice && (text == FAILURE_NOTICE || text == NOT_COMPACTED);
-            Event::Done { message: record.listed(), failed }
+            Event::Done { failed: is_failure_notice(&record), message: record.listed() }
         }
         Some(News::Forgotten) => Event::Forgotten,
         Some(News::NotStored) | None => Event::Still,

@@ -7,7 +7,6 @@ use std::io::{Write, stdout};
 
 use annals_core::approval::requests;
 use annals_core::message::UiMessage;
-use annals_core::record::STOPPED_BY;
 use annals_http::random_id;
 
 use super::screen::{FORGOTTEN, Screen, Style};
@@ -63,7 +62,7 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
                 eprintln!("annals: {FORGOTTEN}");
                 return Ok(false);
             }
-            Event::Done { message, failed } if failed || message.metadata.contains_key(STOPPED_BY) => {
+            Event::Done { message, failed } if failed || message.metadata.stopped_by().is_some() => {
                 screen.rest()?;
                 let text = message.plain_text();
                 eprintln!("annals: {}", if text.is_empty() { "stopped" } else { &text });

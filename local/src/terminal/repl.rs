@@ -6,9 +6,9 @@ use std::path::Path;
 use annals_core::approval::{Request, requests};
 use annals_core::command::Command;
 use annals_core::message::{PartView, Role, UiMessage};
+use annals_core::record::Kind;
 use annals_core::visible::shown_input;
 use annals_http::random_id;
-use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::editor::{OWN, Prompt, Typed};
@@ -241,8 +241,8 @@ fn earlier(message: &UiMessage) -> String {
         _ => None,
     };
     let lines: String = message.parts.iter().filter_map(|part| line(part.view())).collect();
-    match message.metadata.get("kind").and_then(Value::as_str) {
-        Some("summary") => format!("· summed up:\n{lines}"),
+    match message.metadata.kind() {
+        Some(Kind::Summary) => format!("· summed up:\n{lines}"),
         _ => lines,
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use annals_core::message::{Part, PartView, UiMessage};
-use annals_core::record::STOPPED_BY;
+use annals_core::record::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
@@ -272,16 +272,15 @@ impl<W: Write> Screen<W> {
     }
 
     fn done(&mut self, message: &UiMessage) -> io::Result<()> {
-        let text = |name: &str| message.metadata.get(name).and_then(Value::as_str);
-        if message.metadata.contains_key(STOPPED_BY) {
+        if message.metadata.stopped_by().is_some() {
             self.forget();
             return self.note("· stopped");
         }
-        if text("kind") == Some("notice") {
+        if message.metadata.kind() == Some(Kind::Notice) {
             self.forget();
             return self.note(&message.plain_text());
         }
-        let id = text("messageId").unwrap_or(&message.id);
+        let id = message.metadata.message_id().unwrap_or(&message.id);
         if self.message_id != id {
             self.begin(id);
         }
@@ -348,7 +347,7 @@ mod tests {
         check(&[text("Hel"), Event::Void, text("Good day")], &format!("{broke_off}Good day"));
         check(&[text("Hel"), done(vec![Part::text("Good day")])], &format!("{broke_off}Good day\n"));
         let mut stopped = UiMessage::text("m/notice", Role::Assistant, "Stopped before there was an answer.");
-        stopped.metadata.insert(STOPPED_BY.into(), "m2".into());
+        stopped.metadata.set_stopped_by("m2");
         let stopped = Event::Done { message: stopped, failed: false };
         check(&[text("Hel"), Event::Void, stopped], "Hel\n· stopped\n");
     }

@@ -7,7 +7,7 @@ use Said::{Asks, Compact, Stop, Tells};
 use annals_agent::next::next;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind as RecordKind, Record, STOPPED_BY};
+use annals_core::record::{Channel, Draft, Kind as RecordKind, Record};
 use annals_core::sort_key::MessageId;
 use annals_io::clock::Clock;
 use annals_local::stores::{BUCKET, Stores, TABLE};
@@ -239,7 +239,7 @@ fn kind(record: &Record) -> Kind {
 fn reply(turn: Turn, kind: Kind) -> history::Reply {
     let mut message = UiMessage::text("", Role::Assistant, "hello");
     if kind == Kind::Stopped {
-        message.metadata.insert(STOPPED_BY.into(), "stop".into());
+        message.metadata.set_stopped_by("stop");
     }
     history::Reply {
         is_notice: kind != Kind::Answer,

@@ -30,6 +30,15 @@ impl Registered {
     }
 }
 
+/// The way in which people see that an answer is being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// A typing indicator, or the answer as it grows: see [`Platform::show_typing`] and [`Platform::show_draft`].
+    Typing,
+    /// A reaction to the message that is being answered: see [`Platform::add_reaction`].
+    Reaction,
+}
+
 /// Sends replies to one platform, shows there that an answer is being made, and asks it what an answer depends on.
 ///
 /// Every channel fills every method. A platform that has no typing indicator, for example, says so by doing nothing.
@@ -59,6 +68,13 @@ pub trait Platform: Send + Sync {
         chat_id: &'a str,
         user_id: &'a str,
     ) -> BoxFuture<'a, Result<bool, String>>;
+
+    /// Returns true if the bot still receives the messages of the chat of `to` while it may not write there. Then the
+    /// platform is asked from time to time if it may write again; otherwise a message to the bot says so.
+    fn is_heard_when_blocked(&self, to: &Record) -> bool;
+
+    /// Returns the way in which people see that an answer is being made.
+    fn sign(&self) -> Sign;
 
     /// Shows the typing indicator for a few seconds. Failures are ignored.
     fn show_typing<'a>(&'a self, to: &'a Record) -> BoxFuture<'a, ()>;

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 
 use annals_core::message::{PartView, Role};
 use annals_core::record::Draft;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::settings::{DmScope, GroupActivation, Settings};
 use crate::webhook::Incoming;
@@ -81,7 +81,7 @@ fn summary<B>(incoming: &Incoming<B>) -> String {
         draft.key(),
         draft.kind,
         shown(draft),
-        Value::Object(draft.metadata.clone()),
+        json!(draft.metadata),
     )
 }
 

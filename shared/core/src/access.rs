@@ -11,10 +11,8 @@
 //! the bot, and the readers of the answer are not known. The entry of a group includes its topics and threads. The HTTP
 //! API has keys and is not affected.
 
-use serde_json::Value;
-
 use crate::chat_key::{ChatKey, Place};
-use crate::record::{Channel, Draft};
+use crate::record::Draft;
 
 /// Warning for a bot with tools that everybody may use.
 pub const OPEN_WITH_TOOLS: &str = "TOOLS is set, and neither ALLOW_FROM nor ALLOW_CHATS is: everybody who can write to the \
@@ -48,22 +46,16 @@ impl Access {
 
     /// Returns the treatment of a message.
     pub fn of(&self, draft: &Draft) -> Admission {
-        if !matches!(draft.channel, Channel::Telegram | Channel::Lark | Channel::Discord) {
-            return Admission::Full;
-        }
-        if self.is_open() {
+        if self.is_open() || !draft.channel.is_platform() {
             return Admission::Full;
         }
         // Messages to a business are not written to the bot, and do not tell whose connection they used; the window of
         // a guest query is not the bot's.
-        let telegram = draft.metadata.get("telegram");
-        let is_foreign = |key: &str| telegram.is_some_and(|telegram| telegram.get(key).is_some());
-        if is_foreign("businessConnectionId") || is_foreign("guestQueryId") {
+        if draft.metadata.line().is_some() || draft.metadata.is_of_guest() {
             return Admission::Refused;
         }
-        let is_private = draft.metadata.get("chatType").and_then(Value::as_str) == Some("private");
         let sender = draft.sender();
-        if is_private {
+        if draft.metadata.is_private() {
             return self.of_private(&draft.chat, &sender);
         }
         if self.chats.is_some() && !self.lists(&draft.chat) {
@@ -83,7 +75,12 @@ impl Access {
             Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
                 Some(chat_id.starts_with('-'))
             }
-            _ => None,
+            Place::DiscordChannel { .. } | Place::DiscordThread { .. } => Some(true),
+            Place::LarkChat { .. }
+            | Place::LarkThread { .. }
+            | Place::HttpChat { .. }
+            | Place::WebRoom { .. }
+            | Place::Direct { .. } => None,
         };
         match &self.persons {
             Some(persons) if persons.contains(&draft.sender()) => {
@@ -111,7 +108,14 @@ impl Access {
                 self.of_private(chat, &format!("telegram-{chat_id}")) == Admission::Full
             }
             Place::Direct { user_id, .. } => self.of_private(chat, user_id) == Admission::Full,
-            _ => self.chats.is_none() || self.lists(chat),
+            Place::TelegramChat { .. }
+            | Place::TelegramTopic { .. }
+            | Place::LarkChat { .. }
+            | Place::LarkThread { .. }
+            | Place::HttpChat { .. }
+            | Place::WebRoom { .. }
+            | Place::DiscordChannel { .. }
+            | Place::DiscordThread { .. } => self.chats.is_none() || self.lists(chat),
         }
     }
 
@@ -123,7 +127,14 @@ impl Access {
             Place::LarkThread { chat_id, .. } => {
                 ChatKey::new(Place::LarkChat { chat_id: chat_id.clone() }).ok()
             }
-            _ => None,
+            // The key of a Discord thread does not name its channel.
+            Place::DiscordThread { .. }
+            | Place::DiscordChannel { .. }
+            | Place::TelegramChat { .. }
+            | Place::LarkChat { .. }
+            | Place::HttpChat { .. }
+            | Place::WebRoom { .. }
+            | Place::Direct { .. } => None,
         };
         let listed = self.chats.as_deref().unwrap_or_default();
         listed.iter().any(|listed| listed == chat || Some(listed) == window.as_ref())
@@ -132,10 +143,9 @@ impl Access {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::testing::user;
+    use crate::record::Channel;
+    use crate::testing::{set, user};
 
     fn access(persons: Option<&[&str]>, chats: Option<&[&str]>) -> Access {
         Access {
@@ -150,7 +160,7 @@ mod tests {
         let draft = |chat: &str, id: &str, chat_type: &str| {
             let mut draft =
                 Draft { chat: chat.parse().unwrap(), user_id: id.into(), ..Draft::from(&user(0, 1)) };
-            draft.metadata.insert("chatType".into(), json!(chat_type));
+            set(&mut draft.metadata, "chatType", chat_type);
             draft
         };
         let cases = [

@@ -29,12 +29,13 @@
 use std::collections::HashMap;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::chat_key::ChatKey;
 use crate::message::ToolCall;
 use crate::message::{Part, PartView, UiMessage};
-use crate::record::{Kind, Record, STOPPED_BY};
+use crate::record::{Kind, Record};
 use crate::sort_key::SortKey;
 use crate::visible::shown_input;
 
@@ -66,13 +67,14 @@ pub struct Request {
 }
 
 /// An answer to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Id of the request.
     pub id: String,
     /// True if the call may be made.
     pub approved: bool,
     /// Reason given with the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -82,26 +84,12 @@ impl Verdict {
         if record.kind() != Kind::Notice || !record.key.hangs_on_reply() {
             return None;
         }
-        let said = record.message.metadata.get("approval")?;
-        Some(Self {
-            id: said.get("id")?.as_str()?.to_owned(),
-            approved: said.get("approved")?.as_bool()?,
-            reason: said.get("reason").and_then(Value::as_str).map(str::to_owned),
-        })
-    }
-
-    /// Returns the answer as the metadata of its record.
-    pub fn to_json(&self) -> Value {
-        let mut json = json!({"id": self.id, "approved": self.approved});
-        if let Some(reason) = &self.reason {
-            json["reason"] = reason.as_str().into();
-        }
-        json
+        record.message.metadata.approval()
     }
 }
 
 /// The approval of one of several askers, recorded until all have approved.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assent {
     /// Id of the request.
     pub id: String,
@@ -115,14 +103,7 @@ impl Assent {
         if record.kind() != Kind::Notice || !record.key.hangs_on_reply() {
             return None;
         }
-        let said = record.message.metadata.get("assent")?;
-        let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::to_owned);
-        Some(Self { id: text("id")?, person: text("person")? })
-    }
-
-    /// Returns the assent as the metadata of its record.
-    pub fn to_json(&self) -> Value {
-        json!({"id": self.id, "person": self.person})
+        record.message.metadata.assent()
     }
 }
 
@@ -195,7 +176,7 @@ pub fn answered(message: &UiMessage, verdicts: &[Verdict]) -> UiMessage {
         match (state_of(part), verdict) {
             (Some(REQUESTED), Some(verdict)) => {
                 let state = if verdict.approved { RESPONDED } else { "output-denied" };
-                part.in_state(state, &json!({ "approval": verdict.to_json() }))
+                part.in_state(state, &json!({ "approval": verdict }))
             }
             _ => part.clone(),
         }
@@ -244,7 +225,7 @@ pub fn stopped(message: &UiMessage, command: &str) -> Option<UiMessage> {
         _ => part.clone(),
     });
     let mut stopped = UiMessage { parts: parts.collect(), ..message.clone() };
-    stopped.metadata.insert(STOPPED_BY.into(), command.into());
+    stopped.metadata.set_stopped_by(command);
     Some(stopped)
 }
 
@@ -268,7 +249,7 @@ pub fn allowed(message: &UiMessage) -> impl Iterator<Item = &Part> {
 pub fn is_unfinished(message: &UiMessage) -> bool {
     let is_call = |part: &Part| matches!(part.view(), PartView::Tool { .. });
     message.parts.last().is_some_and(is_call)
-        && !message.metadata.contains_key(STOPPED_BY)
+        && message.metadata.stopped_by().is_none()
         && !requests(message).iter().any(|request| request.is_open)
 }
 

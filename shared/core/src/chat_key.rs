@@ -346,7 +346,7 @@ impl FromStr for ActorKey {
     }
 }
 
-/// `<channel>-<first 12 bytes of the SHA-256 of the ChatKey, in hex>`: short and opaque, and of 96 bits, so that two
+/// `<family>-<first 12 bytes of the SHA-256 of the ChatKey, in hex>`: short and opaque, and of 96 bits, so that two
 /// chats never share one. It is the message group of the queue, the S3 prefix, and the name of the chat in logs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

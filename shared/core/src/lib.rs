@@ -6,7 +6,7 @@
 //!
 //! - [`chat_key`]: names of chats and of who speaks in them
 //! - [`sort_key`]: time, message ids, and keys whose byte order is chat order
-//! - [`message`]: the AI SDK's `UIMessage`, kept without loss
+//! - [`message`]: the AI SDK's `UIMessage`, kept without loss; [`metadata`]: the fields beside its content
 //! - [`record`]: entries of a history
 //! - [`recording`]: from what a channel passes on to what is stored
 //! - [`mod@context`]: what the model sees, a pure function of records and time
@@ -34,6 +34,8 @@ pub mod markup;
 pub mod media;
 pub mod memory;
 pub mod message;
+pub mod metadata;
+mod names;
 pub mod prompt;
 pub mod ranking;
 pub mod record;

@@ -148,9 +148,10 @@ pub fn tool_result(result: &str) -> String {
 
 /// Returns the line before a forwarded message, so that its text is not taken for that of the sender.
 pub fn forwarded(message: &UiMessage) -> Option<String> {
-    let from = message.metadata.get("forward")?.get("from").and_then(Value::as_str).map(clean_name);
+    let from = message.metadata.forwarded_from().map(clean_name);
     let from = from.filter(|from| !from.is_empty()).unwrap_or_else(|| "somebody".to_owned());
-    Some(format!("[forwarded: these are the words of {from}, not of the sender]"))
+    let line = format!("[forwarded: these are the words of {from}, not of the sender]");
+    message.metadata.is_forwarded().then_some(line)
 }
 
 fn block(name: &str, text: &str) -> String {

@@ -114,8 +114,9 @@ pub fn most_images(window: u32) -> usize {
 /// file id.
 pub fn identity(part: &Part) -> Cow<'_, str> {
     let PartView::File { url, .. } = part.view() else { return Cow::Borrowed("") };
-    match provider(part, "telegram").and_then(|telegram| telegram.get("fileUniqueId")?.as_str()) {
-        Some(unique) => Cow::Owned(format!("telegram-unique:{unique}")),
+    let unique = of_platform(part).and_then(|(name, own)| Some((name, own.get("fileUniqueId")?.as_str()?)));
+    match unique {
+        Some((platform, id)) => Cow::Owned(format!("{platform}-unique:{id}")),
         None => Cow::Borrowed(url),
     }
 }
@@ -192,7 +193,7 @@ fn described(part: &Part) -> Option<String> {
 
 /// Returns the platform's kind of file, if it tells more than the media type.
 pub fn kind(part: &Part) -> Option<Cow<'_, str>> {
-    let kind = provider(part, "telegram")?.get("kind")?.as_str()?;
+    let kind = of_platform(part)?.1.get("kind")?.as_str()?;
     match kind {
         "document" | "audio" | "video" => None,
         "voice" => Some("voice message".into()),
@@ -207,14 +208,14 @@ pub fn size(part: &Part) -> Option<u64> {
     if let Some(data) = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,")) {
         return u64::try_from(data.1.len() / 4 * 3).ok();
     }
-    provider(part, "telegram")?.get("size")?.as_u64()
+    of_platform(part)?.1.get("size")?.as_u64()
 }
 
 /// Formats the duration as `0:12`.
 fn duration(part: &Part) -> Option<String> {
-    let telegram = || provider(part, "telegram")?.get("duration")?.as_u64();
-    let lark = || Some(provider(part, "lark")?.get("durationMs")?.as_u64()?.div_ceil(1000));
-    let secs = telegram().or_else(lark)?;
+    let own = of_platform(part)?.1;
+    let of_millis = || Some(own.get("durationMs")?.as_u64()?.div_ceil(1000));
+    let secs = own.get("duration").and_then(Value::as_u64).or_else(of_millis)?;
     Some(format!("{}:{:02}", secs / 60, secs % 60))
 }
 
@@ -229,6 +230,14 @@ fn in_words(bytes: u64) -> String {
 
 fn provider<'a>(part: &'a Part, name: &str) -> Option<&'a Value> {
     part.as_map().get("providerMetadata")?.get(name)
+}
+
+/// Returns the platform that a file came from, and what it says of the file: `fileUniqueId`, `kind`, `size` in bytes,
+/// `duration` in seconds or `durationMs`.
+fn of_platform(part: &Part) -> Option<(&str, &Value)> {
+    let said = part.as_map().get("providerMetadata")?.as_object()?;
+    let is_platform = |name: &str| name.parse().is_ok_and(Channel::is_platform);
+    said.iter().map(|(name, own)| (name.as_str(), own)).find(|(name, _)| is_platform(name))
 }
 
 /// Returns a text part of a reply that is for the user only: the model did not write it and is not shown it.

@@ -12,6 +12,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::metadata::Metadata;
+
 /// Maximum depth of objects and lists in a part or in a field of the metadata, including itself: far more than any real
 /// data needs, and far less than the limit of JSON parsers (`serde_json` 127) for the document around it.
 pub const MAX_DEPTH: usize = 64;
@@ -49,8 +51,8 @@ pub struct UiMessage {
     /// Content, in order.
     pub parts: Vec<Part>,
     /// Data of the platform; for readers also the fields of the record.
-    #[serde(default, skip_serializing_if = "Map::is_empty", deserialize_with = "null_as_empty")]
-    pub metadata: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Metadata::is_empty", deserialize_with = "null_as_empty")]
+    pub metadata: Metadata,
     /// Unknown keys.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
@@ -59,7 +61,7 @@ pub struct UiMessage {
 impl UiMessage {
     /// Creates a message of `parts` without metadata.
     pub fn new(id: impl Into<String>, role: Role, parts: Vec<Part>) -> Self {
-        Self { id: id.into(), role, parts, metadata: Map::new(), extra: Map::new() }
+        Self { id: id.into(), role, parts, metadata: Metadata::default(), extra: Map::new() }
     }
 
     /// Creates a message of one text part.
@@ -368,7 +370,7 @@ fn flatten(value: &mut Value, depth: usize) {
     }
 }
 
-fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -454,13 +456,13 @@ mod tests {
         let stored: Part = serde_json::from_value(part(100)).unwrap();
         assert!(stored.is_too_deep());
         let mut message = UiMessage::new("m", Role::Assistant, vec![stored, Part::text("so")]);
-        message.metadata.insert("deep".into(), nested(MAX_DEPTH + 1));
-        message.metadata.insert("flat".into(), nested(MAX_DEPTH));
+        let fields = json!({"deep": nested(MAX_DEPTH + 1), "flat": nested(MAX_DEPTH)});
+        message.metadata = serde_json::from_value(fields).unwrap();
         message.flatten();
         assert_eq!(message.parts[0].as_map()["data"], nested(100).to_string());
         assert_eq!(message.parts[1], Part::text("so"));
-        assert_eq!(message.metadata["deep"], nested(MAX_DEPTH + 1).to_string());
-        assert_eq!(message.metadata["flat"], nested(MAX_DEPTH));
+        assert_eq!(message.metadata.fields()["deep"], nested(MAX_DEPTH + 1).to_string());
+        assert_eq!(message.metadata.fields()["flat"], nested(MAX_DEPTH));
         let flat = message.clone();
         message.flatten();
         assert_eq!(message, flat);

@@ -1,112 +1,28 @@
 //! Entries of a history: [`Draft`] before it is stored, [`Record`] afterwards.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use utoipa::ToSchema;
 
 use crate::chat_key::{ActorKey, ChatKey, KeyError, Place};
 use crate::message::{Part, Role, UiMessage};
+use crate::metadata::{Listing, Metadata};
+pub use crate::names::{Channel, Kind, UnknownName};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
-/// The channel that a message came by, or that a reply goes out by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Channel {
-    /// A Telegram bot.
-    Telegram,
-    /// A Lark (Feishu) bot.
-    Lark,
-    /// A Discord application. Not in the code yet.
-    Discord,
-    /// The HTTP API.
-    Http,
-    /// `useChat` of the AI SDK.
-    Web,
-    /// `annals chat`, on the machine that the program runs on.
-    Terminal,
-}
-
-impl Channel {
-    /// Returns true for the channel of a platform: people there often write several messages in a row, and the reply is
-    /// sent to them. Returns false if callers fetch the reply.
-    pub fn is_platform(self) -> bool {
-        match self {
-            Self::Telegram | Self::Lark | Self::Discord => true,
-            Self::Http | Self::Web | Self::Terminal => false,
-        }
-    }
-
-    /// Returns true if callers choose the ids of messages and name the user, so that a caller may repeat another user's
-    /// id.
-    pub fn lets_callers_name_messages(self) -> bool {
-        matches!(self, Self::Http | Self::Web)
-    }
-}
-
-/// Metadata field of the notice that covers stopped messages, which are no longer answered: the id of the `/stop`.
-pub const STOPPED_BY: &str = "stoppedBy";
-
-/// Metadata field of a message that was edited or sent again: the key from which on it replaces earlier messages.
-pub const REPLACES_FROM: &str = "replacesFrom";
-
-/// Kind of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A message of a person or a reply of the agent.
-    Normal,
-    /// An event that a platform reports (a title changed, somebody joined). It is in the Context, but is not an
-    /// interaction.
-    Event,
-    /// A later form of an earlier message.
-    Revision,
-    /// A summary that replaces the messages that it counts.
-    Summary,
-    /// The start of a new Session (`/new`, `/reset`): listed, never in the Context.
-    Boundary,
-    /// A command that is not a boundary, a confirmation or a failure notice: listed, never in the Context.
-    Notice,
-}
-
-macro_rules! string_enum {
-    ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
-        impl $type {
-            /// Returns the name as stored and listed.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-        impl FromStr for $type {
-            type Err = UnknownName;
-            fn from_str(name: &str) -> Result<Self, UnknownName> {
-                match name { $($name => Ok(Self::$variant),)+ _ => Err(UnknownName(name.to_owned())) }
-            }
-        }
-    };
-}
-string_enum!(Channel {
-    Telegram => "telegram", Lark => "lark", Discord => "discord", Http => "http", Web => "web", Terminal => "terminal",
-});
-string_enum!(Kind {
-    Normal => "normal", Event => "event", Revision => "revision", Summary => "summary", Boundary => "boundary",
-    Notice => "notice",
-});
-
-/// A stored name that this version does not know.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown name {0:?}")]
-pub struct UnknownName(String);
-
 /// A message as a channel passes it on: everything in its record that comes from the event alone.
+///
+/// ```
+/// # use annals_core::chat_key::ChatKey;
+/// # use annals_core::message::Part;
+/// # use annals_core::record::{Channel, Draft, Origin};
+/// # use annals_core::sort_key::{MessageId, Timestamp};
+/// # let (chat, ts) = (ChatKey::telegram(42, None), Timestamp::MIN);
+/// let origin = Origin { chat, channel: Channel::Telegram, chat_id: "42".into(), user_id: "7".into() };
+/// let draft = Draft::new(origin, MessageId::number(1), ts).with_parts(vec![Part::text("hello")]).asking(true);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     /// The chat it belongs to.
@@ -126,12 +42,12 @@ pub struct Draft {
     pub form_ts: Option<Timestamp>,
     /// Author.
     pub role: Role,
-    /// [`Kind::Normal`], [`Kind::Event`] or [`Kind::Boundary`].
+    /// [`Kind::Normal`], [`Kind::Event`], [`Kind::Boundary`] or [`Kind::Notice`].
     pub kind: Kind,
     /// Content.
     pub parts: Vec<Part>,
-    /// Metadata from the platform: `senderName`, `chatType`, `replyTo`, `forward`, …
-    pub metadata: Map<String, Value>,
+    /// Metadata from the platform.
+    pub metadata: Metadata,
     /// The platform's id of the album that it belongs to.
     pub album: Option<String>,
     /// True if it asks the agent for an answer.
@@ -142,13 +58,26 @@ pub struct Draft {
     pub person: Option<String>,
 }
 
+/// The chat and the sender that a [`Draft`] comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// See [`Draft::chat`].
+    pub chat: ChatKey,
+    /// See [`Draft::channel`].
+    pub channel: Channel,
+    /// See [`Draft::chat_id`].
+    pub chat_id: String,
+    /// See [`Draft::user_id`].
+    pub user_id: String,
+}
+
 /// Returns the sender's Person, which is the same in all channels: `person` if the channel names one, else
 /// `telegram-<id>`, `lark-<open_id>`, `discord-<id>`; in a key's own chat `<keyName>/<userId>`, and else the bare
 /// `userId`.
 fn person_of_sender(chat: &ChatKey, channel: Channel, user_id: &str, person: Option<&str>) -> String {
     match (person, channel, chat.place()) {
         (Some(person), ..) => person.to_owned(),
-        (None, Channel::Telegram | Channel::Lark | Channel::Discord, _) => format!("{channel}-{user_id}"),
+        (None, channel, _) if channel.is_platform() => format!("{channel}-{user_id}"),
         // A record of an earlier version that named no person. Its key is not an admin key.
         (None, _, Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. }) => {
             format!("{key_name}/{user_id}")
@@ -158,15 +87,85 @@ fn person_of_sender(chat: &ChatKey, channel: Channel, user_id: &str, person: Opt
 }
 
 impl Draft {
+    /// Creates a person's message without content that does not ask for an answer.
+    pub fn new(origin: Origin, message_id: MessageId, ts: Timestamp) -> Self {
+        let Origin { chat, channel, chat_id, user_id } = origin;
+        Self {
+            chat,
+            channel,
+            chat_id,
+            user_id,
+            message_id,
+            ts,
+            form_ts: None,
+            role: Role::User,
+            kind: Kind::Normal,
+            parts: Vec::new(),
+            metadata: Metadata::default(),
+            album: None,
+            asks: false,
+            opens_session: false,
+            person: None,
+        }
+    }
+
+    /// Sets [`Draft::parts`].
+    #[must_use]
+    pub fn with_parts(self, parts: Vec<Part>) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// Sets [`Draft::metadata`].
+    #[must_use]
+    pub fn with_metadata(self, metadata: Metadata) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// Sets [`Draft::form_ts`].
+    #[must_use]
+    pub fn with_form_ts(self, form_ts: Option<Timestamp>) -> Self {
+        Self { form_ts, ..self }
+    }
+
+    /// Sets [`Draft::role`].
+    #[must_use]
+    pub fn by(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+
+    /// Sets [`Draft::kind`].
+    #[must_use]
+    pub fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Sets [`Draft::album`].
+    #[must_use]
+    pub fn in_album(self, album: Option<String>) -> Self {
+        Self { album, ..self }
+    }
+
+    /// Sets [`Draft::asks`].
+    #[must_use]
+    pub fn asking(self, asks: bool) -> Self {
+        Self { asks, ..self }
+    }
+
+    /// Sets [`Draft::opens_session`].
+    #[must_use]
+    pub fn opening_session(self, opens_session: bool) -> Self {
+        Self { opens_session, ..self }
+    }
+
+    /// Sets [`Draft::person`].
+    #[must_use]
+    pub fn of_person(self, person: impl Into<Option<String>>) -> Self {
+        Self { person: person.into(), ..self }
+    }
+
     /// Returns the Person who sent it: see `ADMINS` and `ALLOW_FROM`.
     pub fn sender(&self) -> String {
         person_of_sender(&self.chat, self.channel, &self.user_id, self.person.as_deref())
-    }
-
-    /// Returns the draft as a message that asks for no answer: its sender may not use the bot.
-    #[must_use]
-    pub fn as_context(&self) -> Self {
-        Self { asks: false, ..self.clone() }
     }
 
     /// Returns the key at which it is stored, unless another form of it is stored there already.
@@ -184,23 +183,22 @@ impl Draft {
 impl From<&Record> for Draft {
     /// Rebuilds the draft of a message from its record, to make further records from it.
     fn from(record: &Record) -> Self {
-        Self {
+        let origin = Origin {
             chat: record.chat.clone(),
             channel: record.channel,
             chat_id: record.chat_id.clone(),
             user_id: record.user_id.clone(),
-            message_id: record.message_id.clone(),
-            ts: record.ts,
-            form_ts: record.form_ts(),
-            role: record.role(),
-            kind: record.kind(),
-            parts: record.message.parts.clone(),
-            metadata: record.message.metadata.clone(),
-            album: record.album().map(str::to_owned),
-            asks: record.asks(),
-            opens_session: record.key == record.key.base().opening_message(),
-            person: record.person.clone(),
-        }
+        };
+        Self::new(origin, record.message_id.clone(), record.ts)
+            .with_form_ts(record.form_ts())
+            .by(record.role())
+            .of_kind(record.kind())
+            .with_parts(record.message.parts.clone())
+            .with_metadata(record.message.metadata.clone())
+            .in_album(record.album().map(str::to_owned))
+            .asking(record.asks())
+            .opening_session(record.key == record.key.base().opening_message())
+            .of_person(record.person.clone())
     }
 }
 
@@ -242,7 +240,7 @@ pub struct Source {
     pub counts: Vec<SortKey>,
 }
 
-/// One stored details of a history: the fields that each has, and what it is.
+/// One stored entry of a history: the fields that each has, and what it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// The chat it is stored under; an earlier name of the chat for records from before a migration.
@@ -484,36 +482,25 @@ impl Record {
         self.role() == Role::User && matches!(self.details, Details::Message(_))
     }
 
-    /// Returns the business connection that it came by, or `None` if it was sent to the bot itself. Telegram gives a
-    /// person's chat with a business and the one with the bot the same id; each is one line of the chat.
+    /// Returns the line of the chat that it is on: see [`Metadata::line`].
     pub fn line(&self) -> Option<&str> {
-        self.message.metadata.get("telegram")?.get("businessConnectionId")?.as_str()
+        self.message.metadata.line()
     }
 
     /// Returns the id of the `/stop` because of which this notice covers its messages.
     pub fn stopped_by(&self) -> Option<&str> {
-        self.message.metadata.get(STOPPED_BY)?.as_str()
+        self.message.metadata.stopped_by()
     }
 
     /// Returns the key from which on this message, an edit or another attempt, replaces the messages up to it; see
     /// `annals_store::history::History::append_again`.
     pub fn replaces_from(&self) -> Option<SortKey> {
-        if self.role() != Role::User {
-            return None;
-        }
-        self.message.metadata.get(REPLACES_FROM)?.as_str()?.parse().ok()
-    }
-
-    /// Puts a reply on this message's line: see [`Record::line`].
-    pub fn copy_line_to(&self, metadata: &mut Map<String, Value>) {
-        if let Some(line) = self.line() {
-            metadata.insert("telegram".into(), json!({ "businessConnectionId": line }));
-        }
+        if self.role() == Role::User { self.message.metadata.replaces_from() } else { None }
     }
 
     /// Returns true if the platform says that the chat is a group.
     pub fn is_group(&self) -> bool {
-        matches!(self.message.metadata.get("chatType").and_then(Value::as_str), Some("group" | "supergroup"))
+        self.message.metadata.is_group()
     }
 
     /// Returns the message for readers, with its listed id (`<messageId>@<n>` for revision n). `metadata` contains,
@@ -525,31 +512,26 @@ impl Record {
             0 => self.message_id.to_string(),
             n => format!("{}@{n}", self.message_id),
         };
-        let actor = ActorKey::new(self.chat.clone(), &self.user_id).map(|a| a.to_string());
-        let own = json!({
-            "ts": self.ts,
-            "chatKey": self.chat,
-            "channel": self.channel,
-            "chatId": self.chat_id,
-            "userId": self.user_id,
-            "actorKey": actor.ok(),
-            "messageId": self.message_id,
+        let is_agents = self.role() == Role::Assistant;
+        message.metadata.list(&Listing {
+            ts: self.ts,
+            chat_key: &self.chat,
+            channel: self.channel,
+            chat_id: &self.chat_id,
+            user_id: &self.user_id,
+            actor_key: ActorKey::new(self.chat.clone(), &self.user_id).map(|actor| actor.to_string()).ok(),
+            message_id: self.message_id.as_str(),
             // A form with a key of its own (a repeated message and its reply) is a revision, too.
-            "kind": match self.kind() { Kind::Normal if self.revision() > 0 => Kind::Revision, kind => kind },
+            kind: match self.kind() {
+                Kind::Normal if self.revision() > 0 => Kind::Revision,
+                kind => kind,
+            },
+            sent_at: is_agents.then_some(self.sent_at),
+            source_range: self
+                .source()
+                .map(|source| json!({"fromId": source.from_id, "toId": source.to_id, "count": source.count})),
+            delivery_failure: self.delivery_failure().map(|failure| json!(failure)),
         });
-        if let Value::Object(own) = own {
-            message.metadata.extend(own);
-        }
-        if self.role() == Role::Assistant {
-            message.metadata.insert("sentAt".into(), json!(self.sent_at));
-        }
-        if let Some(source) = self.source() {
-            let range = json!({"fromId": source.from_id, "toId": source.to_id, "count": source.count});
-            message.metadata.insert("sourceRange".into(), range);
-        }
-        if let Some(failure) = self.delivery_failure() {
-            message.metadata.insert("deliveryFailure".into(), json!(failure));
-        }
         message
     }
 }

@@ -11,13 +11,12 @@ pub fn record_of(draft: &Draft, key: SortKey, revision: u32, sent_at: Timestamp)
     message.metadata.clone_from(&draft.metadata);
     message.flatten();
     let kind = if key.is_later_form() { Kind::Revision } else { draft.kind };
-    let said = Said {
+    let said = Details::Message(Said {
         revision,
         form_ts: draft.form_ts,
         album: draft.album.clone(),
         asks: draft.asks && draft.role == Role::User,
-    };
-    let attributes = Details::Message(said.clone()).attributes();
+    });
     Record {
         chat: draft.chat.clone(),
         channel: draft.channel,
@@ -34,7 +33,7 @@ pub fn record_of(draft: &Draft, key: SortKey, revision: u32, sent_at: Timestamp)
         expires_at: None,
         person: draft.person.clone(),
         // No draft is a summary.
-        details: Details::of(kind, draft.role, &key, attributes).unwrap_or(Details::Message(said)),
+        details: Details::of(kind, draft.role, &key, said.attributes()).unwrap_or(said),
         key,
     }
 }

@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 use crate::chat_key::Place;
 use crate::markup::{Sender, clean_name};
 use crate::message::Role;
-use crate::record::{Channel, Kind, Record};
+use crate::record::{Kind, Record};
 
 /// Number of characters of an id, of 5 bits each. 60 bits are necessary, since callers of the API choose their users'
 /// ids, and could search for one with the same digest as another.
@@ -22,10 +22,10 @@ pub fn of(record: &Record) -> Option<Sender> {
     if record.role() != Role::User {
         return None;
     }
-    let name = record.message.metadata.get("senderName").and_then(serde_json::Value::as_str);
+    let name = record.message.metadata.sender_name();
     // On the platforms, user ids are numbers and codes.
-    let has_named_users = matches!(record.channel, Channel::Http | Channel::Web | Channel::Terminal);
-    let name = name.or_else(|| has_named_users.then_some(record.user_id.as_str())).unwrap_or_default();
+    let user_id = (!record.channel.is_platform()).then_some(record.user_id.as_str());
+    let name = name.or(user_id).unwrap_or_default();
     let is_event = record.kind() == Kind::Event;
     Some(Sender { id: id_of(&record.sender()), name: clean_name(name), is_event })
 }

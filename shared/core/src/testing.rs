@@ -6,13 +6,20 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
+use crate::metadata::Metadata;
 use crate::record::{Attributes, Channel, Details, Draft, Kind, Record, Said, Source};
 use crate::recording::record_of;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 pub const HOUR: i64 = 3_600_000;
+
+pub fn set(metadata: &mut Metadata, name: &str, value: impl Into<Value>) {
+    metadata.extend(Metadata::from(Map::from_iter([(name.to_owned(), value.into())])));
+}
 
 pub fn hours(hours: i64) -> Timestamp {
     Timestamp::from_millis(1_763_765_920_000 + hours * HOUR).unwrap()

@@ -36,7 +36,7 @@ pub const MAX_HALVINGS: u32 = 5;
 /// Compacts chats.
 #[derive(Clone)]
 pub struct Compaction {
-    /// Returns the histories.
+    /// The histories.
     pub history: History,
     /// The model for summaries.
     pub model: Model,

@@ -114,7 +114,7 @@ impl Ingress {
         self
     }
 
-    /// Returns the histories.
+    /// The histories.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -219,11 +219,11 @@ impl Ingress {
 
     async fn carry_out(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
         if *command == Command::Compact {
-            let own = Draft { kind: Kind::Notice, asks: true, ..draft.clone() };
+            let own = draft.clone().of_kind(Kind::Notice).asking(true);
             return Ok(Commanded { appended: self.receive(&own).await?, confirmation: None });
         }
         let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
-        let own = Draft { kind, asks: false, ..draft.clone() };
+        let own = draft.clone().of_kind(kind).asking(false);
         let appended = match command {
             // The text is appended as a message of its own.
             Command::New { first_message: Some(_) } => self.history.append(&own).await?,
@@ -231,7 +231,7 @@ impl Ingress {
         };
         if let Command::New { first_message: Some(first_message) } = command {
             let parts = vec![Part::text(first_message)];
-            let opening = Draft { parts, asks: true, opens_session: true, ..draft.clone() };
+            let opening = draft.clone().with_parts(parts).asking(true).opening_session(true);
             let appended = self.receive(&opening).await?;
             return Ok(Commanded { appended, confirmation: None });
         }

@@ -11,7 +11,7 @@ use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
 use annals_io::spans::about;
 use annals_store::history::{HistoryError, MAX_PAGE, Position};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::delivery::Deliverer;
@@ -105,14 +105,14 @@ impl<W: Webhook> Receiver<W> {
         about(&draft.chat);
         let draft = match self.ingress.admit(&draft).await {
             Admission::Full => draft,
-            Admission::Context => draft.as_context(),
+            Admission::Context => draft.asking(false),
             Admission::Refused => return Ok(()),
         };
         let mut draft = self.timed(draft, has_own_time).await?;
         if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
             // Kept for the audit, and in no Context.
             draft.asks = false;
-            draft.metadata.insert("recalled".into(), json!(true));
+            draft.metadata.set_recalled();
         }
         let appended = self.ingress.receive(&draft).await?;
         tracing::info!(outcome = ?appended.outcome, asks = draft.asks, "message");

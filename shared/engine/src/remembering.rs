@@ -32,7 +32,7 @@ const RECALLED_SHARE: u32 = 8;
 /// Captures entries from Sessions that have ended.
 #[derive(Clone, Debug)]
 pub struct Remembering {
-    /// Returns the histories.
+    /// The histories.
     pub history: History,
     /// Model that finds the entries.
     pub model: Model,

@@ -33,7 +33,7 @@ const SETTLED_AFTER: Duration = Duration::from_hours(1);
 /// Visits chats.
 #[derive(Clone, Debug)]
 pub struct Upkeep {
-    /// Returns the histories.
+    /// The histories.
     pub history: History,
     /// The model for summaries and captures.
     pub model: Model,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use secrecy::SecretString;
+use serde_json::Value;
 
 use super::anthropic::Anthropic;
 use super::bedrock::Bedrock;
@@ -43,6 +44,16 @@ impl HostedModel {
     /// Returns true if requests without `MODEL_API_KEY` are signed with the process's role in AWS.
     pub fn may_use_aws(&self) -> bool {
         self.provider.credentials() == Credentials::KeyOrAws
+    }
+
+    /// Returns the provider's name.
+    pub fn provider(&self) -> &'static str {
+        self.provider.name()
+    }
+
+    /// Returns the ids of models in the answer to `GET /models`.
+    pub fn listed_models<'a>(&self, answer: &'a Value) -> Vec<&'a str> {
+        self.provider.listed_models(answer)
     }
 
     /// Returns the headers that authorize a request with `key`.

@@ -321,6 +321,7 @@ mod tests {
     use super::super::question::{Done, ImageAt};
     use super::*;
     use annals_core::message::UiMessage;
+    use annals_core::record::Kind;
 
     fn said(role: Role, text: &str) -> UiMessage {
         UiMessage::text("1", role, text)
@@ -328,7 +329,7 @@ mod tests {
 
     fn summary(text: &str) -> UiMessage {
         let mut message = said(Role::Assistant, text);
-        message.metadata.insert("kind".into(), "summary".into());
+        message.metadata.set_kind(Kind::Summary);
         message
     }
 

@@ -62,7 +62,7 @@ pub(super) fn pieces(message: &UiMessage) -> Vec<Piece> {
 /// Returns the steps of an assistant's `message` that have calls, for a turn that continues after them. Thoughts carry the
 /// name of their model, and are sent to no other.
 pub fn steps(message: &UiMessage) -> Vec<Step> {
-    let by = message.metadata.get("model").and_then(Value::as_str).unwrap_or_default();
+    let by = message.metadata.model().unwrap_or_default();
     let steps = pieces(message).into_iter().filter_map(|piece| match piece {
         Piece::Step(mut step) => {
             if let Some(reasoning) = &mut step.reasoning {

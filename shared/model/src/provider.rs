@@ -28,6 +28,11 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
         vec![("authorization", format!("Bearer {}", key.unwrap_or("none")))]
     }
 
+    /// Returns the ids of models in the answer to `GET /models`, which `doctor` asks.
+    fn listed_models<'a>(&self, answer: &'a Value) -> Vec<&'a str> {
+        answer["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str()).collect()
+    }
+
     /// Returns true if requests say what the provider caches, unless `MODEL_PROMPT_CACHE` says otherwise.
     fn marks_cache(&self) -> bool {
         false

@@ -20,8 +20,7 @@ pub(super) fn text(message: &UiMessage) -> String {
 
 /// Returns true if `message` is a summary.
 pub(super) fn is_summary(message: &UiMessage) -> bool {
-    let kind = message.metadata.get("kind").and_then(serde_json::Value::as_str);
-    message.role == Role::Assistant && kind == Some(Kind::Summary.as_str())
+    message.role == Role::Assistant && message.metadata.kind() == Some(Kind::Summary)
 }
 
 /// Returns one part as text; `None` if it has none.

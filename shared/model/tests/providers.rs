@@ -8,6 +8,7 @@ use annals_core::media::Image;
 use annals_core::message::{Role, UiMessage};
 use annals_core::prompt::Prompt;
 use annals_core::sort_key::Timestamp;
+use annals_core::testing::set;
 use annals_core::tokens;
 use annals_io::clock::Clock;
 use annals_model::{
@@ -133,7 +134,7 @@ async fn messages_alternate_after_the_prompt_and_the_answer_is_streamed() {
     for provider in ALL {
         let stage = stage(provider).await;
         let mut summary = said(Role::Assistant, "Ada moves to Lyon.");
-        summary.metadata.insert("kind".into(), "summary".into());
+        set(&mut summary.metadata, "kind", "summary");
         let messages = [summary, said(Role::Assistant, "When?"), user("soon"), user("or later")];
         let heard = Heard::default();
         stage.api.think("Later, then.");

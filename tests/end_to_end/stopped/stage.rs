@@ -14,6 +14,7 @@ use annals_core::message::Part;
 use annals_core::record::{Draft, Kind, Record};
 use annals_core::settings::Env;
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::testing::set;
 use annals_engine::ingress::Ingress;
 use annals_engine::settings::ViewConfig;
 use annals_engine::upkeep::Upkeep;
@@ -24,7 +25,6 @@ use annals_store::history::turn::Head;
 use annals_store::history::{History, MAX_PAGE, Position};
 use annals_store::memory::Memory;
 use annals_store::queue::Turn;
-use serde_json::json;
 
 use crate::faults::Faults;
 use crate::world::{START, Turns, World, echo_agent, echo_upkeep, message, records_of};
@@ -97,7 +97,7 @@ impl Stage {
         let text = format!("message {id:06}: {}", "lorem ipsum ".repeat(8).trim());
         let mut draft = Draft { asks, ..message(&self.chat, id, seconds * 1000, &text) };
         draft.chat_id = "42".into();
-        draft.metadata.insert("chatType".into(), json!("private"));
+        set(&mut draft.metadata, "chatType", "private");
         draft
     }
 

@@ -1,4 +1,5 @@
 use annals_core::sort_key::{MessageId, SortKey};
+use annals_core::testing::set;
 use serde_json::json;
 
 use super::*;
@@ -8,7 +9,7 @@ fn seen(answered: usize, waiting: usize) -> Context {
     let message = |number: usize| {
         let part = json!({"type": "file", "mediaType": "image/png", "url": format!("telegram:{number}")});
         let mut message = UiMessage::new(number.to_string(), Role::User, vec![Part::new(part).unwrap()]);
-        message.metadata.insert("channel".into(), "telegram".into());
+        set(&mut message.metadata, "channel", "telegram");
         message
     };
     let at = Timestamp::from_secs(0);

@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
             Some(Incoming::Message(draft)) => *draft,
             Some(Incoming::Command { command, draft }) => {
                 let kind = if command.is_boundary() { Kind::Boundary } else { Kind::Notice };
-                Draft { kind, ..*draft }
+                draft.of_kind(kind)
             }
             _ => bail!("it is not a message"),
         };
@@ -103,7 +103,7 @@ impl<'a> Source<'a> {
             draft.parts.push(Part::text(media));
         }
         draft.asks = false;
-        draft.metadata.insert("imported".into(), "telegram".into());
+        draft.metadata.set_imported("telegram");
         Ok(draft)
     }
 

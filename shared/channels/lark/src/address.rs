@@ -1,7 +1,8 @@
 //! Destination of a reply: [`Address`].
 
 use annals_core::record::{Channel, Record};
-use serde_json::Value;
+
+use super::metadata;
 
 /// Destination for Lark's `im/v1/messages`: the place that a record came from.
 ///
@@ -26,11 +27,10 @@ impl Address {
         }
         // The id of a boundary is that of its message with a suffix: `om_…/boundary`.
         let message_id = record.message_id.as_str().split('/').next().filter(|id| !id.is_empty());
-        let thread = record.message.metadata.get("lark").and_then(|lark| lark.get("threadId"));
         Some(Self {
             message_id: message_id.map(str::to_owned),
             chat_id: record.chat_id.clone(),
-            in_thread: thread.and_then(Value::as_str).is_some(),
+            in_thread: metadata::thread_of(&record.message.metadata).is_some(),
         })
     }
 }

@@ -18,10 +18,9 @@ use annals_channel::json::JsonView;
 use annals_channel::webhook::Press;
 use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
-use annals_core::message::Role;
-use annals_core::record::{Channel, Draft, Kind};
+use annals_core::record::{Channel, Draft, Kind, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Type of the event that reports a press.
 pub const PRESSED: &str = "card.action.trigger";
@@ -57,22 +56,13 @@ pub(super) fn press(event: JsonView<'_>) -> Option<Press<()>> {
     let button = Button { id: said.text("id")?.to_owned(), base, approved: said.flag("approved") };
     let user_id = event.object("operator")?.id("open_id")?;
     let chat_id = event.object("context").and_then(|context| context.id("open_chat_id"));
-    let by = Draft {
+    let origin = Origin {
         chat_id: chat_id.unwrap_or_else(|| chat.chat_id()).to_owned(),
         chat,
         channel: Channel::Lark,
         user_id: user_id.to_owned(),
-        message_id: MessageId::new(format!("press-{}", button.id)).ok()?,
-        ts: Timestamp::MIN,
-        form_ts: None,
-        role: Role::User,
-        kind: Kind::Notice,
-        parts: Vec::new(),
-        metadata: Map::new(),
-        album: None,
-        asks: false,
-        opens_session: false,
-        person: None,
     };
+    let message_id = MessageId::new(format!("press-{}", button.id)).ok()?;
+    let by = Draft::new(origin, message_id, Timestamp::MIN).of_kind(Kind::Notice);
     Some(Press { button, by, details: () })
 }

@@ -22,7 +22,7 @@ use super::bot::Bot;
 use super::content::{self, Content, rfc3339};
 use super::event::Message;
 use super::piece::bracketed;
-use super::{gate, parse};
+use super::{gate, metadata, parse};
 
 /// Maximum depth of forwarded messages inside forwarded messages.
 const MAX_DEPTH: usize = 8;
@@ -36,14 +36,15 @@ const MAX_DEPTH: usize = 8;
 /// reason nothing is taken under `GROUP_ACTIVATION=always`, nor in a p2p chat.
 pub fn from_listed(item: &Value, beside: &Draft, bot: &Bot, settings: &Settings) -> Option<Draft> {
     let mut message = Message::listed(JsonView::of(item)?).ok()?;
-    let is_group = beside.metadata.get("chatType").and_then(Value::as_str) == Some("group");
+    let is_group = beside.metadata.is_group();
     let is_elsewhere = message.chat_id != beside.chat_id || !is_beside(&message, beside);
     let is_gone = item.get("deleted") == Some(&Value::Bool(true));
     if !is_group || is_elsewhere || is_gone || message.id == beside.message_id {
         return None;
     }
     // If a thread was opened under a message later, the message itself stays in the main window.
-    message.thread_id = thread_of(beside);
+    let thread = metadata::thread_of(&beside.metadata);
+    message.thread_id = thread.as_deref();
     let content = Content::of(&message);
     if settings.group_activation == GroupActivation::Always
         || gate::is_own(&message, bot)
@@ -60,15 +61,11 @@ pub fn from_listed(item: &Value, beside: &Draft, bot: &Bot, settings: &Settings)
 /// The list of a thread includes the message that opened it. The list of a window includes that message too, which
 /// belongs to the window unless its event named a thread, but no replies in threads.
 fn is_beside(message: &Message<'_>, beside: &Draft) -> bool {
-    if let Some(thread) = thread_of(beside) {
-        return message.thread_id == Some(thread);
+    if let Some(thread) = metadata::thread_of(&beside.metadata) {
+        return message.thread_id == Some(thread.as_str());
     }
     let root = message.root_id.or(message.parent_id);
     message.thread_id.is_none() || root.is_none_or(|root| root == message.id.as_str())
-}
-
-fn thread_of(draft: &Draft) -> Option<&str> {
-    draft.metadata.get("lark")?.get("threadId")?.as_str()
 }
 
 /// Returns true if an item forwards other messages, so that [`with_children`] can complete its record.
@@ -90,11 +87,8 @@ pub fn with_children(draft: Draft, items: &[Value]) -> Draft {
         return draft;
     }
     lines.insert(0, bracketed("forwarded messages", None));
-    Draft {
-        parts: vec![Part::text(lines.join("\n"))],
-        form_ts: draft.form_ts.map(|at| at.plus(Duration::from_millis(1))),
-        ..draft
-    }
+    let form_ts = draft.form_ts.map(|at| at.plus(Duration::from_millis(1)));
+    draft.with_parts(vec![Part::text(lines.join("\n"))]).with_form_ts(form_ts)
 }
 
 /// Adds the lines of the messages inside the message `of`, sorted by time.

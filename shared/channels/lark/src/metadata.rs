@@ -6,27 +6,40 @@
 //!  "lark": {"threadId": "omt_…"}}
 //! ```
 //!
-//! It is kept small, since DynamoDB bills by the kilobyte, and contains nothing that may differ when Lark delivers the
-//! event again. Lark gives the name of a sender only if the message mentions its own sender.
+//! Lark gives the name of a sender only if the message mentions its own sender.
 
-use serde_json::{Map, Value, json};
+use annals_core::metadata::{ChatType, FromPlatform, Metadata};
+use annals_core::record::Channel;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::event::Message;
 
+/// The ids that only Lark has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Ids {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thread_id: Option<String>,
+}
+
+/// Returns the id of the thread that a message with this metadata is in.
+pub(super) fn thread_of(metadata: &Metadata) -> Option<String> {
+    metadata.ids_of::<Ids>(Channel::Lark).thread_id
+}
+
 /// Returns the metadata of `message`.
-pub(super) fn of(message: &Message<'_>) -> Map<String, Value> {
-    let mut metadata = Map::new();
-    let mut put = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            metadata.insert(name.into(), value);
-        }
-    };
+pub(super) fn of(message: &Message<'_>) -> Metadata {
     let name = message.sender.iter().find_map(|id| message.mentions.name_of(id));
-    put("senderName", name.map(Value::from));
-    put("senderIsBot", message.is_of_bot.then_some(Value::Bool(true)));
-    put("chatType", Some(if message.is_p2p { "private" } else { "group" }.into()));
-    put("replyTo", reply(message));
-    put("lark", message.thread_id.map(|thread| json!({ "threadId": thread })));
+    let mut metadata = Metadata::from(FromPlatform {
+        sender_name: name.map(str::to_owned),
+        sender_is_bot: message.is_of_bot,
+        chat_type: Some(if message.is_p2p { ChatType::Private } else { ChatType::Group }),
+        reply_to: reply(message),
+        ..FromPlatform::default()
+    });
+    let ids = Ids { thread_id: message.thread_id.map(str::to_owned) };
+    metadata.set_ids_of(Channel::Lark, &ids);
     metadata
 }
 

@@ -14,8 +14,7 @@ use annals_channel::settings::{DmScope, Settings};
 use annals_channel::webhook::{ParseError, Refusal};
 use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::command::Command;
-use annals_core::message::Role;
-use annals_core::record::{Channel, Draft, Kind};
+use annals_core::record::{Channel, Draft, Kind, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::{Value, json};
 
@@ -99,23 +98,13 @@ fn received(event: &Value) -> Option<Message<'_>> {
 pub(super) fn draft(message: &Message<'_>, content: Content, chat: ChatKey, asks: bool) -> Draft {
     // A sender without any id gets the id of the window, so that the message counts as one of all its members.
     let user_id = message.sender.first().copied().unwrap_or(message.chat_id).to_owned();
-    Draft {
-        chat,
-        channel: Channel::Lark,
-        chat_id: message.chat_id.to_owned(),
-        user_id,
-        message_id: message.id.clone(),
-        ts: message.created.unwrap_or(Timestamp::MIN),
-        form_ts: message.updated.or(message.created),
-        role: Role::User,
-        kind: if content.is_event { Kind::Event } else { Kind::Normal },
-        parts: content.parts,
-        metadata: metadata::of(message),
-        album: None,
-        asks,
-        opens_session: false,
-        person: None,
-    }
+    let origin = Origin { chat, channel: Channel::Lark, chat_id: message.chat_id.to_owned(), user_id };
+    Draft::new(origin, message.id.clone(), message.created.unwrap_or(Timestamp::MIN))
+        .with_form_ts(message.updated.or(message.created))
+        .of_kind(if content.is_event { Kind::Event } else { Kind::Normal })
+        .with_parts(content.parts)
+        .with_metadata(metadata::of(message))
+        .asking(asks)
 }
 
 /// Returns the chats that a message of this window, thread and sender may be in, the most likely first: the chat of the

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Platform, Registered};
+use annals_channel::platform::{Platform, Registered, Sign};
 use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::{DeliveryConfig, Settings, channel_settings};
 use annals_core::message::Part;
@@ -87,6 +87,15 @@ impl Platform for Client {
         user_id: &'a str,
     ) -> BoxFuture<'a, Result<bool, String>> {
         async move { self.is_manager(chat_id, user_id).await.map_err(|error| error.to_string()) }.boxed()
+    }
+
+    /// False: who writes to the bot, or mentions it in a group, has let it in again.
+    fn is_heard_when_blocked(&self, _to: &Record) -> bool {
+        false
+    }
+
+    fn sign(&self) -> Sign {
+        Sign::Reaction
     }
 
     /// Does nothing: Lark has no typing indicator, but [reactions](Platform::add_reaction).

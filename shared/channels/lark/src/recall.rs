@@ -41,23 +41,11 @@ pub fn recalled(record: &Record, at: Timestamp) -> Option<Draft> {
     if !is_message || record.role() != Role::User {
         return None;
     }
-    let mut metadata = record.message.metadata.clone();
-    metadata.insert("recalled".into(), Value::Bool(true));
-    Some(Draft {
-        chat: record.chat.clone(),
-        channel: record.channel,
-        chat_id: record.chat_id.clone(),
-        user_id: record.user_id.clone(),
-        message_id: record.message_id.clone(),
-        ts: record.ts,
-        form_ts: Some(record.form_ts().map_or(at, |form| form.max(at))),
-        role: Role::User,
-        kind: if record.kind() == Kind::Event { Kind::Event } else { Kind::Normal },
-        parts: vec![Part::text("[message recalled]")],
-        metadata,
-        album: record.album().map(str::to_owned),
-        asks: false,
-        opens_session: record.key == record.key.base().opening_message(),
-        person: record.person.clone(),
-    })
+    let mut draft = Draft::from(record)
+        .of_kind(if record.kind() == Kind::Event { Kind::Event } else { Kind::Normal })
+        .with_form_ts(Some(record.form_ts().map_or(at, |form| form.max(at))))
+        .with_parts(vec![Part::text("[message recalled]")])
+        .asking(false);
+    draft.metadata.set_recalled();
+    Some(draft)
 }

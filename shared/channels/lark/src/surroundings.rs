@@ -9,12 +9,12 @@ use annals_channel::surroundings::Surroundings;
 use annals_core::record::{Channel, Draft, Record};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::bot::Bot;
 use crate::client::{Client, SendError};
 use crate::listed::{from_listed, is_merge_forward, with_children};
+use crate::metadata;
 
 /// Longest wait for Lark's rate limit.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -51,10 +51,8 @@ impl LarkSurroundings {
             self.open_id.get_or_try_init(async || Ok(self.client.bot_info().await?.open_id)).await?;
         let bot = Bot { app_id: Some(self.app_id.clone()), open_id: Some(open_id.clone()) };
         let beside = Draft::from(newest);
-        let thread =
-            newest.message.metadata.get("lark").and_then(|lark| lark.get("threadId")).and_then(Value::as_str);
-        let items = match thread {
-            Some(thread) => self.client.list_thread(thread, self.limit).await?,
+        let items = match metadata::thread_of(&newest.message.metadata) {
+            Some(thread) => self.client.list_thread(&thread, self.limit).await?,
             None => self.client.list_messages(&newest.chat_id, Some(newest.ts), self.limit).await?,
         };
         let mut drafts = Vec::new();

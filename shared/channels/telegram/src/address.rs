@@ -1,7 +1,8 @@
 //! Destination of a reply ([`Address`]) and place of a message that was sent ([`Posted`]).
 
-use annals_core::record::Record;
-use serde_json::Value;
+use annals_core::record::{Channel, Record};
+
+use super::metadata::Ids;
 
 /// Destination for `sendMessage`: the place that a record came from.
 ///
@@ -39,14 +40,13 @@ const GENERAL_TOPIC: i64 = 1;
 impl Address {
     /// Returns the place that `record` came from, or `None` if its `chat_id` is not a Telegram chat id.
     pub fn of(record: &Record) -> Option<Self> {
-        let telegram = record.message.metadata.get("telegram");
-        let field = |name: &str| telegram.and_then(|telegram| telegram.get(name));
+        let ids: Ids = record.message.metadata.ids_of(Channel::Telegram);
         Some(Self {
             chat_id: record.chat_id.parse().ok()?,
-            thread_id: field("threadId").and_then(Value::as_i64).filter(|id| *id != GENERAL_TOPIC),
+            thread_id: ids.thread_id.filter(|id| *id != GENERAL_TOPIC),
             reply_to: record.message_id.as_str().parse().ok().filter(|id| *id > 0),
-            business_connection_id: field("businessConnectionId").and_then(Value::as_str).map(str::to_owned),
-            direct_messages_topic_id: field("directMessagesTopicId").and_then(Value::as_i64),
+            business_connection_id: ids.business_connection_id,
+            direct_messages_topic_id: ids.direct_messages_topic_id,
         })
     }
 }

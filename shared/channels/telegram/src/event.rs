@@ -8,6 +8,7 @@
 //! [`Message`](https://core.telegram.org/bots/api#message).
 
 use annals_channel::json::JsonView;
+use annals_core::metadata::ChatType;
 
 /// Kind of a field of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,38 +88,17 @@ impl UpdateKind {
     }
 }
 
-/// Type of a chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChatType {
-    Private,
-    Group,
-    Supergroup,
-    Channel,
-}
-
-impl ChatType {
-    /// Returns the type in `chat`; if it is missing, the type that follows from the flavour or from the id, which is
-    /// positive for people.
-    pub(super) fn of(chat: JsonView<'_>, flavour: Flavour) -> Self {
-        match chat.text("type") {
-            Some("private") => Self::Private,
-            Some("group") => Self::Group,
-            Some("supergroup") => Self::Supergroup,
-            Some("channel") => Self::Channel,
-            _ if flavour == Flavour::Channel => Self::Channel,
-            _ if chat.int("id").is_some_and(|id| id >= 0) => Self::Private,
-            _ => Self::Group,
-        }
-    }
-
-    /// Returns the type as Telegram writes it.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Private => "private",
-            Self::Group => "group",
-            Self::Supergroup => "supergroup",
-            Self::Channel => "channel",
-        }
+/// Returns the type in `chat`; if it is missing, the type that follows from the flavour or from the id, which is
+/// positive for people.
+pub(super) fn chat_type(chat: JsonView<'_>, flavour: Flavour) -> ChatType {
+    match chat.text("type") {
+        Some("private") => ChatType::Private,
+        Some("group") => ChatType::Group,
+        Some("supergroup") => ChatType::Supergroup,
+        Some("channel") => ChatType::Channel,
+        _ if flavour == Flavour::Channel => ChatType::Channel,
+        _ if chat.int("id").is_some_and(|id| id >= 0) => ChatType::Private,
+        _ => ChatType::Group,
     }
 }
 

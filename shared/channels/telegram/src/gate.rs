@@ -8,10 +8,11 @@
 use annals_channel::json::JsonView;
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::command;
+use annals_core::metadata::ChatType;
 use serde_json::Value;
 
 use super::bot::Bot;
-use super::event::{ChatType, Entity, Flavour, entities};
+use super::event::{Entity, Flavour, chat_type, entities};
 use super::readable::rich_text;
 use super::service;
 
@@ -35,7 +36,7 @@ pub(super) fn asks(
             Flavour::Business => true,
             // The bot is not in that chat, so `sendMessage` fails there; guest queries have a method of their own.
             Flavour::Guest => false,
-            Flavour::Own if ChatType::of(chat, flavour) == ChatType::Private => true,
+            Flavour::Own if chat_type(chat, flavour) == ChatType::Private => true,
             _ if addresses(message, bot) => true,
             // A command that names another bot is for that bot.
             _ => {
@@ -81,7 +82,7 @@ pub(super) fn starts_with_command(message: JsonView<'_>) -> bool {
 /// Returns true if the bot's user name is required to decide if `message` addresses it.
 pub(super) fn needs_username(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> bool {
     let addressed_command = command_text(message).and_then(command::addressee).is_some();
-    let is_open = flavour == Flavour::Guest || ChatType::of(chat, flavour) == ChatType::Private;
+    let is_open = flavour == Flavour::Guest || chat_type(chat, flavour) == ChatType::Private;
     addressed_command || (!is_open && (has_mention(message) || plain_text(message).contains('@')))
 }
 

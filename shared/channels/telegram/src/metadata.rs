@@ -7,16 +7,16 @@
 //!  "links": [{"text": "here", "url": "https://example.com"}],
 //!  "telegram": {"threadId": 17}}
 //! ```
-//!
-//! It is kept small, since DynamoDB bills by the kilobyte, and contains nothing that may differ when Telegram delivers
-//! the update again.
 
 use annals_channel::json::JsonView;
+use annals_core::metadata::{ChatType, Forward, FromPlatform, Link, Metadata};
+use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::content::Content;
-use super::event::{ChatType, Flavour, entities};
+use super::event::{Flavour, chat_type, entities};
 use super::gate;
 use super::readable::{self, person_name};
 use super::service;
@@ -24,26 +24,60 @@ use super::service;
 /// Maximum number of characters that are copied from a replied-to message. The history has its full text.
 const REPLY_TEXT_CHARS: usize = 200;
 
-/// Returns the metadata of `message` in `chat`.
-pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> Map<String, Value> {
-    let chat_type = ChatType::of(chat, flavour);
-    let sender = sender(message);
-    let mut metadata = Map::new();
-    let mut put = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            metadata.insert(name.into(), value);
+/// The ids that [`Address`](super::address::Address) reads back, and the id that answers a guest query.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(clippy::struct_field_names, reason = "Telegram's own names")]
+pub(super) struct Ids {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thread_id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) direct_messages_topic_id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) business_connection_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) guest_query_id: Option<String>,
+}
+
+impl Ids {
+    fn of(message: JsonView<'_>) -> Self {
+        let id = |field: &str| message.text(field).map(str::to_owned);
+        Self {
+            thread_id: topic(message),
+            direct_messages_topic_id: direct_messages_topic(message),
+            business_connection_id: id("business_connection_id"),
+            guest_query_id: id("guest_query_id"),
         }
-    };
-    put("senderName", sender.or(Some(chat)).and_then(display_name).map(Value::from));
-    put("senderUsername", sender.and_then(|sender| sender.text("username")).map(Value::from));
-    put("senderIsBot", gate::is_bot(message).then_some(Value::Bool(true)));
-    put("signature", message.text("author_signature").map(Value::from));
-    put("chatType", Some(chat_type.as_str().into()));
-    put("replyTo", reply(message));
-    put("forward", forward(message));
-    put("viaBot", message.object("via_bot").and_then(|bot| bot.text("username")).map(Value::from));
-    put("links", links(message));
-    put("telegram", routing(message));
+    }
+}
+
+/// Returns the metadata of `message` in `chat`.
+pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> Metadata {
+    let sender = sender(message);
+    let mut metadata = Metadata::from(FromPlatform {
+        sender_name: sender.or(Some(chat)).and_then(display_name),
+        sender_username: sender.and_then(|sender| sender.text("username")).map(str::to_owned),
+        sender_is_bot: gate::is_bot(message),
+        signature: message.text("author_signature").map(str::to_owned),
+        chat_type: Some(chat_type(chat, flavour)),
+        reply_to: reply(message),
+        forward: forward(message),
+        via_bot: message.object("via_bot").and_then(|bot| bot.text("username")).map(str::to_owned),
+        links: links(message),
+    });
+    metadata.set_ids_of(Channel::Telegram, &Ids::of(message));
+    metadata
+}
+
+/// Returns the metadata of a press of a button under a message of `chat` by `from`.
+pub(super) fn of_press(from: JsonView<'_>, chat_type: ChatType, line: Option<&str>) -> Metadata {
+    let mut metadata = Metadata::from(FromPlatform {
+        sender_name: person_name(from),
+        chat_type: Some(chat_type),
+        ..FromPlatform::default()
+    });
+    let ids = Ids { business_connection_id: line.map(str::to_owned), ..Ids::default() };
+    metadata.set_ids_of(Channel::Telegram, &ids);
     metadata
 }
 
@@ -104,9 +138,8 @@ fn reply(message: JsonView<'_>) -> Option<Value> {
 }
 
 /// Returns the origin of a forwarded message, by `forward_origin` or by the fields that it replaced in Bot API 7.0.
-fn forward(message: JsonView<'_>) -> Option<Value> {
-    let mut forward = Map::new();
-    let (date, name, chat, id) = if let Some(origin) = message.object("forward_origin") {
+fn forward(message: JsonView<'_>) -> Option<Forward> {
+    let (date, from, chat, id) = if let Some(origin) = message.object("forward_origin") {
         let chat = origin.object("chat").or_else(|| origin.object("sender_chat"));
         (origin.int("date"), origin_name(origin), chat, origin.int("message_id"))
     } else {
@@ -116,19 +149,13 @@ fn forward(message: JsonView<'_>) -> Option<Value> {
         let name = name.or_else(|| chat.and_then(display_name));
         (message.int("forward_date"), name, chat, message.int("forward_from_message_id"))
     };
-    if let Some(name) = name {
-        forward.insert("from".into(), name.into());
-    }
-    if let Some(chat) = chat {
-        put_id(&mut forward, "chatId", chat, "id");
-    }
-    if let Some(id) = id {
-        forward.insert("messageId".into(), id.to_string().into());
-    }
-    if let Some(date) = date {
-        forward.insert("date".into(), json!(Timestamp::from_secs(date)));
-    }
-    (!forward.is_empty()).then_some(Value::Object(forward))
+    let forward = Forward {
+        from,
+        chat_id: chat.and_then(|chat| chat.int("id")).map(|id| id.to_string()),
+        message_id: id.map(|id| id.to_string()),
+        date: date.map(Timestamp::from_secs),
+    };
+    (forward != Forward::default()).then_some(forward)
 }
 
 /// Returns the name in a `MessageOrigin`.
@@ -137,32 +164,14 @@ fn origin_name(origin: JsonView<'_>) -> Option<String> {
     named.and_then(display_name).or_else(|| origin.text("sender_user_name").map(str::to_owned))
 }
 
-/// Returns the URLs of links whose text is not the URL.
-fn links(message: JsonView<'_>) -> Option<Value> {
-    let links: Vec<Value> = entities(message)
+/// Returns the links whose text is not the URL.
+fn links(message: JsonView<'_>) -> Vec<Link> {
+    entities(message)
         .filter(|entity| entity.kind == "text_link")
-        .filter_map(|entity| Some(json!({"text": entity.words, "url": entity.view.text("url")?})))
-        .collect();
-    (!links.is_empty()).then_some(Value::Array(links))
-}
-
-/// Returns the ids that [`Address`](super::address::Address) reads back, and the id that answers a guest query.
-fn routing(message: JsonView<'_>) -> Option<Value> {
-    let mut routing = Map::new();
-    if let Some(thread) = topic(message) {
-        routing.insert("threadId".into(), thread.into());
-    }
-    if let Some(topic) = direct_messages_topic(message) {
-        routing.insert("directMessagesTopicId".into(), topic.into());
-    }
-    for (name, field) in
-        [("businessConnectionId", "business_connection_id"), ("guestQueryId", "guest_query_id")]
-    {
-        if let Some(id) = message.text(field) {
-            routing.insert(name.into(), id.into());
-        }
-    }
-    (!routing.is_empty()).then_some(Value::Object(routing))
+        .filter_map(|entity| {
+            Some(Link { text: entity.words.to_owned(), url: entity.view.text("url")?.to_owned() })
+        })
+        .collect()
 }
 
 /// Returns the forum topic of `message`. A `message_thread_id` without `is_topic_message` is a thread of replies.

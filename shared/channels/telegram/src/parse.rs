@@ -18,7 +18,8 @@ use annals_core::chat_key::ChatKey;
 use annals_core::command;
 use annals_core::command::Command;
 use annals_core::message::Role;
-use annals_core::record::{Channel, Draft, Kind};
+use annals_core::metadata::ChatType;
+use annals_core::record::{Channel, Draft, Kind, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::Value;
 
@@ -26,8 +27,7 @@ use super::address::Posted;
 use super::bot::Bot;
 use super::buttons::Keyboard;
 use super::content::Content;
-use super::event::{ChatType, Flavour, UpdateKind};
-use super::readable::person_name;
+use super::event::{Flavour, UpdateKind, chat_type};
 use super::{gate, metadata};
 
 /// Events of an update, with the [`Keyboard`] of a pressed button.
@@ -126,7 +126,7 @@ impl Parser<'_> {
             Some("left" | "kicked") => false,
             _ => return Err(Refusal::Ignored("the member's status is unknown")),
         };
-        let chat = self.chat_key(chat_id, ChatType::of(chat, Flavour::Own), Flavour::Own, None)?;
+        let chat = self.chat_key(chat_id, chat_type(chat, Flavour::Own), Flavour::Own, None)?;
         Ok(Incoming::Membership { chat, can_write, at: seconds(change, "date").unwrap_or(Timestamp::MIN) })
     }
 
@@ -150,15 +150,7 @@ impl Parser<'_> {
         let topic = metadata::topic(message).or_else(|| metadata::direct_messages_topic(message));
         let line = message.text("business_connection_id");
         let flavour = if line.is_some() { Flavour::Business } else { Flavour::Own };
-        let chat_type = ChatType::of(chat, flavour);
-        let mut said = serde_json::Map::new();
-        if let Some(name) = person_name(from) {
-            said.insert("senderName".into(), name.into());
-        }
-        said.insert("chatType".into(), chat_type.as_str().into());
-        if let Some(line) = line {
-            said.insert("telegram".into(), serde_json::json!({ "businessConnectionId": line }));
-        }
+        let chat_type = chat_type(chat, flavour);
         let rows = message.object("reply_markup").and_then(|markup| markup.raw("inline_keyboard"));
         let rows = rows.and_then(Value::as_array).cloned().unwrap_or_default();
         let is_other = |row: &Value| {
@@ -167,23 +159,16 @@ impl Parser<'_> {
             !data.any(|data| data.as_str().and_then(Button::parse).is_some_and(|b| b.id == button.id))
         };
         let left: Vec<Value> = rows.into_iter().filter(is_other).collect();
-        let by = Draft {
+        let origin = Origin {
             chat: self.chat_key(chat_id, chat_type, flavour, topic)?,
             channel: Channel::Telegram,
             chat_id: chat_id.to_string(),
             user_id: user_id.to_string(),
-            message_id: MessageId::new(format!("press-{callback_id}")).map_err(|_| NOT_OURS)?,
-            ts: Timestamp::MIN,
-            form_ts: None,
-            role: Role::User,
-            kind: Kind::Notice,
-            parts: Vec::new(),
-            metadata: said,
-            album: None,
-            asks: false,
-            opens_session: false,
-            person: None,
         };
+        let id = MessageId::new(format!("press-{callback_id}")).map_err(|_| NOT_OURS)?;
+        let by = Draft::new(origin, id, Timestamp::MIN)
+            .of_kind(Kind::Notice)
+            .with_metadata(metadata::of_press(from, chat_type, line));
         let business_connection_id = line.map(str::to_owned);
         let under = Posted { chat_id, message_id, business_connection_id };
         let left = serde_json::json!({ "inline_keyboard": left });
@@ -198,24 +183,21 @@ impl Parser<'_> {
         let sender = metadata::sender(message).and_then(|sender| sender.int("id"));
         let is_own = gate::is_bot(message) && sender == Some(self.bot.id);
         let date = seconds(message, "date");
-        Ok(Draft {
-            chat: self.chat_key(chat_id, ChatType::of(chat, flavour), flavour, topic)?,
+        let origin = Origin {
+            chat: self.chat_key(chat_id, chat_type(chat, flavour), flavour, topic)?,
             channel: Channel::Telegram,
             chat_id: chat_id.to_string(),
             user_id: sender.unwrap_or(chat_id).to_string(),
-            message_id: self.message_id(message)?,
-            ts: date.unwrap_or(Timestamp::MIN),
+        };
+        Ok(Draft::new(origin, self.message_id(message)?, date.unwrap_or(Timestamp::MIN))
             // A message that was edited before it was delivered arrives once, as a new message.
-            form_ts: seconds(message, "edit_date").or(date),
-            role: if is_own && !content.is_event { Role::Assistant } else { Role::User },
-            kind: if content.is_event { Kind::Event } else { Kind::Normal },
-            asks: !content.is_event && gate::asks(message, chat, flavour, self.bot, self.settings),
-            parts: content.parts,
-            metadata: metadata::of(message, chat, flavour),
-            album: message.scalar("media_group_id"),
-            opens_session: false,
-            person: None,
-        })
+            .with_form_ts(seconds(message, "edit_date").or(date))
+            .by(if is_own && !content.is_event { Role::Assistant } else { Role::User })
+            .of_kind(if content.is_event { Kind::Event } else { Kind::Normal })
+            .asking(!content.is_event && gate::asks(message, chat, flavour, self.bot, self.settings))
+            .with_parts(content.parts)
+            .with_metadata(metadata::of(message, chat, flavour))
+            .in_album(message.scalar("media_group_id")))
     }
 
     fn chat_key(
@@ -259,7 +241,7 @@ impl Parser<'_> {
         if !gate::starts_with_command(message) || !gate::may_ask(message, chat, flavour, self.bot) {
             return None;
         }
-        let is_private = ChatType::of(chat, flavour) == ChatType::Private;
+        let is_private = chat_type(chat, flavour) == ChatType::Private;
         // A private chat has only one bot, so an unknown name is taken for its name.
         let me = self.bot.username.as_deref().or_else(|| command::addressee(text).filter(|_| is_private));
         Command::parse(text, me)

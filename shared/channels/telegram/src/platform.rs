@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Platform, Registered};
+use annals_channel::platform::{Platform, Registered, Sign};
 use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::DeliveryConfig;
 use annals_core::message::{Part, PartView};
@@ -79,9 +79,23 @@ impl Platform for Client {
         user_id: &'a str,
     ) -> BoxFuture<'a, Result<bool, String>> {
         async move {
+            // Only administrators can write in the name of the group; the update does not tell which one.
+            if chat_id == user_id {
+                return Ok(true);
+            }
             Client::is_administrator(self, chat_id, user_id).await.map_err(|error| error.to_string())
         }
         .boxed()
+    }
+
+    /// True for groups: an update says when the bot may write again, but it names the group and not its topics, and may be
+    /// missed.
+    fn is_heard_when_blocked(&self, to: &Record) -> bool {
+        to.is_group()
+    }
+
+    fn sign(&self) -> Sign {
+        Sign::Typing
     }
 
     fn show_typing<'a>(&'a self, to: &'a Record) -> BoxFuture<'a, ()> {

@@ -14,7 +14,7 @@ use crate::context::{Context, Policy, context};
 use crate::message::{Part, Role, UiMessage};
 use crate::record::{Details, Kind, Record};
 use crate::sort_key::{MessageId, SortKey, Timestamp};
-use crate::testing::{as_kind, hours, record, with};
+use crate::testing::{as_kind, hours, record, set, with};
 
 const STALE: Duration = Duration::from_hours(48);
 /// Time that a record stays in the table.
@@ -149,7 +149,7 @@ fn summary_of(cut: &Cut<'_, '_>, now: Timestamp) -> Record {
     let last = cut.counted.last().unwrap();
     let mut summary =
         record(source.to.summary(), source.to_id.derived("summary"), Role::Assistant, Kind::Summary, "notes");
-    last.first.copy_line_to(&mut summary.message.metadata);
+    summary.message.metadata.copy_line_of(&last.first.message.metadata);
     summary.tokens = RULES.summary_tokens.min(cut.counted.iter().map(Message::tokens).sum::<u32>());
     Record { sent_at: now, expires_at: Some(expiry(now)), details: Details::Summary(source), ..summary }
 }
@@ -233,7 +233,7 @@ impl Life {
             said.message.parts.push(call("approval-requested"));
         }
         if business {
-            said.message.metadata.insert("telegram".into(), json!({"businessConnectionId": "b"}));
+            set(&mut said.message.metadata, "telegram", json!({"businessConnectionId": "b"}));
         }
         let album = album.filter(|_| what == What::Text).map(|album| format!("{album} {business}"));
         let said = with(Record { tokens, ..said }, |attributes| {
@@ -270,11 +270,11 @@ impl Life {
         let id = of.message_id.derived("reply");
         let kind = if fails { Kind::Notice } else { Kind::Normal };
         let mut reply = record(newest.reply(), id, Role::Assistant, kind, "Noted.");
-        of.copy_line_to(&mut reply.message.metadata);
+        reply.message.metadata.copy_line_of(&of.message.metadata);
         reply.message.parts.extend(state.map(call));
         if let Some(counted) = counted {
             let usage = json!({"inputTokens": counted, "estimatedInputTokens": 100});
-            reply.message.metadata.insert("usage".into(), usage);
+            set(&mut reply.message.metadata, "usage", usage);
         }
         self.store(with(Record { tokens, ..reply }, |attributes| attributes.covers = unanswered));
     }
@@ -374,10 +374,10 @@ impl Life {
         let after = context(&self.table(), self.now, &policy(u32::MAX));
         // An event during a silence is shown once the messages before it are gone.
         let said = |context: Context| -> Vec<UiMessage> {
-            let is_kind = |message: &UiMessage, kind: &str| message.metadata["kind"] == kind;
+            let is_kind = |message: &UiMessage, kind: Kind| message.metadata.kind() == Some(kind);
             let is_said = |message: &UiMessage| match message.role {
-                Role::User => !is_kind(message, "event"),
-                _ => is_kind(message, "summary") || message.id.ends_with("/reply"),
+                Role::User => !is_kind(message, Kind::Event),
+                _ => is_kind(message, Kind::Summary) || message.id.ends_with("/reply"),
             };
             context.messages.into_iter().filter(is_said).collect()
         };

@@ -2,8 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
-
 use crate::markup::Sender;
 use crate::media::IMAGE_TOKENS;
 use crate::message::{Role, UiMessage};
@@ -37,7 +35,7 @@ pub(super) struct Form<'a> {
 impl Form<'_> {
     pub(super) fn is_recalled(&self) -> bool {
         let message = &self.record.message;
-        message.parts.is_empty() || message.metadata.get("recalled") == Some(&Value::Bool(true))
+        message.parts.is_empty() || message.metadata.is_recalled()
     }
 }
 
@@ -95,13 +93,7 @@ impl Message<'_> {
         let mut message = self.newest.record.listed();
         message.id = self.first.message_id.to_string();
         if self.newest.record.user_id != self.first.user_id {
-            let author = self.first.listed().metadata;
-            for key in ["userId", "actorKey", "senderName"] {
-                match author.get(key) {
-                    Some(value) => message.metadata.insert(key.into(), value.clone()),
-                    None => message.metadata.remove(key),
-                };
-            }
+            message.metadata.copy_author_of(&self.first.listed().metadata);
         }
         message
     }

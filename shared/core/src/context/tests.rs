@@ -13,7 +13,7 @@ use crate::record::Kind;
 use crate::sort_key::MessageId;
 use crate::testing::{
     HOUR, album_item, as_kind, aside, asking, boundary, edit, event, failure_notice, hours, key, opening,
-    recall, record, reply, sorted, summary, user, with,
+    recall, record, reply, set, sorted, summary, user, with,
 };
 
 fn policy() -> Policy {
@@ -73,8 +73,8 @@ fn messages_are_shown_as_in_lists() {
     let edited = [aside(0, 1), edit(&aside(0, 1), 1, None)];
     let shown = &context(&edited, hours(0), &policy()).messages[0];
     assert_eq!(shown.id, "1", "the message's own id, not that of its form");
-    assert_eq!(shown.metadata["chatKey"], "telegram:chat:42");
-    assert_eq!(shown.metadata["ts"], hours(0).as_millis());
+    assert_eq!(shown.metadata.chat_key(), Some("telegram:chat:42"));
+    assert_eq!(shown.metadata.ts(), Some(hours(0)));
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn a_compact_command_waits_until_it_is_covered() {
 #[test]
 fn the_models_own_count_corrects_the_estimate() {
     let mut answer = reply(&[(0, 1)]);
-    answer.message.metadata.insert("usage".into(), json!({"inputTokens": 150, "estimatedInputTokens": 100}));
+    set(&mut answer.message.metadata, "usage", json!({"inputTokens": 150, "estimatedInputTokens": 100}));
     let records = sorted([user(0, 1), answer, user(1, 2)]);
     assert_eq!(context(&records, hours(1), &policy()).tokens, 45);
     let tight = Policy { token_budget: 30, ..policy() };
@@ -803,7 +803,7 @@ proptest! {
         let id = MessageId::new("the answer").unwrap();
         let answer = record(newest.reply(), id, Role::Assistant, Kind::Normal, "answer");
         let mut answer = with(answer, |attributes| attributes.covers.clone_from(&unanswered));
-        answer.message.metadata.insert("model".into(), json!("echo"));
+        set(&mut answer.message.metadata, "model", json!("echo"));
         let after = context(&sorted(records.into_iter().chain([answer])), hours(now), &policy);
         prop_assert_eq!(after.unanswered, Vec::<SortKey>::new());
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::Policy;
 pub use super::message::Message;
@@ -211,10 +211,12 @@ fn read_from<'m, 'a: 'm>(summary: &Record, shown: impl Iterator<Item = &'m Messa
 
 /// Returns the ratio of the model's own count to the estimate, from the newest reply that has both.
 fn correction(records: &[Record]) -> f64 {
-    let number = |usage: &Value, name: &str| u32::try_from(usage.get(name)?.as_u64()?).ok();
-    let counts = records.iter().rev().find_map(|record| {
-        let usage = record.message.metadata.get("usage")?;
-        Some((number(usage, "inputTokens")?, number(usage, "estimatedInputTokens")?))
-    });
-    counts.map_or(1.0, |(counted, estimated)| tokens::correction(counted, estimated))
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Usage {
+        input_tokens: u32,
+        estimated_input_tokens: u32,
+    }
+    let usage = records.iter().rev().find_map(|record| record.message.metadata.usage::<Usage>());
+    usage.map_or(1.0, |usage| tokens::correction(usage.input_tokens, usage.estimated_input_tokens))
 }

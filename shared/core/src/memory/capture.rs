@@ -13,7 +13,6 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::entry::{Entry, EntryKind, clean};
@@ -22,6 +21,7 @@ use crate::markup::Sender;
 use crate::media;
 use crate::message::{PartView, Role, UiMessage};
 use crate::prompt::Prompt;
+use crate::record::Kind;
 use crate::refusal::is_refusal;
 use crate::tokens;
 
@@ -134,7 +134,9 @@ pub fn findings<'a>(answer: &str, known: impl IntoIterator<Item = &'a Entry>) ->
 pub fn extract<'a>(messages: &[UiMessage], known: impl IntoIterator<Item = &'a Entry>) -> Vec<Finding> {
     let said: Vec<String> = messages
         .iter()
-        .filter(|message| message.role == Role::User && kind_of(message) == "normal")
+        .filter(|message| {
+            message.role == Role::User && message.metadata.kind().is_none_or(|kind| kind == Kind::Normal)
+        })
         .filter_map(|message| clean(&message.plain_text()).lines().next().map(str::to_owned))
         .collect();
     let text = if said.is_empty() { String::new() } else { format!("Said: {}", said.join(" / ")) };
@@ -232,7 +234,7 @@ pub fn normalized(text: &str) -> String {
 fn element(message: &UiMessage, sender: Option<&Sender>, most: Option<usize>) -> Option<String> {
     let text = clean(&said(message));
     let text = most.map_or(text.clone(), |most| cut(&text, most));
-    let is_summary = kind_of(message) == "summary";
+    let is_summary = message.metadata.kind() == Some(Kind::Summary);
     (!text.is_empty()).then(|| match sender {
         _ if is_summary => markup::summary(&text),
         Some(sender) => markup::message(sender, None, &text),
@@ -255,10 +257,6 @@ fn said(message: &UiMessage) -> String {
         return String::new();
     }
     markup::forwarded(message).into_iter().chain(parts).collect::<Vec<_>>().join("\n")
-}
-
-fn kind_of(message: &UiMessage) -> &str {
-    message.metadata.get("kind").and_then(Value::as_str).unwrap_or("normal")
 }
 
 fn one_line(text: &str) -> String {

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use aws_lc_rs::digest;
-use serde_json::Value;
 
 use crate::chat_key::{ChatKey, MAX_KEY_BYTES, Place};
 use crate::record::{Kind, Record};
@@ -64,8 +63,7 @@ pub fn person_of(record: &Record) -> Option<String> {
     if record.role() != crate::message::Role::User || record.line().is_some() {
         return None;
     }
-    let text = |key: &str| record.message.metadata.get(key).and_then(Value::as_str);
-    let is_private = text("chatType") == Some("private");
+    let metadata = &record.message.metadata;
     match record.chat.place() {
         Place::Direct { user_id, .. } => {
             let is_own = record.person.as_ref().is_none_or(|person| person == user_id);
@@ -73,21 +71,22 @@ pub fn person_of(record: &Record) -> Option<String> {
         }
         // The id of a private chat is that of the person; with a guest query it may differ.
         Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. }
-            if is_private && *chat_id == record.user_id && !is_guest(record) =>
+            if metadata.is_private() && *chat_id == record.user_id && !metadata.is_of_guest() =>
         {
             Some(format!("telegram-{chat_id}"))
         }
         // A sender without an id gets the id of the window.
-        Place::LarkChat { chat_id } if is_private && *chat_id != record.user_id => {
+        Place::LarkChat { chat_id } if metadata.is_private() && *chat_id != record.user_id => {
             Some(format!("lark-{}", record.user_id))
         }
         Place::HttpChat { .. } | Place::WebRoom { .. } => record.person.clone(),
-        _ => None,
+        Place::TelegramChat { .. }
+        | Place::TelegramTopic { .. }
+        | Place::LarkChat { .. }
+        | Place::LarkThread { .. }
+        | Place::DiscordChannel { .. }
+        | Place::DiscordThread { .. } => None,
     }
-}
-
-fn is_guest(record: &Record) -> bool {
-    record.message.metadata.get("telegram").is_some_and(|telegram| telegram.get("guestQueryId").is_some())
 }
 
 /// Returns the owner from whose memory a Session of `chat` is recalled and to which it is captured: the person, if all
@@ -133,7 +132,7 @@ pub fn only_person<'a>(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Map, json};
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::message::{Role, UiMessage};
@@ -147,10 +146,7 @@ mod tests {
         let id = MessageId::number(1);
         let ts = Timestamp::from_millis(1000).unwrap();
         let mut message = UiMessage::text("1", Role::User, "hello");
-        message.metadata = match metadata {
-            Value::Object(map) => map,
-            _ => Map::new(),
-        };
+        message.metadata = serde_json::from_value(metadata).unwrap_or_default();
         Record {
             key: SortKey::message(ts, &id),
             channel: Channel::Http,

@@ -1,9 +1,10 @@
-use crate::testing::as_kind;
 use serde_json::json;
 
 use super::*;
 use crate::message::UiMessage;
+use crate::record::Channel;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
+use crate::testing::{as_kind, set};
 
 /// Builds a record of `user_id` in `chat` on `channel`, with `name`.
 fn said(chat: &str, channel: Channel, user_id: &str, name: &str) -> Record {
@@ -12,7 +13,7 @@ fn said(chat: &str, channel: Channel, user_id: &str, name: &str) -> Record {
     let mut record = crate::testing::record(SortKey::message(ts, &id), id, Role::User, Kind::Normal, "hello");
     record.message = UiMessage::text("1", Role::User, "hello");
     if !name.is_empty() {
-        record.message.metadata.insert("senderName".into(), json!(name));
+        set(&mut record.message.metadata, "senderName", json!(name));
     }
     Record { chat: chat.parse().unwrap(), channel, user_id: user_id.into(), ..record }
 }
@@ -62,6 +63,6 @@ fn several_people_speak_in_a_group_or_if_there_are_several_persons() {
     assert!(are_several([&ada], Some(&summary(Some("app/bob")))));
     assert!(are_several([&ada], Some(&summary(None))));
     let mut group = said("telegram:chat:-7", Channel::Telegram, "42", "Ada");
-    group.message.metadata.insert("chatType".into(), json!("supergroup"));
+    set(&mut group.message.metadata, "chatType", json!("supergroup"));
     assert!(are_several([&group], None));
 }

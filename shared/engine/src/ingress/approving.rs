@@ -15,7 +15,7 @@ use annals_core::approval;
 use annals_core::approval::{Assent, Button, Request, Verdict};
 use annals_core::command::Which;
 use annals_core::message::{Part, Role};
-use annals_core::record::{Channel, Draft, Kind, Record, STOPPED_BY};
+use annals_core::record::{Channel, Draft, Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_store::history::{MAX_PAGE, Outcome, Position};
 use annals_store::queue::Turn;
@@ -120,7 +120,7 @@ impl Ingress {
             asking.iter().find(|asking| asking.requests.iter().any(|request| request.id == button.id));
         let Some(asking) = found else { return Ok(settled(GONE)) };
         let word = if button.approved { "/approve" } else { "/deny" };
-        let by = Draft { parts: vec![Part::text(word)], role: Role::User, ..by.clone() };
+        let by = by.clone().with_parts(vec![Part::text(word)]).by(Role::User);
         let verdict = Verdict { id: button.id.clone(), approved: button.approved, reason: None };
         self.settle(asking, verdict, &by).await
     }
@@ -138,7 +138,7 @@ impl Ingress {
             .filter(|asking| asking.requests.iter().any(|request| request.id == verdict.id));
         let Some(asking) = asking else { return Ok(settled(GONE)) };
         let word = if verdict.approved { "/approve" } else { "/deny" };
-        let by = Draft { parts: vec![Part::text(word)], role: Role::User, ..by.clone() };
+        let by = by.clone().with_parts(vec![Part::text(word)]).by(Role::User);
         self.settle(&asking, verdict, &by).await
     }
 
@@ -151,8 +151,7 @@ impl Ingress {
         reason: Option<&str>,
     ) -> Result<String, IngressError> {
         let asking = self.asking(by).await?;
-        let is_own =
-            |record: &Record| record.message.metadata.get("command") == Some(&by.message_id.as_str().into());
+        let is_own = |record: &Record| record.message.metadata.command() == Some(by.message_id.as_str());
         let own: Vec<(&Asking, &Verdict)> = asking
             .iter()
             .flat_map(|asking| asking.answers.iter().map(move |(verdict, record)| (asking, verdict, record)))
@@ -168,7 +167,7 @@ impl Ingress {
             own.into_iter().map(|(asking, verdict)| (asking, verdict.id.clone())).collect()
         };
         let mut by = by.clone();
-        by.metadata.insert("command".into(), by.message_id.as_str().into());
+        by.metadata.set_command(by.message_id.as_str());
         let mut told: Vec<String> = Vec::new();
         for (asking, id) in chosen {
             let verdict = Verdict { id, approved, reason: reason.map(str::to_owned) };
@@ -256,7 +255,7 @@ impl Ingress {
     pub(super) async fn deny_all(&self, by: &Draft, command: &SortKey) -> Result<Vec<Asking>, IngressError> {
         let line = self.history.record_of(by, command.clone(), 0);
         let mut own = by.clone();
-        own.metadata.insert(STOPPED_BY.into(), by.message_id.as_str().into());
+        own.metadata.set_stopped_by(by.message_id.as_str());
         let mut denied = Vec::new();
         for asking in self.asking(by).await? {
             if asking.reply.key.base() >= *command || asking.reply.line() != line.line() {
@@ -374,10 +373,6 @@ impl Ingress {
     }
 
     async fn is_administrator(&self, by: &Draft) -> bool {
-        // On Telegram, only administrators can write in the name of the group; the update does not tell which one.
-        if by.channel == Channel::Telegram && by.chat_id == by.user_id {
-            return true;
-        }
         match &self.approvers.platforms {
             // The chat of the request: a card may have been forwarded to another one.
             Some(platforms) => platforms.is_administrator(by.channel, by.chat.chat_id(), &by.user_id).await,

@@ -6,7 +6,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::memory::owner::only_person;
 use annals_core::record::Kind;
 use annals_core::testing::{
-    as_kind, aside, boundary, edit, event, hours, key, opening, reply, sorted, summary, user,
+    as_kind, aside, boundary, edit, event, hours, key, opening, reply, set, sorted, summary, user,
 };
 use serde_json::json;
 
@@ -163,7 +163,7 @@ fn a_summary_counts_for_the_owner() {
 fn messages_to_a_business_have_no_owner() {
     let on_line = |record: Record| {
         let mut record = record;
-        record.message.metadata.insert("telegram".into(), json!({"businessConnectionId": "b"}));
+        set(&mut record.message.metadata, "telegram", json!({"businessConnectionId": "b"}));
         record
     };
     check_owner(&[on_line(http(1, 1, Some("ada"))), on_line(answer(1, 1))], true, None);

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::{Draft, Kind, REPLACES_FROM, Record};
+use annals_core::record::{Draft, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 
 use super::archived::ArchivedMessage;
@@ -225,7 +225,7 @@ impl History {
     ) -> Result<Appended, HistoryError> {
         let base = draft.key().base();
         let mut record = self.record_of(draft, base.clone(), revision);
-        record.message.metadata.insert(REPLACES_FROM.into(), replaces.as_str().into());
+        record.message.metadata.set_replaces_from(replaces);
         let outcome = match self.put(&record).await? {
             Written::Done(_) => Outcome::Revision(revision),
             Written::Refused(_) => Outcome::Duplicate,

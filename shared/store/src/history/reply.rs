@@ -3,11 +3,11 @@
 use annals_core::approval::{Assent, Verdict};
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
+use annals_core::metadata::Metadata;
 use annals_core::record::{Answer, Channel, Details, Draft, Record, Said, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::tokens;
 use aws_lc_rs::digest::{SHA256, digest};
-use serde_json::Value;
 
 use super::append::Outcome;
 use super::table::{Anchor, Anchored, Written};
@@ -76,7 +76,7 @@ impl History {
                 Anchored::Taken(existing) => ReplyAppended::Present(self.record(&existing).await?),
             });
         }
-        // The message's own details comes due D/2 after it or later; see `due`.
+        // The message's own entry comes due D/2 after it or later; see `due`.
         let is_registered =
             reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
         match self.put_beside(&record, is_registered).await? {
@@ -120,7 +120,7 @@ impl History {
         by: &Draft,
         verdict: &Verdict,
     ) -> Result<(Outcome, Record), HistoryError> {
-        self.append_to_request(reply, by, &verdict.id, ("approval", verdict.to_json())).await
+        self.append_to_request(reply, by, &verdict.id, |metadata| metadata.set_approval(verdict)).await
     }
 
     /// Appends the approval by one of several askers, `by`, of a request of `reply`. Safe to repeat.
@@ -132,7 +132,7 @@ impl History {
     ) -> Result<(Outcome, Record), HistoryError> {
         let person = digest(&SHA256, assent.person.as_bytes());
         let place = format!("{}-{}", assent.id, hex::encode(&person.as_ref()[..6]));
-        self.append_to_request(reply, by, &place, ("assent", assent.to_json())).await
+        self.append_to_request(reply, by, &place, |metadata| metadata.set_assent(assent)).await
     }
 
     /// Appends a notice about a request of `reply` at `place`, unless there is one. Returns the stored one.
@@ -141,7 +141,7 @@ impl History {
         reply: &Record,
         by: &Draft,
         place: &str,
-        (field, value): (&str, Value),
+        set: impl FnOnce(&mut Metadata),
     ) -> Result<(Outcome, Record), HistoryError> {
         let key = reply.key.approval(place);
         let message_id = reply.message_id.derived(&format!("approval-{place}"));
@@ -151,7 +151,7 @@ impl History {
             details: Details::Command(Said::default()),
             ..self.record_of(by, key, 0)
         };
-        record.message.metadata.insert(field.into(), value);
+        set(&mut record.message.metadata);
         record.message_id = message_id;
         record.message.id = record.message_id.to_string();
         match self.put_anchored(&record, &Anchor::at(reply.key.as_str())).await? {
@@ -172,7 +172,7 @@ impl History {
     ) -> Result<Record, HistoryError> {
         let message_id = source.to_id.derived("summary");
         let mut message = UiMessage::text("", Role::Assistant, text);
-        beside.copy_line_to(&mut message.metadata);
+        message.metadata.copy_line_of(&beside.message.metadata);
         let (key, what) = (source.to.summary(), (Details::Summary(source), beside.channel));
         let record = Record {
             chat_id: beside.chat_id.clone(),

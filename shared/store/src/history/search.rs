@@ -157,11 +157,11 @@ fn is_newer(record: &Record, known: &Record) -> bool {
 }
 
 fn is_taken_back(record: &Record) -> bool {
-    record.message.metadata.get("recalled") == Some(&serde_json::Value::Bool(true))
+    record.message.metadata.is_recalled()
 }
 
 fn hit(record: &Record, text: &str, query: &str) -> Hit {
-    let name = record.message.metadata.get("senderName").and_then(serde_json::Value::as_str);
+    let name = record.message.metadata.sender_name();
     Hit {
         message_id: record.message_id.clone(),
         ts: record.ts,

@@ -16,7 +16,6 @@ use annals_core::record::Draft;
 use annals_core::sort_key::Timestamp;
 use annals_core::visible::escaped;
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::item::{integer, text};
@@ -59,7 +58,7 @@ impl History {
         item.insert("chat".into(), string(draft.chat.to_string()));
         item.insert("at".into(), number(now));
         item.insert("expiresAt".into(), number(now.plus(LISTED_FOR).as_millis() / 1000));
-        if let Some(name) = draft.metadata.get("senderName").and_then(Value::as_str) {
+        if let Some(name) = draft.metadata.sender_name() {
             let name: String = name.chars().take(MAX_NAME_CHARS).collect();
             item.insert("name".into(), string(escaped(&name)));
         }

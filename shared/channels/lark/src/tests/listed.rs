@@ -182,7 +182,7 @@ fn a_recalled_message_is_found_and_gets_a_new_form() {
         (later.key(), &later.chat, &later.user_id),
         (original.key(), &original.chat, &original.user_id)
     );
-    assert_eq!(Value::Object(later.metadata), json!({"chatType": "private", "recalled": true}));
+    assert_eq!(json!(later.metadata), json!({"chatType": "private", "recalled": true}));
     // A boundary has no text; the message after it has.
     let boundary = as_kind(stored(&original), Kind::Boundary);
     assert_eq!(recalled(&boundary, at), None);

@@ -99,7 +99,7 @@ fn the_user_is_the_sender_of_the_event() {
         let event = event("im.message.receive_v1", json!({"sender": sender, "message": group(text("hi"))}));
         let found = incoming(&event);
         let draft = draft_of(&found).unwrap();
-        let is_bot = draft.metadata.get("senderIsBot").and_then(Value::as_bool);
+        let is_bot = draft.metadata.fields().get("senderIsBot").and_then(Value::as_bool);
         assert_eq!((draft.user_id.as_str(), is_bot), wanted);
         assert!(draft.actor().is_ok());
     };

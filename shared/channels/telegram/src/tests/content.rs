@@ -39,7 +39,7 @@ fn a_file_has_what_is_needed_to_fetch_it() {
 fn a_missing_chat_type_is_inferred() {
     let check = |kind: &str, chat: Value, wanted: &str| {
         let message = json!({"message_id": 1, "date": 1, "text": "x", "chat": chat});
-        assert_eq!(draft(kind, &message).metadata["chatType"], wanted, "{message}");
+        assert_eq!(draft(kind, &message).metadata.fields()["chatType"], wanted, "{message}");
     };
     check("message", json!({"id": 1}), "private");
     check("message", json!({"id": -1, "type": ""}), "group");
@@ -86,7 +86,7 @@ fn the_address_of_a_reply_is_read_from_the_record() {
         Some(Address { business_connection_id: Some("bc".into()), ..plain(11, Some(5)) })
     );
     let guest = draft("guest_message", &group(json!({"text": "x", "guest_query_id": "gq"})));
-    assert_eq!(guest.metadata["telegram"], json!({"guestQueryId": "gq"}));
+    assert_eq!(guest.metadata.fields()["telegram"], json!({"guestQueryId": "gq"}));
     let elsewhere = Record { chat_id: "oc_1".into(), ..stored(&guest) };
     assert_eq!(Address::of(&elsewhere), None);
 }

@@ -41,7 +41,7 @@ fn no_text_of_the_recorded_payloads_is_lost() {
             // Deeper texts are in the parts, or where they belong to another message in the metadata.
             for text in texts(message) {
                 let is_kept = drafts.iter().any(|draft| {
-                    let reply = draft.metadata.get("replyTo").cloned().unwrap_or_default();
+                    let reply = draft.metadata.fields().get("replyTo").cloned().unwrap_or_default();
                     shown(draft).contains(text) || texts(&reply).contains(&text)
                 });
                 assert!(is_kept, "{name}: {text:?} of {kind}: {found:#?}");

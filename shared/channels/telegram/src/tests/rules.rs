@@ -71,7 +71,10 @@ fn a_press_belongs_to_the_chat_of_the_message_with_the_button() {
         };
         assert_eq!((press.by.chat.to_string().as_str(), &press.button), (chat, &button), "{message}");
         let said = &press.by.metadata;
-        assert_eq!(said.get("telegram"), line.map(|id| json!({"businessConnectionId": id})).as_ref());
+        assert_eq!(
+            said.fields().get("telegram"),
+            line.map(|id| json!({"businessConnectionId": id})).as_ref()
+        );
         let under = (press.details.under.message_id, press.details.under.business_connection_id.as_deref());
         assert_eq!(under, (5, line));
     };

@@ -10,7 +10,7 @@ use crate::context::Policy;
 use crate::message::Part;
 use crate::prompt::Prompt;
 use crate::record::Record;
-use crate::testing::{aside, asking, event, hours, key, reply, sorted, summary, user};
+use crate::testing::{aside, asking, event, hours, key, reply, set, sorted, summary, user};
 
 /// Each test record has ten tokens.
 const RULES: Rules = Rules {
@@ -88,7 +88,7 @@ fn for_lack_of_tokens_at_least_all_but_the_recent_messages_are_summarised() {
 fn the_budget_is_in_tokens_as_the_model_counts() {
     let mut records = talk(4);
     let usage = json!({"inputTokens": 200, "estimatedInputTokens": 100});
-    records[7].message.metadata.insert("usage".into(), usage);
+    set(&mut records[7].message.metadata, "usage", usage);
     assert_eq!(told(&records, Why::Room { budget: 60 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 | u4 a4");
     assert_eq!(told(&records, Why::Room { budget: 59 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 u4 a4 |");
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::memory::owner::Owner;
 use crate::message::Part;
 use crate::sort_key::Timestamp;
+use crate::testing::set;
 
 fn entry(text: &str) -> Entry {
     Entry {
@@ -102,7 +103,7 @@ fn there_are_at_most_eight_of_500_characters() {
 
 fn message(role: Role, kind: &str, text: &str) -> UiMessage {
     let mut message = UiMessage::text("1", role, text);
-    message.metadata.insert("kind".into(), json!(kind));
+    set(&mut message.metadata, "kind", json!(kind));
     message
 }
 

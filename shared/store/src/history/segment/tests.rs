@@ -55,8 +55,9 @@ fn message() -> impl Strategy<Value = UiMessage> {
         extra.retain(|key, _| !["id", "role", "parts", "metadata"].contains(&key.as_str()));
         extra
     });
-    (any::<String>(), role, vec(part, 0..4), map_of(value()), extra)
-        .prop_map(|(id, role, parts, metadata, extra)| UiMessage { id, role, parts, metadata, extra })
+    (any::<String>(), role, vec(part, 0..4), map_of(value()), extra).prop_map(
+        |(id, role, parts, metadata, extra)| UiMessage { id, role, parts, metadata: metadata.into(), extra },
+    )
 }
 
 fn source() -> impl Strategy<Value = Source> {

@@ -1,0 +1,418 @@
+//! Metadata of a message: [`Metadata`], which names each field once, and [`FromPlatform`], the fields that channels set.
+//!
+//! ```json
+//! {"senderName": "Ada L", "chatType": "supergroup", "replyTo": {"messageId": "41"}, "telegram": {"threadId": 17}}
+//! ```
+//!
+//! It is stored as JSON, unknown fields included, in their order.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::chat_key::ChatKey;
+pub use crate::names::ChatType;
+use crate::names::{Channel, Kind};
+use crate::sort_key::{SortKey, Timestamp};
+
+/// Data about a message beside its content.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Metadata(Map<String, Value>);
+
+/// The fields that a platform says of a message. What it does not say is left out.
+///
+/// They are kept small, since DynamoDB bills by the kilobyte, and contain nothing that may differ when the platform
+/// delivers the event again.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FromPlatform {
+    /// Name of the sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender_name: Option<String>,
+    /// The sender's name for mentions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender_username: Option<String>,
+    /// True if the sender is a bot.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sender_is_bot: bool,
+    /// Name under which somebody wrote on behalf of a channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// Type of the chat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chat_type: Option<ChatType>,
+    /// The replied-to message, for readers: `messageId` and what the platform gives of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<Value>,
+    /// The origin of a forwarded message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Forward>,
+    /// The bot by which a person sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via_bot: Option<String>,
+    /// Links whose text is not their URL.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
+}
+
+/// The origin of a forwarded message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Forward {
+    /// Name of the author.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The platform's id of the chat that it was sent to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chat_id: Option<String>,
+    /// Its id there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// Time at which it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<Timestamp>,
+}
+
+/// A link in a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// The words that are linked.
+    pub text: String,
+    /// The address.
+    pub url: String,
+}
+
+/// The fields of a record that readers get beside its stored metadata: see `Record::listed`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Listing<'a> {
+    pub(crate) ts: Timestamp,
+    pub(crate) chat_key: &'a ChatKey,
+    pub(crate) channel: Channel,
+    pub(crate) chat_id: &'a str,
+    pub(crate) user_id: &'a str,
+    pub(crate) actor_key: Option<String>,
+    pub(crate) message_id: &'a str,
+    pub(crate) kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sent_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source_range: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery_failure: Option<Value>,
+}
+
+/// The names in [`Listing`].
+const LISTED: [&str; 11] = [
+    "ts",
+    "chatKey",
+    "channel",
+    "chatId",
+    "userId",
+    "actorKey",
+    "messageId",
+    "kind",
+    "sentAt",
+    "sourceRange",
+    "deliveryFailure",
+];
+
+impl From<FromPlatform> for Metadata {
+    fn from(said: FromPlatform) -> Self {
+        Self(object(&said))
+    }
+}
+
+impl From<Map<String, Value>> for Metadata {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self(fields)
+    }
+}
+
+/// What a platform says: set by channels, read by the rules.
+impl Metadata {
+    /// Returns the name of the sender.
+    pub fn sender_name(&self) -> Option<&str> {
+        self.text("senderName")
+    }
+
+    /// Returns the type of the chat.
+    pub fn chat_type(&self) -> Option<ChatType> {
+        self.text("chatType")?.parse().ok()
+    }
+
+    /// Returns true if the platform says that one person and the bot are alone in the chat.
+    pub fn is_private(&self) -> bool {
+        self.chat_type() == Some(ChatType::Private)
+    }
+
+    /// Returns true if the platform says that the chat is a group.
+    pub fn is_group(&self) -> bool {
+        self.chat_type().is_some_and(ChatType::is_group)
+    }
+
+    /// Returns true if the message was forwarded.
+    pub fn is_forwarded(&self) -> bool {
+        self.0.contains_key("forward")
+    }
+
+    /// Returns the name of the author of a forwarded message.
+    pub fn forwarded_from(&self) -> Option<&str> {
+        self.0.get("forward")?.get("from")?.as_str()
+    }
+
+    /// Returns the ids that `channel` alone needs, as its crate defines them; the default if there are none.
+    pub fn ids_of<T: DeserializeOwned + Default>(&self, channel: Channel) -> T {
+        self.0.get(channel.as_str()).and_then(|ids| T::deserialize(ids).ok()).unwrap_or_default()
+    }
+
+    /// Sets the ids that `channel` alone needs, unless there are none.
+    pub fn set_ids_of<T: Serialize>(&mut self, channel: Channel, ids: &T) {
+        let ids = object(ids);
+        if !ids.is_empty() {
+            self.0.insert(channel.to_string(), Value::Object(ids));
+        }
+    }
+
+    /// Returns the business connection that it came by, or `None` if it was sent to the bot itself. Telegram gives a
+    /// person's chat with a business and the one with the bot the same id; each is one line of the chat.
+    pub fn line(&self) -> Option<&str> {
+        self.0.get("telegram")?.get("businessConnectionId")?.as_str()
+    }
+
+    /// Puts it on the line of `other`: see [`Metadata::line`].
+    pub fn copy_line_of(&mut self, other: &Self) {
+        if let Some(line) = other.line() {
+            self.0.insert("telegram".into(), json!({ "businessConnectionId": line }));
+        }
+    }
+
+    /// Returns true if it is a guest query of Telegram, whose chat is not the bot's own.
+    pub fn is_of_guest(&self) -> bool {
+        self.0.get("telegram").is_some_and(|telegram| telegram.get("guestQueryId").is_some())
+    }
+
+    /// Returns true if its sender recalled the message.
+    pub fn is_recalled(&self) -> bool {
+        self.0.get("recalled") == Some(&Value::Bool(true))
+    }
+
+    /// Marks the message as recalled.
+    pub fn set_recalled(&mut self) {
+        self.0.insert("recalled".into(), true.into());
+    }
+
+    /// Notes that the message was read from an export of `program`.
+    pub fn set_imported(&mut self, program: &str) {
+        self.0.insert("imported".into(), program.into());
+    }
+}
+
+/// What Annals says of a message.
+impl Metadata {
+    /// Returns the id of the `/stop` because of which the messages that this one covers are not answered any more.
+    pub fn stopped_by(&self) -> Option<&str> {
+        self.text("stoppedBy")
+    }
+
+    /// Sets [`Metadata::stopped_by`].
+    pub fn set_stopped_by(&mut self, command_id: &str) {
+        self.0.insert("stoppedBy".into(), command_id.into());
+    }
+
+    /// Returns the key from which on a message that was edited or sent again replaces earlier messages.
+    pub fn replaces_from(&self) -> Option<SortKey> {
+        self.text("replacesFrom")?.parse().ok()
+    }
+
+    /// Sets [`Metadata::replaces_from`].
+    pub fn set_replaces_from(&mut self, key: &SortKey) {
+        self.0.insert("replacesFrom".into(), key.as_str().into());
+    }
+
+    /// Returns the id of the command that answered a request for approval.
+    pub fn command(&self) -> Option<&str> {
+        self.text("command")
+    }
+
+    /// Sets [`Metadata::command`].
+    pub fn set_command(&mut self, command_id: &str) {
+        self.0.insert("command".into(), command_id.into());
+    }
+
+    /// Returns a person's answer to a request for approval.
+    pub fn approval<T: DeserializeOwned>(&self) -> Option<T> {
+        self.parsed("approval")
+    }
+
+    /// Sets [`Metadata::approval`].
+    pub fn set_approval<T: Serialize>(&mut self, answer: &T) {
+        self.0.insert("approval".into(), Value::Object(object(answer)));
+    }
+
+    /// Returns the approval of one of several askers.
+    pub fn assent<T: DeserializeOwned>(&self) -> Option<T> {
+        self.parsed("assent")
+    }
+
+    /// Sets [`Metadata::assent`].
+    pub fn set_assent<T: Serialize>(&mut self, assent: &T) {
+        self.0.insert("assent".into(), Value::Object(object(assent)));
+    }
+
+    /// Returns the name of the model that made the reply.
+    pub fn model(&self) -> Option<&str> {
+        self.text("model")
+    }
+
+    /// Sets [`Metadata::model`].
+    pub fn set_model(&mut self, model: &str) {
+        self.0.insert("model".into(), model.into());
+    }
+
+    /// Returns the counts of tokens of the reply's requests.
+    pub fn usage<T: DeserializeOwned>(&self) -> Option<T> {
+        self.parsed("usage")
+    }
+
+    /// Sets [`Metadata::usage`].
+    pub fn set_usage<T: Serialize>(&mut self, usage: &T) {
+        self.0.insert("usage".into(), Value::Object(object(usage)));
+    }
+
+    /// Says which messages the model of a reply was not shown, or not in full.
+    pub fn set_left_out(&mut self, count: usize, shortened: &[String]) {
+        self.0.insert("context".into(), json!({"leftOut": count, "shortened": shortened}));
+    }
+}
+
+/// What readers get beside the stored metadata.
+impl Metadata {
+    /// Adds what readers get.
+    pub(crate) fn list(&mut self, listing: &Listing<'_>) {
+        self.0.extend(object(listing));
+    }
+
+    /// Removes what readers get.
+    pub fn unlist(&mut self) {
+        self.0.retain(|name, _| !LISTED.contains(&name.as_str()));
+    }
+
+    /// Replaces the author by that of `other`.
+    pub(crate) fn copy_author_of(&mut self, other: &Self) {
+        for name in ["userId", "actorKey", "senderName"] {
+            match other.0.get(name) {
+                Some(value) => self.0.insert(name.into(), value.clone()),
+                None => self.0.remove(name),
+            };
+        }
+    }
+
+    /// Returns the kind of a listed message.
+    pub fn kind(&self) -> Option<Kind> {
+        self.text("kind")?.parse().ok()
+    }
+
+    /// Marks it as a message of this kind.
+    pub fn set_kind(&mut self, kind: Kind) {
+        self.0.insert("kind".into(), kind.as_str().into());
+    }
+
+    /// Returns the time of a listed message.
+    pub fn ts(&self) -> Option<Timestamp> {
+        self.0.get("ts")?.as_i64().and_then(Timestamp::from_millis)
+    }
+
+    /// Returns the channel of a listed message.
+    pub fn channel(&self) -> Option<Channel> {
+        self.text("channel")?.parse().ok()
+    }
+
+    /// Returns the key that the chat of a listed message had when it was sent, which may not be one.
+    pub fn chat_key(&self) -> Option<&str> {
+        self.text("chatKey")
+    }
+
+    /// Returns the platform's id of the chat of a listed message.
+    pub fn chat_id(&self) -> Option<&str> {
+        self.text("chatId")
+    }
+
+    /// Returns the platform's id of the sender of a listed message.
+    pub fn user_id(&self) -> Option<&str> {
+        self.text("userId")
+    }
+
+    /// Returns the id that all forms of a listed message share.
+    pub fn message_id(&self) -> Option<&str> {
+        self.text("messageId")
+    }
+}
+
+impl Metadata {
+    /// Returns all fields, in order.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    /// Returns true if it has no field.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds the fields of `other`, which replace those of the same name.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.0.values_mut()
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        T::deserialize(self.0.get(name)?).ok()
+    }
+}
+
+/// Returns the fields of `value`, which must be a struct of values with JSON forms.
+fn object<T: Serialize>(value: &T) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_readers_get_is_removed_again() {
+        let chat = ChatKey::telegram(42, None);
+        let listing = Listing {
+            ts: Timestamp::MIN,
+            chat_key: &chat,
+            channel: Channel::Telegram,
+            chat_id: "42",
+            user_id: "7",
+            actor_key: None,
+            message_id: "1",
+            kind: Kind::Normal,
+            sent_at: Some(Timestamp::MIN),
+            source_range: Some(json!({})),
+            delivery_failure: Some(json!({})),
+        };
+        let said = FromPlatform { sender_name: Some("Ada".into()), ..FromPlatform::default() };
+        let stored = Metadata::from(said);
+        let mut listed = stored.clone();
+        listed.list(&listing);
+        assert_eq!(listed.fields().len(), 1 + LISTED.len(), "a field of `Listing` is missing in this test");
+        listed.unlist();
+        assert_eq!(listed, stored, "a field of `Listing` is missing in `LISTED`");
+    }
+}

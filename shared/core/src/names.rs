@@ -1,0 +1,122 @@
+//! Closed lists of names that are stored: [`Channel`], [`ChatType`] and [`Kind`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The channel that a message came by, or that a reply goes out by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Channel {
+    /// A Telegram bot.
+    Telegram,
+    /// A Lark (Feishu) bot.
+    Lark,
+    /// A Discord application. Not in the code yet.
+    Discord,
+    /// The HTTP API.
+    Http,
+    /// `useChat` of the AI SDK.
+    Web,
+    /// `annals chat`, on the machine that the program runs on.
+    Terminal,
+}
+
+impl Channel {
+    /// Returns true for the channel of a platform: people there often write several messages in a row, and the reply is
+    /// sent to them. Returns false if callers fetch the reply.
+    pub fn is_platform(self) -> bool {
+        match self {
+            Self::Telegram | Self::Lark | Self::Discord => true,
+            Self::Http | Self::Web | Self::Terminal => false,
+        }
+    }
+
+    /// Returns true if callers choose the ids of messages and name the user, so that a caller may repeat another user's
+    /// id.
+    pub fn lets_callers_name_messages(self) -> bool {
+        matches!(self, Self::Http | Self::Web)
+    }
+}
+
+/// Type of a platform's chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChatType {
+    /// One person and the bot alone.
+    Private,
+    /// A group.
+    Group,
+    /// A large group of Telegram.
+    Supergroup,
+    /// A channel in which only its owners write.
+    Channel,
+}
+
+impl ChatType {
+    /// Returns true if several people can speak in such a chat.
+    pub fn is_group(self) -> bool {
+        match self {
+            Self::Group | Self::Supergroup => true,
+            Self::Private | Self::Channel => false,
+        }
+    }
+}
+
+/// Kind of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A message of a person or a reply of the agent.
+    Normal,
+    /// An event that a platform reports (a title changed, somebody joined). It is in the Context, but is not an
+    /// interaction.
+    Event,
+    /// A later form of an earlier message.
+    Revision,
+    /// A summary that replaces the messages that it counts.
+    Summary,
+    /// The start of a new Session (`/new`, `/reset`): listed, never in the Context.
+    Boundary,
+    /// A command that is not a boundary, a confirmation or a failure notice: listed, never in the Context.
+    Notice,
+}
+
+macro_rules! string_enum {
+    ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// Returns the name as stored and listed.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+        impl FromStr for $type {
+            type Err = UnknownName;
+            fn from_str(name: &str) -> Result<Self, UnknownName> {
+                match name { $($name => Ok(Self::$variant),)+ _ => Err(UnknownName(name.to_owned())) }
+            }
+        }
+    };
+}
+string_enum!(Channel {
+    Telegram => "telegram", Lark => "lark", Discord => "discord", Http => "http", Web => "web", Terminal => "terminal",
+});
+string_enum!(ChatType {
+    Private => "private", Group => "group", Supergroup => "supergroup", Channel => "channel",
+});
+string_enum!(Kind {
+    Normal => "normal", Event => "event", Revision => "revision", Summary => "summary", Boundary => "boundary",
+    Notice => "notice",
+});
+
+/// A stored name that this version does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown name {0:?}")]
+pub struct UnknownName(String);
