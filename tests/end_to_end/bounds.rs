@@ -11,7 +11,7 @@ use annals_test_support::model_api::{API_KEY, ModelApi, is_for_summary, notes_of
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, a_while, passing};
-use crate::faults::Faults;
+use crate::faults::{Faults, Plan};
 use crate::remembering::notes_of_tea;
 use crate::solo::Solo;
 use crate::turns::assert_answered_once;
@@ -102,6 +102,33 @@ async fn a_capture_is_given_up_and_the_answer_asked_for() {
     let again = solo.hear(NEXT_SESSION + 1, "And now?", true).await;
     solo.run(&again).await;
     assert!(notes_of(&solo.model.requests()[2]).contains("green tea"));
+}
+
+/// A reply may be sent fifteen times: a capture that fails each time must not ask a model each time.
+#[tokio::test]
+async fn a_run_that_only_sends_its_reply_asks_no_model() {
+    let asked_in_next_session = async || {
+        let solo = Solo::new(&[]).await;
+        solo.run(&solo.hear(0, "I only drink green tea", true).await).await;
+        let asked = solo.hear(NEXT_SESSION, "What do I drink?", true).await;
+        solo.model.fail(1, 400);
+        (solo, asked)
+    };
+    let (solo, asked) = asked_in_next_session().await;
+    let requests = Faults::default();
+    solo.start(solo.agent(requests.clone()), &asked).await.unwrap().unwrap();
+
+    let (solo, asked) = asked_in_next_session().await;
+    let at_its_end = Faults::new(Plan::Before(requests.requests()));
+    solo.start(solo.agent(at_its_end), &asked).await.unwrap().unwrap_err();
+    assert_eq!(solo.model.requests_for_notes().len(), 1, "the capture has failed");
+    assert_answered_once(&solo.records().await);
+    let count = solo.model.count();
+    solo.advance(6 * 60);
+    solo.run(&asked).await;
+    assert_eq!((solo.model.count(), solo.model.requests_for_notes().len()), (count, 1));
+    solo.upkeep().visit(&solo.chat).await.unwrap();
+    assert_eq!(solo.model.requests_for_notes().len(), 2, "upkeep makes up for it");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::error::TurnError;
 use crate::mcp::ServerTools;
 use crate::next::{Next, has_stopped, next};
 use crate::quiet::pause_for_more;
-use crate::remember::{capture_ended, recall};
+use crate::remember::{capture_ended, recall, uncaptured};
 use crate::surroundings::append_all;
 use crate::task::{ClaimedTurn, Found, PausedReply, Task};
 use crate::tools::{self, Offered};
@@ -62,7 +62,11 @@ pub(crate) async fn find(
         }
         let ContextRead { records, context } = seen;
         if captured.is_none() {
-            captured = Some(capture_ended(agent, &lease, &records).await);
+            captured = Some(match &next {
+                // A turn that only sends its reply asks no model, however often it is repeated.
+                Next::Answer { has_reply: true, .. } => uncaptured(&records),
+                _ => capture_ended(agent, &lease, &records).await,
+            });
         }
         let ending = captured.clone().unwrap_or_default();
         let Next::Answer { turn, leaves_more, has_reply } = next else {

@@ -50,6 +50,6 @@ pub(crate) async fn recall(agent: &Agent, chat: &ChatKey, records: &[Record]) ->
 }
 
 /// Returns the note by which upkeep finds the sessions of `records` that were not captured.
-fn uncaptured(records: &[Record]) -> Ending {
+pub(crate) fn uncaptured(records: &[Record]) -> Ending {
     Ending { uncaptured_from: records.first().map(|record| record.key.base()), ..Ending::default() }
 }

@@ -2,14 +2,15 @@
 //! tried. Pure; the loops that do the work ask it.
 //!
 //! *Invariant:* a turn asks the model at most [`MAX_ANSWER_REQUESTS`] (78) times for its answer, and at most
-//! [`MAX_REQUESTS`] (306) times in all, summaries and captures included; a test derives both. A run that ends with its
-//! process, or because the store fails, is no attempt: the queue repeats it, up to 100 times. A reply that continues after an
-//! approval is a turn of its own.
+//! [`MAX_REQUESTS`] (306) times in all, summaries and captures included: a test derives the first, and the second is a sum of
+//! bounds. A run that ends with its process, or because the store fails, is no attempt: the queue repeats it, up to 100 times.
+//! A reply that continues after an approval is a turn of its own.
 
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
 use annals_engine::compaction::MAX_HALVINGS;
+use annals_engine::remembering::MAX_SESSIONS;
 use annals_model::ModelError;
 
 // Bounds by number.
@@ -38,9 +39,10 @@ const MAX_BACKOFF: Duration = Duration::from_secs(8); // for a provider that ask
 /// and of the fallback; the last attempt may have all rounds of calls.
 pub const MAX_ANSWER_REQUESTS: u32 = TRIES * (ATTEMPTS * (1 + SHORTENINGS + 1 + 1) + ROUNDS);
 /// Maximum number of requests for one turn. Each attempt may make four summaries before it asks and one each time that it
-/// shortens the question, and capture three sessions; each of these requests may go to two models.
+/// shortens the question, and capture three sessions; each of these requests may go to two models. A run that finds its
+/// reply stored asks nothing.
 pub const MAX_REQUESTS: u32 =
-    MAX_ANSWER_REQUESTS + ATTEMPTS * 2 * ((SUMMARIES + SHORTENINGS) * MAX_HALVINGS + 3);
+    MAX_ANSWER_REQUESTS + ATTEMPTS * 2 * ((SUMMARIES + SHORTENINGS) * MAX_HALVINGS + MAX_SESSIONS);
 
 /// Number of an attempt at one turn, from 1.
 ///

@@ -24,7 +24,7 @@ use annals_store::memory::{Captured, Memory, MemoryError};
 use crate::settings::{MemoryConfig, ViewConfig};
 
 /// Maximum number of ended Sessions that one run captures. There is more than one only if captures failed.
-const MAX_SESSIONS: usize = 3;
+pub const MAX_SESSIONS: u32 = 3;
 /// Maximum tokens of memory in the system part, and the fraction of the messages' budget that it may take.
 const MAX_RECALLED_TOKENS: u32 = 1_000;
 const RECALLED_SHARE: u32 = 8;
@@ -226,7 +226,7 @@ fn ended<'a>(
     policy: &Policy,
 ) -> Vec<Ended<'a>> {
     let (mut ended, mut rest, mut at) = (Vec::new(), records, now);
-    while ended.len() < MAX_SESSIONS
+    while ended.len() < MAX_SESSIONS as usize
         && let Some(session) = last_ended(rest, at, policy)
         && captured_to.is_none_or(|captured_to| *captured_to < session.last_interaction.key.base())
     {
