@@ -7,7 +7,7 @@ use std::path::Path;
 use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings};
 use annals_channel_lark::settings::LarkConfig;
 use annals_channel_telegram::settings::TelegramConfig;
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting, Unset};
 use annals_engine::settings::{
     AgentConfig, MemoryConfig, ToolsSetting, ViewConfig, admins, memory_is_on, reply_quiet,
 };
@@ -15,6 +15,8 @@ use annals_http::settings::{HttpResponses, console, deployed_api_keys, http_cors
 use annals_store::settings::StoreConfig;
 use annals_test_support::template::{TEMPLATE, properties};
 use serde_json::{Value, json};
+
+use crate::settings_page;
 
 /// The settings in each secret, by the parameter that names it.
 const SECRETS: [(&str, &[&str]); 5] = [
@@ -219,15 +221,33 @@ fn each_setting_of_the_code_can_be_set() {
     assert_eq!(named, set);
 }
 
+/// A parameter of the template has the default of the setting that it sets.
+#[test]
+fn the_template_has_the_defaults_of_the_code() {
+    let variables = |of: &'static Value| of["Environment"]["Variables"].as_object().unwrap();
+    let own = functions().flat_map(|function| variables(properties(function)));
+    let all: Vec<_> = own.chain(variables(&TEMPLATE["Globals"]["Function"])).collect();
+    let mut compared = 0;
+    for Setting { name, unset, .. } in settings_page::settings() {
+        let Unset::Default(default) = unset else { continue };
+        for parameter in
+            all.iter().filter(|(set, _)| set == name).filter_map(|(_, value)| value["Ref"].as_str())
+        {
+            let of_parameter = &TEMPLATE["Parameters"][parameter]["Default"];
+            let of_parameter = of_parameter.as_str().map_or_else(|| of_parameter.to_string(), str::to_owned);
+            assert_eq!(of_parameter, *default, "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 15, "{compared}");
+}
+
 /// Texts in the code that look like settings and are not: a prefix, a terminal's variable, a placeholder.
 const OF_OTHERS: [&str; 4] = ["ANNALS_", "NO_COLOR", "OTEL_SERVICE_NAME", "USER_ID"];
 
 #[test]
 fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
-    const PAGE: &str = include_str!("../../docs/settings.md");
-    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
-    let described: BTreeSet<String> =
-        rows.flat_map(|cell| cell.split('`').step_by(2)).map(str::to_owned).collect();
+    let described: BTreeSet<String> = settings_page::settings().map(|of| of.name.to_owned()).collect();
     let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut named = BTreeSet::from(["RUST_LOG".to_owned()]);
     for folder in ["shared", "functions", "local/src"] {
