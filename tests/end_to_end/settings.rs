@@ -11,7 +11,7 @@ use annals_core::settings::{ConfigError, Env, Setting, Unset};
 use annals_engine::settings::{
     AgentConfig, MemoryConfig, ToolsSetting, ViewConfig, admins, memory_is_on, reply_quiet,
 };
-use annals_http::settings::{HttpResponses, console, deployed_api_keys, http_cors_origins, http_rate_limit};
+use annals_http::settings::{HttpConfig, HttpResponses};
 use annals_store::settings::StoreConfig;
 use annals_test_support::template::{TEMPLATE, properties};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 22] = [
+const READERS: [(&str, Reader); 19] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -58,10 +58,7 @@ const READERS: [(&str, Reader); 22] = [
     ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
     ("admins(env)", |env| admins(env).map(drop)),
     ("agent_id(env)", |env| agent_id(env).map(drop)),
-    ("deployed_api_keys(env)", |env| deployed_api_keys(env).map(drop)),
-    ("http_cors_origins(env)", |env| http_cors_origins(env).map(drop)),
-    ("http_rate_limit(env)", |env| http_rate_limit(env).map(drop)),
-    ("console(env, false)", |env| console(env, false).map(drop)),
+    ("HttpConfig::deployed(env)", |env| HttpConfig::deployed(env).map(drop)),
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
     ("access(env)", |env| access(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
@@ -109,9 +106,6 @@ fn read_by(function: &str) -> BTreeSet<String> {
     };
     let mut main = code(format!("functions/{program}/src/main.rs"));
     main += &code("shared/runtime/src/process.rs".into());
-    if main.contains("Http::deployed(env") {
-        main = main.replace("Http::deployed(env", "") + &code("functions/http/src/state.rs".into());
-    }
     if main.contains("serve_webhook(") {
         main += &code("shared/runtime/src/function.rs".into());
         main += &code(format!("shared/channels/{program}/src/webhook.rs"));

@@ -43,6 +43,33 @@ const HTTP_RESPONSES: Setting = Setting::new(
     "`buffered`, `streaming`: deployed only; `streaming` is for a function URL",
 );
 
+/// Settings of a deployed function that serves the API.
+pub struct HttpConfig {
+    /// `HTTP_API_KEYS`
+    pub keys: Vec<ApiKey>,
+    /// `SYSTEM_PROMPT`
+    pub system_prompt: Option<String>,
+    /// `HTTP_CORS_ORIGINS`
+    pub cors_origins: CorsOrigins,
+    /// `CONSOLE`
+    pub console: bool,
+    /// `HTTP_RATE_LIMIT`
+    pub rate_limit: Option<CallRateLimit>,
+}
+
+impl HttpConfig {
+    /// Reads the settings. Keys are required.
+    pub fn deployed(env: Env<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            keys: deployed_api_keys(env)?.ok_or_else(|| ConfigError::new(API_KEYS, "is not set"))?,
+            system_prompt: env.optional("SYSTEM_PROMPT"),
+            cors_origins: http_cors_origins(env)?,
+            console: console(env, false)?,
+            rate_limit: http_rate_limit(env)?,
+        })
+    }
+}
+
 /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API from a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CorsOrigins {
