@@ -14,7 +14,7 @@
 use serde_json::Value;
 
 use crate::chat_key::{ChatKey, Place};
-use crate::record::{Channel, Draft};
+use crate::record::Draft;
 
 /// Warning for a bot with tools that everybody may use.
 pub const OPEN_WITH_TOOLS: &str = "TOOLS is set, and neither ALLOW_FROM nor ALLOW_CHATS is: everybody who can write to the \
@@ -48,10 +48,7 @@ impl Access {
 
     /// Returns the treatment of a message.
     pub fn of(&self, draft: &Draft) -> Admission {
-        if !matches!(draft.channel, Channel::Telegram | Channel::Lark | Channel::Discord) {
-            return Admission::Full;
-        }
-        if self.is_open() {
+        if !draft.channel.is_platform() || self.is_open() {
             return Admission::Full;
         }
         // Messages to a business are not written to the bot, and do not tell whose connection they used; the window of
@@ -135,6 +132,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::record::Channel;
     use crate::testing::user;
 
     fn access(persons: Option<&[&str]>, chats: Option<&[&str]>) -> Access {

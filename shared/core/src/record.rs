@@ -148,7 +148,7 @@ pub struct Draft {
 fn person_of_sender(chat: &ChatKey, channel: Channel, user_id: &str, person: Option<&str>) -> String {
     match (person, channel, chat.place()) {
         (Some(person), ..) => person.to_owned(),
-        (None, Channel::Telegram | Channel::Lark | Channel::Discord, _) => format!("{channel}-{user_id}"),
+        (None, ..) if channel.is_platform() => format!("{channel}-{user_id}"),
         // A record of an earlier version that named no person. Its key is not an admin key.
         (None, _, Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. }) => {
             format!("{key_name}/{user_id}")
@@ -242,7 +242,7 @@ pub struct Source {
     pub counts: Vec<SortKey>,
 }
 
-/// One stored details of a history: the fields that each has, and what it is.
+/// One stored entry of a history: the fields that each has, and what it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// The chat it is stored under; an earlier name of the chat for records from before a migration.

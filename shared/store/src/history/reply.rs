@@ -76,7 +76,7 @@ impl History {
                 Anchored::Taken(existing) => ReplyAppended::Present(self.record(&existing).await?),
             });
         }
-        // The message's own details comes due D/2 after it or later; see `due`.
+        // The message's own entry comes due D/2 after it or later; see `due`.
         let is_registered =
             reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
         match self.put_beside(&record, is_registered).await? {
