@@ -146,7 +146,7 @@ impl LocalConfig {
         })
     }
 
-    /// Returns whether everybody who finds the bot can make it call the tools of `TOOLS`.
+    /// Returns true if everybody who finds the bot can make it call the tools of `TOOLS`.
     pub fn opens_tools(&self) -> bool {
         self.tools.is_some() && self.access.is_open()
     }
@@ -163,7 +163,7 @@ impl LocalConfig {
         Ok(Self { key, ..self })
     }
 
-    /// Returns whether a platform is set up. Then a tunnel may lead here, so no development secret is valid.
+    /// Returns true if a platform is set up. Then a tunnel may lead here, so no development secret is valid.
     fn serves_a_platform(&self) -> bool {
         self.channels.iter().any(|channel| channel.is_set_up())
     }
