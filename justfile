@@ -46,6 +46,10 @@ openapi:
     cargo run --quiet -p annals-http --example openapi > target/openapi.json
     mv target/openapi.json functions/http/openapi.json
 
+# The tables of docs/settings.md, from the settings in the code
+settings:
+    UPDATE_DOCS=1 cargo test -p annals --test end_to_end settings_page
+
 # Calls that schemathesis makes of that document, to the local program: `just api --seed 7`
 api *args:
     tests/schemathesis/run {{ args }}

@@ -10,7 +10,7 @@ use std::time::Duration;
 use annals_channel::settings::Settings;
 use annals_channel::settings::{DeliveryConfig, access, channel_settings};
 use annals_core::access::Access;
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
 use annals_http::settings::{
     ApiKey, CallRateLimit, CorsOrigins, api_keys, check_secrets, console, http_cors_origins, http_rate_limit,
@@ -23,8 +23,26 @@ use secrecy::SecretString;
 use crate::stores::files;
 use crate::stores::private::secret_of;
 
+/// Settings that only the local program has.
+pub const SETTINGS: [Setting; 3] = [DATA_DIR, HOST, PORT];
+
+const DATA_DIR: Setting = Setting::new(
+    "ANNALS_DATA_DIR",
+    ".annals",
+    "local only: a folder that no other running Annals uses; it is made private to its owner",
+);
+const HOST: Setting = Setting::new(
+    "ANNALS_HOST",
+    "127.0.0.1",
+    "local only: an IP address or `localhost`. Outside loopback, `HTTP_API_KEYS`, Telegram's two and Lark's three must be \
+     set, and `Host` is not checked",
+);
+const PORT: Setting =
+    Setting::new("ANNALS_PORT", "3000", "local only: 0 to 65535; `0` picks a free one and prints it");
+
 /// API key if no platform is set up: name `dev`, admin.
 pub const DEV_API_KEY: &str = "dev";
+
 /// Settings of the local program.
 #[derive(Clone, Debug)]
 pub struct LocalConfig {
@@ -67,14 +85,11 @@ pub struct LocalConfig {
 impl LocalConfig {
     /// Reads the environment. Every setting has a default.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
-        let host = env.optional("ANNALS_HOST").unwrap_or_else(|| "127.0.0.1".into());
+        let host = env.value(&HOST);
         let host = if host == "localhost" { "127.0.0.1" } else { &host };
-        let host: IpAddr = host
-            .parse()
-            .map_err(|_| ConfigError::new("ANNALS_HOST", "must be an IP address or localhost"))?;
-        let port = env.optional("ANNALS_PORT").unwrap_or_else(|| "3000".into());
-        let port =
-            port.parse().map_err(|_| ConfigError::new("ANNALS_PORT", "must be a port from 0 to 65535"))?;
+        let host: IpAddr =
+            host.parse().map_err(|_| ConfigError::new(HOST.name, "must be an IP address or localhost"))?;
+        let port = env.number(&PORT, "a port from 0 to 65535")?;
         let api_keys = api_keys(env)?;
         let channels = channels::local();
         let channels =
@@ -91,7 +106,7 @@ impl LocalConfig {
                 "is outside the loopback range while development secrets are in use: set {} first",
                 with_dev_secret.join(", ")
             );
-            return Err(ConfigError::new("ANNALS_HOST", problem));
+            return Err(ConfigError::new(HOST.name, problem));
         }
         if !host.is_loopback() {
             check_secrets(api_keys.as_deref().unwrap_or_default())?;
@@ -131,7 +146,7 @@ impl LocalConfig {
         })
     }
 
-    /// Returns whether everybody who finds the bot can make it call the tools of `TOOLS`.
+    /// Returns true if everybody who finds the bot can make it call the tools of `TOOLS`.
     pub fn opens_tools(&self) -> bool {
         self.tools.is_some() && self.access.is_open()
     }
@@ -148,7 +163,7 @@ impl LocalConfig {
         Ok(Self { key, ..self })
     }
 
-    /// Returns whether a platform is set up. Then a tunnel may lead here, so no development secret is valid.
+    /// Returns true if a platform is set up. Then a tunnel may lead here, so no development secret is valid.
     fn serves_a_platform(&self) -> bool {
         self.channels.iter().any(|channel| channel.is_set_up())
     }
@@ -190,7 +205,7 @@ pub(crate) fn joined(names: &[&str], last: &str) -> String {
 
 /// Returns `ANNALS_DATA_DIR`, by default `.annals`.
 pub fn data_dir(env: Env<'_>) -> PathBuf {
-    env.optional("ANNALS_DATA_DIR").unwrap_or_else(|| ".annals".into()).into()
+    env.value(&DATA_DIR).into()
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Guard {
     }
 }
 
-/// Returns whether CORS applies to the route: one of the HTTP API, which needs a key or contains no data.
+/// Returns true if CORS applies to the route: one of the HTTP API, which needs a key or contains no data.
 fn is_api(path: &str) -> bool {
     matches!(path, "/health" | "/openapi.json") || path.starts_with("/v1/") || path.starts_with("/api/")
 }
@@ -95,7 +95,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FORWARDING: &str = "cdn- cf- fastly- fly- ngrok- tailscale- x-amz-cf- x-amzn- x-appengine- x-arr- x-azure- x-cloud- \
     x-envoy- x-goog- x-original- x-proxy x-railway- x-real- x-remote- x-scheme x-tunnel- x-vercel-";
 
-/// Returns whether tunnels and proxies add a header of this name, in lower case. A tunnel of plain TCP adds none: only secrets
+/// Returns true if tunnels and proxies add a header of this name, in lower case. A tunnel of plain TCP adds none: only secrets
 /// protect against it.
 fn is_forwarding(name: &str) -> bool {
     // `True-Client-IP`, `X-Cluster-Client-Ip`; `Forwarded`, `X-Forwarded-For`, `WL-Forwarded-Proto`.

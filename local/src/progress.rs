@@ -138,7 +138,7 @@ impl Drop for Reading {
     }
 }
 
-/// Returns whether output on standard error may be overwritten.
+/// Returns true if output on standard error may be overwritten.
 fn may_draw() -> bool {
     tty::can_move(Env::new(&process_env), &std::io::stderr())
 }

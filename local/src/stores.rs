@@ -95,7 +95,7 @@ pub fn try_lock(data_dir: &Path) -> anyhow::Result<Option<DataLock>> {
     }
 }
 
-/// Returns whether a program uses `data_dir`, as far as this user can tell. Changes nothing.
+/// Returns true if a program uses `data_dir`, as far as this user can tell. Changes nothing.
 pub fn is_worked_on(data_dir: &Path) -> bool {
     match File::open(data_dir.join(files::LOCK)) {
         Ok(file) => matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)),

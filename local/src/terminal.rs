@@ -10,12 +10,12 @@
 //! - [`endpoint`]: answers terminals, in the program
 //! - `wire.rs`: requests and events between the two
 //! - `session.rs`: connects to the program, or runs one
-//! - `screen.rs`: output; `editor.rs`: input, and `hush.rs` while an answer is made
+//! - `screen.rs`: output; `editor.rs`: input, and `echo.rs` while an answer is made
 //! - `repl.rs`: a conversation; `once.rs`: a single message, in a pipe
 
+mod echo;
 mod editor;
 pub mod endpoint;
-mod hush;
 mod once;
 mod repl;
 mod screen;
@@ -33,7 +33,7 @@ use session::Session;
 use crate::config::LocalConfig;
 use crate::tty;
 
-/// Runs a conversation until the person leaves, or sends the single `message` and prints the reply. Returns whether all messages
+/// Runs a conversation until the person leaves, or sends the single `message` and prints the reply. Returns true if all messages
 /// were answered.
 ///
 /// Without a `message` and without a terminal, the message is the whole standard input.

@@ -85,6 +85,7 @@ mod runs;
 mod scale;
 mod security;
 mod settings;
+mod settings_page;
 mod setup;
 mod silent;
 mod sixty_days;

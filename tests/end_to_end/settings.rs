@@ -7,14 +7,16 @@ use std::path::Path;
 use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings};
 use annals_channel_lark::settings::LarkConfig;
 use annals_channel_telegram::settings::TelegramConfig;
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting, Unset};
 use annals_engine::settings::{
     AgentConfig, MemoryConfig, ToolsSetting, ViewConfig, admins, memory_is_on, reply_quiet,
 };
-use annals_http::settings::{HttpResponses, console, deployed_api_keys, http_cors_origins, http_rate_limit};
+use annals_http::settings::{HttpConfig, HttpResponses};
 use annals_store::settings::StoreConfig;
 use annals_test_support::template::{TEMPLATE, properties};
 use serde_json::{Value, json};
+
+use crate::settings_page;
 
 /// The settings in each secret, by the parameter that names it.
 const SECRETS: [(&str, &[&str]); 5] = [
@@ -43,7 +45,7 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 22] = [
+const READERS: [(&str, Reader); 19] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -56,10 +58,7 @@ const READERS: [(&str, Reader); 22] = [
     ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
     ("admins(env)", |env| admins(env).map(drop)),
     ("agent_id(env)", |env| agent_id(env).map(drop)),
-    ("deployed_api_keys(env)", |env| deployed_api_keys(env).map(drop)),
-    ("http_cors_origins(env)", |env| http_cors_origins(env).map(drop)),
-    ("http_rate_limit(env)", |env| http_rate_limit(env).map(drop)),
-    ("console(env, false)", |env| console(env, false).map(drop)),
+    ("HttpConfig::deployed(env)", |env| HttpConfig::deployed(env).map(drop)),
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
     ("access(env)", |env| access(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
@@ -107,9 +106,6 @@ fn read_by(function: &str) -> BTreeSet<String> {
     };
     let mut main = code(format!("functions/{program}/src/main.rs"));
     main += &code("shared/runtime/src/process.rs".into());
-    if main.contains("Http::deployed(env") {
-        main = main.replace("Http::deployed(env", "") + &code("functions/http/src/state.rs".into());
-    }
     if main.contains("serve_webhook(") {
         main += &code("shared/runtime/src/function.rs".into());
         main += &code(format!("shared/channels/{program}/src/webhook.rs"));
@@ -219,15 +215,33 @@ fn each_setting_of_the_code_can_be_set() {
     assert_eq!(named, set);
 }
 
+/// A parameter of the template has the default of the setting that it sets.
+#[test]
+fn the_template_has_the_defaults_of_the_code() {
+    let variables = |of: &'static Value| of["Environment"]["Variables"].as_object().unwrap();
+    let own = functions().flat_map(|function| variables(properties(function)));
+    let all: Vec<_> = own.chain(variables(&TEMPLATE["Globals"]["Function"])).collect();
+    let mut compared = 0;
+    for Setting { name, unset, .. } in settings_page::settings() {
+        let Unset::Default(default) = unset else { continue };
+        for parameter in
+            all.iter().filter(|(set, _)| set == name).filter_map(|(_, value)| value["Ref"].as_str())
+        {
+            let of_parameter = &TEMPLATE["Parameters"][parameter]["Default"];
+            let of_parameter = of_parameter.as_str().map_or_else(|| of_parameter.to_string(), str::to_owned);
+            assert_eq!(of_parameter, *default, "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 15, "{compared}");
+}
+
 /// Texts in the code that look like settings and are not: a prefix, a terminal's variable, a placeholder.
 const OF_OTHERS: [&str; 4] = ["ANNALS_", "NO_COLOR", "OTEL_SERVICE_NAME", "USER_ID"];
 
 #[test]
 fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
-    const PAGE: &str = include_str!("../../docs/settings.md");
-    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
-    let described: BTreeSet<String> =
-        rows.flat_map(|cell| cell.split('`').step_by(2)).map(str::to_owned).collect();
+    let described: BTreeSet<String> = settings_page::settings().map(|of| of.name.to_owned()).collect();
     let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut named = BTreeSet::from(["RUST_LOG".to_owned()]);
     for folder in ["shared", "functions", "local/src"] {

@@ -72,10 +72,14 @@ fn each_channel_is_named_in_the_same_places() {
                 }
             }
             Value::Array(items) => {
-                items.iter().for_each(|item| collect(item, &format!("{path}/*"), channel, found))
+                for item in items {
+                    collect(item, &format!("{path}/*"), channel, found);
+                }
             }
             Value::Object(fields) => {
-                fields.iter().for_each(|(name, of)| collect(of, &format!("{path}/{name}"), channel, found));
+                for (name, of) in fields {
+                    collect(of, &format!("{path}/{name}"), channel, found);
+                }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }

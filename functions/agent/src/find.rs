@@ -180,7 +180,7 @@ async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Opt
     Ok(Some(Task::Resume { turn, offered, paused }))
 }
 
-/// Has this run and later ones read from the message that the queue named, if that is earlier than the head says. If this
+/// Makes this run and later ones read from the message that the queue named, if that is earlier than the head says. If this
 /// turn ends among the dead letters, the chat's next one still finds its messages.
 async fn reach_back(agent: &Agent, lease: &mut Lease, from: Option<&SortKey>) -> Result<(), TurnError> {
     let known = lease.head.context_from.as_ref();
@@ -253,7 +253,7 @@ async fn add_covered(
     Ok(is_whole)
 }
 
-/// Starts to show people that `turn` is being answered, if its newest message is at hand and the platform takes messages.
+/// Starts to show people that `turn` is being answered, if its newest message was read and the platform takes messages.
 pub(crate) fn announce(agent: &Agent, typing: &Typing, lease: &Lease, turn: &OpenTurn, records: &[Record]) {
     let blocked = lease.head.blocked.as_ref();
     if let Some(to) = newest_covered(records, turn)

@@ -11,7 +11,7 @@
 //! - `answer.rs`, `resume.rs`, `stop.rs`: a new reply, one that continues after an approval, one that a `/stop` ended
 //! - `ask.rs`: asks the model for a reply; `rounds.rs`: the reply while it is made, and its calls; `images.rs`: its images
 //! - `tools.rs`: the tools of a turn; [`mcp`]: external tools
-//! - `deliver.rs`: sends the stored reply; `typing.rs`: signs before it
+//! - `deliver.rs`: sends the stored reply; `typing.rs`: typing indicators before it
 //! - `agent.rs`: the services of a run; `error.rs`; `retry_policy.rs`: all bounds on attempts, requests and time, pure
 
 mod agent;

@@ -27,11 +27,13 @@ async fn main() -> ExitCode {
 async fn serve(process: Process) -> Result<(), FunctionError> {
     let Process { aws, settings, history, metrics, reporter, clock, .. } = process;
     let env = settings.env();
-    let config = AgentConfig::from_env(env, None)?;
-    let delivery = DeliveryConfig::from_env(env)?;
-    let queue = aws::queue(&aws, env.required("ANNALS_QUEUE_URL")?);
+    let (config, quiet) = (AgentConfig::from_env(env, None)?, reply_quiet(env)?);
+    let (delivery, tools) = (DeliveryConfig::from_env(env)?, ToolsSetting::from_env(env)?);
+    let queue = env.required("ANNALS_QUEUE_URL")?;
     let platforms = platforms(env, &delivery, &clock)?;
-    let tools = aws::tools(&aws, ToolsSetting::from_env(env)?, env).await?;
+
+    let queue = aws::queue(&aws, queue);
+    let tools = aws::tools(&aws, tools, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
     let agent = Agent {
         history,
@@ -48,7 +50,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         live: if delivery.stream_replies { Live::on() } else { Live::default() },
         stream_replies: delivery.stream_replies,
         lease: LEASE,
-        quiet: reply_quiet(env)?,
+        quiet,
         clock,
     };
     let shared = Arc::new((agent, queue));

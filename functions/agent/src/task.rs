@@ -59,7 +59,7 @@ pub(crate) enum Task {
     End {
         /// The stopped turn.
         turn: ClaimedTurn,
-        /// Message id of the `/stop`; empty if its record is not at hand.
+        /// Message id of the `/stop`; empty if its record was not read.
         command_id: String,
     },
 }

@@ -31,7 +31,7 @@ const REACTION_AFTER: Duration = Duration::from_secs(2);
 /// Maximum time that a run waits at its end for each request about a reaction.
 const REACTION_PATIENCE: Duration = Duration::from_secs(3);
 
-/// The state of a run as its signs show it.
+/// The state of a run, as the typing indicator shows it.
 #[derive(Debug, Default)]
 pub(crate) struct Typing(watch::Sender<State>);
 
@@ -91,7 +91,7 @@ impl Watch {
     }
 }
 
-/// Shows the signs of a run; returns after its end.
+/// Shows that a run is working, by typing, drafts or a reaction; returns after its end.
 pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
     // The first state says which message is answered.
     let Some(State { to: Some(to), is_new, .. }) = watch.next().await else { return };

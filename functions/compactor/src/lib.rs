@@ -110,7 +110,7 @@ impl Compactor {
         .await
     }
 
-    /// Like [`Compactor::run`], with `visit` in place of [`Upkeep::visit`], so that tests can count, fail and delay
+    /// Does the same as [`Compactor::run`], with `visit` in place of [`Upkeep::visit`], so that tests can count, fail and delay
     /// visits.
     pub async fn run_visiting<F, V>(&self, deadline: Timestamp, visit: F) -> Report
     where

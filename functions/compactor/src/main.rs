@@ -27,9 +27,10 @@ async fn main() -> ExitCode {
 async fn serve(process: Process) -> Result<(), FunctionError> {
     let Process { aws, settings, history, table, metrics, reporter, clock } = process;
     let env = settings.env();
-    let config = AgentConfig::from_env(env, None)?;
+    let (config, access) = (AgentConfig::from_env(env, None)?, access(env)?);
+
     let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
-    let upkeep = Upkeep { metrics, access: access(env)?, ..Upkeep::new(history.clone(), model, &config) };
+    let upkeep = Upkeep { metrics, access, ..Upkeep::new(history.clone(), model, &config) };
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
         let shared = Arc::clone(&shared);

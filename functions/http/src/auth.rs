@@ -77,7 +77,7 @@ impl Caller {
         if self.admin { Some(person) } else { person.strip_prefix(self.name.as_str())?.strip_prefix('/') }
     }
 
-    /// Returns whether this caller may read and change the memory of `owner`: of people and conversations of its key, or of
+    /// Returns true if this caller may read and change the memory of `owner`: of people and conversations of its key, or of
     /// all with an admin key.
     pub fn may_remember(&self, owner: &Owner) -> bool {
         self.admin
@@ -156,7 +156,7 @@ pub fn caller(header: Option<&[u8]>, keys: &[ApiKey]) -> Option<Caller> {
     found
 }
 
-/// 400: an invalid id of a chat.
+/// Returns a 400: the id of a chat is invalid.
 pub(crate) fn bad_chat_id(detail: impl Into<String>) -> Problem {
     Problem::bad_request("bad-chat-id", "The chat id is invalid", detail)
 }

@@ -35,12 +35,12 @@ const PAGE: &str = "index.html";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// `GET /`
+/// Serves `GET /`.
 pub(crate) async fn page(headers: HeaderMap) -> Response {
     answer(PAGE, &headers)
 }
 
-/// `GET /console/{file}`
+/// Serves `GET /console/{file}`.
 pub(crate) async fn file(name: Result<Path<String>, PathRejection>, headers: HeaderMap) -> Response {
     // No file has a name that is not UTF-8.
     name.map_or_else(|_| Problem::not_found().into_response(), |Path(name)| answer(&name, &headers))

@@ -55,7 +55,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// 400: an invalid cursor.
+/// Returns a 400: the cursor is invalid.
 pub(crate) fn bad_cursor(detail: String) -> Problem {
     Problem::bad_request("bad-cursor", "The cursor is invalid", detail)
 }

@@ -8,7 +8,7 @@ use annals_channel::settings::agent_id;
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::settings::{MemoryConfig, ViewConfig, admins};
 use annals_http::chat::Web;
-use annals_http::settings::HttpResponses;
+use annals_http::settings::{HttpConfig, HttpResponses};
 use annals_http::{Http, router};
 use annals_runtime::aws;
 use annals_runtime::process::{FunctionError, Process, run};
@@ -21,16 +21,18 @@ async fn main() -> ExitCode {
 async fn serve(process: Process) -> Result<(), FunctionError> {
     let Process { aws, settings, history, metrics, reporter, clock, .. } = process;
     let env = settings.env();
-    let queue = Arc::new(aws::queue(&aws, env.required("ANNALS_QUEUE_URL")?));
-    let responses = HttpResponses::from_env(env)?;
-    let approvers = Approvers { admins: admins(env)?.into(), platforms: None };
-    let memory = MemoryConfig::from_env(env)?;
-    let ingress = Ingress::new(history, queue, agent_id(env)?)
+    let (config, responses) = (HttpConfig::deployed(env)?, HttpResponses::from_env(env)?);
+    let (view, memory) = (ViewConfig::from_env(env)?, MemoryConfig::from_env(env)?);
+    let (admins, agent_id) = (admins(env)?, agent_id(env)?);
+    let queue = env.required("ANNALS_QUEUE_URL")?;
+
+    let approvers = Approvers { admins: admins.into(), platforms: None };
+    let ingress = Ingress::new(history, Arc::new(aws::queue(&aws, queue)), agent_id)
         .with_metrics(metrics)
         .with_approvers(approvers)
         .with_memory(memory.is_on);
     let web = Web::buffered(ingress.clone());
-    let http = Http::deployed(env, ingress, web, ViewConfig::from_env(env)?, memory, clock)?;
+    let http = Http::deployed(config, ingress, web, view, memory, clock);
     let router = reporter.of_router(router(http));
     match responses {
         HttpResponses::Buffered => lambda_http::run(router).await,

@@ -260,7 +260,7 @@ fn remembered(kept: &StoredEntry, caller: &Caller) -> Remembered {
     }
 }
 
-/// 404: the entry does not exist, or belongs to somebody else.
+/// Returns a 404: the entry does not exist, or belongs to somebody else.
 fn no_entry() -> Problem {
     Problem::no_such("no-entry", "No such entry", "GET /v1/memory lists the entries")
 }

@@ -346,7 +346,7 @@ pub(crate) async fn append(ingress: &Ingress, draft: &Draft, is_command: bool) -
     Ok(commanded.appended)
 }
 
-/// 400: an invalid message.
+/// Returns a 400: the message is invalid.
 fn bad_message(detail: &str) -> Problem {
     Problem::bad_request("bad-message", "The message is invalid", detail)
 }

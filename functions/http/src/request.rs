@@ -225,27 +225,27 @@ impl TryFrom<String> for NewId {
     }
 }
 
-/// 400: the body is not valid.
+/// Returns a 400: the body is invalid.
 pub(crate) fn bad_body(detail: String) -> Problem {
     Problem::bad_request("bad-body", "The body is invalid", detail)
 }
 
-/// 400: an invalid `userId`.
+/// Returns a 400: the `userId` is invalid.
 pub(crate) fn bad_user(detail: String) -> Problem {
     Problem::bad_request("bad-user", "The userId is invalid", detail)
 }
 
-/// 400: an invalid `messageId`.
+/// Returns a 400: the `messageId` is invalid.
 pub(crate) fn bad_message_id(detail: String) -> Problem {
     Problem::bad_request("bad-message-id", "The messageId is invalid", detail)
 }
 
-/// 400: a `ts` that is not a time.
+/// Returns a 400: the `ts` is not a time.
 pub(crate) fn invalid_ts() -> Problem {
     bad_ts("give milliseconds since 1970 as a whole number of at most 13 digits")
 }
 
-/// 400: an unusable `ts`.
+/// Returns a 400: the `ts` is unusable.
 pub(crate) fn bad_ts(detail: &str) -> Problem {
     Problem::bad_request("bad-ts", "The ts is invalid", detail)
 }

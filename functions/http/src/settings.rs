@@ -1,14 +1,74 @@
 //! Settings of the HTTP API.
 
 use annals_core::chat_key::ChatKey;
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use axum::http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-const API_KEYS: &str = "HTTP_API_KEYS";
+/// Settings of the HTTP API.
+pub const SETTINGS: [Setting; 5] = [
+    Setting::described(
+        API_KEYS,
+        "locally `dev:dev:admin`, with a platform set up `dev:<the key in .annals/api-key>:admin`; required deployed",
+        "comma-separated `name:secret` or `name:secret:admin`; names and secrets are unique, no `/` in names. Deployed, or \
+         with `ANNALS_HOST` outside loopback, a secret has at least 16 characters: `openssl rand -hex 32`. Errors name an \
+         entry by its number",
+    ),
+    Setting::optional(
+        ORIGINS,
+        "`*`, or comma-separated origins such as `https://app.example.com`, in lower case, without a path: whose pages may \
+         call the HTTP API. Locally `*` needs your own `HTTP_API_KEYS`",
+    ),
+    Setting::optional(
+        RATE,
+        "`<requests a second>` or `<requests a second>:<burst>`, such as `10`, `0.5`, `10:50`, for one key in one process. \
+         Default burst: the rate, rounded up. Deployed, each environment of the function counts for itself; `ApiRateLimit` \
+         of the stack bounds all",
+    ),
+    CONSOLE,
+    HTTP_RESPONSES,
+];
 
+const API_KEYS: &str = "HTTP_API_KEYS";
 const ORIGINS: &str = "HTTP_CORS_ORIGINS";
 const RATE: &str = "HTTP_RATE_LIMIT";
+const CONSOLE: Setting = Setting::described(
+    "CONSOLE",
+    "locally `true`, deployed `false`",
+    "`true`, `false`: serves the console at `/`",
+);
+const HTTP_RESPONSES: Setting = Setting::new(
+    "HTTP_RESPONSES",
+    "buffered",
+    "`buffered`, `streaming`: deployed only; `streaming` is for a function URL",
+);
+
+/// Settings of a deployed function that serves the API.
+pub struct HttpConfig {
+    /// `HTTP_API_KEYS`
+    pub keys: Vec<ApiKey>,
+    /// `SYSTEM_PROMPT`
+    pub system_prompt: Option<String>,
+    /// `HTTP_CORS_ORIGINS`
+    pub cors_origins: CorsOrigins,
+    /// `CONSOLE`
+    pub console: bool,
+    /// `HTTP_RATE_LIMIT`
+    pub rate_limit: Option<CallRateLimit>,
+}
+
+impl HttpConfig {
+    /// Reads the settings. Keys are required.
+    pub fn deployed(env: Env<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            keys: deployed_api_keys(env)?.ok_or_else(|| ConfigError::new(API_KEYS, "is not set"))?,
+            system_prompt: env.optional("SYSTEM_PROMPT"),
+            cors_origins: http_cors_origins(env)?,
+            console: console(env, false)?,
+            rate_limit: http_rate_limit(env)?,
+        })
+    }
+}
 
 /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API from a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +116,7 @@ pub fn http_cors_origins(env: Env<'_>) -> Result<CorsOrigins, ConfigError> {
 
 /// Reads `CONSOLE`: if true, the console is served at `/`. `default` is used if it is not set.
 pub fn console(env: Env<'_>, default: bool) -> Result<bool, ConfigError> {
-    env.choice("CONSOLE", &[("true", true), ("false", false)], &default)
+    env.flag_or(&CONSOLE, default)
 }
 
 /// `HTTP_RATE_LIMIT`: rate at which one API key may call one process.
@@ -109,7 +169,7 @@ impl HttpResponses {
     /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let choices = [("buffered", Self::Buffered), ("streaming", Self::Streaming)];
-        env.choice("HTTP_RESPONSES", &choices, &Self::Buffered)
+        env.choice(&HTTP_RESPONSES, &choices)
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::SortKey;
 use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
@@ -14,7 +13,7 @@ use annals_io::random;
 use futures::future::BoxFuture;
 
 use crate::limit::Limits;
-use crate::settings::{ApiKey, CorsOrigins, console, deployed_api_keys, http_cors_origins, http_rate_limit};
+use crate::settings::{ApiKey, CorsOrigins, HttpConfig};
 
 /// Everything that the API needs.
 pub struct Http {
@@ -45,29 +44,29 @@ pub struct Http {
 }
 
 impl Http {
-    /// Returns the API of a deployed function, with the other settings from `env`.
+    /// Returns the API of a deployed function.
     pub fn deployed(
-        env: Env<'_>,
+        config: HttpConfig,
         ingress: Ingress,
         web: Web,
         view: ViewConfig,
         memory: MemoryConfig,
         clock: Clock,
-    ) -> Result<Self, ConfigError> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             ingress,
-            keys: deployed_api_keys(env)?.ok_or_else(|| ConfigError::new("HTTP_API_KEYS", "is not set"))?,
+            keys: config.keys,
             web,
             view,
             memory,
-            system_prompt: env.optional("SYSTEM_PROMPT"),
-            cors_origins: http_cors_origins(env)?,
-            console: console(env, false)?,
+            system_prompt: config.system_prompt,
+            cors_origins: config.cors_origins,
+            console: config.console,
             new_id: random_id,
             after_forgetting: None,
-            limits: Limits::new(http_rate_limit(env)?),
+            limits: Limits::new(config.rate_limit),
             clock,
-        })
+        }
     }
 }
 

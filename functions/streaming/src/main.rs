@@ -12,6 +12,7 @@ use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins};
 use annals_http::chat::Web;
+use annals_http::settings::HttpConfig;
 use annals_http::{Http, router};
 use annals_io::tls;
 use annals_model::Model;
@@ -32,11 +33,14 @@ async fn main() -> ExitCode {
 async fn serve(process: Process) -> Result<(), FunctionError> {
     let Process { aws, settings, history, metrics, reporter, clock, .. } = process;
     let env = settings.env();
-    let config = AgentConfig::from_env(env, None)?;
-    let queue = aws::queue(&aws, env.required("ANNALS_QUEUE_URL")?);
-    let tools = aws::tools(&aws, ToolsSetting::from_env(env)?, env).await?;
+    let (config, http) = (AgentConfig::from_env(env, None)?, HttpConfig::deployed(env)?);
+    let (tools, admins) = (ToolsSetting::from_env(env)?, admins(env)?);
+    let queue = env.required("ANNALS_QUEUE_URL")?;
+
+    let queue = aws::queue(&aws, queue);
+    let tools = aws::tools(&aws, tools, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
-    let approvers = Approvers { admins: admins(env)?.into(), platforms: None };
+    let approvers = Approvers { admins: admins.into(), platforms: None };
     let ingress = |queue| {
         Ingress::new(history.clone(), queue, config.agent_id.clone())
             .with_metrics(metrics.clone())
@@ -76,6 +80,6 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         })),
         patience: PATIENCE,
     };
-    let http = Http::deployed(env, ingress(Arc::new(queue)), web, config.view, config.memory, clock)?;
+    let http = Http::deployed(http, ingress(Arc::new(queue)), web, config.view, config.memory, clock);
     lambda_http::run_with_streaming_response(reporter.of_router(router(http))).await
 }

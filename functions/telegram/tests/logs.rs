@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// A call of the webhook as the HTTP API hands it over.
+/// Returns a call of the webhook, as API Gateway passes it on.
 fn call(update: &Value) -> String {
     json!({
         "version": "2.0", "routeKey": "POST /telegram", "rawPath": "/telegram", "rawQueryString": "",

@@ -19,17 +19,17 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// 400: an error of the caller.
+    /// Returns a 400: an error of the caller.
     pub(super) fn new(kind: &'static str, message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, kind, message: message.into() }
     }
 
-    /// 403.
+    /// Returns a 403.
     pub(super) fn forbidden(kind: &'static str, message: &str) -> Self {
         Self { status: StatusCode::FORBIDDEN, kind, message: message.into() }
     }
 
-    /// 500: an error of this program. The caller may retry.
+    /// Returns a 500: an error of this program. The caller may retry.
     pub(super) fn internal() -> Self {
         let (status, message) = (StatusCode::INTERNAL_SERVER_ERROR, "see the program's log".into());
         Self { status, kind: "InternalServerError", message }

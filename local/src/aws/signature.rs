@@ -124,7 +124,7 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// `20251121T225841Z`
+/// Parses a time such as `20251121T225841Z`.
 fn date(value: &str) -> Option<SystemTime> {
     let part = |range: std::ops::Range<usize>| value.get(range);
     let (day, time) = ((part(0..4)?, part(4..6)?, part(6..8)?), (part(9..11)?, part(11..13)?, part(13..16)?));

@@ -73,7 +73,7 @@ async fn one(check: &'static str, variable: &str, settings: &ModelSettings) -> F
     }
 }
 
-/// The status of `GET /models`, and the models' ids.
+/// Asks `GET /models`; returns the status, and the models' ids.
 async fn list(
     base: &str,
     settings: &ModelSettings,

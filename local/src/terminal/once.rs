@@ -17,7 +17,7 @@ use crate::tty::printable;
 /// Attempts to send a message, under one id, if the program ends meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// Sends `message` and prints the reply to standard output, everything else to standard error. Returns whether there is a reply.
+/// Sends `message` and prints the reply to standard output, everything else to standard error. Returns true if there is a reply.
 pub(super) async fn say(mut session: Session, message: &str, style: Style) -> anyhow::Result<bool> {
     let id = random_id();
     let mut attempts = 0;

@@ -11,8 +11,8 @@ use annals_core::visible::shown_input;
 use annals_http::random_id;
 use tokio::task::spawn_blocking;
 
+use super::echo::{CtrlC, EchoOff};
 use super::editor::{OWN, Prompt, Typed};
-use super::hush::{CtrlC, Hush};
 use super::screen::{Screen, Style};
 use super::session::{Events, Session};
 use super::wire::Event;
@@ -60,7 +60,7 @@ impl Talk {
         self.show_last(SHOWN_AT_START).await?;
         // A message from before the terminal was closed, or of another channel.
         if let Some(events) = self.session.pending().await? {
-            let _hush = Hush::begin();
+            let _echo_off = EchoOff::begin();
             self.screen.wait("answering earlier messages");
             self.follow(events).await?;
         }
@@ -120,7 +120,7 @@ impl Talk {
     /// Sends `line`, and sends it again if the program ends meanwhile. Returns `None` if the result is unknown.
     async fn say_once(&mut self, line: &str) -> anyhow::Result<Option<Option<UiMessage>>> {
         let id = random_id();
-        let _hush = Hush::begin();
+        let _echo_off = EchoOff::begin();
         self.ctrl_c.forget();
         let mut attempts = 0;
         loop {
@@ -194,7 +194,7 @@ impl Talk {
             self.screen.note(&input)?;
             let question = "y allows it, n denies it, other text denies it with that reason: ".to_owned();
             // Input from before the question does not answer it.
-            if Hush::begin().has_typed() {
+            if EchoOff::begin().has_typed() {
                 self.screen
                     .note("· it waits, since more was typed already: decide with /approve or /deny")?;
                 return Ok(None);
@@ -247,7 +247,7 @@ fn earlier(message: &UiMessage) -> String {
     }
 }
 
-/// Returns whether the terminal failed, and not the program.
+/// Returns true if the terminal failed, and not the program.
 fn is_of_terminal(error: &anyhow::Error) -> bool {
     error.chain().any(<dyn std::error::Error>::is::<std::io::Error>)
         && !error.chain().any(<dyn std::error::Error>::is::<reqwest::Error>)

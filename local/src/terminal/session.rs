@@ -52,7 +52,7 @@ impl Session {
         Ok(Self { http, config, clock, own })
     }
 
-    /// Returns whether the program is not this terminal's own.
+    /// Returns true if the program is not this terminal's own.
     pub(super) fn is_shared(&self) -> bool {
         self.own.is_none()
     }

@@ -3,9 +3,64 @@
 use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Channel;
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 
 use crate::rate_limit::RateLimit;
+
+/// Settings that all channels share.
+pub const SETTINGS: [Setting; 8] = [
+    AGENT_ID,
+    GROUP_ACTIVATION,
+    DM_SCOPE,
+    Setting::described(
+        ALLOW_FROM,
+        "everybody",
+        "Persons of Telegram and Lark, comma-separated: [guide](guide.md#who-may-use-the-bot)",
+    ),
+    Setting::described(
+        ALLOW_CHATS,
+        "every chat",
+        "ChatKeys, comma-separated (`telegram:chat:-100123`, `lark:chat:oc_…`)",
+    ),
+    STREAM_REPLIES,
+    DELIVERY_PACING,
+    AGENT_MAXIMUM_TURNS,
+];
+
+const AGENT_ID: Setting = Setting::new(
+    "AGENT_ID",
+    "annals",
+    "at most 64 bytes, no control characters. Changing it changes the ChatKeys of direct chats",
+);
+const GROUP_ACTIVATION: Setting = Setting::new(
+    "GROUP_ACTIVATION",
+    "mention",
+    "`mention`, `always`: which group messages ask for an answer",
+);
+const DM_SCOPE: Setting = Setting::new(
+    "DM_SCOPE",
+    "chat",
+    "`chat`: a private chat has its own history. `user`: it is the person's direct chat, \
+     `agent:<AGENT_ID>:user:telegram-<id>` or `…:user:lark-<open_id>`",
+);
+const ALLOW_FROM: &str = "ALLOW_FROM";
+const ALLOW_CHATS: &str = "ALLOW_CHATS";
+const STREAM_REPLIES: Setting = Setting::new(
+    "STREAM_REPLIES",
+    "false",
+    "`true`: private Telegram chats show the answer while it grows. Not in groups, nor in business chats",
+);
+const DELIVERY_PACING: Setting = Setting::new(
+    "DELIVERY_PACING",
+    "true",
+    "`true` keeps to the platforms' [rates](channels.md#telegram-and-lark-compared); `false` leaves that to their 429s",
+);
+const AGENT_MAXIMUM_TURNS: Setting = Setting::new(
+    "AGENT_MAXIMUM_TURNS",
+    "0",
+    "deployed only, set by `AgentMaximumTurns`: the number of environments that share the bot's rate; with `0` each may \
+     use all of it",
+);
 
 /// Settings of parsing messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,15 +95,15 @@ pub enum DmScope {
 
 /// Reads `AGENT_ID`, which is a part of chat keys.
 pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
-    let agent_id = env.optional("AGENT_ID").unwrap_or_else(|| "annals".into());
+    let agent_id = env.value(&AGENT_ID);
     if agent_id.len() > 64 {
         return Err(ConfigError::new(
-            "AGENT_ID",
+            AGENT_ID.name,
             "is longer than 64 bytes: it is part of every direct chat's key",
         ));
     }
     ChatKey::direct(&agent_id, "x")
-        .map_err(|error| ConfigError::new("AGENT_ID", format!("is unusable: {error}")))?;
+        .map_err(|error| ConfigError::new(AGENT_ID.name, format!("is unusable: {error}")))?;
     Ok(agent_id)
 }
 
@@ -57,12 +112,8 @@ pub fn channel_settings(env: Env<'_>) -> Result<Settings, ConfigError> {
     let activations = [("mention", GroupActivation::Mention), ("always", GroupActivation::Always)];
     Ok(Settings {
         agent_id: agent_id(env)?,
-        group_activation: env.choice("GROUP_ACTIVATION", &activations, &GroupActivation::Mention)?,
-        dm_scope: env.choice(
-            "DM_SCOPE",
-            &[("chat", DmScope::Chat), ("user", DmScope::User)],
-            &DmScope::Chat,
-        )?,
+        group_activation: env.choice(&GROUP_ACTIVATION, &activations)?,
+        dm_scope: env.choice(&DM_SCOPE, &[("chat", DmScope::Chat), ("user", DmScope::User)])?,
     })
 }
 
@@ -72,7 +123,7 @@ pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
         let value = env.optional(variable)?;
         Some(value.split(',').map(|entry| entry.trim().to_owned()).collect::<Vec<_>>())
     };
-    let persons = entries("ALLOW_FROM");
+    let persons = entries(ALLOW_FROM);
     for person in persons.iter().flatten() {
         let is_platform = |name: &str| name.parse().is_ok_and(Channel::is_platform);
         let id = person.split_once('-').filter(|(channel, _)| is_platform(channel));
@@ -81,15 +132,15 @@ pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
                 "has {person:?}, which is not a Person of a platform: give telegram-<id>, lark-<open_id> or \
                  discord-<id>, with commas between"
             );
-            return Err(ConfigError::new("ALLOW_FROM", problem));
+            return Err(ConfigError::new(ALLOW_FROM, problem));
         }
     }
-    let chats = entries("ALLOW_CHATS").map(|chats| {
+    let chats = entries(ALLOW_CHATS).map(|chats| {
         let parse = |chat: &String| {
             chat.parse::<ChatKey>().map_err(|error| {
                 let problem =
                     format!("has {chat:?}, which is not a ChatKey such as telegram:chat:-100123: {error}");
-                ConfigError::new("ALLOW_CHATS", problem)
+                ConfigError::new(ALLOW_CHATS, problem)
             })
         };
         chats.iter().map(parse).collect::<Result<Vec<_>, _>>()
@@ -130,11 +181,10 @@ pub struct DeliveryConfig {
 impl DeliveryConfig {
     /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
-        let choices = [("true", true), ("false", false)];
         Ok(Self {
-            stream_replies: env.choice("STREAM_REPLIES", &choices, &false)?,
-            is_rate_limited: env.choice("DELIVERY_PACING", &choices, &true)?,
-            processes: env.number("AGENT_MAXIMUM_TURNS", 0, "a number of turns; 0 is no limit")?,
+            stream_replies: env.flag(&STREAM_REPLIES)?,
+            is_rate_limited: env.flag(&DELIVERY_PACING)?,
+            processes: env.number(&AGENT_MAXIMUM_TURNS, "a number of turns; 0 is no limit")?,
         })
     }
 

@@ -46,7 +46,7 @@ impl Access {
 
     /// Returns the treatment of a message.
     pub fn of(&self, draft: &Draft) -> Admission {
-        if self.is_open() || !draft.channel.is_platform() {
+        if !draft.channel.is_platform() || self.is_open() {
             return Admission::Full;
         }
         // Messages to a business are not written to the bot, and do not tell whose connection they used; the window of

@@ -77,7 +77,7 @@ pub struct Origin {
 fn person_of_sender(chat: &ChatKey, channel: Channel, user_id: &str, person: Option<&str>) -> String {
     match (person, channel, chat.place()) {
         (Some(person), ..) => person.to_owned(),
-        (None, channel, _) if channel.is_platform() => format!("{channel}-{user_id}"),
+        (None, ..) if channel.is_platform() => format!("{channel}-{user_id}"),
         // A record of an earlier version that named no person. Its key is not an admin key.
         (None, _, Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. }) => {
             format!("{key_name}/{user_id}")

@@ -7,11 +7,59 @@ use std::time::Duration;
 use annals_channel::settings::agent_id;
 use annals_core::context::Policy;
 use annals_core::media;
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use annals_model::ModelSettings;
 use annals_store::settings::stale_after;
 
 pub use tools::{ToolsConfig, ToolsSetting, admins};
+
+/// Settings of the agent's answers.
+pub const SETTINGS: [Setting; 8] = [
+    Setting::optional("SYSTEM_PROMPT", "any text, sent verbatim with each question"),
+    SESSION_MODE,
+    CONTEXT_WINDOW,
+    COMPACT_THRESHOLD,
+    KEEP_RECENT,
+    MEMORY,
+    CAPTURE_GROUP_MEMORY,
+    REPLY_QUIET,
+];
+
+const SESSION_MODE: Setting = Setting::new(
+    "SESSION_MODE",
+    "stable",
+    "`stable`, `fresh`: under `fresh` every message starts its own session",
+);
+const CONTEXT_WINDOW: Setting =
+    Setting::new("CONTEXT_WINDOW", "128000", "tokens, over 0: what the model takes");
+const COMPACT_THRESHOLD: Setting = Setting::new(
+    "COMPACT_THRESHOLD",
+    "0.8",
+    "over 0, at most 1: the share of the window that system part and messages may take; what exceeds it is compacted \
+     before the turn",
+);
+const KEEP_RECENT: Setting = Setting::new(
+    "KEEP_RECENT",
+    "30",
+    "at least 1: how many messages of people and the assistant a compaction leaves as they are, if they fit",
+);
+const MEMORY: Setting = Setting::new(
+    "MEMORY",
+    "on",
+    "`on`, `off`. `off` captures nothing (later neither), recalls nothing and offers no memory tools; `/memory`, \
+     `/forget` and `/v1/memory` still show and delete entries",
+);
+const CAPTURE_GROUP_MEMORY: Setting = Setting::new(
+    "CAPTURE_GROUP_MEMORY",
+    "false",
+    "`true`: groups have a memory of their own. People have one in their direct chats",
+);
+const REPLY_QUIET: Setting = Setting::new(
+    "REPLY_QUIET",
+    "1s",
+    "a duration, at most `10s`: how long a Telegram or Lark chat must be quiet before it is answered, at most five times \
+     that in all; `0` does not wait",
+);
 
 /// Maximum quiet time. A run waits up to five times that long, and needs the rest of its time to answer.
 const MAX_QUIET: Duration = Duration::from_secs(10);
@@ -19,10 +67,10 @@ const MAX_QUIET: Duration = Duration::from_secs(10);
 /// Reads `REPLY_QUIET`: time without new messages after which a chat of Telegram or Lark is answered. Zero answers at
 /// once.
 pub fn reply_quiet(env: Env<'_>) -> Result<Duration, ConfigError> {
-    let quiet = env.duration("REPLY_QUIET", Duration::from_secs(1))?;
+    let quiet = env.duration(&REPLY_QUIET)?;
     if quiet > MAX_QUIET {
         return Err(ConfigError::new(
-            "REPLY_QUIET",
+            REPLY_QUIET.name,
             "is longer than 10s: a run waits that long, up to five times",
         ));
     }
@@ -74,7 +122,7 @@ pub struct MemoryConfig {
 impl MemoryConfig {
     /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
-        let groups = env.choice("CAPTURE_GROUP_MEMORY", &[("true", true), ("false", false)], &false)?;
+        let groups = env.flag(&CAPTURE_GROUP_MEMORY)?;
         Ok(Self { is_on: memory_is_on(env)?, groups })
     }
 }
@@ -87,7 +135,7 @@ impl Default for MemoryConfig {
 
 /// Reads `MEMORY`, for functions that only report it.
 pub fn memory_is_on(env: Env<'_>) -> Result<bool, ConfigError> {
-    env.choice("MEMORY", &[("on", true), ("off", false)], &true)
+    env.choice(&MEMORY, &[("on", true), ("off", false)])
 }
 
 /// Settings of a context.
@@ -110,24 +158,24 @@ pub struct ViewConfig {
 impl ViewConfig {
     /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
-        let threshold = env.number("COMPACT_THRESHOLD", 0.8, "a number over 0, at most 1")?;
+        let threshold = env.number(&COMPACT_THRESHOLD, "a number over 0, at most 1")?;
         if !(threshold > 0.0 && threshold <= 1.0) {
-            return Err(ConfigError::new("COMPACT_THRESHOLD", "must be a number over 0, at most 1"));
+            return Err(ConfigError::new(COMPACT_THRESHOLD.name, "must be a number over 0, at most 1"));
         }
-        let window = env.number("CONTEXT_WINDOW", 128_000, "a number of tokens")?;
+        let window = env.number(&CONTEXT_WINDOW, "a number of tokens")?;
         if window == 0 {
-            return Err(ConfigError::new("CONTEXT_WINDOW", "must be more than 0 tokens"));
+            return Err(ConfigError::new(CONTEXT_WINDOW.name, "must be more than 0 tokens"));
         }
-        let keep_recent = env.number("KEEP_RECENT", 30, "a number of messages, at least 1")?;
+        let keep_recent = env.number(&KEEP_RECENT, "a number of messages, at least 1")?;
         if keep_recent == 0 {
             return Err(ConfigError::new(
-                "KEEP_RECENT",
+                KEEP_RECENT.name,
                 "is 0, but must be at least 1: a compaction that keeps no message would leave nothing to answer",
             ));
         }
         Ok(Self {
             stale_after: stale_after(env)?,
-            fresh: env.choice("SESSION_MODE", &[("stable", false), ("fresh", true)], &false)?,
+            fresh: env.choice(&SESSION_MODE, &[("stable", false), ("fresh", true)])?,
             window,
             threshold,
             keep_recent,

@@ -1,6 +1,6 @@
 //! Settings of the model and of its fallback.
 
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
 
 use crate::{ChoiceError, ModelChoice, ModelSettings};
@@ -15,6 +15,43 @@ struct Names {
 const FIRST: Names = Names { model: "MODEL", base_url: "MODEL_BASE_URL", api_key: "MODEL_API_KEY" };
 const FALLBACK: Names =
     Names { model: "MODEL_FALLBACK", base_url: "MODEL_FALLBACK_BASE_URL", api_key: "MODEL_FALLBACK_API_KEY" };
+
+/// Settings of the model and of its fallback.
+pub const SETTINGS: [Setting; 8] = [
+    Setting::described(
+        FIRST.model,
+        "`echo` locally, required deployed",
+        "`echo`, `openai:<model>`, `anthropic:<model>`, `bedrock:<model>` (a model id, or an inference profile's id or ARN)",
+    ),
+    Setting::described(
+        FIRST.base_url,
+        "the provider's",
+        "an `http` or `https` URL. Ends in `/v1` for `openai:` and `anthropic:`; for `bedrock:` an endpoint of your own",
+    ),
+    Setting::optional(
+        FIRST.api_key,
+        "text without white space. `openai:` and `anthropic:` need this or `MODEL_BASE_URL`. `bedrock:` signs as the \
+         process's role, or uses a Bedrock API key",
+    ),
+    MODEL_PROMPT_CACHE,
+    Setting::optional(FALLBACK.model, "as `MODEL`: asked if `MODEL` fails for good within a run"),
+    Setting::described(FALLBACK.base_url, "the provider's", "as `MODEL_BASE_URL`"),
+    Setting::optional(FALLBACK.api_key, "as `MODEL_API_KEY`"),
+    MODEL_VISION,
+];
+
+const MODEL_PROMPT_CACHE: Setting = Setting::described(
+    "MODEL_PROMPT_CACHE",
+    "`true` for `anthropic:`, `false` for `bedrock:`",
+    "`true`, `false`: marks where the provider may cache a request. Only some Bedrock models take it (Claude from 3.5 v2 \
+     on, Nova). Anthropic charges a quarter more to write the cache, a tenth to read it. OpenAI caches unasked",
+);
+const MODEL_VISION: Setting = Setting::new(
+    "MODEL_VISION",
+    "auto",
+    "`auto` shows images until the provider refuses them, and remembers that while the process lives; `true` always; \
+     `false` never",
+);
 
 /// Reads `MODEL` and its fallback. `default` is used if `MODEL` is not set; with `None`, it is required.
 pub fn model(env: Env<'_>, default: Option<&str>) -> Result<ModelSettings, ConfigError> {
@@ -71,10 +108,9 @@ fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError
         let problem = format!("is not set: a hosted model needs a key, or a {} of your own", names.base_url);
         return Err(ConfigError::new(names.api_key, problem));
     }
-    settings.marks_cache =
-        env.choice("MODEL_PROMPT_CACHE", &[("true", true), ("false", false)], &settings.marks_cache)?;
+    settings.marks_cache = env.flag_or(&MODEL_PROMPT_CACHE, settings.marks_cache)?;
     let sees = [("auto", None), ("true", Some(true)), ("false", Some(false))];
-    settings.sees = env.choice("MODEL_VISION", &sees, &None)?;
+    settings.sees = env.choice(&MODEL_VISION, &sees)?;
     settings.base_url = base_url;
     settings.api_key = api_key.map(SecretString::from);
     Ok(Some(settings))

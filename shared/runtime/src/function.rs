@@ -32,17 +32,18 @@ async fn serve<W: Webhook, P: Platform + 'static>(
 ) -> Result<(), FunctionError> {
     let Process { aws, settings, history, metrics, reporter, clock, .. } = process;
     let env = settings.env();
-    let settings = channel_settings(env)?;
-    let queue = Arc::new(aws::queue(&aws, env.required("ANNALS_QUEUE_URL")?));
+    let (settings, access) = (channel_settings(env)?, access(env)?);
+    let (admins, memory_is_on) = (admins(env)?, memory_is_on(env)?);
+    let queue = env.required("ANNALS_QUEUE_URL")?;
     let (webhook, platform) = of_channel(env, &settings, &clock)?;
 
     let deliverer = Deliverer::new([Registered::new(channel, platform)], None);
-    let approvers = Approvers { admins: admins(env)?.into(), platforms: Some(deliverer.clone()) };
-    let ingress = Ingress::new(history, queue, settings.agent_id)
+    let approvers = Approvers { admins: admins.into(), platforms: Some(deliverer.clone()) };
+    let ingress = Ingress::new(history, Arc::new(aws::queue(&aws, queue)), settings.agent_id)
         .with_metrics(metrics)
         .with_approvers(approvers)
-        .with_access(access(env)?)
-        .with_memory(memory_is_on(env)?);
+        .with_access(access)
+        .with_memory(memory_is_on);
     let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
     lambda_http::run(reporter.of_router(router)).await
 }

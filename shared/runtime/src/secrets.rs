@@ -14,7 +14,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use aws_config::SdkConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_secretsmanager::Client;
@@ -23,7 +23,14 @@ use futures::future::join_all;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
-/// Names or ARNs of secrets, comma-separated.
+/// The setting that names the secrets.
+pub const SETTINGS: [Setting; 1] = [Setting::optional(
+    VARIABLE,
+    "deployed only: names or ARNs of Secrets Manager secrets, comma-separated, each a JSON object of setting names and \
+     strings; read once at start; set by the template. A variable that is set wins; two secrets with different values for \
+     one name are an error",
+)];
+
 const VARIABLE: &str = "ANNALS_SECRETS";
 
 /// Time limits of one attempt and of all: Lambda restarts a function that is not ready after ten seconds, without

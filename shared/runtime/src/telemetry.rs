@@ -17,7 +17,7 @@ use std::error::Error;
 use std::panic;
 use std::process::ExitCode;
 
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use annals_io::environment::process_env;
 use annals_io::errors::chain;
 use annals_io::random;
@@ -27,8 +27,8 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use json_subscriber::JsonLayer;
-use traces::Spans;
 pub use traces::Traces;
+use traces::{ENDPOINT, HEADERS, Spans};
 use tracing::Instrument;
 use tracing::field::Empty;
 use tracing_subscriber::filter::filter_fn;
@@ -37,6 +37,23 @@ use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, registry};
+
+/// Settings of logs and traces.
+pub const SETTINGS: [Setting; 3] = [
+    Setting::optional(
+        ENDPOINT,
+        "deployed only: the URL of an OpenTelemetry collector that takes OTLP over HTTP, for the spans of each call",
+    ),
+    Setting::optional(
+        HEADERS,
+        "deployed only, in a secret; this and `OTEL_SERVICE_NAME` are as OpenTelemetry defines them",
+    ),
+    Setting::described(
+        EnvFilter::DEFAULT_ENV,
+        "`info` deployed; locally `warn`, and `info` for Annals, on standard error",
+        "a [tracing-subscriber](https://docs.rs/tracing-subscriber) filter; an invalid one counts as not set",
+    ),
+];
 
 /// Target of the span with which the Lambda runtime names the request.
 const INVOCATION_TARGET: &str = "lambda_runtime::layers::trace";

@@ -120,7 +120,7 @@ impl Retention {
         self.stay_fresh().saturating_add(self.archive_grace)
     }
 
-    /// Returns whether a record of this time may have left the table by `now`. Half of its lifetime counts as possible:
+    /// Returns true if a record of this time may have left the table by `now`. Half of its lifetime counts as possible:
     /// a message may have come before its own time, and the settings may have changed.
     pub fn may_have_left(&self, ts: Timestamp, now: Timestamp) -> bool {
         now.since(ts) >= self.lifetime() / 2

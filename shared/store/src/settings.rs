@@ -2,9 +2,42 @@
 
 use std::time::Duration;
 
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 
 use crate::history::Retention;
+
+/// Settings of the stores and of the queue.
+pub const SETTINGS: [Setting; 6] = [
+    SESSION_STALE_AFTER,
+    ARCHIVE_ON_COMPACT,
+    ARCHIVE_GRACE,
+    Setting::described(
+        "ANNALS_TABLE",
+        "required",
+        "deployed only: the table. Set by the template, as the next two",
+    ),
+    Setting::described("ANNALS_BUCKET", "required", "deployed only: the bucket"),
+    Setting::described("ANNALS_QUEUE_URL", "required", "deployed only: the FIFO queue"),
+];
+
+const SESSION_STALE_AFTER: Setting = Setting::new(
+    "SESSION_STALE_AFTER",
+    "48h",
+    "a duration (`48h`, `30m`, `2days`), at most 100 years: a session ends so long after the last message of a person; \
+     `0` never",
+);
+const ARCHIVE_ON_COMPACT: Setting = Setting::new(
+    "ARCHIVE_ON_COMPACT",
+    "true",
+    "`true`, `false`: under `false` nothing is archived or deleted, and records stay in the table. Records from before \
+     the change are still archived before they leave",
+);
+const ARCHIVE_GRACE: Setting = Setting::new(
+    "ARCHIVE_GRACE",
+    "168h",
+    "a duration: how long a record stays in the table beyond `SESSION_STALE_AFTER` (48 h if that is `0`), which is how \
+     long the compactor may fail before records expire unarchived. Applies to records stored after it is set",
+);
 
 /// `ANNALS_TABLE`, `ANNALS_BUCKET` and the settings of expiry.
 #[derive(Clone, Debug)]
@@ -32,14 +65,14 @@ impl StoreConfig {
 pub fn retention(env: Env<'_>) -> Result<Retention, ConfigError> {
     Ok(Retention {
         stale_after: stale_after(env)?,
-        archive_grace: env.duration("ARCHIVE_GRACE", Duration::from_hours(168))?,
-        archive: env.choice("ARCHIVE_ON_COMPACT", &[("true", true), ("false", false)], &true)?,
+        archive_grace: env.duration(&ARCHIVE_GRACE)?,
+        archive: env.flag(&ARCHIVE_ON_COMPACT)?,
     })
 }
 
 /// `SESSION_STALE_AFTER`; `None` if Sessions never become stale.
 pub fn stale_after(env: Env<'_>) -> Result<Option<Duration>, ConfigError> {
-    let stale_after = env.duration("SESSION_STALE_AFTER", Duration::from_hours(48))?;
+    let stale_after = env.duration(&SESSION_STALE_AFTER)?;
     Ok(Some(stale_after).filter(|duration| !duration.is_zero()))
 }
 

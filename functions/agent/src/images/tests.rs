@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A context of `answered` and then `waiting` messages of one photo each.
+/// Returns a context of `answered` and then `waiting` messages of one photo each.
 fn seen(answered: usize, waiting: usize) -> Context {
     let message = |number: usize| {
         let part = json!({"type": "file", "mediaType": "image/png", "url": format!("telegram:{number}")});

@@ -35,7 +35,7 @@ pub(crate) struct ChatRequest {
     /// `submit-message`, or `regenerate-message` for another reply.
     #[schema(pattern = "^(submit|regenerate)-message$")]
     trigger: Option<String>,
-    /// The message that is edited, or the reply that is made anew; by default the last.
+    /// The message that is edited, or the reply that is generated again; by default the last.
     message_id: Option<String>,
     /// Sender; by default the key's name.
     user_id: Option<UserId>,
@@ -64,7 +64,7 @@ pub(crate) struct Submission {
     pub(crate) past: Vec<UiMessage>,
     /// The message to answer, or the reply to continue.
     pub(crate) last: UiMessage,
-    /// True if the last reply, or the one that `message_id` names, is to be made anew.
+    /// True if the last reply, or the one that `message_id` names, is to be generated again.
     pub(crate) regenerates: bool,
     /// See the module.
     pub(crate) message_id: Option<String>,
@@ -110,7 +110,7 @@ impl Submission {
 
 const NO_ID: &str = "give the conversation's id as \"id\"";
 
-/// 400: a request of the right shape that makes no sense.
+/// Returns a 400: the request has the right shape, but invalid content.
 fn bad_chat(detail: &str) -> Problem {
     Problem::bad_request("bad-chat", "The chat request is invalid", detail)
 }

@@ -61,7 +61,7 @@ fn results(message: &UiMessage) -> impl Iterator<Item = (&str, Option<&Value>, O
     })
 }
 
-/// Returns whether `id` is the id of this record's message, as streamed or as listed.
+/// Returns true if `id` is the id of this record's message, as streamed or as listed.
 pub(crate) fn names(record: &Record, id: &str) -> bool {
     let own = record.message_id.as_str();
     id == own

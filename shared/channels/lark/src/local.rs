@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-use crate::settings::LarkConfig;
+use crate::settings::{APP_ID, APP_SECRET, ENCRYPT_KEY, LarkConfig, VERIFICATION_TOKEN};
 use crate::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
 use crate::webhook::{Identity, LarkWebhook, WEBHOOK_PATIENCE};
 use crate::{doctor, platform, setup};
@@ -51,8 +51,8 @@ impl LocalChannel for Local {
             channel: Channel::Lark,
             platform: "Lark",
             path: LarkWebhook::PATH,
-            required: &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"],
-            proofs: &["LARK_VERIFICATION_TOKEN", "LARK_ENCRYPT_KEY"],
+            required: &[APP_ID, APP_SECRET, VERIFICATION_TOKEN],
+            proofs: &[VERIFICATION_TOKEN, ENCRYPT_KEY],
             setup: setup::COMMAND,
         }
     }
@@ -102,12 +102,8 @@ impl LocalChannel for Local {
             Some(config) => (config.app_id.as_str().into(), config.app_secret.clone()),
             None => (DEV_APP.0.into(), DEV_APP.1.into()),
         };
-        let encrypt_key = self.encrypt_key().map(|key| ("LARK_ENCRYPT_KEY", key.clone()));
-        let secrets = [
-            ("LARK_APP_ID", app_id),
-            ("LARK_APP_SECRET", app_secret),
-            ("LARK_VERIFICATION_TOKEN", self.token(key)),
-        ];
+        let encrypt_key = self.encrypt_key().map(|key| (ENCRYPT_KEY, key.clone()));
+        let secrets = [(APP_ID, app_id), (APP_SECRET, app_secret), (VERIFICATION_TOKEN, self.token(key))];
         secrets.into_iter().chain(encrypt_key).collect()
     }
 

@@ -1,8 +1,40 @@
 //! Settings of Lark's channel: all or none.
 
 use annals_channel::settings::all_or_none;
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
+
+/// Settings of Lark.
+pub const SETTINGS: [Setting; 6] = [
+    Setting::optional(
+        APP_ID,
+        "all three or none. None: locally the outbox, with `dev-lark-token` or the data directory's key; deployed, no Lark",
+    ),
+    Setting::optional(APP_SECRET, "the app's secret"),
+    Setting::optional(VERIFICATION_TOKEN, "the token of event subscriptions"),
+    Setting::optional(
+        ENCRYPT_KEY,
+        "any text, only with the three above. With it, plain and unsigned events are refused; without it, encrypted ones",
+    ),
+    API_BASE,
+    GROUP_CONTEXT,
+];
+
+pub(crate) const APP_ID: &str = "LARK_APP_ID";
+pub(crate) const APP_SECRET: &str = "LARK_APP_SECRET";
+pub(crate) const VERIFICATION_TOKEN: &str = "LARK_VERIFICATION_TOKEN";
+pub(crate) const ENCRYPT_KEY: &str = "LARK_ENCRYPT_KEY";
+const API_BASE: Setting = Setting::new(
+    "LARK_API_BASE",
+    "https://open.feishu.cn",
+    "an `http` or `https` URL; `https://open.larksuite.com` outside China",
+);
+const GROUP_CONTEXT: Setting = Setting::new(
+    "LARK_GROUP_CONTEXT",
+    "25",
+    "a whole number: how many of the newest messages of a Lark group or thread are fetched before the bot answers there; \
+     `0` fetches none",
+);
 
 /// Secrets and settings of Lark.
 #[derive(Clone, Debug)]
@@ -29,12 +61,13 @@ impl LarkConfig {
     ///
     /// Fails if only a part is set, or a value is malformed.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
-        let variables = ["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"];
-        let encrypt_key = env.optional("LARK_ENCRYPT_KEY");
-        let Some([app_id, app_secret, verification_token]) = all_or_none(env, variables)? else {
+        let encrypt_key = env.optional(ENCRYPT_KEY);
+        let Some([app_id, app_secret, verification_token]) =
+            all_or_none(env, [APP_ID, APP_SECRET, VERIFICATION_TOKEN])?
+        else {
             return match encrypt_key {
                 Some(_) => Err(ConfigError::new(
-                    "LARK_ENCRYPT_KEY",
+                    ENCRYPT_KEY,
                     "is set without LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN: set those too, or unset it",
                 )),
                 None => Ok(None),
@@ -45,8 +78,8 @@ impl LarkConfig {
             app_secret: app_secret.into(),
             verification_token: verification_token.into(),
             encrypt_key: encrypt_key.map(SecretString::from),
-            api_base: env.optional("LARK_API_BASE").unwrap_or_else(|| "https://open.feishu.cn".into()),
-            group_context: env.number("LARK_GROUP_CONTEXT", 25, "a number of messages; 0 fetches none")?,
+            api_base: env.value(&API_BASE),
+            group_context: env.number(&GROUP_CONTEXT, "a number of messages; 0 fetches none")?,
         }))
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::EVENTS;
 use crate::buttons::PRESSED;
 use crate::client::{Client, SendError};
-use crate::settings::LarkConfig;
+use crate::settings::{APP_ID, APP_SECRET, ENCRYPT_KEY, LarkConfig, VERIFICATION_TOKEN};
 use crate::verify::encrypt;
 
 /// The command.
@@ -20,8 +20,8 @@ pub(super) const COMMAND: SetupCommand = SetupCommand {
     about: "Check the app of `LARK_APP_ID`, and print the steps in Lark's console",
     url: "Address for events: https://…/lark",
     secret: "Read the app's settings from this secret in Secrets Manager",
-    needed: &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN"],
-    held: &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_VERIFICATION_TOKEN", "LARK_ENCRYPT_KEY"],
+    needed: &[APP_ID, APP_SECRET, VERIFICATION_TOKEN],
+    held: &[APP_ID, APP_SECRET, VERIFICATION_TOKEN, ENCRYPT_KEY],
     options: &[],
 };
 

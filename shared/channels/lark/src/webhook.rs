@@ -28,7 +28,7 @@ use crate::client::{CHAT_RATE_LIMIT, Client, SendError};
 use crate::listed::with_children;
 use crate::parse::{self, parse};
 use crate::recall;
-use crate::settings::LarkConfig;
+use crate::settings::{APP_ID, LarkConfig};
 use crate::verify::{self, Secrets, Signature, verify};
 
 /// Longest body of a call without a signature if an encrypt key is set, in bytes. Lark then signs every event; only its
@@ -222,7 +222,7 @@ pub fn from_env(
     settings: &Settings,
     clock: &Clock,
 ) -> Result<(LarkWebhook, Client), Box<dyn Error + Send + Sync>> {
-    let config = LarkConfig::from_env(env)?.ok_or_else(|| ConfigError::new("LARK_APP_ID", "is not set"))?;
+    let config = LarkConfig::from_env(env)?.ok_or_else(|| ConfigError::new(APP_ID, "is not set"))?;
     let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
         .with_patience(WEBHOOK_PATIENCE)
         .with_rate_limit(Some(CHAT_RATE_LIMIT));

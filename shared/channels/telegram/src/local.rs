@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-use crate::settings::TelegramConfig;
+use crate::settings::{SECRET, TOKEN, TelegramConfig};
 use crate::verify::SECRET_HEADER;
 use crate::webhook::{Identity, TelegramWebhook, WEBHOOK_PATIENCE};
 use crate::{doctor, platform, setup};
@@ -25,9 +25,6 @@ pub const DEV_SECRET: &str = "dev-telegram-secret";
 pub const DEV_TOKEN: &str = "1:development";
 /// Bot if Telegram is not set up: `@annals_bot`, with an id that Telegram does not use.
 const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
-
-const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
-const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
 
 /// Telegram in the local program.
 #[derive(Clone, Debug)]

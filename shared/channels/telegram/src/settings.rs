@@ -1,8 +1,24 @@
 //! Settings of Telegram's channel: all or none.
 
 use annals_channel::settings::all_or_none;
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
+
+/// Settings of Telegram.
+pub const SETTINGS: [Setting; 3] = [
+    Setting::optional(
+        TOKEN,
+        "both or neither: starts with the bot's number and `:`. Neither: locally the outbox, with `dev-telegram-secret` or \
+         the data directory's key; deployed, no Telegram",
+    ),
+    Setting::optional(SECRET, "1 to 256 of `A-Z a-z 0-9 _ -`"),
+    API_BASE,
+];
+
+pub(crate) const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
+pub(crate) const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
+const API_BASE: Setting =
+    Setting::new("TELEGRAM_API_BASE", "https://api.telegram.org", "an `http` or `https` URL");
 
 /// Secrets and settings of Telegram.
 #[derive(Clone, Debug)]
@@ -24,18 +40,18 @@ impl TelegramConfig {
     ///
     /// Fails if only a part is set, or a value is malformed.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
-        let variables = ["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"];
-        let Some([token, secret]) = all_or_none(env, variables)? else { return Ok(None) };
-        let bot_id = token.split_once(':').and_then(|(id, _)| id.parse().ok()).ok_or_else(|| {
-            ConfigError::new("TELEGRAM_BOT_TOKEN", "must look like 123456:ABC…, as @BotFather gives it")
-        })?;
+        let Some([token, secret]) = all_or_none(env, [TOKEN, SECRET])? else { return Ok(None) };
+        let bot_id = token
+            .split_once(':')
+            .and_then(|(id, _)| id.parse().ok())
+            .ok_or_else(|| ConfigError::new(TOKEN, "must look like 123456:ABC…, as @BotFather gives it"))?;
         // https://core.telegram.org/bots/api#setwebhook, secret_token
         let is_secret = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         if secret.len() > 256 || !secret.chars().all(is_secret) {
             let problem = "must be 1 to 256 characters of A-Z, a-z, 0-9, _ and -, as Telegram wants it";
-            return Err(ConfigError::new("TELEGRAM_WEBHOOK_SECRET", problem));
+            return Err(ConfigError::new(SECRET, problem));
         }
-        let api_base = env.optional("TELEGRAM_API_BASE").unwrap_or_else(|| "https://api.telegram.org".into());
+        let api_base = env.value(&API_BASE);
         Ok(Some(Self { token: token.into(), bot_id, secret: secret.into(), api_base }))
     }
 }

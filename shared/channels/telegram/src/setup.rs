@@ -15,11 +15,8 @@ use secrecy::ExposeSecret;
 
 use crate::allowed_updates;
 use crate::client::{Client, Webhook};
-use crate::settings::TelegramConfig;
+use crate::settings::{SECRET, TOKEN, TelegramConfig};
 use crate::verify::SECRET_HEADER;
-
-const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
-const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
 
 /// The command.
 pub(super) const COMMAND: SetupCommand = SetupCommand {

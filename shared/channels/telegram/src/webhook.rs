@@ -25,7 +25,7 @@ use crate::bot::Bot;
 use crate::buttons::Keyboard;
 use crate::client::{Client, PRIVATE_RATE_LIMIT, SendError};
 use crate::parse::{needs_username, parse};
-use crate::settings::TelegramConfig;
+use crate::settings::{TOKEN, TelegramConfig};
 use crate::verify::{SECRET_HEADER, secret_matches};
 
 /// Longest wait for Telegram's rate limit while the webhook waits for its answer.
@@ -154,8 +154,7 @@ pub fn from_env(
     settings: &Settings,
     clock: &Clock,
 ) -> Result<(TelegramWebhook, Client), Box<dyn Error + Send + Sync>> {
-    let config =
-        TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new("TELEGRAM_BOT_TOKEN", "is not set"))?;
+    let config = TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new(TOKEN, "is not set"))?;
     let client = Client::new(&config.api_base, config.token, clock.clone())?
         .with_patience(WEBHOOK_PATIENCE)
         .with_rate_limit(Some(PRIVATE_RATE_LIMIT));

@@ -12,11 +12,25 @@
 
 use std::time::Duration;
 
-use annals_core::settings::{ConfigError, Env};
+use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+/// Settings of tools and approvals.
+pub const SETTINGS: [Setting; 2] = [
+    Setting::optional(
+        VARIABLE,
+        "a JSON document: [guide](guide.md#tools-and-approvals). Deployed also `s3://<bucket>/<key>`, read at start. \
+         Unknown keys, a `command` and an unset `${NAME}` are errors that name the path",
+    ),
+    Setting::optional(
+        ADMINS,
+        "Persons, comma-separated (`telegram-42`, `lark-ou_…`, an admin key's `userId`): may approve any call",
+    ),
+];
+
 const VARIABLE: &str = "TOOLS";
+const ADMINS: &str = "ADMINS";
 
 /// Maximum length of a server's name. The names of its tools start with it, and have at most 64 characters.
 const MAX_NAME_CHARS: usize = 32;
@@ -200,11 +214,11 @@ impl ServerConfig {
 /// Reads `ADMINS`: the person ids that may approve calls in any chat, comma-separated: `telegram-42`, `lark-ou_…`, or
 /// the bare `userId` of an admin key.
 pub fn admins(env: Env<'_>) -> Result<Vec<String>, ConfigError> {
-    let Some(value) = env.optional("ADMINS") else { return Ok(Vec::new()) };
+    let Some(value) = env.optional(ADMINS) else { return Ok(Vec::new()) };
     let admins: Vec<String> = value.split(',').map(|id| id.trim().to_owned()).collect();
     if admins.iter().any(String::is_empty) {
         return Err(ConfigError::new(
-            "ADMINS",
+            ADMINS,
             "has an empty entry: give person ids such as telegram-42, with commas between",
         ));
     }

@@ -31,8 +31,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+pub(super) const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+pub(super) const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 /// Time that an invocation waits for the collector.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Fields that are sent.

@@ -180,7 +180,7 @@ impl History {
         Ok(archived)
     }
 
-    /// Returns whether TTL will delete `record`. With `ARCHIVE_ON_COMPACT=true` every record is archived.
+    /// Returns true if TTL will delete `record`. With `ARCHIVE_ON_COMPACT=true` every record is archived.
     fn leaves(&self, record: &Record) -> bool {
         self.retention.archive || record.expires_at.is_some()
     }

@@ -90,7 +90,7 @@ impl ListCursor {
         cursor::decode(text)
     }
 
-    /// Returns whether a chat at this place follows.
+    /// Returns true if a chat at this place follows.
     fn is_before(&self, at: Timestamp, chat: &ChatKey) -> bool {
         (Reverse(self.at), &self.chat) < (Reverse(at), chat)
     }
@@ -308,7 +308,7 @@ fn place_at(chat: &ChatKey, at: Timestamp) -> Update {
     Update::default().set(DUE_SHARD, shard).set(DUE_AT, number(at.as_millis()))
 }
 
-/// Returns whether the `dueAt` of an item with this sort key is the date of a visit.
+/// Returns true if the `dueAt` of an item with this sort key is the date of a visit.
 pub fn is_due_entry(sort_key: &str) -> bool {
     sort_key != PLACE
 }

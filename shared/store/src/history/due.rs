@@ -269,7 +269,7 @@ struct Generations {
 }
 
 impl Registry {
-    /// Returns whether a record of `chat` that arrives at `arrival` must register it. `due_after` is
+    /// Returns true if a record of `chat` that arrives at `arrival` must register it. `due_after` is
     /// [`Retention::due_after`].
     pub(super) fn wants(&self, chat: &ChatKey, arrival: Timestamp, due_after: Duration) -> bool {
         let generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -130,7 +130,7 @@ impl History {
         }
     }
 
-    /// Returns whether `chat` has no record and no segment. One read.
+    /// Returns true if `chat` has no record and no segment. One read.
     pub async fn is_empty(&self, chat: &ChatKey) -> Result<bool, HistoryError> {
         let span = Span::first(1, format!("{PLACE}\u{1}"), LAST_KEY);
         Ok(self.table.query(&partition(chat), &span).await?.is_empty())

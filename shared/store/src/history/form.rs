@@ -76,12 +76,12 @@ impl History {
     }
 }
 
-/// Returns whether an archived record is a later form of a person's message.
+/// Returns true if an archived record is a later form of a person's message.
 pub(super) fn is_later_form(record: &Record) -> bool {
     record.kind() == Kind::Revision && !record.key.hangs_on_reply()
 }
 
-/// Returns whether a form is stored already: the newest has the same content, or the platform sent this very form
+/// Returns true if a form is stored already: the newest has the same content, or the platform sent this very form
 /// before.
 fn is_known(forms: &[Form], form_ts: Option<Timestamp>, digest: &str) -> bool {
     let same = |form: &Form| form.digest.as_deref() == Some(digest);

@@ -256,7 +256,7 @@ pub(crate) fn stored_digest(item: &Item) -> Option<String> {
     }
 }
 
-/// Returns whether the record in `item` asks for an answer.
+/// Returns true if the record in `item` asks for an answer.
 pub(crate) fn asks(item: &Item) -> bool {
     matches!(item.get("asks"), Some(AttributeValue::Bool(true)))
 }

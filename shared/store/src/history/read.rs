@@ -193,7 +193,7 @@ impl History {
         Ok((is_there, told))
     }
 
-    /// Returns whether the newest records of `chat` cover each of the messages at `bases`, and no approval that one of
+    /// Returns true if the newest records of `chat` cover each of the messages at `bases`, and no approval that one of
     /// these records requests was answered: turns about these messages have nothing left to do. One small query.
     pub async fn are_covered_lately(&self, chat: &ChatKey, bases: &[SortKey]) -> Result<bool, HistoryError> {
         let Some(first) = bases.iter().min() else { return Ok(false) };

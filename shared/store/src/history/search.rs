@@ -112,7 +112,7 @@ impl History {
         Ok(found)
     }
 
-    /// Returns whether the table has a later form of a message, which was edited or taken back after it was archived.
+    /// Returns true if the table has a later form of a message, which was edited or taken back after it was archived.
     async fn is_changed_in_table(&self, record: &Record) -> Result<bool, HistoryError> {
         let forms = self.message(&record.chat, &record.key).await?;
         let is_later = |form: &Record| place_of(form) == place_of(record) && is_newer(form, record);

@@ -122,7 +122,7 @@ pub enum SegmentError {
 }
 
 impl SegmentError {
-    /// Returns whether a retry may succeed without repair.
+    /// Returns true if a retry may succeed without repair.
     pub(super) fn may_pass(&self) -> bool {
         matches!(self, Self::Bucket(_))
     }
@@ -297,7 +297,7 @@ pub(super) fn folder(chat: &ChatKey) -> String {
     format!("segments/{}/", chat.session_id())
 }
 
-/// Returns whether this is the sort key of a segment's pointer.
+/// Returns true if this is the sort key of a segment's pointer.
 pub(super) fn is_pointer(sort_key: &str) -> bool {
     sort_key.starts_with(POINTER)
 }

@@ -73,7 +73,7 @@ pub fn waiting_before(records: &[Record], command: &SortKey, now: Timestamp) -> 
     waiting
 }
 
-/// Returns whether the `/stop` at `command` ends `turn`, which a run has committed to: all that it covers was said
+/// Returns true if the `/stop` at `command` ends `turn`, which a run has committed to: all that it covers was said
 /// before the command, on the command's line of the chat.
 pub fn ends(records: &[Record], command: &SortKey, turn: &OpenTurn) -> bool {
     let line = |base: &SortKey| said_at(records, base).and_then(Record::line);
@@ -81,7 +81,7 @@ pub fn ends(records: &[Record], command: &SortKey, turn: &OpenTurn) -> bool {
         && turn.covers.last().is_some_and(|newest| line(newest) == line(command))
 }
 
-/// Returns whether the `/stop` at `command` has anything to end, by the `records` and the `head` of its chat.
+/// Returns true if the `/stop` at `command` has anything to end, by the `records` and the `head` of its chat.
 /// `is_running` is true if a run has the chat.
 pub fn has_something_to_end(
     records: &[Record],

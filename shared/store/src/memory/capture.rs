@@ -47,7 +47,7 @@ pub enum Saved {
 }
 
 impl Memory {
-    /// Returns whether the Session that ends where `source` does was captured, after completing a capture that a crash
+    /// Returns true if the Session that ends where `source` does was captured, after completing a capture that a crash
     /// cut short. One read, if there was none.
     pub async fn has_captured(&self, owner: &Owner, source: &Source) -> Result<bool, MemoryError> {
         let Some(item) = self.table.get(&owner.partition(), &capture_key(source)).await? else {

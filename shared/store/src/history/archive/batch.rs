@@ -46,7 +46,7 @@ impl Batch {
             || self.lines.len() < MAX_SEGMENT_RECORDS && self.bytes + line.len() <= MAX_SEGMENT_BYTES
     }
 
-    /// Returns whether `record` is further from the last one than the lifetime of a record. A late message and an edit
+    /// Returns true if `record` is further from the last one than the lifetime of a record. A late message and an edit
     /// of an old one get a segment of their own: a segment from there to now would make every reader read pointers that
     /// far.
     pub(super) fn is_far_from(&self, record: &Record, lifetime: Duration) -> bool {

@@ -140,7 +140,7 @@ impl Holder {
         }
     }
 
-    /// Returns whether it may take a chat from `holder`, whose lease is not over.
+    /// Returns true if it may take a chat from `holder`, whose lease is not over.
     pub(super) fn may_take_over(self, holder: Self) -> bool {
         match self {
             Self::Run => holder == Self::Upkeep,
@@ -164,7 +164,7 @@ impl Held {
         (until >= now).then(|| Self { by: Holder::of(item), until })
     }
 
-    /// Returns whether a run has the chat, or a deletion: anything but upkeep.
+    /// Returns true if a run has the chat, or a deletion: anything but upkeep.
     pub(in crate::history) fn is_run(self) -> bool {
         self.by != Holder::Upkeep
     }

@@ -1,31 +1,31 @@
-//! The terminal while an answer is made: [`Hush`] turns its echo off, [`CtrlC`] is how the person stops the answer.
+//! The terminal while an answer is made: [`EchoOff`] turns its echo off, [`CtrlC`] lets the person stop the answer.
 //! Echoed input would appear inside the answer, and would move the cursor, by which a spinner is erased. The input stays in the
 //! terminal until the next prompt shows it.
 
 /// Keeps the terminal from echoing until it is dropped. Ctrl-C still works. If the process is killed, the terminal stays without
 /// an echo, which shells turn on again.
-pub(super) struct Hush {
+pub(super) struct EchoOff {
     #[cfg(unix)]
     before: Option<nix::sys::termios::Termios>,
 }
 
 #[cfg(unix)]
-impl Hush {
+impl EchoOff {
     /// Turns the echo off. Does nothing if standard input is not a terminal.
     pub(super) fn begin() -> Self {
         use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, tcgetattr, tcsetattr};
         let stdin = std::io::stdin();
         let Ok(before) = tcgetattr(&stdin) else { return Self { before: None } };
-        let mut hushed = before.clone();
+        let mut silent = before.clone();
         // Without line buffering, so that the prompt gets single keys and incomplete lines.
-        hushed.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON);
-        hushed.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
-        hushed.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
-        let is_set = tcsetattr(&stdin, SetArg::TCSANOW, &hushed).is_ok();
+        silent.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON);
+        silent.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
+        silent.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
+        let is_set = tcsetattr(&stdin, SetArg::TCSANOW, &silent).is_ok();
         Self { before: is_set.then_some(before) }
     }
 
-    /// Returns whether there is input that no prompt has read.
+    /// Returns true if there is input that no prompt has read.
     pub(super) fn has_typed(&self) -> bool {
         use std::os::fd::AsFd;
 
@@ -37,7 +37,7 @@ impl Hush {
 }
 
 #[cfg(unix)]
-impl Drop for Hush {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         use nix::sys::termios::{SetArg, tcsetattr};
         if let Some(before) = &self.before {
@@ -48,7 +48,7 @@ impl Drop for Hush {
 }
 
 #[cfg(not(unix))]
-impl Hush {
+impl EchoOff {
     #[allow(clippy::missing_const_for_fn, reason = "it is not constant on Unix")]
     pub(super) fn begin() -> Self {
         Self {}

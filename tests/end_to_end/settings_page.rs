@@ -1,0 +1,66 @@
+//! `docs/settings.md`: an introduction, and tables that are generated from the settings in the code.
+//! `UPDATE_DOCS=1` writes them.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use annals_core::settings::{Setting, Unset};
+use annals_io::environment::process_env;
+
+/// The sections of the page: their titles, and the settings of the crates that read them.
+const SECTIONS: [(&str, &[&[Setting]]); 6] = [
+    ("Model and tools", &[&annals_model::settings::SETTINGS, &annals_engine::settings::tools::SETTINGS]),
+    ("Answers", &[&annals_engine::settings::SETTINGS]),
+    (
+        "Channels",
+        &[
+            &annals_channel::settings::SETTINGS,
+            &annals_channel_telegram::settings::SETTINGS,
+            &annals_channel_lark::settings::SETTINGS,
+        ],
+    ),
+    ("HTTP API", &[&annals_http::settings::SETTINGS]),
+    ("Storage", &[&annals_store::settings::SETTINGS]),
+    (
+        "Program",
+        &[
+            &annals_local::config::SETTINGS,
+            &annals_runtime::secrets::SETTINGS,
+            &annals_runtime::telemetry::SETTINGS,
+        ],
+    ),
+];
+
+/// Returns all settings, in the order of the page.
+pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
+    SECTIONS.iter().flat_map(|(_, lists)| *lists).flat_map(|list| *list)
+}
+
+/// Returns the tables of the page.
+fn tables() -> String {
+    let mut page = String::new();
+    for (title, lists) in SECTIONS {
+        write!(page, "\n## {title}\n\n| variable | default | values |\n| --- | --- | --- |\n").unwrap();
+        for Setting { name, unset, values } in lists.iter().flat_map(|list| *list) {
+            let unset = match unset {
+                Unset::Default(default) => format!("`{default}`"),
+                Unset::Described(words) => (*words).to_owned(),
+            };
+            writeln!(page, "| `{name}` | {unset} | {values} |").unwrap();
+        }
+    }
+    page
+}
+
+#[test]
+fn the_page_of_settings_is_generated_from_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (introduction, _) = page.split_once("\n## ").unwrap();
+    let generated = format!("{introduction}{}", tables());
+    if process_env("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &generated).unwrap();
+    } else {
+        assert!(page == generated, "docs/settings.md is not as the code is: run `just settings`");
+    }
+}
