@@ -13,10 +13,13 @@ fn a_setting_that_keeps_a_function_from_starting_is_one_line_that_names_it() {
         ("ANNALS_QUEUE_URL", "q"),
         ("TELEGRAM_WEBHOOK_SECRET", "hunter2"),
     ];
+    let no_address =
+        [&table[..], &[("TELEGRAM_BOT_TOKEN", "1:hunter2"), ("TELEGRAM_API_BASE", "hunter2")]].concat();
     let cases = [
         (&[][..], "ANNALS_TABLE", "is not set"),
         (&table[..3], "TELEGRAM_BOT_TOKEN", "is not set"),
         (&table[..], "TELEGRAM_BOT_TOKEN", "is not set, but TELEGRAM_WEBHOOK_SECRET is: set all, or none"),
+        (&no_address[..], "TELEGRAM_API_BASE", "is not an http or https address"),
     ];
     for (variables, variable, problem) in cases {
         let mut function = Command::new(env!("CARGO_BIN_EXE_telegram"));

@@ -43,7 +43,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-pub use self::error::{ClientError, SendError};
+pub use self::error::SendError;
 pub use self::target::uuid;
 use self::target::{Piece, Target};
 use self::token::Tokens;
@@ -52,6 +52,7 @@ use super::address::Address;
 use super::render::{Chunk, Content};
 use annals_channel::client::{BACKOFF, Effort};
 use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
+use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 
@@ -98,17 +99,12 @@ impl Client {
         app_id: String,
         app_secret: SecretString,
         clock: Clock,
-    ) -> Result<Self, ClientError> {
-        let base = Url::parse(api_base).map_err(|_| ClientError::ApiBase)?;
-        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() || base.query().is_some() {
-            return Err(ClientError::ApiBase);
-        }
-        if app_id.is_empty() {
-            return Err(ClientError::AppId);
-        }
-        if app_secret.expose_secret().is_empty() {
-            return Err(ClientError::AppSecret);
-        }
+    ) -> Result<Self, ConfigError> {
+        let is_base = |url: &Url| {
+            matches!(url.scheme(), "http" | "https") && !url.cannot_be_a_base() && url.query().is_none()
+        };
+        let base = Url::parse(api_base).ok().filter(is_base);
+        let base = base.ok_or(ConfigError::new("LARK_API_BASE", "is not an http or https address"))?;
         let tokens = Arc::new(Tokens::new(app_id, app_secret, clock.clone()));
         let may_not_react = Arc::default();
         Ok(Self { wire: Wire::new(base), tokens, clock, patience: PATIENCE, may_not_react, share: None })

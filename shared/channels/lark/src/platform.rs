@@ -9,14 +9,14 @@ use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::{DeliveryConfig, Settings, channel_settings};
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
-use annals_core::settings::Env;
+use annals_core::settings::{ConfigError, Env};
 use annals_io::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT, Client, ClientError, TYPING};
+use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT, Client, TYPING};
 use crate::settings::LarkConfig;
 use crate::surroundings::LarkSurroundings;
 use crate::{buttons, render};
@@ -40,7 +40,7 @@ pub(crate) fn client(
     config: &LarkConfig,
     delivery: DeliveryConfig,
     clock: &Clock,
-) -> Result<Client, ClientError> {
+) -> Result<Client, ConfigError> {
     let client =
         Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), clock.clone())?;
     Ok(client.with_rate_limit(delivery.share(APP_RATE_LIMIT)))

@@ -45,7 +45,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::answer::Answer;
-pub use self::error::{ClientError, SendError};
+pub use self::error::SendError;
 use self::target::Target;
 pub use self::webhook::{Webhook, WebhookInfo};
 use super::address::{Address, Posted};
@@ -53,6 +53,7 @@ use super::render::{self, Styled};
 use super::split::{LIMIT, split};
 use annals_channel::client::{BACKOFF, Effort, Outage, connect};
 use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
+use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_io::connection::Connection;
@@ -111,15 +112,16 @@ pub fn chunks(markdown: &str) -> Vec<Styled> {
 
 impl Client {
     /// Creates a client of the Bot API at `api_base`, such as `https://api.telegram.org`, for the bot of `token`.
-    pub fn new(api_base: &str, token: SecretString, clock: Clock) -> Result<Self, ClientError> {
+    pub fn new(api_base: &str, token: SecretString, clock: Clock) -> Result<Self, ConfigError> {
         let is_http = reqwest::Url::parse(api_base)
             .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.query().is_none());
         if !is_http {
-            return Err(ClientError::ApiBase);
+            return Err(ConfigError::new("TELEGRAM_API_BASE", "is not an http or https address"));
         }
         let is_token = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'-' | b'_');
         if token.expose_secret().is_empty() || !token.expose_secret().bytes().all(is_token) {
-            return Err(ClientError::Token);
+            let problem = "is not a token: expected <bot id>:<letters, digits, '-' and '_'>";
+            return Err(ConfigError::new("TELEGRAM_BOT_TOKEN", problem));
         }
         Ok(Self {
             http: Connection::new(|| connect(REQUEST_TIMEOUT)),

@@ -10,16 +10,14 @@ use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::DeliveryConfig;
 use annals_core::message::{Part, PartView};
 use annals_core::record::{Channel, Record};
-use annals_core::settings::Env;
+use annals_core::settings::{ConfigError, Env};
 use annals_io::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::address::Address;
 use crate::buttons::keyboard;
-use crate::client::{
-    BOT_RATE_LIMIT, Client, ClientError, GROUP_RATE_LIMIT, PRIVATE_RATE_LIMIT, SendError, chunks,
-};
+use crate::client::{BOT_RATE_LIMIT, Client, GROUP_RATE_LIMIT, PRIVATE_RATE_LIMIT, SendError, chunks};
 use crate::settings::TelegramConfig;
 
 /// Longest wait for the rate limit when a file is fetched, since an answer waits for it.
@@ -44,7 +42,7 @@ pub(crate) fn client(
     config: &TelegramConfig,
     delivery: DeliveryConfig,
     clock: &Clock,
-) -> Result<Client, ClientError> {
+) -> Result<Client, ConfigError> {
     let client = Client::new(&config.api_base, config.token.clone(), clock.clone())?;
     Ok(client.with_rate_limit(delivery.share(BOT_RATE_LIMIT)))
 }

@@ -1,4 +1,4 @@
-//! Errors of the client: [`ClientError`], [`SendError`].
+//! Errors of the client: [`SendError`].
 
 use std::time::Duration;
 
@@ -6,20 +6,6 @@ use annals_channel::client::Outage;
 use annals_channel::delivery::DeliveryError;
 
 use super::code::{self, Meaning};
-
-/// Error of [`Client::new`](super::Client::new): a setting is invalid.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// `LARK_API_BASE` is not a valid `http` or `https` URL, or has a query.
-    #[error("LARK_API_BASE is not an http or https address")]
-    ApiBase,
-    /// `LARK_APP_ID` is empty.
-    #[error("LARK_APP_ID is empty")]
-    AppId,
-    /// `LARK_APP_SECRET` is empty.
-    #[error("LARK_APP_SECRET is empty")]
-    AppSecret,
-}
 
 /// Error of a call of the Open API.
 #[derive(Debug, thiserror::Error)]

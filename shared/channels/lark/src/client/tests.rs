@@ -214,14 +214,10 @@ fn a_uuid_is_the_same_in_every_attempt_and_differs_between_chunks() {
 }
 
 #[test]
-fn errors_for_invalid_settings_name_the_variable() {
-    let make = |base: &str, id: &str, secret: &str| {
-        Client::new(base, id.into(), secret.into(), Clock::system()).map(|_| ())
-    };
+fn an_error_for_an_invalid_address_names_the_setting() {
+    let make = |base: &str| Client::new(base, "a".into(), "b".into(), Clock::system()).map(|_| ());
     for base in ["", "open.feishu.cn", "file:///x", "data:x", "https://e.org/?a=b"] {
-        assert!(make(base, "a", "b").unwrap_err().to_string().contains("LARK_API_BASE"), "{base}");
+        assert_eq!(make(base).unwrap_err().variable, "LARK_API_BASE", "{base}");
     }
-    assert!(make("https://open.feishu.cn", "", "b").unwrap_err().to_string().contains("LARK_APP_ID"));
-    assert!(make("https://open.feishu.cn", "a", "").unwrap_err().to_string().contains("LARK_APP_SECRET"));
-    assert!(make("http://127.0.0.1:8081/", "a", "b").is_ok());
+    assert!(make("http://127.0.0.1:8081/").is_ok());
 }

@@ -1,21 +1,10 @@
-//! Errors of the client: [`ClientError`] and [`SendError`].
+//! Errors of the client: [`SendError`].
 
 use std::time::Duration;
 
 use annals_channel::client::Outage;
 use annals_channel::delivery::DeliveryError;
 use annals_core::chat_key::ChatKey;
-
-/// Error of [`Client::new`](super::Client::new): a setting is invalid.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// `TELEGRAM_API_BASE` is not a valid `http` or `https` URL, or has a query.
-    #[error("TELEGRAM_API_BASE is not an http or https address")]
-    ApiBase,
-    /// `TELEGRAM_BOT_TOKEN` is empty or contains a character that no token has.
-    #[error("TELEGRAM_BOT_TOKEN is not a token: expected <bot id>:<letters, digits, '-' and '_'>")]
-    Token,
-}
 
 /// Error of a call of the Bot API.
 #[derive(Debug, thiserror::Error)]
