@@ -63,11 +63,12 @@ fn the_model_may_be_of_each_provider() {
 #[test]
 fn each_channel_is_named_in_the_same_places() {
     fn collect(value: &Value, path: &str, channel: &str, found: &mut BTreeSet<String>) {
-        let names = [format!("Has{channel}"), format!("{channel}Secret")];
+        let names = ["", "Secret", "Role", "Logs"].map(|suffix| format!("{channel}{suffix}"));
+        let condition = format!("Has{channel}");
         let subs = [format!("${{{channel}}}"), format!("${{{channel}Secret}}")];
         match value {
             Value::String(text) => {
-                if names.contains(text) || subs.iter().any(|sub| text.contains(sub)) {
+                if names.contains(text) || *text == condition || subs.iter().any(|sub| text.contains(sub)) {
                     found.insert(path.replace(channel, "<C>"));
                 }
             }
@@ -95,6 +96,27 @@ fn each_channel_is_named_in_the_same_places() {
     for (places, channel) in places.zip(&channels[1..]) {
         assert_eq!(places, first, "{} and {}", channel.about.platform, channels[0].about.platform);
     }
+    let names = |function: &str| properties(function).as_object().unwrap().keys().collect::<Vec<_>>();
+    for channel in &channels {
+        let about = channel.about;
+        assert_eq!(names(about.platform), names(channels[0].about.platform));
+        assert_eq!(properties(about.platform)["Events"]["Webhook"]["Properties"]["Path"], about.path);
+        let address = &TEMPLATE["Outputs"][format!("{}Webhook", about.platform)]["Value"]["Fn::Sub"];
+        assert!(address.as_str().unwrap().ends_with(about.path), "{address}");
+    }
+}
+
+/// A deployed channel without its line in `channels.rs` would take messages, and its replies would go nowhere.
+#[test]
+fn each_channel_is_registered() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/channels");
+    let crates: BTreeSet<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let registered =
+        annals_runtime::channels::local().into_iter().map(|entry| entry.about.channel.to_string());
+    assert_eq!(crates, registered.collect());
 }
 
 /// The name of the stack's table, or of the one restored in its place.

@@ -40,6 +40,12 @@ use Provider::{Anthropic, Bedrock, OpenAi};
 
 const ALL: [Provider; 3] = [OpenAi, Anthropic, Bedrock];
 
+#[test]
+fn each_provider_is_asked_the_same_questions() {
+    let forms = ModelChoice::forms();
+    assert_eq!(forms.matches(":<model>").count(), ALL.len(), "a provider of {forms} is not in `ALL`");
+}
+
 /// An API, and one provider's model of it.
 struct Stage {
     api: ModelApi,
