@@ -180,7 +180,7 @@ fn of_annals(
             (if is_beside { Place::ReplyForm } else { Place::Reply }, derived_id_of(&id, &["reply"])?)
         }
         _ if revision > 0 && !is_again => (Place::Form, id_of(&id)?),
-        _ if earlier.boundaries.contains(&known) => (Place::Opening, id_of(&id)?),
+        _ if !is_again && earlier.boundaries.contains(&known) => (Place::Opening, id_of(&id)?),
         _ => (Place::Message, id_of(&id)?),
     };
     // A message that was sent again has a place of its own and a number, but is not a form of another.
