@@ -10,7 +10,7 @@ import { say, useRoom } from './room';
 import { type Route, go, href } from './route';
 import { useSession } from './session';
 import { Timeline } from './timeline';
-import { Button, Copy, Door, Icon, Sure, Trouble } from './widgets';
+import { Button, Copy, ChannelBadge, Icon, Sure, Trouble } from './widgets';
 import { isTalk, unseenBy } from './seen';
 
 interface Props {
@@ -133,7 +133,7 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
               {name.title}
             </h1>
             <p className="small key">
-              <Door name={name} /> <code>{chat}</code> <Copy text={chat} label="Copy the ChatKey" />
+              <ChannelBadge name={name} /> <code>{chat}</code> <Copy text={chat} label="Copy the ChatKey" />
             </p>
           </div>
           <div className="roomy">{actions}</div>
@@ -143,7 +143,7 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
         </header>
         {listed?.blocked && (
           <p className="banner bad">
-            <b>{name.doorName} takes nothing for this chat:</b> {listed.blocked.reason}
+            <b>{name.channelName} takes nothing for this chat:</b> {listed.blocked.reason}
           </p>
         )}
         <Timeline

@@ -4,7 +4,7 @@ import type { Api, ListedChat } from './api';
 import { brief, moment, nameOf, short, when } from './names';
 import { PACE, usePoll } from './poll';
 import { href } from './route';
-import { Button, Door, Loading, Trouble } from './widgets';
+import { Button, ChannelBadge, Loading, Trouble } from './widgets';
 
 const PAGE = 50;
 /** Every so many polls also ask for token counts, for which the API has to read every context. */
@@ -83,7 +83,7 @@ function Row({ chat, isCurrent }: { chat: ListedChat; isCurrent: boolean }) {
         {last?.text}
       </span>
       <span className="row tags">
-        <Door name={name} />
+        <ChannelBadge name={name} />
         {name.hint && <span className="small hint">{name.hint}</span>}
         {chat.pendingTurn && <span className="tag live">{chat.pendingTurn === 'answering' ? 'answering' : 'waits'}</span>}
         {chat.stale && (

@@ -3,8 +3,8 @@ import type { ListedChat, Message } from './api';
 
 export interface ChatName {
   /** The channel, for the badge. */
-  door: 'telegram' | 'lark' | 'discord' | 'http' | 'web' | 'person';
-  doorName: string;
+  channel: 'telegram' | 'lark' | 'discord' | 'http' | 'web' | 'person';
+  channelName: string;
   title: string;
   /** Distinguishes it from others with the same title. */
   hint: string;
@@ -20,24 +20,24 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
     case 'telegram': {
       const [id = '', , topic] = rest;
       const group = id.startsWith('-') ? `Group ${id}` : `Chat ${id}`;
-      return { door: 'telegram', doorName: 'Telegram', title: who ?? group, hint: topic ? `topic ${topic}` : who ? id : '' };
+      return { channel: 'telegram', channelName: 'Telegram', title: who ?? group, hint: topic ? `topic ${topic}` : who ? id : '' };
     }
     case 'lark': {
       const [id = '', , thread] = rest;
-      return { door: 'lark', doorName: 'Lark', title: who ?? id, hint: thread ? `thread ${thread}` : who ? id : '' };
+      return { channel: 'lark', channelName: 'Lark', title: who ?? id, hint: thread ? `thread ${thread}` : who ? id : '' };
     }
     case 'http':
     case 'web':
-      return { door: channel, doorName: channel === 'http' ? 'HTTP' : 'Web', title: rest.slice(1).join(':'), hint: `key ${rest[0]}` };
+      return { channel, channelName: channel === 'http' ? 'HTTP' : 'Web', title: rest.slice(1).join(':'), hint: `key ${rest[0]}` };
     case 'agent': {
       const isPerson = rest[0] === 'user';
       const title = rest.at(-1) ?? key;
       return isPerson
-        ? { door: 'person', doorName: 'Direct', title, hint: 'every door' }
-        : { door: 'discord', doorName: 'Discord', title, hint: rest[0] ?? '' };
+        ? { channel: 'person', channelName: 'Direct', title, hint: 'every channel' }
+        : { channel: 'discord', channelName: 'Discord', title, hint: rest[0] ?? '' };
     }
     default:
-      return { door: 'http', doorName: 'HTTP', title: kind === undefined ? unescaped(key) : key, hint: '' };
+      return { channel: 'http', channelName: 'HTTP', title: kind === undefined ? unescaped(key) : key, hint: '' };
   }
 }
 

@@ -5,7 +5,7 @@ import { nameOf, plural, when } from './names';
 import { PACE, usePoll } from './poll';
 import { href } from './route';
 import { useSession } from './session';
-import { Door, Icon, Loading, Trouble } from './widgets';
+import { ChannelBadge, Icon, Loading, Trouble } from './widgets';
 
 export function Outbox() {
   const { api } = useSession();
@@ -37,7 +37,7 @@ export function Outbox() {
                 <article className="card">
                   <p className="row spread small">
                     <span>
-                      <Door name={nameOf(chat)} /> to <a href={href({ at: 'chat', chat, view: 'history' })}>{entry.chatId}</a>
+                      <ChannelBadge name={nameOf(chat)} /> to <a href={href({ at: 'chat', chat, view: 'history' })}>{entry.chatId}</a>
                     </span>
                     <span>{when(entry.ts)}</span>
                   </p>

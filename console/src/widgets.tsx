@@ -48,7 +48,7 @@ export const Loading = ({ what }: { what: string }) => (
   </p>
 );
 
-export const Door = ({ name }: { name: ChatName }) => <span className={`door ${name.door}`}>{name.doorName}</span>;
+export const ChannelBadge = ({ name }: { name: ChatName }) => <span className={`badge ${name.channel}`}>{name.channelName}</span>;
 
 /** A button that asks for confirmation before an irreversible action. */
 export function Sure(props: { label: string; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {

@@ -112,7 +112,7 @@ async fn a_healthy_stack_is_reported_as_healthy() {
         "telegram bot",
         "telegram webhook",
         "telegram deliveries",
-        "telegram door",
+        "telegram address",
         "lark app",
         "lark events",
         "model",
@@ -234,7 +234,7 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
         (with("GROUP_ACTIVATION", "always"), "telegram bot", "/setprivacy"),
         (
             with("TELEGRAM_WEBHOOK_SECRET", "another-one"),
-            "telegram door",
+            "telegram address",
             "cargo run -- setup telegram --url",
         ),
         (with("LARK_APP_SECRET", "another-one"), "lark app", "app secret invalid"),
@@ -288,14 +288,14 @@ async fn a_webhook_at_which_nothing_listens_is_not_called_one_that_does_not_take
     bot.push(("SESSION_STALE_AFTER", "x".into()));
     bot.push(("MODEL", "echo".into()));
     let (code, out, _) = annals(&bot, &["doctor"]).await;
-    let door = out.lines().find(|line| line.contains("telegram door")).unwrap();
+    let address = out.lines().find(|line| line.contains("telegram address")).unwrap();
     assert!(
         code == 1
-            && door.contains(
-                "http://127.0.0.1:9/telegram, where Telegram sends to: no connection can be made to it: start"
+            && address.contains(
+                "http://127.0.0.1:9/telegram, where Telegram sends updates: no connection can be made to it: start"
             )
-            && !door.contains("TELEGRAM_WEBHOOK_SECRET"),
-        "{door}"
+            && !address.contains("TELEGRAM_WEBHOOK_SECRET"),
+        "{address}"
     );
     assert!(
         out.contains("-      model                not looked at, before the settings are right"),
@@ -376,7 +376,7 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     settings[0].1 = other.to_str().unwrap().to_owned();
     let (code, out, _) = annals(&settings, &["doctor"]).await;
     let wanted = format!(
-        "fault  program              what answers at {} does not work on {}",
+        "fault  program              the program at {} does not work on {}",
         process.base,
         other.display()
     );

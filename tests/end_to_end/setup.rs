@@ -119,7 +119,7 @@ async fn a_secret_that_nobody_holds_is_printed_and_set_only_where_that_is_asked_
     assert!(secret.is_some_and(|secret| secret.len() == 64), "{out}");
     assert!(
         code == 1
-            && err.contains("cannot be asked whether it takes the secret: no connection can be made to it"),
+            && err.contains("cannot be asked if it accepts the secret: no connection can be made to it"),
         "{err}"
     );
     assert_eq!((telegram.webhook(), telegram.menu()), (None, Vec::new()));

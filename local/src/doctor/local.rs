@@ -75,7 +75,7 @@ async fn program(env: Env<'_>) -> Finding {
         Ok(answer) if answer.status().is_success() => Finding::fault(
             "program",
             format!(
-                "what answers at {base} does not work on {}: set ANNALS_DATA_DIR as that program has it, or ANNALS_PORT to \
+                "the program at {base} does not work on {}: set ANNALS_DATA_DIR as that program has it, or ANNALS_PORT to \
                  another",
                 config.data_dir.display()
             ),

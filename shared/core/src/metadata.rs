@@ -130,7 +130,7 @@ impl From<Map<String, Value>> for Metadata {
     }
 }
 
-/// What a platform says: set by channels, read by the rules.
+/// Fields that a platform says, through its channel.
 impl Metadata {
     /// Returns the name of the sender.
     pub fn sender_name(&self) -> Option<&str> {
@@ -209,7 +209,7 @@ impl Metadata {
     }
 }
 
-/// What Annals says of a message.
+/// Fields that Annals adds to what is stored.
 impl Metadata {
     /// Returns the id of the `/stop` because of which the messages that this one covers are not answered any more.
     pub fn stopped_by(&self) -> Option<&str> {
@@ -287,14 +287,14 @@ impl Metadata {
     }
 }
 
-/// What readers get beside the stored metadata.
+/// Fields that readers get beside the stored metadata.
 impl Metadata {
-    /// Adds what readers get.
+    /// Adds the fields for readers.
     pub(crate) fn list(&mut self, listing: &Listing<'_>) {
         self.0.extend(object(listing));
     }
 
-    /// Removes what readers get.
+    /// Removes the fields for readers.
     pub fn unlist(&mut self) {
         self.0.retain(|name, _| !LISTED.contains(&name.as_str()));
     }

@@ -118,7 +118,7 @@ async fn challenge(url: &Url, config: &LarkConfig) -> Result<Option<String>, Fai
     let answer: Value = answer.json().await.unwrap_or_default();
     Ok(match status.as_u16() {
         _ if status.is_success() && answer["challenge"] == CHALLENGE => None,
-        401 => Some("it answers 401, so what answers there holds another token or encrypt key".into()),
+        401 => Some("it answers 401: the program there has another token or encrypt key".into()),
         status => Some(format!("it answers {status}, and no challenge")),
     })
 }

@@ -40,7 +40,7 @@ pub(super) async fn check(
             findings.push(webhook(&info));
             findings.push(deliveries(&info, clock));
             if !info.url.is_empty() {
-                findings.push(door(&info.url, config).await);
+                findings.push(address(&info.url, config).await);
             }
         }
         Err(error) => findings.push(Finding::fault("telegram webhook", chain(&error))),
@@ -85,7 +85,7 @@ fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
     let is_over = waiting == 0 && clock.now().since(at) > RECENT;
     let remedy = match message {
         message if message.contains("401") => {
-            "what answers holds another TELEGRAM_WEBHOOK_SECRET: deploy anew with another SecretsRevision, or start it with \
+            "the program there has another TELEGRAM_WEBHOOK_SECRET: deploy with another SecretsRevision, or start it with \
              the one that was set"
         }
         message if message.contains("503") || message.contains("500") => {
@@ -97,24 +97,26 @@ fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
 }
 
 /// Checks that the webhook's address accepts the secret. Telegram does not tell whether it has the same.
-async fn door(url: &str, config: &TelegramConfig) -> Finding {
-    const CHECK: &str = "telegram door";
+async fn address(url: &str, config: &TelegramConfig) -> Finding {
+    const CHECK: &str = "telegram address";
     let answered = setup::probe(url, config.secret.expose_secret()).await;
     let url = shown_url(url);
     match answered {
-        Ok(None) => Finding::ok(CHECK, "what answers there takes TELEGRAM_WEBHOOK_SECRET"),
+        Ok(None) => Finding::ok(CHECK, "the program there accepts TELEGRAM_WEBHOOK_SECRET"),
         Ok(Some(Problem::OtherSecret)) => {
-            let words =
-                format!("what answers there does not take TELEGRAM_WEBHOOK_SECRET: {}", Problem::OtherSecret);
+            let words = format!(
+                "the program there does not accept TELEGRAM_WEBHOOK_SECRET: {}",
+                Problem::OtherSecret
+            );
             Finding::fault(CHECK, format!("{words}: cargo run -- setup telegram --url {url}"))
         }
         Ok(Some(Problem::Unreachable(why))) => Finding::fault(
             CHECK,
             format!(
-                "{url}, where Telegram sends to: {why}: start what answers there; where it has moved, {SET_UP}"
+                "{url}, where Telegram sends updates: {why}: start the program there; if its address has changed, {SET_UP}"
             ),
         ),
-        Ok(Some(problem)) => Finding::fault(CHECK, format!("{problem}: see what answers at {url}")),
+        Ok(Some(problem)) => Finding::fault(CHECK, format!("{problem}: check the program at {url}")),
         Err(error) => Finding::fault(CHECK, chain(&*error)),
     }
 }

@@ -85,20 +85,20 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
         if option("anyway").is_none() {
             let (does, next) = match (&problem, &vault) {
                 (Problem::OtherSecret, Some(_)) => (
-                    "does not take the secret",
+                    "does not accept the secret",
                     "Deploy with another SecretsRevision, so that the functions read the secret again, and then run \
                      this again.",
                 ),
                 (Problem::OtherSecret, None) => (
-                    "does not take the secret",
-                    "Start what answers there with this secret, and then run this again.",
+                    "does not accept the secret",
+                    "Start the program there with this secret, and then run this again.",
                 ),
                 (Problem::Unreachable(_), _) => (
-                    "cannot be asked whether it takes the secret",
-                    "Start what is to answer there, with this secret, and then run this again.",
+                    "cannot be asked if it accepts the secret",
+                    "Start the program there with this secret, and then run this again.",
                 ),
                 (Problem::Other(_), _) => {
-                    ("does not take the secret", "See what answers there, and then run this again.")
+                    ("does not accept the secret", "Check the program there, and then run this again.")
                 }
             };
             return Err(format!(
@@ -137,7 +137,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
 /// Reason why an address does not accept a secret.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
-    #[error("it answers 401, so what answers there holds another one")]
+    #[error("it answers 401: the program there has another secret")]
     OtherSecret,
     /// The address could not be probed.
     #[error("{0}")]
