@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 
 use crate::openapi;
 use crate::updates::private;
-use crate::world;
+use crate::world::{self, A_LIFE};
 
 /// The secret that `/telegram` requires in its header.
 pub(crate) const TELEGRAM_SECRET: &str = "s3cret_Webhook-1";
@@ -403,6 +403,19 @@ impl TestApp {
     pub(crate) async fn expire(&self, record: &Record) {
         let stores = self.stores().await;
         world::expire(stores, record).await;
+    }
+
+    pub(crate) async fn archive_everything(&self, chat_key: &str) {
+        world::archive_everything(&self.open_history().await, &chat_key.parse().unwrap()).await;
+    }
+
+    /// Archives the chat, lets its records expire and deletes them like the table's TTL.
+    pub(crate) async fn leave_the_table(&self, chat_key: &str) {
+        self.archive_everything(chat_key).await;
+        self.clock.advance(A_LIFE);
+        for record in self.records(chat_key).await {
+            self.expire(&record).await;
+        }
     }
 
     /// Waits until no turn is left in the queue's table.

@@ -16,7 +16,7 @@ use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, TestApp, lines};
-use crate::world::{EVERYTHING, World, archive_everything, chat, claim, message, records_of, reply};
+use crate::world::{self, EVERYTHING, World, chat, claim, message, reply};
 
 /// All of a chat by pages of `limit`, from its newest or from its oldest.
 async fn paged(history: &History, chat: &ChatKey, limit: usize, newest_first: bool) -> Vec<Record> {
@@ -60,7 +60,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 async fn check(world: &World, case: usize, steps: &[Step]) -> Result<(), TestCaseError> {
-    let history = world.history();
+    let history = world.another_process();
     let (old, new) = (chat(2 * case), chat(2 * case + 1));
     history.rename(&old, &new, world.clock.now()).await.unwrap();
     let name = |is_new: &bool| if *is_new { &new } else { &old };
@@ -99,18 +99,12 @@ async fn check(world: &World, case: usize, steps: &[Step]) -> Result<(), TestCas
     let expected: Vec<Record> = said.into_values().collect();
     for limit in [1, 3, 200] {
         for newest_first in [true, false] {
-            let read = paged(&world.history(), &new, limit, newest_first).await;
+            let read = paged(&world.another_process(), &new, limit, newest_first).await;
             prop_assert_eq!(&read, &expected, "pages of {}, {}", limit, newest_first);
         }
     }
-    let mut held: Vec<Record> = Vec::new();
-    for info in history.segments(&old).await.unwrap() {
-        held.extend(records_of(&history, &info).await);
-    }
-    let count = held.len();
-    held.sort_by(|a, b| a.key.cmp(&b.key));
-    held.dedup_by(|a, b| a.key == b.key && a.chat == b.chat);
-    prop_assert_eq!(held.len(), count, "a record is in two segments");
+    // The segments of both names, in each of which no record is twice.
+    world::archived(&history, &old).await;
     Ok(())
 }
 
@@ -132,18 +126,16 @@ async fn pages_show_all_records_whether_archived_or_expired() {
 #[tokio::test]
 async fn a_page_reads_no_segment_that_has_nothing_to_add() {
     let world = World::new().await;
-    let history = world.history();
-    let chat = chat(0);
+    let chat = world.chat.clone();
     // Forty days of a lively chat, each day archived on its own.
     for day in 0..40_u64 {
         for id in 0..10 {
-            let ts = i64::try_from(day * 86_400_000 + id * 1000).unwrap();
-            history.append(&message(&chat, day * 10 + id, ts, "hello")).await.unwrap();
+            world.say(day * 10 + id, (day * 86_400_000 + id * 1000).cast_signed(), "hello").await;
         }
         world.clock.advance(Duration::from_hours(24));
-        archive_everything(&history, &chat).await;
+        world.archive_everything().await;
     }
-    let records = history.range(&chat, None).await.unwrap();
+    let records = world.records().await;
     let page = async |position: &Position| {
         let history = world.counted();
         let page = history.0.page(&chat, position, 50).await.unwrap();
@@ -154,17 +146,13 @@ async fn a_page_reads_no_segment_that_has_nothing_to_add() {
     assert_eq!(newest.records, records[350..]);
     assert_eq!(requests, 3, "the head, the records, the pointers");
 
-    let now = world.clock.now().as_millis() / 1000;
-    for record in records.iter().filter(|record| record.expires_at.unwrap() <= now) {
-        world.expire(record).await;
-    }
-    let left = history.range(&chat, None).await.unwrap().len();
-    assert_eq!(left, 80, "eight days of forty");
+    world.expire_due().await;
+    assert_eq!(world.records().await.len(), 80, "eight days of forty");
     let (again, requests, _) = page(&Position::Newest).await;
     assert_eq!((again.records.as_slice(), requests), (&records[350..], 3));
 
     // A page in the middle of what is archived: its five segments and the one that tells that there is more.
-    let before = Position::Before(page_start(&history, &chat, 150).await);
+    let before = Position::Before(page_start(&world, 150).await);
     let (middle, requests, consumed) = page(&before).await;
     println!("archived page of 50: {requests} requests, {consumed:?}");
     assert_eq!(middle.records, records[200..250]);
@@ -181,34 +169,29 @@ async fn a_page_reads_no_segment_that_has_nothing_to_add() {
 }
 
 /// The cursor before the newest `count` records.
-async fn page_start(history: &History, chat: &ChatKey, count: usize) -> Cursor {
-    history.page(chat, &Position::Newest, count).await.unwrap().before.unwrap()
+async fn page_start(world: &World, count: usize) -> Cursor {
+    world.history.page(&world.chat, &Position::Newest, count).await.unwrap().before.unwrap()
 }
 
 #[tokio::test]
 async fn large_bodies_stay_outside_and_a_failure_noted_later_is_shown() {
     let world = World::new().await;
-    let history = world.history();
-    let chat = chat(0);
     let large = "x".repeat(400 * 1024);
-    let first = message(&chat, 1, 1, &large);
-    history.append(&first).await.unwrap();
-    history.append_reply(&chat, reply(&[first.key()], 1, "hi")).await.unwrap();
-    archive_everything(&history, &chat).await;
-    let info = history.segments(&chat).await.unwrap().remove(0);
+    let first = world.ask(1, 1, &large).await;
+    world.history.append_reply(&world.chat, reply(&[first], 1, "hi")).await.unwrap();
+    world.archive_everything().await;
+    let info = world.segments().await.remove(0);
     assert!(info.json_bytes < 2000, "{info:?}");
 
-    let reply = history.range(&chat, None).await.unwrap().remove(1);
+    let reply = world.records().await.remove(1);
     let failure = DeliveryFailure { reason: "gone".into(), at: world.clock.now() };
-    history.note_delivery_failure(&reply, &failure).await.unwrap();
+    world.history.note_delivery_failure(&reply, &failure).await.unwrap();
     world.clock.advance(Duration::from_hours(300));
-    let read = paged(&world.history(), &chat, 10, true).await;
+    let read = world.listed().await;
     assert_eq!(read[1].delivery_failure(), Some(&failure), "the table's copy counts");
 
-    for record in &read {
-        world.expire(record).await;
-    }
-    let read = paged(&world.history(), &chat, 10, true).await;
+    world.expire_all().await;
+    let read = world.listed().await;
     assert_eq!(read[0].message.parts, [Part::text(large)]);
     assert_eq!(read[1], reply);
 }
@@ -231,10 +214,10 @@ async fn routes_and_command_show_the_segments() {
     let chat: ChatKey = CHAT.parse().unwrap();
     post("m1", 1).await;
     post("m2", 2).await;
-    archive_everything(&history, &chat).await;
+    app.archive_everything(CHAT).await;
     post("m3", 3).await;
     post("late", 0).await;
-    archive_everything(&history, &chat).await;
+    app.archive_everything(CHAT).await;
     let exported = app.history(CHAT).await;
 
     let listed = get("/v1/chats/c1/segments", APP_KEY).await.body["segments"].as_array().unwrap().clone();
@@ -303,22 +286,21 @@ async fn routes_and_command_show_the_segments() {
 #[tokio::test]
 async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
     let world = World::new().await;
-    let history = world.history();
-    let chat = chat(0);
+    let (history, chat) = (&world.history, &world.chat);
     let say = async |id: u64, text: &str| {
-        let draft = message(&chat, id, i64::try_from(id).unwrap() * 1000, text);
-        history.append(&draft).await.unwrap();
+        let draft = world.message(id, id.cast_signed() * 1000, text);
+        world.append(&draft).await;
         draft
     };
     say(1, "我对花生过敏,请不要放花生酱").await;
     say(2, "Ada's train leaves at nine from platform 12").await;
-    archive_everything(&history, &chat).await;
+    world.archive_everything().await;
     let secret = say(3, "my door code is 花生 4711").await;
     let edited = say(4, "the train leaves at ten").await;
-    let mut of_another_line = message(&chat, 5, 5_000, "花生 train");
+    let mut of_another_line = world.message(5, 5_000, "花生 train");
     of_another_line.metadata.insert("telegram".into(), json!({"businessConnectionId": "b1"}));
-    history.append(&of_another_line).await.unwrap();
-    archive_everything(&history, &chat).await;
+    world.append(&of_another_line).await;
+    world.archive_everything().await;
     let again = |draft: &Draft, text: &str| {
         let mut form = draft.clone();
         form.parts = vec![Part::text(text)];
@@ -327,11 +309,11 @@ async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
     };
     let mut recall = again(&secret, "[message recalled]");
     recall.metadata.insert("recalled".into(), json!(true));
-    history.append(&recall).await.unwrap();
-    history.append(&again(&edited, "the bus leaves at ten")).await.unwrap();
+    world.append(&recall).await;
+    world.append(&again(&edited, "the bus leaves at ten")).await;
 
     let find = async |query: &str, line: Option<&str>| {
-        let found = history.search_segments(&chat, &Search::new(query, line)).await.unwrap();
+        let found = history.search_segments(chat, &Search::new(query, line)).await.unwrap();
         assert!(!found.is_cut_off);
         found.hits.iter().map(|hit| hit.message_id.to_string()).collect::<Vec<_>>()
     };
@@ -342,12 +324,12 @@ async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
         assert_eq!(find("4711", None).await, [""; 0]);
         assert_eq!(find("recalled", None).await, [""; 0]);
         // Once with the later forms in the table, and once with them in a segment.
-        archive_everything(&history, &chat).await;
+        world.archive_everything().await;
     }
     assert_eq!(find("bus", None).await, ["4"]);
     let one = Search { max_segments: 1, ..Search::new("花生过敏", None) };
-    let found = history.search_segments(&chat, &one).await.unwrap();
+    let found = history.search_segments(chat, &one).await.unwrap();
     assert_eq!((found.segments, found.is_cut_off, found.hits.len()), (1, true, 0));
-    let hit = history.search_segments(&chat, &Search::new("platform", None)).await.unwrap().hits.remove(0);
+    let hit = history.search_segments(chat, &Search::new("platform", None)).await.unwrap().hits.remove(0);
     assert_eq!((hit.who.as_str(), hit.role, hit.excerpt.contains("nine")), ("42", Role::User, true));
 }

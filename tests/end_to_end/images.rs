@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use annals_agent::Agent;
+use annals_agent::{Agent, TurnError};
 use annals_channel::platform::Registered;
 use annals_channel_telegram::client::Client;
-use annals_core::chat_key::ChatKey;
 use annals_core::message::Part;
 use annals_core::record::{Channel, Draft};
-use annals_core::settings::Env;
 use annals_core::sort_key::SortKey;
 use annals_engine::delivery::Deliverer;
-use annals_engine::settings::ViewConfig;
 use annals_local::stores::BUCKET;
-use annals_test_support::model_api::{
-    ModelApi, images_of, is_for_summary, last_user_line, lines_said, texts_of,
-};
+use annals_test_support::model_api::{images_of, is_for_summary, last_user_line, lines_said, texts_of};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi, picture};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +19,7 @@ use serde_json::{Value, json};
 use crate::app::{APP_KEY, OPS_KEY, TestApp, text_of};
 use crate::faults::{Faults, Plan};
 use crate::updates::{Update, group, private};
-use crate::world::{self, World, echo_agent, hosted};
+use crate::world::{LEASE, World};
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -330,42 +325,35 @@ async fn forgetting_a_chat_deletes_its_images() {
     app.finish().await;
 }
 
-/// Stores without the program, with a Telegram and a model.
+/// A world with a Telegram and a model.
 struct Bench {
     world: World,
     telegram: TelegramApi,
-    api: ModelApi,
 }
 
 impl Bench {
     async fn new() -> Self {
-        Self { world: World::new().await, telegram: TelegramApi::start().await, api: ModelApi::start().await }
-    }
-
-    fn chat() -> ChatKey {
-        world::chat(41)
+        Self { world: World::hosted(&[]).await, telegram: TelegramApi::start().await }
     }
 
     fn agent(&self, faults: &Faults) -> Agent {
         let clock = self.world.clock.clone();
-        let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock.clone()).unwrap();
-        Agent {
-            model: hosted(&self.api, &clock),
-            view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
-            deliverer: Deliverer::new([Registered::new(Channel::Telegram, client)], None),
-            ..echo_agent(&self.world.history_with(faults.clone(), true))
-        }
+        let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock).unwrap();
+        let deliverer = Deliverer::new([Registered::new(Channel::Telegram, client)], None);
+        Agent { deliverer, ..self.world.agent_with(faults.clone()) }
     }
 
     /// Appends a message that is the photo `file`.
     async fn append(&self, id: u64, file: &str) -> SortKey {
         let own = json!({"fileId": file, "fileUniqueId": file, "kind": "photo"});
         let part = Part::file("image/jpeg", None, format!("telegram:{file}"), ("telegram", &own));
-        let ts = i64::try_from(id).unwrap() * 1000;
-        let said = world::message(&Self::chat(), id, ts, "");
+        let said = self.world.message(id, id.cast_signed() * 1000, "");
         let draft = Draft { parts: vec![part], chat_id: "42".into(), asks: true, ..said };
-        self.world.history().append(&draft).await.unwrap();
-        draft.key()
+        self.world.append(&draft).await.base
+    }
+
+    async fn run(&self, faults: &Faults, from: &SortKey) -> Result<(), TurnError> {
+        self.world.start(self.agent(faults), from).await.unwrap()
     }
 }
 
@@ -375,7 +363,7 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
     let whole = {
         let (bench, faults) = (Bench::new().await, Faults::default());
         let from = bench.append(1, "f").await;
-        bench.agent(&faults).run(&Bench::chat(), Some(&from)).await.unwrap();
+        bench.run(&faults, &from).await.unwrap();
         faults.requests()
     };
     assert!(whole > 5, "{whole}");
@@ -383,14 +371,17 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
         let bench = Bench::new().await;
         let from = bench.append(1, "f").await;
         let faults = Faults::new(Plan::Before(stop));
-        drop(bench.agent(&faults).run(&Bench::chat(), Some(&from)).await);
+        drop(bench.run(&faults, &from).await);
         assert!(faults.requests() >= stop, "was not stopped before {stop}");
-        bench.world.clock.advance(world::LEASE + Duration::from_secs(1));
-        bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from)).await.unwrap();
-        let records = bench.world.history().range(&Bench::chat(), None).await.unwrap();
-        assert_eq!(records.len(), 2, "stopped before {stop}");
+        bench.world.clock.advance(LEASE + Duration::from_secs(1));
+        bench.run(&Faults::default(), &from).await.unwrap();
+        assert_eq!(bench.world.records().await.len(), 2, "stopped before {stop}");
         assert_eq!(bench.world.objects("media/").await.len(), 1, "stopped before {stop}");
-        assert_eq!(images_of(bench.api.requests().last().unwrap()), [picture("f")], "stopped before {stop}");
+        assert_eq!(
+            images_of(bench.world.model().requests().last().unwrap()),
+            [picture("f")],
+            "stopped before {stop}"
+        );
         assert!((1..=2).contains(&bench.telegram.statuses("file").len()), "stopped before {stop}");
     }
 }
@@ -400,11 +391,11 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
 async fn an_image_that_is_not_kept_is_shown() {
     let bench = Bench::new().await;
     let from = bench.append(1, "f").await;
-    bench.agent(&Faults::new(Plan::NoMedia)).run(&Bench::chat(), Some(&from)).await.unwrap();
-    assert_eq!(images_of(&bench.api.requests()[0]), [picture("f")]);
+    bench.run(&Faults::new(Plan::NoMedia), &from).await.unwrap();
+    assert_eq!(images_of(&bench.world.model().requests()[0]), [picture("f")]);
     assert_eq!(bench.world.objects("media/").await, [""; 0]);
     let from = bench.append(2, "g").await;
-    bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from)).await.unwrap();
-    assert_eq!(images_of(&bench.api.requests()[1]), [picture("f"), picture("g")]);
+    bench.run(&Faults::default(), &from).await.unwrap();
+    assert_eq!(images_of(&bench.world.model().requests()[1]), [picture("f"), picture("g")]);
     assert_eq!(bench.world.objects("media/").await.len(), 2);
 }

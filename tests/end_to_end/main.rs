@@ -88,7 +88,6 @@ mod settings;
 mod setup;
 mod silent;
 mod sixty_days;
-mod solo;
 mod speakers;
 mod stop;
 mod stopped;
