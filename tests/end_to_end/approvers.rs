@@ -18,10 +18,6 @@ fn asks(approval: &Value) -> Value {
     json!({"tools": {"refund": {"approval": approval}}})
 }
 
-fn last_text(app: &TestApp) -> String {
-    app.telegram_api().sent().pop().unwrap().text
-}
-
 /// Sends `text` from `user` as message `id` of the group.
 async fn say(app: &TestApp, user: i64, id: i64, text: &str) {
     let update = group(-7, id, text).by(user);
@@ -47,15 +43,15 @@ async fn all_askers_of_a_turn_must_approve() {
     let mut app = asked_by_two(&shop, "").await;
     say(&app, 43, 3, "/approve").await;
     assert_eq!(
-        last_text(&app),
+        app.last_sent().text,
         "Recorded. shop_refund also needs the approval of 1 more person who asked, or of an administrator."
     );
     // Repeats the approval after a restart, and one by a person who did not ask.
     app.restart().await;
     say(&app, 43, 4, "/approve").await;
-    assert!(last_text(&app).starts_with("Recorded. shop_refund also needs"), "{}", last_text(&app));
+    assert!(app.last_sent().text.starts_with("Recorded. shop_refund also needs"), "{}", app.last_sent().text);
     say(&app, 44, 5, "/approve").await;
-    assert_eq!((last_text(&app).as_str(), shop.carried_out().len()), (NOT_YOURS, 0));
+    assert_eq!((app.last_sent().text.as_str(), shop.carried_out().len()), (NOT_YOURS, 0));
     say(&app, 42, 6, "/approve").await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     app.export(GROUP, "approved-by-all").await;
@@ -87,11 +83,11 @@ async fn with_approval_admins_neither_the_asker_nor_a_group_administrator_can_ap
     app.telegram_api().set_administrators(-7, &[50]);
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     say(&app, 42, 1, "Pay A1 back.").await;
-    let asked = last_text(&app);
+    let asked = app.last_sent().text;
     assert!(asked.contains("Only an administrator of this bot can approve it."), "{asked}");
     for (id, user) in [(2, 42), (3, 50)] {
         say(&app, user, id, "/approve").await;
-        assert_eq!(last_text(&app), "Only an administrator of this bot can answer this.");
+        assert_eq!(app.last_sent().text, "Only an administrator of this bot can answer this.");
     }
     assert_eq!(shop.carried_out(), []);
     say(&app, 77, 4, "/approve").await;
@@ -113,10 +109,7 @@ async fn over_http_several_askers_must_all_approve() {
     app.model().resume();
     app.idle_as_time_passes().await;
     let say = async |user: &str, key: &str, chat: &str| {
-        let path = format!("{}?wait=20", chat_path(chat, "messages"));
-        let body = json!({"userId": user, "text": "/approve"});
-        let answer = app.as_time_passes(Box::pin(app.post(&path, key, &body))).await.body;
-        answer["reply"]["parts"][0]["text"].as_str().unwrap().to_owned()
+        app.ask(chat, key, &json!({"userId": user, "text": "/approve"})).await.reply_text()
     };
     assert_eq!(say("carol", APP_KEY, "c").await, NOT_YOURS);
     // An admin key acts for the user that it names, and its user `ada` is not the `ada` of this key.
@@ -173,7 +166,7 @@ async fn long_arguments_are_shown_in_several_messages_and_too_long_ones_are_refu
 
     app.model().answer_tools(&[("shop_refund", lines(900))]);
     app.handle_as_time_passes(private(42, 2, "Pay it all back.")).await;
-    let told = texts_of(&app.model().requests().pop().unwrap(), "tool").concat();
+    let told = texts_of(&app.last_request(), "tool").concat();
     assert!(told.contains("its arguments are too long to be shown"), "{told}");
     assert_eq!(shop.carried_out(), []);
     app.finish().await;
@@ -192,7 +185,7 @@ async fn with_two_open_requests_an_administrator_must_name_one() {
         say(&app, user, id, "Pay it back.").await;
     }
     say(&app, 77, 3, "/approve").await;
-    assert_eq!(shop.carried_out(), [], "{}", last_text(&app));
+    assert_eq!(shop.carried_out(), [], "{}", app.last_sent().text);
     app.finish().await;
 }
 
@@ -206,7 +199,7 @@ async fn an_asker_approves_only_their_own_request() {
         say(&app, user, id, "Pay it back.").await;
     }
     say(&app, 42, 3, "/approve").await;
-    let told = last_text(&app);
+    let told = app.last_sent().text;
     assert!(shop.carried_out().is_empty() && told.contains("A1") && !told.contains("MALLORY"), "{told}");
     app.finish().await;
 }
@@ -239,10 +232,7 @@ async fn on_the_web_a_denial_beside_an_approval_of_several_is_recorded() {
     }
     let body = json!({"id": "r1", "userId": "ada", "trigger": "submit-message", "messages": [reply]});
     let answer = app.post("/api/chat", APP_KEY, &body).await;
-    assert_eq!(
-        (answer.status.as_u16(), &answer.body["type"]),
-        (409, &json!("urn:annals:problem:more-approvals-needed"))
-    );
+    answer.assert_problem(409, "more-approvals-needed");
     let denials =
         app.history(ROOM).await.into_iter().filter(|m| m["metadata"]["approval"]["approved"] == false);
     assert_eq!(denials.count(), 1, "Ada's denial");
@@ -287,11 +277,11 @@ async fn an_approval_without_a_code_applies_only_to_the_request_that_was_shown_l
     say(&app, 99, 2, "Ask me about the weather.").await;
     for (id, word) in [(3, "/approve"), (4, "/approve all"), (5, "/approve 1"), (6, "/approve weather")] {
         say(&app, 77, id, word).await;
-        let told = last_text(&app);
+        let told = app.last_sent().text;
         assert!(shop.carried_out().is_empty(), "{word}");
         assert!(told.contains("May I call shop_refund") && told.contains("MALLORY"), "{word}: {told}");
     }
-    let told = last_text(&app);
+    let told = app.last_sent().text;
     let code = told
         .split_once("/approve ")
         .unwrap()
@@ -348,7 +338,7 @@ async fn a_flood_does_not_keep_a_waiting_call_from_a_stop() {
     let app = with_shop(&shop, &asks(&json!(true))).set("ALLOW_FROM", "telegram-42").start().await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     app.handle_as_time_passes(group(-7, 1, "@annals_test_bot pay A1 back").mention()).await;
-    let asked = app.telegram_api().sent().pop().unwrap();
+    let asked = app.last_sent();
     for id in 2..220 {
         app.receive(group(-7, id, "bla").by(99)).await;
     }

@@ -12,7 +12,6 @@ use annals_store::history::{Cursor, History, Page, Position, Search, ToArchive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use reqwest::Method;
-use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, TestApp, lines};
@@ -203,10 +202,9 @@ async fn routes_and_command_show_the_segments() {
     let post = async |id: &str, ts: i64| {
         let body =
             json!({"userId": "ada", "text": format!("I am {id}"), "messageId": id, "ts": NOW * 1000 + ts});
-        assert_eq!(app.post("/v1/chats/c1/messages", APP_KEY, &body).await.status, 202);
-        app.idle().await;
+        app.say("c1", &body).await;
     };
-    let get = async |path: &str, key: &str| Answer::of(app.request(Method::GET, path).bearer_auth(key)).await;
+    let get = async |path: &str, key: &str| app.call(Method::GET, path, key).await;
     let none = get("/v1/chats/c1/segments", APP_KEY).await;
     assert_eq!((none.status.as_u16(), none.body), (200, json!({"segments": []})));
 
@@ -233,10 +231,7 @@ async fn routes_and_command_show_the_segments() {
     let mut read = Vec::new();
     for segment in &listed {
         let path = format!("/v1/chats/c1/segments/{}", segment["id"].as_str().unwrap());
-        let response = app.request(Method::GET, &path).bearer_auth(APP_KEY).send().await.unwrap();
-        assert_eq!(response.headers()["content-type"], "application/x-ndjson");
-        let text = response.text().await.unwrap();
-        read.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        read.extend(app.export_of(&path, APP_KEY).await);
         assert_eq!(get(&path, "other-secret").await.status, 404);
         assert_eq!(Answer::of(app.request(Method::GET, &path)).await.status, 401);
     }
@@ -259,9 +254,7 @@ async fn routes_and_command_show_the_segments() {
     }
     assert_eq!(app.records(CHAT).await, []);
     assert_eq!(app.history(CHAT).await, exported);
-    let request = app.request(Method::GET, "/v1/chats/c1/messages").bearer_auth(APP_KEY);
-    let text = request.header(ACCEPT, "application/x-ndjson").send().await.unwrap().text().await.unwrap();
-    assert_eq!(text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()).collect::<Vec<_>>(), exported);
+    assert_eq!(app.export_of("/v1/chats/c1/messages", APP_KEY).await, exported);
 
     let mut shown = Vec::new();
     show::segments(&history, &chat, &mut shown).await.unwrap();

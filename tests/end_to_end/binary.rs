@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::app::TestApp;
 use crate::memory::{memory_of, remember, user};
 use crate::updates::private;
-use crate::world::archive_everything;
 
 const CHAT: &str = "telegram:chat:42";
 /// Exit status of clap for invalid arguments.
@@ -43,9 +42,9 @@ async fn archive_lists_segments_and_prints_one() {
         app.handle(private(42, id, text)).await;
     }
     assert_eq!(printed(&app, &["archive", CHAT]), "Nothing of telegram:chat:42 is archived.\n");
-    let history = app.open_history().await;
-    archive_everything(&history, &CHAT.parse().unwrap()).await;
-    let info: SegmentInfo = history.segments(&CHAT.parse().unwrap()).await.unwrap().remove(0);
+    app.archive_everything(CHAT).await;
+    let info: SegmentInfo =
+        app.open_history().await.segments(&CHAT.parse().unwrap()).await.unwrap().remove(0);
     let (id, bytes, json_bytes) = (info.id.to_string(), info.bytes, info.json_bytes);
     assert_eq!(
         printed(&app, &["archive", CHAT]),

@@ -7,9 +7,8 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, text_of, wait_until};
 use crate::turns::assert_answered_once;
-use crate::world::archive_everything;
 
 const ROOM: &str = "web:room:app:r1";
 
@@ -130,7 +129,7 @@ async fn stop(app: &TestApp) -> Value {
 
 /// Returns the messages of the last answered request, by role.
 fn asked(app: &TestApp) -> Vec<String> {
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     let messages = request["messages"].as_array().unwrap().iter();
     messages.map(|m| format!("{}: {}", m["role"].as_str().unwrap(), m["content"].as_str().unwrap())).collect()
 }
@@ -241,9 +240,7 @@ async fn the_same_request_again_gets_the_same_reply() {
 #[tokio::test]
 async fn another_try_at_what_was_said_elsewhere_without_an_id() {
     let app = TestApp::builder().model().start().await;
-    let path = chat_path(ROOM, "messages?wait=20");
-    let one = json!({"userId": "ada", "text": "one"});
-    let said = app.as_time_passes(app.post(&path, OPS_KEY, &one)).await;
+    let said = app.ask(ROOM, OPS_KEY, &json!({"userId": "ada", "text": "one"})).await;
     let (id, reply) = (said.body["messageId"].as_str().unwrap(), &said.body["reply"]);
     app.model().answer_with("One, differently.");
     let mut body = submit(&[user(id, "one"), reply.clone()]);
@@ -362,12 +359,7 @@ async fn an_edit_of_a_message_that_has_left_the_table_is_answered() {
     let app = TestApp::builder().model().start().await;
     say(&app, from_ref(&user("m1", "Plant beans"))).await;
     app.idle().await;
-    let (history, room) = (app.open_history().await, ROOM.parse().unwrap());
-    archive_everything(&history, &room).await;
-    app.clock().advance(Duration::from_hours(217));
-    for record in app.records(ROOM).await {
-        app.expire(&record).await;
-    }
+    app.leave_the_table(ROOM).await;
     let mut body = submit(&[user("m1", "Plant peas")]);
     body["messageId"] = "m1".into();
     let told = told(&post(&app, &body).await.rest().await);
@@ -544,9 +536,7 @@ async fn a_stream_ends_whose_chat_is_forgotten() {
     app.model().fail(100, 500);
     let stream = post(&app, &submit(&[user("m1", "hello")])).await;
     app.model().wait_for(1).await;
-    let path = chat_path(ROOM, "").trim_end_matches('/').to_owned();
-    let forgotten = Answer::of(app.request(Method::DELETE, &path).bearer_auth(OPS_KEY));
-    let forgotten = app.as_time_passes(forgotten).await;
+    let forgotten = app.forget(ROOM, OPS_KEY).await;
     assert_eq!((forgotten.status, &forgotten.body["removed"]["records"]), (StatusCode::OK, &json!(1)));
     let chunks = app.as_time_passes(stream.rest()).await;
     assert_eq!(chunks, [json!({"type": "error", "errorText": "The chat was forgotten."})]);
@@ -570,10 +560,7 @@ async fn a_long_room_continues_and_one_message_has_a_size_limit() {
         [(&longer[..], "prepareSendMessagesRequest"), (from_ref(&large), "the last message")]
     {
         let answer = app.post("/api/chat", APP_KEY, &submit(messages)).await;
-        assert_eq!(
-            (answer.status.as_u16(), &answer.body["type"]),
-            (413, &json!("urn:annals:problem:too-large"))
-        );
+        answer.assert_problem(413, "too-large");
         assert!(answer.body["detail"].as_str().unwrap().contains(detail), "{}", answer.body);
     }
     // As the problem says one may.
@@ -638,10 +625,7 @@ async fn a_stop_under_the_id_of_a_message_is_refused_and_changes_nothing() {
     let stream = post(&app, &submit(&[user("m1", "one")])).await;
     app.model().wait_for(1).await;
     let answer = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "m1"})).await;
-    assert_eq!(
-        (answer.status, &answer.body["type"]),
-        (StatusCode::CONFLICT, &json!("urn:annals:problem:message-id-taken"))
-    );
+    answer.assert_problem(409, "message-id-taken");
     app.model().resume();
     assert_eq!(told(&stream.rest().await), ("m1/reply".into(), "You said: one".into()));
     app.idle().await;

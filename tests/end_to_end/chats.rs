@@ -11,7 +11,7 @@ use annals_store::history::directory::{ListCursor, MOST_EXACT};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, chat_path};
+use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path};
 use crate::due::{D, START, key};
 use crate::updates::private;
 use crate::world::{World, message};
@@ -316,11 +316,10 @@ async fn only_an_admin_sees_the_list() {
     let app = TestApp::builder().start().await;
     app.post("/v1/chats/c1/messages", APP_KEY, &json!({"userId": "ada", "text": "hunter2"})).await;
     app.idle().await;
-    let answer = Answer::of(app.request(Method::GET, "/v1/chats").bearer_auth(APP_KEY)).await;
-    assert_eq!((answer.status.as_u16(), &answer.body["type"]), (403, &json!("urn:annals:problem:forbidden")));
+    let answer = app.call(Method::GET, "/v1/chats", APP_KEY).await;
+    answer.assert_problem(403, "forbidden");
     for query in ["before=x", "before=e30", "limit=0", "limit=x", "context=yes", "limit=1&limit=2"] {
-        let answer =
-            Answer::of(app.request(Method::GET, &format!("/v1/chats?{query}")).bearer_auth(OPS_KEY)).await;
+        let answer = app.call(Method::GET, &format!("/v1/chats?{query}"), OPS_KEY).await;
         assert_eq!(
             (answer.status.as_u16(), answer.content_type.as_str()),
             (400, "application/problem+json"),
@@ -330,7 +329,7 @@ async fn only_an_admin_sees_the_list() {
     // A cursor is of this list, and of no history.
     let page = app.get("/v1/chats/http%3Achat%3Aapp%3Ac1/messages?limit=1").await;
     let path = format!("/v1/chats?before={}", page["before"].as_str().unwrap());
-    assert_eq!(Answer::of(app.request(Method::GET, &path).bearer_auth(OPS_KEY)).await.status, 400);
+    assert_eq!(app.call(Method::GET, &path, OPS_KEY).await.status, 400);
     app.finish().await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_test_support::model_api::{is_for_summary, summary_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
+use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, ids, lines, text_of, wait_until};
 use crate::updates::{START, group, private};
 
 const CHAT: &str = "http:chat:app:c";
@@ -22,9 +22,7 @@ async fn say(app: &TestApp, n: i64) {
         "userId": "ada", "messageId": format!("m{n:03}"), "ts": (NOW + n * 60) * 1000,
         "text": format!("message {n:03}: {}", "lorem ipsum ".repeat(5).trim()),
     });
-    let answer = app.post(&chat_path("c", "messages"), APP_KEY, &body).await;
-    assert_eq!(answer.status, 202, "{:?}", answer.body);
-    app.idle().await;
+    app.say("c", &body).await;
 }
 
 fn kinds(messages: &[Value]) -> Vec<&str> {
@@ -66,25 +64,27 @@ async fn compact_sums_up_all_but_the_recent_and_says_so() {
     let focus = json!({"focus": "the numbers"});
     let answer = app.as_time_passes(app.post(&path, APP_KEY, &focus)).await;
     assert_eq!(answer.status, 200, "{:?}", answer.body);
-    let told = text_of(&answer.body["reply"]);
-    assert_eq!(told, "Done: 8 messages are in the summary now. The last 4 stay as they were said.");
+    assert_eq!(
+        answer.reply_text(),
+        "Done: 8 messages are in the summary now. The last 4 stay as they were said."
+    );
     let context = app.context(CHAT).await;
-    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["m003/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
+    assert_eq!(ids(&context), ["m003/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
     assert_eq!(
         context[0]["metadata"]["sourceRange"],
         json!({"fromId": "m000", "toId": "m003/reply", "count": 8})
     );
 
     let again = app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await;
-    let told = text_of(&again.body["reply"]);
-    assert_eq!(told, "There is nothing to compact: the last 4 messages always stay as they were said.");
+    assert_eq!(
+        again.reply_text(),
+        "There is nothing to compact: the last 4 messages always stay as they were said."
+    );
     // Messages after it continue from the summary.
     say(&app, 10).await;
-    let ids: Vec<String> =
-        app.context(CHAT).await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(ids.first().map(String::as_str), Some("m003/reply/summary"));
-    assert_eq!(ids.last().map(String::as_str), Some("m010/reply"));
+    let shown = ids(&app.context(CHAT).await);
+    assert_eq!(shown.first().map(String::as_str), Some("m003/reply/summary"));
+    assert_eq!(shown.last().map(String::as_str), Some("m010/reply"));
     app.finish().await;
 }
 
@@ -118,7 +118,7 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
     assert_eq!(summary_of(&notes[1]), "Facts: the code is 4711.");
     assert!(!second.contains("message 1:"), "{second}");
 
-    let asked = app.model().requests().pop().unwrap();
+    let asked = app.last_request();
     assert_eq!(texts_of(&asked, "system"), ["Be brief."]);
     assert_eq!(summary_of(&asked), "Facts: the code is 4711.");
     let first = asked["messages"][1]["content"].as_str().unwrap();
@@ -197,11 +197,11 @@ async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
     for id in 2..9 {
         ada_says(&app, id).await;
     }
-    assert!(offers(&app.model().requests().pop().unwrap()));
+    assert!(offers(&app.last_request()));
 
     app.model().answer_tools(&[("chat_history_search", json!({"query": "gate code"}))]);
     app.handle(private(42, 9, "What was the gate code?")).await;
-    let asked = app.model().requests().pop().unwrap();
+    let asked = app.last_request();
     let found = texts_of(&asked, "tool").concat();
     assert!(found.contains("80-41-XQ") && found.contains("Ada"), "{found}");
     let history = app.history(ADA).await;
@@ -256,18 +256,15 @@ async fn a_late_message_is_included_in_the_next_summary() {
     let compact = async || app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await.status;
     assert_eq!(compact().await, 200);
     let late = json!({"userId": "ada", "messageId": "late", "ts": (NOW + 90) * 1000, "text": "the key is 7"});
-    assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &late).await.status, 202);
-    app.idle().await;
+    app.say("c", &late).await;
     assert_eq!(compact().await, 200);
     let context = app.context(CHAT).await;
-    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
     let shown = ["m003/reply/summary", "late", "late/reply", "m004", "m004/reply", "m005", "m005/reply"];
-    assert_eq!(ids, shown, "alone it stays as it was said");
+    assert_eq!(ids(&context), shown, "alone it stays as it was said");
     say(&app, 10).await;
     assert_eq!(compact().await, 200);
     let context = app.context(CHAT).await;
-    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["m004/reply/summary", "m005", "m005/reply", "m010", "m010/reply"]);
+    assert_eq!(ids(&context), ["m004/reply/summary", "m005", "m005/reply", "m010", "m010/reply"]);
     assert_eq!(
         context[0]["metadata"]["sourceRange"],
         json!({"fromId": "m000", "toId": "m004/reply", "count": 12})
@@ -280,9 +277,7 @@ async fn a_late_message_is_included_in_the_next_summary() {
 #[tokio::test]
 async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
     let app = small().telegram().model().start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "one")).await;
     let post = json!({"userId": "olle", "text": "by HTTP", "messageId": "h", "ts": START * 1000 + 1500});
     let path = chat_path("telegram:chat:42", "messages");
     assert_eq!(app.post(&path, OPS_KEY, &post).await.status, 202);

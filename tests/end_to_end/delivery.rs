@@ -124,7 +124,7 @@ async fn a_message_after_an_undelivered_reply_has_its_own_attempts() {
     app.model().fail(3, 529);
     app.handle_as_time_passes(private(42, 8, "and now?")).await;
     assert_eq!(app.model().count(), 1 + 3 + 1);
-    let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    let told = app.sent_texts();
     assert_eq!(told, ["You said: hello", "You said: and now?"]);
     assert_eq!(app.lines(CHAT).await[3], "8/reply assistant: You said: and now?");
     app.finish().await;
@@ -200,9 +200,7 @@ async fn a_business_is_answered_for_in_its_own_name() {
 async fn typing_is_shown_for_as_long_as_the_model_works() {
     let app = TestApp::start().await;
     let shown = || app.telegram_api().calls().iter().filter(|call| call.method == "sendChatAction").count();
-    app.model().hang();
-    app.receive(private(42, 7, "hello")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 7, "hello")).await;
     app.as_time_passes(wait_until("typing is shown again and again", async || shown() >= 3)).await;
     assert!(app.telegram_api().sent().is_empty());
     app.model().resume();

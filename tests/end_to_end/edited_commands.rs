@@ -79,7 +79,7 @@ async fn the_message_of_new_is_edited_like_any_other() {
     let mut app = TestApp::start().await;
     let command = private(42, 7, "/new hello").command();
     receive_all(&mut app, &[command.clone(), command.clone().edited(9, "/new world")]).await;
-    let ids: Vec<Value> = app.history(CHAT).await.iter().map(|message| message["id"].clone()).collect();
+    let ids = app.ids(CHAT).await;
     assert_eq!(ids, ["7/boundary", "7", "7@1", "7/reply"]);
     assert_eq!(app.lines(CHAT).await[3], "7/reply assistant: You said: hello");
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
@@ -91,9 +91,7 @@ async fn the_message_of_new_is_edited_like_any_other() {
 #[tokio::test]
 async fn the_message_of_new_edited_before_its_turn_is_answered_in_its_new_form() {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 6, "wait")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 6, "wait")).await;
     let command = private(42, 7, "/new hello").command();
     app.receive(&command).await;
     app.receive(command.clone().edited(9, "/new world")).await;
@@ -101,7 +99,7 @@ async fn the_message_of_new_edited_before_its_turn_is_answered_in_its_new_form()
     app.idle().await;
     let asked = texts_of(&app.model().requests()[1], "user");
     assert!(asked.len() == 1 && asked[0].ends_with("world"), "{asked:?}");
-    let ids: Vec<Value> = app.history(CHAT).await.iter().map(|message| message["id"].clone()).collect();
+    let ids = app.ids(CHAT).await;
     assert_eq!(ids, ["6", "6/reply", "7/boundary", "7", "7@1", "7/reply"]);
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (2, 2));
     app.finish().await;
@@ -205,9 +203,7 @@ async fn a_command_that_arrives_after_its_own_edit_is_not_executed() {
 async fn help_that_becomes_a_question_over_http_is_waited_for_as_one() {
     let app = TestApp::builder().model().start().await;
     let post = async |text: &str| {
-        let body = json!({"userId": "ada", "text": text, "messageId": "h"});
-        let answer = app.post("/v1/chats/c1/messages?wait=20", APP_KEY, &body);
-        let answer = app.as_time_passes(answer).await;
+        let answer = app.ask("c1", APP_KEY, &json!({"userId": "ada", "text": text, "messageId": "h"})).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         (
             answer.body["reply"]["id"].clone(),

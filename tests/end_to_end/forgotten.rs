@@ -13,9 +13,9 @@ use annals_local::stores::TABLE;
 use annals_store::history::due::Entry;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
 use annals_store::history::{Appended, HistoryError, Outcome};
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 
-use crate::app::{Answer, OPS_KEY, TestApp, passing, wait_until};
+use crate::app::{OPS_KEY, TestApp, passing, wait_until};
 use crate::faults::Faults;
 use crate::updates::private;
 use crate::world::{LEASE, World};
@@ -341,8 +341,7 @@ async fn a_local_deletion_leaves_the_text_in_no_file() {
     assert!(count(SECRET) >= 2, "in the database and in the outbox");
     let before = found().len();
 
-    let delete = app.request(Method::DELETE, "/v1/chats/telegram:chat:42").bearer_auth(OPS_KEY);
-    let deleted = app.as_time_passes(Answer::of(delete)).await;
+    let deleted = app.forget("telegram:chat:42", OPS_KEY).await;
     assert_eq!(deleted.status, StatusCode::OK, "{deleted:?}");
     let with_text: Vec<String> =
         found().into_iter().filter(|(_, bytes)| holds(bytes, SECRET)).map(|(name, _)| name).collect();

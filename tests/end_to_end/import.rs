@@ -144,7 +144,7 @@ async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
     a_while().await;
     assert_eq!((app.model().count(), app.context(CHAT).await.len()), (0, 0));
     app.handle(private(42, 9, "hello again")).await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     assert!(!request.to_string().contains("my cat"), "{request}");
     assert_eq!(app.telegram_api().sent().len(), 1, "nothing else is answered");
     assert_eq!(app.history(CHAT).await.len(), 8);

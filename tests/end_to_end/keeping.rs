@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::app::{APP_KEY, NOW, TestApp, chat_path};
+use crate::app::{NOW, TestApp, chat_path};
 use crate::world::World;
 
 const CHAT: &str = "http:chat:app:c";
@@ -21,8 +21,7 @@ async fn a_chat_is_summed_up_and_stays_in_the_table_whole() {
         let text = format!("message {n:03}: {}", "lorem ipsum ".repeat(5));
         app.advance_to((NOW + n * 60) * 1000);
         let body = json!({"userId": "ada", "messageId": format!("m{n:03}"), "ts": (NOW + n * 60) * 1000, "text": text});
-        assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &body).await.status, 202);
-        app.idle().await;
+        app.say("c", &body).await;
     }
     assert_eq!(app.context(CHAT).await[0]["metadata"]["kind"], "summary");
     let (before, records) = (app.history(CHAT).await, app.records(CHAT).await);

@@ -96,6 +96,13 @@ pub(crate) fn mentioning(mut event: Value) -> Value {
     event
 }
 
+/// Posts `event` to a program where Lark is not set up.
+pub(crate) async fn receive_plain(app: &TestApp, mut event: Value) {
+    event["header"]["token"] = app.lark_token().into();
+    let answer = Answer::of(app.request(Method::POST, "/lark").json(&event)).await;
+    assert_eq!(answer.status, 200, "{event}");
+}
+
 /// Creates an item of `GET im/v1/messages`.
 fn listed(id: &str, words: &str, seconds: i64) -> Value {
     json!({
@@ -177,20 +184,14 @@ async fn a_group_is_answered_where_the_bot_is_mentioned() {
     it.handle(&text("om_2", GROUP, "@_all please", 1)).await;
     assert_eq!((it.app.model().count(), it.lark.sent().len()), (0, 0));
     it.handle(&mentioning(text("om_3", GROUP, "@_user_1 do you know?", 2))).await;
-    let request = it.app.model().requests().pop().unwrap();
+    let request = it.app.last_request();
     let asked = lines_said(&request);
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert!(asked[2].ends_with("@Annals do you know?"), "{asked:?}");
     assert_eq!(it.sent().len(), 1);
     assert_eq!(it.lark.sent()[0].reply_to.as_deref(), Some("om_3"));
-    let actors: Vec<Value> = it
-        .app
-        .history("lark:chat:oc_garden")
-        .await
-        .iter()
-        .map(|m| m["metadata"]["actorKey"].clone())
-        .collect();
-    assert_eq!(actors[0], "lark:chat:oc_garden:user:ou_ada");
+    let history = it.app.history("lark:chat:oc_garden").await;
+    assert_eq!(history[0]["metadata"]["actorKey"], "lark:chat:oc_garden:user:ou_ada");
     it.app.finish().await;
 }
 
@@ -201,20 +202,14 @@ async fn messages_between_mentions_are_fetched_once_and_in_order() {
         it.lark.seed(listed(id, words, seconds));
     }
     it.handle(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 20))).await;
-    let asked = lines_said(&it.app.model().requests().pop().unwrap());
+    let asked = lines_said(&it.app.last_request());
     assert!(
         asked[0].contains("roses") && asked[1].contains("well") && asked[2].contains("what now?"),
         "{asked:?}"
     );
     it.lark.seed(listed("om_4", "it rains", 30));
     it.handle(&mentioning(text("om_5", GROUP, "@_user_1 and now?", 40))).await;
-    let ids: Vec<String> = it
-        .app
-        .history("lark:chat:oc_garden")
-        .await
-        .iter()
-        .map(|message| message["id"].as_str().unwrap().to_owned())
-        .collect();
+    let ids = it.app.ids("lark:chat:oc_garden").await;
     assert_eq!(ids, ["om_1", "om_2", "om_3", "om_3/reply", "om_4", "om_5", "om_5/reply"]);
 
     // A p2p chat is never listed.
@@ -254,8 +249,7 @@ async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
     for _ in 0..2 {
         it.handle(&recalled).await;
     }
-    let ids: Vec<Value> =
-        it.app.history("lark:chat:oc_ada").await.iter().map(|message| message["id"].clone()).collect();
+    let ids = it.app.ids("lark:chat:oc_ada").await;
     assert_eq!(ids, ["om_1", "om_1@1", "om_1/reply"], "kept for the audit, and recalled once");
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("user: my secret"), "{context}");
@@ -322,7 +316,7 @@ async fn a_forwarded_conversation_that_cannot_be_opened_keeps_no_other_message_o
     it.lark.recall("om_2");
     it.lark.seed(listed("om_3", "the well is low", 10));
     it.handle(&mentioning(text("om_4", GROUP, "@_user_1 what now?", 20))).await;
-    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user").join("\n");
+    let asked = texts_of(&it.app.last_request(), "user").join("\n");
     assert!(asked.contains("roses") && asked.contains("well"), "{asked}");
     it.app.finish().await;
 }
@@ -350,7 +344,7 @@ async fn a_command_acts_at_once_and_is_confirmed_once() {
     assert_eq!(it.sent().len(), 2);
     assert!(it.app.context_lines("lark:chat:oc_ada").await.is_empty());
     it.handle(&text("om_3", P2P, "/new what is up?", 2)).await;
-    assert_eq!(texts_of(&it.app.model().requests().pop().unwrap(), "user"), ["what is up?"]);
+    assert_eq!(texts_of(&it.app.last_request(), "user"), ["what is up?"]);
     it.app.finish().await;
 }
 
@@ -367,7 +361,7 @@ async fn a_forwarded_conversation_is_read_with_its_messages() {
         it.lark.seed(child);
     }
     it.handle(&message("om_9", P2P, "merge_forward", &json!("Merged and Forwarded Message"), 0)).await;
-    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user").join("\n");
+    let asked = texts_of(&it.app.last_request(), "user").join("\n");
     assert!(asked.contains("first words") && asked.contains("second words"), "{asked}");
     it.app.finish().await;
 }
@@ -461,7 +455,7 @@ async fn a_permanent_refusal_of_lark_ends_delivery_with_its_reason() {
 async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetched_once() {
     let it = LarkApp::start().await;
     it.handle(&message("om_1", P2P, "image", &json!({"image_key": "img_1"}), 0)).await;
-    let last = |it: &LarkApp| it.app.model().requests().pop().unwrap();
+    let last = |it: &LarkApp| it.app.last_request();
     assert_eq!(images_of(&last(&it)), [picture("img_1")]);
     let post = json!({"title": "", "content": [[{"tag": "text", "text": "both"}, {"tag": "img", "image_key": "img_2"}]]});
     it.handle(&message("om_2", P2P, "post", &post, 10)).await;

@@ -16,10 +16,10 @@ use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::{ClassifyRetry, RetryAction, RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, passing};
+use crate::app::{APP_KEY, NOW, TestApp, passing};
 use crate::faults::{Faults, Plan};
 use crate::turns::assert_answered_once;
 use crate::world::{A_LIFE, LEASE, START, World};
@@ -293,8 +293,7 @@ async fn a_time_ahead_of_the_clock_is_refused_over_http() {
     let say = |ahead: i64| json!({"userId": "ada", "text": "hello", "ts": NOW * 1000 + ahead});
     let limit = i64::try_from(MAX_AHEAD.as_millis()).unwrap();
     let refused = app.post("/v1/chats/c/messages", APP_KEY, &say(limit + 1)).await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
-    assert_eq!(refused.body["type"], "urn:annals:problem:bad-ts");
+    refused.assert_problem(400, "bad-ts");
     let taken = app.post("/v1/chats/c/messages", APP_KEY, &say(limit)).await;
     assert_eq!(taken.status, StatusCode::ACCEPTED, "{taken:?}");
     app.finish().await;
@@ -539,19 +538,11 @@ async fn a_turn_reads_from_where_its_summary_was_made_and_not_five_minutes_more(
 #[tokio::test]
 async fn an_edit_within_five_minutes_of_a_deletion_and_the_same_id_again_are_answered() {
     let app = TestApp::builder().start().await;
-    let say = |text: &str| json!({"userId": "ada", "messageId": "m1", "text": text});
-    let post = async |text: &str| {
-        let posted = app.post("/v1/chats/c/messages?wait=20", APP_KEY, &say(text)).await;
-        assert_eq!(posted.status, StatusCode::OK, "{posted:?}");
-        posted.body
-    };
-    app.as_time_passes(post("hello")).await;
-    let delete = app.request(Method::DELETE, "/v1/chats/c").bearer_auth(APP_KEY);
-    assert_eq!(app.as_time_passes(Answer::of(delete)).await.status, StatusCode::OK);
-    let again = app.as_time_passes(post("hello")).await;
-    assert_eq!(again["duplicate"], false, "{again:?}");
+    let say = json!({"userId": "ada", "messageId": "m1", "text": "hello"});
+    assert_eq!(app.ask("c", APP_KEY, &say).await.status, StatusCode::OK);
+    assert_eq!(app.forget("c", APP_KEY).await.status, StatusCode::OK);
+    assert_eq!(app.ask("c", APP_KEY, &say).await.body["duplicate"], false);
     assert_eq!(app.lines("http:chat:app:c").await, ["m1 user: hello", "m1/reply assistant: hello"]);
-    let list = app.request(Method::GET, "/v1/chats").bearer_auth(OPS_KEY);
-    assert_eq!(Answer::of(list).await.body["chats"].as_array().unwrap().len(), 1);
+    assert_eq!(app.get("/v1/chats").await["chats"].as_array().unwrap().len(), 1);
     app.finish().await;
 }

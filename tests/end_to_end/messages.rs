@@ -117,9 +117,7 @@ async fn an_update_without_a_message_is_accepted_and_not_answered() {
 #[tokio::test]
 async fn two_messages_of_one_second_keep_their_order() {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 9, "first").at(5)).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 9, "first").at(5)).await;
     app.receive(private(42, 10, "second").at(5)).await;
     app.model().resume();
     app.idle().await;

@@ -38,7 +38,7 @@ async fn each_provider_answers_searches_and_sums_up() {
         assert_eq!(
             summary_of(&{
                 ada_says(&app, 4, "Hm.").await;
-                app.model().requests().pop().unwrap()
+                app.last_request()
             }),
             "Goal: to go on.",
             "{model}"
@@ -46,7 +46,7 @@ async fn each_provider_answers_searches_and_sums_up() {
         app.model().think("I should look.");
         app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
         ada_says(&app, 5, "What was the gate code?").await;
-        let request = app.model().requests().pop().unwrap();
+        let request = app.last_request();
         assert!(texts_of(&request, "tool").concat().contains("80-41-XQ"), "{model}: {request}");
         assert_eq!(texts_of(&request, "system"), ["Be brief."]);
         let records = app.records(CHAT).await;
@@ -61,7 +61,7 @@ async fn each_provider_answers_searches_and_sums_up() {
         );
         let said = "You said: What was the gate code?";
         assert_eq!(reply["parts"][5]["text"], said);
-        assert_eq!(app.telegram_api().sent().last().unwrap().text, said, "a thought is kept, and not said");
+        assert_eq!(app.last_sent().text, said, "a thought is kept, and not said");
         app.finish().await;
     }
 }

@@ -33,7 +33,7 @@ async fn after_a_reset_all_is_listed_and_only_new_messages_are_in_the_context() 
     // Also after a restart: the records say so.
     app.restart().await;
     say(&app, "m3", "What is the gate code?").await;
-    let asked = app.model().requests().pop().unwrap();
+    let asked = app.last_request();
     assert_eq!(texts_of(&asked, "user"), ["What is the gate code?"]);
     assert_eq!(texts_of(&asked, "assistant"), [""; 0]);
     let context = ["m3 user: What is the gate code?", "m3/reply assistant: You said: What is the gate code?"];

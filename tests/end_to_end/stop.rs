@@ -23,10 +23,6 @@ const STOPPED: &str = "Stopped.";
 const NOTHING_RUNS: &str = "Nothing is being answered at the moment.";
 const NOT_ANSWERED: &str = "Stopped before there was an answer.";
 
-fn sent(app: &TestApp) -> Vec<String> {
-    app.telegram_api().sent().into_iter().map(|sent| sent.text).collect()
-}
-
 /// The clock does not move: the run is stopped at once, and nothing else happens.
 #[tokio::test]
 async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
@@ -36,13 +32,13 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
     app.receive(private(42, 2, "about beans")).await;
     app.model().wait_for(1).await;
     app.receive(private(42, 3, "/stop").command()).await;
-    assert_eq!(sent(&app), [STOPPED]);
+    assert_eq!(app.sent_texts(), [STOPPED]);
     app.idle().await;
     assert_eq!(app.model().count(), 1);
     app.model().resume();
     app.model().answer_with("Beans.");
     app.handle(private(42, 4, "Just a haiku")).await;
-    assert_eq!(sent(&app), [STOPPED, "Beans."]);
+    assert_eq!(app.sent_texts(), [STOPPED, "Beans."]);
     let lines = app.lines(CHAT).await;
     assert_eq!(
         lines,
@@ -65,9 +61,7 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
 #[tokio::test]
 async fn a_stop_that_comes_again_stops_nothing_more() {
     let mut app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "one")).await;
     let stop = private(42, 2, "/stop").command();
     app.handle(&stop).await;
     app.receive(private(42, 3, "two")).await;
@@ -78,7 +72,7 @@ async fn a_stop_that_comes_again_stops_nothing_more() {
     app.restart().await;
     app.model().resume();
     app.handle(&stop).await;
-    assert_eq!(sent(&app), [STOPPED, "You said: one\ntwo"]);
+    assert_eq!(app.sent_texts(), [STOPPED, "You said: one\ntwo"]);
     assert_answered_once(&app.records(CHAT).await);
     app.finish().await;
 }
@@ -89,7 +83,7 @@ async fn stop_without_a_run_says_so() {
     app.receive(private(42, 1, "/stop").command()).await;
     app.handle(private(42, 2, "one")).await;
     app.handle(private(42, 3, "/stop@annals_test_bot").command()).await;
-    assert_eq!(sent(&app), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
+    assert_eq!(app.sent_texts(), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
     assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
     app.finish().await;
 }
@@ -123,7 +117,7 @@ async fn a_turn_between_two_attempts_is_stopped_too() {
     app.receive(private(42, 1, "one")).await;
     app.as_time_passes(app.model().wait_for(3)).await;
     app.handle_as_time_passes(private(42, 2, "/stop").command()).await;
-    assert_eq!(sent(&app), [STOPPED]);
+    assert_eq!(app.sent_texts(), [STOPPED]);
     assert_eq!(app.lines(CHAT).await[1], format!("1/notice assistant notice: {NOT_ANSWERED}"));
     app.finish().await;
 }
@@ -196,7 +190,7 @@ async fn a_delivery_is_stopped() {
     app.handle(private(42, 2, "/stop").command()).await;
     app.clock().advance(Duration::from_mins(1));
     a_while().await;
-    assert_eq!(sent(&app), [STOPPED]);
+    assert_eq!(app.sent_texts(), [STOPPED]);
     let history = app.history(CHAT).await;
     assert_eq!(text_of(&history[1]), "You said: one", "it stays");
     let reason = "stopped by /stop while it was being sent";
@@ -274,7 +268,7 @@ async fn new_and_stop_do_not_wait_for_a_run() {
     app.receive(private(42, 2, "/new").command()).await;
     app.receive(private(42, 3, "/help").command()).await;
     app.receive(private(42, 4, "/stop").command()).await;
-    let said = sent(&app);
+    let said = app.sent_texts();
     assert_eq!(
         (said.len(), said[0].as_str(), said[2].as_str()),
         (3, "New conversation. What is on your mind?", STOPPED)

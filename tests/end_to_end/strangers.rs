@@ -8,7 +8,7 @@ use annals_test_support::model_api::texts_of;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, a_while, chat_path};
+use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, a_while};
 use crate::approvals::press;
 use crate::lark::{GROUP, LarkApp, P2P, TOKEN, message, pressed, text};
 use crate::outside_tools::with_shop;
@@ -90,7 +90,7 @@ async fn a_button_pressed_by_a_stranger_does_nothing() {
     app.telegram_api().set_administrators(-7, &[50]);
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     app.handle_as_time_passes(group(-7, 1, "@annals_test_bot pay A1 back").mention()).await;
-    let asked = app.telegram_api().sent().pop().unwrap();
+    let asked = app.last_sent();
     assert_eq!(press(&app, &asked, (0, 0), 50, "c1").await, 200);
     app.handle_as_time_passes(group(-7, 2, "/approve").by(50).command()).await;
     assert_eq!(shop.carried_out(), []);
@@ -104,8 +104,7 @@ async fn a_button_pressed_by_a_stranger_does_nothing() {
 #[tokio::test]
 async fn callers_with_a_key_are_no_strangers() {
     let app = with("telegram-42", "telegram:chat:42").await;
-    let body = json!({"userId": "ada", "text": "hello"});
-    let answer = app.as_time_passes(app.post("/v1/chats/c/messages?wait=20", APP_KEY, &body)).await;
+    let answer = app.ask("c", APP_KEY, &json!({"userId": "ada", "text": "hello"})).await;
     assert_eq!(answer.status, 200, "{:#}", answer.body);
     app.finish().await;
 }
@@ -287,9 +286,7 @@ async fn a_forgotten_chat_is_no_stranger_s_either() {
     let app = with("telegram-42", "").await;
     app.receive(private(43, 1, "hello")).await;
     assert_eq!(strangers(&app).await.len(), 1);
-    let path = chat_path("telegram:chat:43", "");
-    let deleted = app.request(Method::DELETE, path.trim_end_matches('/')).bearer_auth(OPS_KEY).send().await;
-    assert_eq!(deleted.unwrap().status(), 200);
+    assert_eq!(app.forget("telegram:chat:43", OPS_KEY).await.status, 200);
     assert_eq!(strangers(&app).await, Vec::<Value>::new(), "name, person and chat are kept");
     app.finish().await;
 }

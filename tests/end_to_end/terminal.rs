@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::{API_KEY, ModelApi};
-use reqwest::Method;
 use rexpect::session::{PtySession, spawn_command};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::app::{Answer, OPS_KEY, TestApp, lines};
+use crate::app::{OPS_KEY, TestApp, lines};
 use crate::outside_tools::with_shop;
 
 const CHAT: &str = "agent:annals:user:local";
@@ -124,9 +123,7 @@ async fn it_does_not_wait_for_an_answer_in_a_chat_that_was_forgotten() {
     let command = annals(app.data_dir(), &["chat", "hello"]);
     let talk = spawn_blocking(move || piped(command, ""));
     app.model().wait_for(1).await;
-    let path = format!("/v1/chats/{}", CHAT.replace(':', "%3A"));
-    let forgotten = Answer::of(app.request(Method::DELETE, &path).bearer_auth(OPS_KEY));
-    assert_eq!(app.as_time_passes(forgotten).await.status, 200);
+    assert_eq!(app.forget(CHAT, OPS_KEY).await.status, 200);
     let (code, out, error) = app.as_time_passes(talk).await.unwrap();
     assert!(code == 1 && out.is_empty() && error.contains("the chat was forgotten"), "{code} {out} {error}");
     app.idle_as_time_passes().await;

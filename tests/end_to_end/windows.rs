@@ -12,9 +12,7 @@ const CHAT: &str = "telegram:chat:42";
 /// A turn runs; two Telegram messages (of seconds 2 and 4) and an admin's HTTP post, of `ts`, wait for it.
 async fn wait_at_once(ts: i64) -> (TestApp, Value) {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "one")).await;
     app.receive(private(42, 2, "two")).await;
     app.receive(private(42, 4, "four")).await;
     let body = json!({"userId": "olle", "text": "by HTTP", "messageId": "h", "ts": ts});
