@@ -9,10 +9,9 @@ use annals_model::ModelError;
 use annals_test_support::model_api::{API_KEY, ModelApi, is_for_summary, notes_of};
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, a_while, passing};
+use crate::app::{a_while, passing};
 use crate::remembering::notes_of_tea;
 use crate::turns::assert_answered_once;
-use crate::updates::private;
 use crate::world::{SMALL, World};
 
 /// In seconds: how long a capture, the room for a turn, and all asking for its answer may take; of that, one request that
@@ -159,24 +158,6 @@ async fn asking_is_given_up_and_the_chat_is_free_for_the_redelivery() {
     world.model().resume();
     world.run(&asked).await;
     assert_answered_once(&world.records().await);
-}
-
-#[tokio::test]
-async fn a_turn_whose_answer_does_not_come_is_delivered_again() {
-    let app = TestApp::start().await;
-    app.model().hang_answers();
-    app.receive(private(42, 1, "hello")).await;
-    app.model().wait_for(1).await;
-    let started = app.clock().now();
-    // Two tries of a run, and the first of the next.
-    app.as_time_passes(app.model().wait_for(3)).await;
-    assert!(app.clock().now().since(started).as_secs() >= ASKING);
-    app.model().resume();
-    app.idle().await;
-    assert_eq!(app.model().count(), 3);
-    assert_answered_once(&app.records("telegram:chat:42").await);
-    assert_eq!(app.telegram_api().sent().len(), 1);
-    app.finish().await;
 }
 
 #[tokio::test]

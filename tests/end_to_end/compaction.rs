@@ -6,7 +6,7 @@ use annals_test_support::model_api::{is_for_summary, summary_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, ids, lines, text_of, wait_until};
-use crate::updates::{START, group, private};
+use crate::updates::{START, private};
 
 const CHAT: &str = "http:chat:app:c";
 
@@ -27,31 +27,6 @@ async fn say(app: &TestApp, n: i64) {
 
 fn kinds(messages: &[Value]) -> Vec<&str> {
     messages.iter().map(|message| message["metadata"]["kind"].as_str().unwrap()).collect()
-}
-
-#[tokio::test]
-async fn a_chat_that_outgrows_its_window_goes_on_with_a_summary() {
-    let app = small().start().await;
-    for n in 0..20 {
-        say(&app, n).await;
-        let context = app.get(&chat_path(CHAT, "context")).await;
-        assert!(context["tokens"].as_u64().unwrap() <= 300, "{context}");
-    }
-    let context = app.context(CHAT).await;
-    assert_eq!(kinds(&context)[..2], ["summary", "normal"], "{:#?}", lines(&context));
-    let summary = &context[0];
-    assert_eq!(summary["role"], "assistant");
-    let range = &summary["metadata"]["sourceRange"];
-    let shown = context.len() as u64 - 1;
-    assert_eq!(range["fromId"], "m000");
-    assert_eq!(range["count"].as_u64().unwrap() + shown, 40, "each message once: {range}");
-    assert_eq!(context.last().unwrap()["id"], "m019/reply");
-    // Nothing of it is gone from the history.
-    let history = app.history(CHAT).await;
-    let said = history.iter().filter(|message| message["metadata"]["kind"] == "normal").count();
-    assert_eq!(said, 40);
-    assert!(kinds(&history).contains(&"summary"));
-    app.finish().await;
 }
 
 #[tokio::test]
@@ -129,28 +104,6 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
 }
 
 #[tokio::test]
-async fn a_model_whose_window_is_smaller_than_said_is_asked_again_with_less() {
-    let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
-    let at_length = async |id: i64| {
-        app.handle(private(42, id, &format!("message {id}: {}", "lorem ipsum dolor ".repeat(40)))).await;
-    };
-    for id in 1..6 {
-        at_length(id).await;
-    }
-    // Five exchanges fit no more; as far as Annals knows, there is room for 100,000 tokens.
-    app.model().limit_context(1_700);
-    at_length(6).await;
-    assert!(app.model().too_long() >= 1);
-    let lines = app.lines(ADA).await;
-    assert!(lines.last().unwrap().starts_with("6/reply assistant: You said: message 6"), "{lines:#?}");
-    let history = app.history(ADA).await;
-    let [summary] = summaries(&history)[..] else { panic!("{lines:#?}") };
-    assert_eq!(summary["metadata"]["sourceRange"]["fromId"], "1");
-    assert_eq!(text_of(summary), "Goal: to go on.");
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn a_turn_without_a_summary_runs_and_changes_nothing() {
     let app = small().telegram().model().start().await;
     let refused = [
@@ -184,65 +137,6 @@ async fn a_turn_without_a_summary_runs_and_changes_nothing() {
         }
     }
     assert_eq!(left_out(&app.history(ADA).await), None, "it has caught up");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
-    // What may be called takes a quarter of the window at most.
-    let app = small().set("CONTEXT_WINDOW", "600").telegram().model().start().await;
-    app.handle(private(42, 1, "The gate code is 80-41-XQ, keep it.")).await;
-    let offers = |request: &Value| request["tools"].to_string().contains("chat_history_search");
-    assert!(!app.model().requests().iter().any(offers), "nothing to search yet");
-    for id in 2..9 {
-        ada_says(&app, id).await;
-    }
-    assert!(offers(&app.last_request()));
-
-    app.model().answer_tools(&[("chat_history_search", json!({"query": "gate code"}))]);
-    app.handle(private(42, 9, "What was the gate code?")).await;
-    let asked = app.last_request();
-    let found = texts_of(&asked, "tool").concat();
-    assert!(found.contains("80-41-XQ") && found.contains("Ada"), "{found}");
-    let history = app.history(ADA).await;
-    let part = &history.last().unwrap()["parts"][1];
-    assert_eq!(
-        (&part["type"], &part["state"]),
-        (&json!("tool-chat_history_search"), &json!("output-available"))
-    );
-    assert!(part["output"]["messages"][0]["text"].as_str().unwrap().contains("80-41-XQ"), "{part}");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_group_message_that_arrives_after_its_summary_is_seen() {
-    let app = small()
-        .set("CONTEXT_WINDOW", "500")
-        .set("GROUP_ACTIVATION", "mention")
-        .telegram()
-        .model()
-        .start()
-        .await;
-    let mention = |id: i64| {
-        let text = format!("@annals_test_bot {id} {}", "lorem ipsum dolor ".repeat(10).trim());
-        let entity = json!([{"type": "mention", "offset": 0, "length": 16}]);
-        group(-7, id, &text).with("entities", entity)
-    };
-    for id in (10..200).step_by(20) {
-        app.handle(mention(id)).await;
-    }
-    let chat = "telegram:chat:-7";
-    let summary = app.context(chat).await[0].clone();
-    assert_eq!(summary["metadata"]["kind"], "summary");
-    // Dated before the last message that the summary counts.
-    app.handle(group(-7, 15, "by the way, the shed is open")).await;
-    let shown = app.context_lines(chat).await;
-    assert_eq!(shown[1], "15 user: by the way, the shed is open", "{shown:#?}");
-    assert_eq!(app.context(chat).await[0], summary);
-    app.handle(mention(300)).await;
-    // In the next answer's context, or in what that is a summary of.
-    let mut requests = app.model().requests_for_notes().into_iter().chain(app.model().requests().pop());
-    assert!(requests.any(|request| texts_of(&request, "user").concat().contains("the shed is open")));
     app.finish().await;
 }
 
@@ -294,7 +188,7 @@ async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
 }
 
 #[tokio::test]
-async fn the_recent_stay_as_they_were_said_where_they_fit() {
+async fn a_chat_that_outgrows_its_window_goes_on_with_a_summary_and_the_recent_as_they_were_said() {
     let app = small().set("KEEP_RECENT", "10").start().await;
     for n in 0..20 {
         say(&app, n).await;
@@ -304,7 +198,19 @@ async fn the_recent_stay_as_they_were_said_where_they_fit() {
         let said = kinds.matches("normal").count();
         assert!(said >= 10.min(2 * (usize::try_from(n).unwrap() + 1)), "{n}: {kinds}");
     }
-    assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
+    let context = app.context(CHAT).await;
+    assert_eq!(kinds(&context)[..2], ["summary", "normal"], "{:#?}", lines(&context));
+    let summary = &context[0];
+    assert_eq!(summary["role"], "assistant");
+    let range = &summary["metadata"]["sourceRange"];
+    let shown = context.len() as u64 - 1;
+    assert_eq!(range["fromId"], "m000");
+    assert_eq!(range["count"].as_u64().unwrap() + shown, 40, "each message once: {range}");
+    assert_eq!(context.last().unwrap()["id"], "m019/reply");
+    let history = app.history(CHAT).await;
+    let said = kinds(&history).into_iter().filter(|kind| *kind == "normal").count();
+    assert_eq!(said, 40, "a message is missing from the history");
+    assert!(kinds(&history).contains(&"summary"));
     app.finish().await;
 }
 

@@ -220,10 +220,10 @@ pub(crate) fn say_what_is_noted(body: &Value) -> String {
     "Noted.".into()
 }
 
-/// Writes a message every 40 hours for 60 days. `compactor_runs` tells by the elapsed time if the compactor runs.
-async fn every_forty_hours(title: &str, compactor_runs: impl Fn(Duration) -> bool) -> Life {
-    let mut life = Life::new(&[]).await;
-    write_every_forty_hours(&mut life, compactor_runs).await;
+/// Writes a message every 40 hours for 60 days.
+async fn every_forty_hours(title: &str, compactor_runs: bool) -> Life {
+    let mut life = Life { compactor_runs, ..Life::new(&[]).await };
+    write_every_forty_hours(&mut life).await;
     life.transcript(title);
     life.check_that_no_date_was_moved();
     assert!(life.expired.len() > 50, "most of it has left the table: {}", life.expired.len());
@@ -232,7 +232,7 @@ async fn every_forty_hours(title: &str, compactor_runs: impl Fn(Duration) -> boo
 }
 
 /// Writes like `every_forty_hours`, with any model, and checks that each request contains the whole conversation.
-pub(crate) async fn write_every_forty_hours(life: &mut Life, compactor_runs: impl Fn(Duration) -> bool) {
+pub(crate) async fn write_every_forty_hours(life: &mut Life) {
     let mut number = 0;
     loop {
         let request = life.say(number, &message_with(number)).await;
@@ -254,36 +254,21 @@ pub(crate) async fn write_every_forty_hours(life: &mut Life, compactor_runs: imp
             break;
         }
         number += 1;
-        let mut left = SILENCE;
-        while !left.is_zero() {
-            life.compactor_runs = compactor_runs(life.elapsed());
-            let step = left.min(STEP);
-            life.pass(step).await;
-            left -= step;
-        }
+        life.pass(SILENCE).await;
     }
 }
 
 #[tokio::test]
 async fn a_person_who_writes_every_forty_hours_keeps_the_whole_conversation() {
-    let mut life = every_forty_hours("Every 40 hours for 60 days", |_| true).await;
+    let mut life = every_forty_hours("Every 40 hours for 60 days", true).await;
     assert!(life.summaries() > 3);
     life.check_what_is_left_when_all_has_expired().await;
     life.finish();
 }
 
 #[tokio::test]
-async fn the_conversation_survives_a_week_without_the_compactor() {
-    let is_up = |elapsed: Duration| !(DAY * 26..DAY * 33).contains(&elapsed);
-    let mut life =
-        every_forty_hours("Every 40 hours for 60 days, the compactor down from day 26 to 33", is_up).await;
-    life.check_what_is_left_when_all_has_expired().await;
-    life.finish();
-}
-
-#[tokio::test]
 async fn the_conversation_survives_without_the_compactor() {
-    let mut life = every_forty_hours("Every 40 hours for 60 days, without a compactor", |_| false).await;
+    let mut life = every_forty_hours("Every 40 hours for 60 days, without a compactor", false).await;
     assert!(life.summaries() > 3, "the turns themselves keep the session");
     life.check_what_is_left_when_all_has_expired().await;
     life.finish();
