@@ -8,7 +8,7 @@ use annals_test_support::telegram_api::Sent;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, text_of, wait_until};
+use crate::app::{TestApp, text_of, wait_until};
 use crate::outside_tools::with_shop;
 use crate::updates::{group, private};
 
@@ -308,23 +308,6 @@ async fn a_business_s_buttons_are_pressed_and_go() {
 }
 
 #[tokio::test]
-async fn a_call_is_denied_by_a_button_too() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).start().await;
-    app.model().answer_tools(&[refund("A1")]);
-    app.ada_says(1, "Pay A1 back.").await;
-    let asked = app.last_sent();
-    assert_eq!(press(&app, &asked, (0, 1), 42, "c1").await, 200);
-    app.idle().await;
-    assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Denied: shop_refund.");
-    assert_eq!(shop.carried_out(), []);
-    assert_eq!(forms(&app, CHAT).await[1..], ["1/reply@1 output-denied", "1/reply@2 output-denied"]);
-    assert_eq!(app.last_sent().text, "You said: Pay A1 back.");
-    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
     let shop = McpServer::start().await;
     // Telegram takes no buttons that are there already.
@@ -404,25 +387,6 @@ async fn a_stop_ends_a_run_that_waits_for_a_tool() {
     assert_eq!(app.model().count(), 1);
     let lines = app.lines(CHAT).await;
     assert_eq!(lines[1], "1/notice assistant notice: Stopped before there was an answer.");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn over_http_a_request_is_answered_by_commands() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).set("ADMINS", "boss").start().await;
-    app.model().answer_tools(&[refund("A1")]);
-    let say = async |user: &str, key: &str, chat: &str, text: &str| {
-        app.ask(chat, key, &json!({"userId": user, "text": text})).await
-    };
-    let asked = say("ada", APP_KEY, "c", "Pay A1 back.").await;
-    assert_eq!(asked.body["reply"]["parts"][0]["state"], "approval-requested");
-    let told = say("bo", APP_KEY, "c", "/approve").await;
-    assert_eq!(told.reply_text(), "Only the person who asked, or an administrator, can answer this.");
-    let told = say("boss", OPS_KEY, "http:chat:app:c", "/approve").await;
-    assert_eq!(told.reply_text(), "Approved: shop_refund.");
-    app.idle_as_time_passes().await;
-    assert_eq!(shop.carried_out().len(), 1);
     app.finish().await;
 }
 

@@ -236,37 +236,6 @@ async fn the_same_request_again_gets_the_same_reply() {
     app.finish().await;
 }
 
-/// Said by an operator at the history's own route, under an id that was made for it.
-#[tokio::test]
-async fn another_try_at_what_was_said_elsewhere_without_an_id() {
-    let app = TestApp::builder().model().start().await;
-    let said = app.ask(ROOM, OPS_KEY, &json!({"userId": "ada", "text": "one"})).await;
-    let (id, reply) = (said.body["messageId"].as_str().unwrap(), &said.body["reply"]);
-    app.model().answer_with("One, differently.");
-    let mut body = submit(&[user(id, "one"), reply.clone()]);
-    body["trigger"] = "regenerate-message".into();
-    body["messageId"] = reply["id"].clone();
-    assert_eq!(
-        told(&post(&app, &body).await.rest().await),
-        (format!("{id}/reply"), "One, differently.".into())
-    );
-    app.model().answer_with("And once more.");
-    assert_eq!(told(&post(&app, &body).await.rest().await).1, "And once more.");
-    app.idle().await;
-    assert_eq!(
-        app.lines(ROOM).await,
-        [
-            format!("{id} user: one"),
-            format!("{id}/reply assistant: You said: one"),
-            format!("{id}@1 user revision: one"),
-            format!("{id}/reply@1 assistant revision: One, differently."),
-            format!("{id}@2 user revision: one"),
-            format!("{id}/reply@2 assistant revision: And once more."),
-        ]
-    );
-    app.finish().await;
-}
-
 /// As `useChat` does it: the reply is taken away, and the request names it, or nothing.
 #[tokio::test]
 async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {

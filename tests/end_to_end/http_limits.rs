@@ -54,7 +54,11 @@ async fn a_key_over_its_rate_limit_gets_a_retry_after() {
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused_by_every_route_that_takes_one() {
     let app = TestApp::builder().start().await;
-    let large = json!({"userId": "ada", "text": "x".repeat(1024 * 1024)}).to_string();
+    let body = |bytes: usize| {
+        let empty = json!({"userId": "ada", "messageId": "m1", "text": ""}).to_string();
+        empty.replace("\"text\":\"\"", &format!("\"text\":\"{}\"", "x".repeat(bytes - empty.len())))
+    };
+    let large = body(1024 * 1024 + 1);
     for (method, path) in [
         (Method::POST, PATH),
         (Method::POST, "/v1/messages"),
@@ -73,6 +77,9 @@ async fn a_body_that_is_too_large_is_refused_by_every_route_that_takes_one() {
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 413);
     assert_eq!(problem_of(response).await["type"], "urn:annals:problem:too-large");
+    assert_eq!(app.history("http:chat:app:c1").await, [Value::Null; 0], "what is too large is not stored");
+    let request = app.request(Method::POST, PATH).bearer_auth(APP_KEY).body(body(1024 * 1024));
+    assert_eq!(request.send().await.unwrap().status(), 202, "a mebibyte is not too large");
     app.finish().await;
 }
 

@@ -280,25 +280,6 @@ async fn a_large_body_goes_to_s3_and_comes_back_whole() {
     app.finish().await;
 }
 
-#[tokio::test]
-async fn a_body_has_at_most_a_mebibyte() {
-    let app = TestApp::builder().start().await;
-    let body = |bytes: usize| {
-        let empty = json!({"userId": "ada", "text": "", "messageId": "m1"}).to_string();
-        empty.replace("\"text\":\"\"", &format!("\"text\":\"{}\"", "x".repeat(bytes - empty.len())))
-    };
-    for (bytes, status) in [(1024 * 1024 + 1, 413), (1024 * 1024, 202)] {
-        let request = app.request(Method::POST, PATH).bearer_auth(APP_KEY).body(body(bytes));
-        let answer = Answer::of(request).await;
-        assert_eq!(answer.status, status, "{}", answer.body);
-        if status == 413 {
-            answer.assert_problem(413, "too-large");
-            assert_eq!(app.history(CHAT).await, [Value::Null; 0]);
-        }
-    }
-    app.finish().await;
-}
-
 /// Parts of any type come back byte for byte, keys in their order and numbers as they were.
 #[tokio::test]
 async fn parts_come_back_as_they_came() {
