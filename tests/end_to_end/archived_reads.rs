@@ -1,4 +1,4 @@
-//! Reading what was archived: pages, exports, the routes, the command and the search, with and without the raw records.
+//! Reading what was archived: pages, exports, the routes and the search, with and without the raw records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use annals_core::chat_key::ChatKey;
 use annals_core::message::{Part, Role};
 use annals_core::record::{DeliveryFailure, Draft, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
-use annals_local::show::{self, Format};
 use annals_store::history::{Cursor, History, Page, Position, Search, ToArchive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -196,7 +195,7 @@ async fn large_bodies_stay_outside_and_a_failure_noted_later_is_shown() {
 }
 
 #[tokio::test]
-async fn routes_and_command_show_the_segments() {
+async fn routes_show_the_segments() {
     const CHAT: &str = "http:chat:app:c1";
     let app = TestApp::builder().start().await;
     let post = async |id: &str, ts: i64| {
@@ -255,24 +254,6 @@ async fn routes_and_command_show_the_segments() {
     assert_eq!(app.records(CHAT).await, []);
     assert_eq!(app.history(CHAT).await, exported);
     assert_eq!(app.export_of("/v1/chats/c1/messages", APP_KEY).await, exported);
-
-    let mut shown = Vec::new();
-    show::segments(&history, &chat, &mut shown).await.unwrap();
-    let shown = String::from_utf8(shown).unwrap();
-    let id = listed[1]["id"].as_str().unwrap();
-    assert!(
-        shown.contains(id) && shown.contains("4 records") && shown.contains("#m1 to #m2/reply"),
-        "{shown}"
-    );
-    let mut shown = Vec::new();
-    show::segment(&history, &chat, id, Format::Text, &mut shown).await.unwrap();
-    assert!(String::from_utf8(shown).unwrap().contains("    I am m1\n"));
-    let mut shown = Vec::new();
-    show::segment(&history, &chat, id, Format::Jsonl, &mut shown).await.unwrap();
-    assert_eq!(String::from_utf8(shown).unwrap().lines().count(), 4);
-    let unknown = "1795305512000-0123456789abcdef";
-    let refused = show::segment(&history, &chat, unknown, Format::Text, &mut Vec::new()).await;
-    assert!(refused.unwrap_err().to_string().contains("has no segment"));
     app.finish().await;
 }
 

@@ -86,7 +86,7 @@ async fn archive_lists_segments_and_prints_one() {
 async fn memory_lists_sets_and_forgets() {
     let app = TestApp::builder().start().await;
     let owner = user("telegram-42");
-    remember(&app, &owner, CHAT, &["Likes tea.", "Lives in Bergen."]).await;
+    remember(&app, &owner, CHAT, &["Likes tea.", "Lives in\u{1b}[31m Bergen."]).await;
     let group = "telegram:chat:-7".parse().unwrap();
     remember(&app, &annals_core::memory::Owner::Chat(group), "telegram:chat:-7", &["Meets on Mondays."])
         .await;
@@ -97,7 +97,7 @@ async fn memory_lists_sets_and_forgets() {
         format!("{number}. fact  2025-11-21T22:59:40Z  {id}\n    {text}\n    from {CHAT}, messages 1 to 9\n")
     };
     let list = || printed(&app, &["memory", "list", "--user", "telegram-42"]);
-    assert_eq!(list(), entry(1, "Likes tea.") + &entry(2, "Lives in Bergen."));
+    assert_eq!(list(), entry(1, "Likes tea.") + &entry(2, "Lives in[31m Bergen."));
     let of_group = printed(&app, &["memory", "list", "--chat", "telegram:chat:-7"]);
     assert!(
         of_group.starts_with("1. fact  2025-11-21T22:59:40Z  ")
@@ -112,10 +112,10 @@ async fn memory_lists_sets_and_forgets() {
     let set = printed(&app, &["memory", "set", &ids[0], "Likes coffee."]);
     let corrected = set.strip_prefix(&entry(1, "Likes coffee.")).unwrap_or_else(|| panic!("{set}"));
     assert!(corrected.starts_with("    corrected 20") && corrected.ends_with("Z\n"), "{corrected}");
-    assert_eq!(list(), set + &entry(2, "Lives in Bergen."));
+    assert_eq!(list(), set + &entry(2, "Lives in[31m Bergen."));
     assert_eq!(printed(&app, &["memory", "forget", &ids[0]]), "Forgotten.\n");
     assert_eq!(printed(&app, &["memory", "forget", &ids[0]]), "It was forgotten before.\n");
-    assert_eq!(list(), entry(2, "Lives in Bergen."));
+    assert_eq!(list(), entry(2, "Lives in[31m Bergen."));
 
     let none = "annals: there is no such entry; `memory list` shows each entry's id\n";
     for arguments in [&["memory", "set", &ids[0], "x"][..], &["memory", "forget", "nothing"]] {
@@ -130,6 +130,6 @@ async fn memory_lists_sets_and_forgets() {
         let (code, error) = refused(&app, arguments);
         assert!(code == USAGE && error.contains("Usage: annals memory"), "{arguments:?}: {error}");
     }
-    assert_eq!(list(), entry(2, "Lives in Bergen."));
+    assert_eq!(list(), entry(2, "Lives in[31m Bergen."));
     app.finish().await;
 }

@@ -2,9 +2,7 @@
 //! the terminal.
 
 use annals_core::memory::{EntryKind, Finding, Owner, Source};
-use annals_core::record::Record;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
-use annals_local::memory as command;
 use annals_store::memory::{Captured, Memory};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -349,61 +347,5 @@ async fn over_http_a_conversation_of_several_people_shows_nobodys_entries() {
     let other = json!({"userId": "ops", "text": "/memory", "messageId": "d2"});
     let other = app.ask("agent:annals:user:app/ada", OPS_KEY, &other).await;
     assert_eq!(other.reply_text(), "I remember nothing about this group yet.");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn the_local_command_lists_corrects_and_forgets_beside_the_running_program() {
-    let app = TestApp::builder().start().await;
-    let owner = user("telegram-42");
-    remember(&app, &owner, "telegram:chat:42", &["Likes tea.\n\u{1b}[31mRed", "two"]).await;
-    let memory = memory_of(&app).await;
-    let ids: Vec<String> =
-        memory.list(&owner).await.unwrap().iter().map(|kept| kept.id().to_string()).collect();
-    let mut out = Vec::new();
-    command::list(&memory, &owner, &mut out).await.unwrap();
-    command::set(&memory, &ids[0], "Likes coffee.", &mut out).await.unwrap();
-    command::forget(&memory, &ids[1], &mut out).await.unwrap();
-    command::forget(&memory, &ids[1], &mut out).await.unwrap();
-    command::list(&memory, &user("nobody"), &mut out).await.unwrap();
-    let time = "2025-11-21T22:59:40Z";
-    let from = "    from telegram:chat:42, messages 1 to 9\n";
-    assert_eq!(
-        String::from_utf8(out).unwrap(),
-        format!(
-            "1. fact  {time}  {}\n    Likes tea.\n    [31mRed\n{from}2. fact  {time}  {}\n    two\n{from}\
-             1. fact  {time}  {}\n    Likes coffee.\n{from}    corrected {time}\n\
-             Forgotten.\nIt was forgotten before.\nNothing is remembered of user nobody.\n",
-            ids[0], ids[1], ids[0]
-        )
-    );
-    assert_eq!(texts(&app, &owner).await, [(1, "Likes coffee.".to_owned())]);
-    assert_eq!(list(&app, "userId=telegram-42", OPS_KEY).await[0]["text"], "Likes coffee.");
-    let error = command::forget(&memory, "x", &mut Vec::new()).await.unwrap_err();
-    assert_eq!(error.to_string(), "there is no such entry; `memory list` shows each entry's id");
-    app.finish().await;
-}
-
-/// The owner of the memory of each kind of chat, by records as the channels store them.
-#[tokio::test]
-async fn records_say_whose_session_it_is() {
-    let app = TestApp::builder().start().await;
-    app.receive(private(42, 1, "hello")).await;
-    app.receive(group(-42, 1, "hello")).await;
-    said(&app, "c1", "ada", "m1", "hello").await;
-    let owner = async |chat: &str, groups: bool| {
-        let records: Vec<Record> = app.records(chat).await;
-        annals_core::memory::owner::owner_of_session(&chat.parse().unwrap(), &records, groups)
-    };
-    app.idle().await;
-    assert_eq!(owner("telegram:chat:42", false).await, Some(user("telegram-42")));
-    assert_eq!(owner("http:chat:app:c1", false).await, Some(user("app/ada")));
-    assert_eq!(owner("telegram:chat:-42", false).await, None);
-    assert_eq!(
-        owner("telegram:chat:-42", true).await,
-        Some(Owner::Chat("telegram:chat:-42".parse().unwrap()))
-    );
-    said(&app, "c1", "bo", "m2", "hello").await;
-    assert_eq!(owner("http:chat:app:c1", false).await, None);
     app.finish().await;
 }
