@@ -9,7 +9,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, text_of, wait_until};
-use crate::outside_tools::with_shop;
+use crate::outside_tools::{start_with_shop, with_shop};
 use crate::updates::{group, private};
 
 const CHAT: &str = "telegram:chat:42";
@@ -117,8 +117,7 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
 
 #[tokio::test]
 async fn a_denied_call_is_not_made_and_the_model_gets_the_reason() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).start().await;
+    let (shop, app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[refund("A1"), refund("A2")]);
     app.ada_says(1, "Pay both back.").await;
     app.export(CHAT, "pending").await;
@@ -173,8 +172,7 @@ async fn only_who_asked_or_administers_may_answer() {
 
 #[tokio::test]
 async fn a_call_that_a_crash_cut_off_is_not_made_again() {
-    let shop = McpServer::start().await;
-    let mut app = with_shop(&shop, &marked()).start().await;
+    let (shop, mut app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.ada_says(1, "Go.").await;
     let asked = app.last_sent();
@@ -193,8 +191,7 @@ async fn a_call_that_a_crash_cut_off_is_not_made_again() {
 
 #[tokio::test]
 async fn messages_during_an_open_request_are_answered_and_the_request_stays_open() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).start().await;
+    let (_shop, app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[refund("A1")]);
     app.ada_says(1, "Pay A1 back.").await;
     let asked = app.last_sent();
@@ -226,8 +223,7 @@ async fn messages_during_an_open_request_are_answered_and_the_request_stays_open
 /// The whole Session is over by then, and others have been talking since.
 #[tokio::test]
 async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same() {
-    let shop = McpServer::start().await;
-    let mut app = with_shop(&shop, &marked()).start().await;
+    let (shop, mut app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[refund("A1")]);
     app.ada_says(1, "Pay A1 back.").await;
     let asked = app.last_sent();
@@ -352,8 +348,7 @@ async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
 
 #[tokio::test]
 async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).start().await;
+    let (shop, app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.ada_says(1, "Go.").await;
     let (asked, before) = (app.last_sent(), app.model().count());
@@ -377,8 +372,7 @@ async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
 /// A call that needs no approval.
 #[tokio::test]
 async fn a_stop_ends_a_run_that_waits_for_a_tool() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).start().await;
+    let (shop, app) = start_with_shop(&json!({})).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.receive(private(42, 1, "Go.")).await;
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use annals_test_support::mcp_server::McpServer;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, chat_path, lines};
 use crate::chat::{post as stream, user as user_message};
-use crate::outside_tools::with_shop;
+use crate::outside_tools::start_with_shop;
 use crate::updates::group;
 
 const CHAT: &str = "http:chat:app:c";
@@ -25,8 +24,7 @@ fn assert_taken(answer: &Answer) {
 
 #[tokio::test]
 async fn under_another_s_message_id_nothing_is_stored_answered_approved_or_remembered() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     let ada = json!({"userId": "ada", "text": "Pay A1 back.", "messageId": "m1"});
     let asked = post(&app, &ada).await;
@@ -116,8 +114,7 @@ async fn on_the_web_nobody_says_another_s_message_again_and_another_try_leaves_i
 #[tokio::test]
 async fn on_a_platform_the_first_form_decides_who_asks_and_who_speaks() {
     const GROUP: &str = "telegram:chat:-7";
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     let bob = json!({"id": 43, "is_bot": false, "first_name": "Bob"});
     app.receive(group(-7, 1, "Pay A1 back.")).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);

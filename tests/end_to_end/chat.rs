@@ -108,6 +108,22 @@ pub(crate) fn submit(messages: &[Value]) -> Value {
     json!({"id": "r1", "messages": messages, "trigger": "submit-message"})
 }
 
+/// A submission of `messages` whose last takes the place of the message `id`.
+fn edit(id: &str, messages: &[Value]) -> Value {
+    let mut body = submit(messages);
+    body["messageId"] = id.into();
+    body
+}
+
+/// A request for another answer, which names the message `id`, or none.
+fn regenerate(messages: &[Value], id: Option<&str>) -> Value {
+    let mut body = json!({"id": "r1", "messages": messages, "trigger": "regenerate-message"});
+    if let Some(id) = id {
+        body["messageId"] = id.into();
+    }
+    body
+}
+
 pub(crate) async fn post(app: &TestApp, body: &Value) -> Stream {
     let request = app.request(Method::POST, "/api/chat").bearer_auth(APP_KEY).json(body);
     Stream::of(request.send().await.unwrap())
@@ -115,6 +131,11 @@ pub(crate) async fn post(app: &TestApp, body: &Value) -> Stream {
 
 async fn say(app: &TestApp, messages: &[Value]) -> Vec<Value> {
     post(app, &submit(messages)).await.rest().await
+}
+
+/// Posts `body`; returns the id and the text of the message that is streamed.
+async fn tell(app: &TestApp, body: &Value) -> (String, String) {
+    told(&post(app, body).await.rest().await)
 }
 
 async fn resume(app: &TestApp) -> reqwest::Response {
@@ -245,18 +266,15 @@ async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
     let past = [m1.clone(), assistant("m1/reply", "You said: one"), m2.clone()];
     say(&app, &past).await;
     app.model().answer_with("Two, differently.");
-    let mut body = submit(&past);
-    body["trigger"] = "regenerate-message".into();
-    body["messageId"] = "m2/reply".into();
-    assert_eq!(told(&post(&app, &body).await.rest().await), ("m2/reply".into(), "Two, differently.".into()));
+    let again = regenerate(&past, Some("m2/reply"));
+    assert_eq!(tell(&app, &again).await, ("m2/reply".into(), "Two, differently.".into()));
     assert_eq!(
         asked(&app),
         ["user: one", "assistant: You said: one", "user: two"],
         "its old form is not shown"
     );
     app.model().answer_with("And once more.");
-    body.as_object_mut().unwrap().remove("messageId");
-    assert_eq!(told(&post(&app, &body).await.rest().await).1, "And once more.");
+    assert_eq!(tell(&app, &regenerate(&past, None)).await.1, "And once more.");
     app.idle().await;
     assert_eq!(
         app.lines(ROOM).await,
@@ -278,10 +296,7 @@ async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
     assert_answered_once(&app.records(ROOM).await);
     // The first again: the messages after it are left out.
     app.model().answer_with("One, differently.");
-    let mut body = submit(from_ref(&m1));
-    body["trigger"] = "regenerate-message".into();
-    body["messageId"] = "m1/reply".into();
-    post(&app, &body).await.rest().await;
+    tell(&app, &regenerate(from_ref(&m1), Some("m1/reply"))).await;
     assert_eq!(asked(&app), ["user: one"]);
     let m3 = user("m3", "three");
     let stream = post(&app, &submit(&[m1, assistant("m1/reply", "One, differently."), m3])).await;
@@ -300,12 +315,8 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     let m1 = user("m1", "Plant beans");
     say(&app, from_ref(&m1)).await;
     say(&app, &[m1.clone(), assistant("m1/reply", "You said: Plant beans"), user("m2", "When?")]).await;
-    let mut body = submit(&[user("m1", "Plant peas")]);
-    body["messageId"] = "m1".into();
-    assert_eq!(
-        told(&post(&app, &body).await.rest().await),
-        ("m1/reply".into(), "You said: Plant peas".into())
-    );
+    let told = tell(&app, &edit("m1", &[user("m1", "Plant peas")])).await;
+    assert_eq!(told, ("m1/reply".into(), "You said: Plant peas".into()));
     assert_eq!(asked(&app), ["user: Plant peas"]);
     app.idle().await;
     assert_eq!(
@@ -314,9 +325,8 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     );
     assert_eq!(app.context_lines(ROOM).await.len(), 2);
     // Regenerating an earlier form brings back the messages that an edit had replaced.
-    let mut body = submit(&[m1, assistant("m1/reply", "You said: Plant beans"), user("m2", "How?")]);
-    body["messageId"] = "m2".into();
-    post(&app, &body).await.rest().await;
+    let past = [m1, assistant("m1/reply", "You said: Plant beans"), user("m2", "How?")];
+    tell(&app, &edit("m2", &past)).await;
     assert_eq!(asked(&app), ["user: Plant beans", "assistant: You said: Plant beans", "user: How?"]);
     app.idle().await;
     assert_answered_once(&app.records(ROOM).await);
@@ -329,9 +339,7 @@ async fn an_edit_of_a_message_that_has_left_the_table_is_answered() {
     say(&app, from_ref(&user("m1", "Plant beans"))).await;
     app.idle().await;
     app.leave_the_table(ROOM).await;
-    let mut body = submit(&[user("m1", "Plant peas")]);
-    body["messageId"] = "m1".into();
-    let told = told(&post(&app, &body).await.rest().await);
+    let told = tell(&app, &edit("m1", &[user("m1", "Plant peas")])).await;
     assert_eq!(told, ("m1/reply".into(), "You said: Plant peas".into()));
     app.idle().await;
     assert_eq!(app.lines(ROOM).await.len(), 4, "the first form and its reply, from the archive, too");
@@ -409,9 +417,8 @@ async fn without_an_answer_the_stream_ends_with_the_stored_notice() {
     assert_eq!(chunks.last().unwrap()["finishReason"], "other");
     app.model().recover();
     // And another try names that.
-    let mut body = submit(&[user("m1", "hello")]);
-    (body["trigger"], body["messageId"]) = ("regenerate-message".into(), "m1/notice".into());
-    assert_eq!(told(&post(&app, &body).await.rest().await), ("m1/reply".into(), "You said: hello".into()));
+    let again = regenerate(&[user("m1", "hello")], Some("m1/notice"));
+    assert_eq!(tell(&app, &again).await, ("m1/reply".into(), "You said: hello".into()));
     app.finish().await;
 }
 
@@ -444,19 +451,15 @@ async fn rooms_belong_to_one_key_and_invalid_ids_are_refused() {
     Stream::of(request.send().await.unwrap()).rest().await;
     app.idle().await;
     assert_eq!(app.history(ROOM).await.len(), 4);
-    let mut unknown = submit(&[user("m9", "never said")]);
-    unknown["trigger"] = "regenerate-message".into();
     for (body, status, kind) in [
         (json!({"id": "r1"}), 400, "bad-chat"),
         (json!("x"), 400, "bad-body"),
         (json!({"id": "a\nb", "messages": [user("m", "x")]}), 400, "bad-chat-id"),
         (json!({"id": "r1", "messages": [user(&"x".repeat(300), "x")]}), 400, "bad-message-id"),
-        (unknown, 404, "unknown-message"),
+        (regenerate(&[user("m9", "never said")], None), 404, "unknown-message"),
     ] {
         let answer = app.post("/api/chat", APP_KEY, &body).await;
-        assert_eq!(answer.status.as_u16(), status, "{answer:?}");
-        assert_eq!(answer.body["type"], format!("urn:annals:problem:{kind}"), "{answer:?}");
-        assert_eq!(answer.content_type, "application/problem+json");
+        answer.assert_problem(status, kind);
     }
     assert_eq!(app.history(ROOM).await.len(), 4, "nothing of that is stored");
     app.finish().await;
@@ -534,7 +537,7 @@ async fn a_long_room_continues_and_one_message_has_a_size_limit() {
     }
     // As the problem says one may.
     let alone = json!({"id": "r1", "message": longer.last(), "trigger": "submit-message"});
-    assert_eq!(told(&post(&app, &alone).await.rest().await), ("m2/reply".into(), "You said: and on".into()));
+    assert_eq!(tell(&app, &alone).await, ("m2/reply".into(), "You said: and on".into()));
     app.idle().await;
     assert_eq!(app.history(ROOM).await.len(), 4, "nothing of what was refused, or past, is stored");
 
@@ -559,14 +562,13 @@ async fn regenerate_finds_a_message_with_any_form_of_id() {
                 post(&app, &request("submit-message", None)).await.rest().await;
             }
             let again = request("regenerate-message", named.clone());
-            assert_eq!(told(&post(&app, &again).await.rest().await).0, reply, "{id}, named {named:?}");
+            assert_eq!(tell(&app, &again).await.0, reply, "{id}, named {named:?}");
         }
         app.idle().await;
         let history = app.history(&format!("web:room:app:{room}")).await;
         assert_eq!(history.last().unwrap()["id"], format!("{reply}@3"), "{:?}", lines(&history));
     }
-    let mut unknown = submit(&[user("msg@7", "x")]);
-    unknown["trigger"] = "regenerate-message".into();
+    let unknown = regenerate(&[user("msg@7", "x")], None);
     assert_eq!(app.post("/api/chat", APP_KEY, &unknown).await.status, 404);
     app.finish().await;
 }
@@ -576,11 +578,8 @@ async fn another_try_at_a_command_tells_what_came_of_it() {
     let app = TestApp::builder().model().start().await;
     let help = told(&say(&app, &[user("c1", "/help")]).await);
     assert_eq!(help.0, "c1/notice");
-    let mut again = submit(&[user("c1", "/help")]);
-    again["trigger"] = "regenerate-message".into();
-    for named in [json!(null), json!("c1"), json!("c1/notice")] {
-        again["messageId"] = named;
-        assert_eq!(told(&post(&app, &again).await.rest().await), help);
+    for named in [None, Some("c1"), Some("c1/notice")] {
+        assert_eq!(tell(&app, &regenerate(&[user("c1", "/help")], named)).await, help);
     }
     app.idle().await;
     assert_eq!((app.history(ROOM).await.len(), app.model().count()), (2, 0));

@@ -2,13 +2,12 @@
 
 use std::slice::from_ref;
 
-use annals_test_support::mcp_server::McpServer;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::APP_KEY;
 use crate::chat::{Stream, kinds, post, streamed, submit, user};
-use crate::outside_tools::with_shop;
+use crate::outside_tools::start_with_shop;
 
 const ROOM: &str = "web:room:app:r1";
 
@@ -35,8 +34,7 @@ fn states(message: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn calls_and_results_are_streamed_with_their_steps() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &asks()).start().await;
+    let (_shop, app) = start_with_shop(&asks()).await;
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     let chunks = post(&app, &submit(&[user("m1", "Where is A1?")])).await.rest().await;
     assert_eq!(
@@ -69,8 +67,7 @@ async fn calls_and_results_are_streamed_with_their_steps() {
 
 #[tokio::test]
 async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_once() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &asks()).start().await;
+    let (shop, app) = start_with_shop(&asks()).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     let said = user("m1", "Pay A1 back.");
     let chunks = post(&app, &submit(from_ref(&said))).await.rest().await;
@@ -122,8 +119,7 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
 
 #[tokio::test]
 async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &asks()).start().await;
+    let (shop, app) = start_with_shop(&asks()).await;
     let refund = || app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     refund();
     let said = user("m1", "Pay A1 back.");
@@ -155,8 +151,7 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
 /// The call is under way when the client comes back: the whole reply is replayed.
 #[tokio::test]
 async fn a_reply_that_goes_on_is_resumed_from_its_beginning() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"slow": {"approval": true}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"slow": {"approval": true}}})).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     let said = user("m1", "Slowly");
     post(&app, &submit(from_ref(&said))).await.rest().await;

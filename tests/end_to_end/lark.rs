@@ -44,6 +44,14 @@ impl LarkApp {
         Self { app: builder.start().await, lark }
     }
 
+    /// Starts a shop, too, whose tools the model may call.
+    pub(crate) async fn with_shop(fields: &Value, settings: &[(&str, &str)]) -> (McpServer, Self) {
+        let shop = McpServer::start().await;
+        let tools = shop.tools(fields);
+        let own = [("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN), ("LARK_GROUP_CONTEXT", "0")];
+        (shop, Self::with(&[&own[..], settings].concat()).await)
+    }
+
     /// Posts `event` as Lark does: encrypted, and signed over the body as sent.
     pub(crate) async fn send(&self, event: &Value) -> Answer {
         let encrypted = encrypt(KEY, event.to_string().as_bytes()).unwrap();
@@ -101,6 +109,25 @@ pub(crate) async fn receive_plain(app: &TestApp, mut event: Value) {
     event["header"]["token"] = app.lark_token().into();
     let answer = Answer::of(app.request(Method::POST, "/lark").json(&event)).await;
     assert_eq!(answer.status, 200, "{event}");
+}
+
+/// Creates the event of the recall of `id` in the direct chat.
+fn recalled(id: &str, seconds: i64) -> Value {
+    json!({
+        "schema": "2.0",
+        "header": {"event_id": "ev_r", "event_type": "im.message.recalled_v1", "token": TOKEN, "app_id": APP_ID},
+        "event": {"message_id": id, "chat_id": P2P, "recall_time": ((NOW + seconds) * 1000).to_string(),
+                  "recall_type": "message_owner"},
+    })
+}
+
+/// Creates the item of a message of the direct chat that was recalled.
+fn deleted(id: &str, seconds: i64) -> Value {
+    let mut item = listed(id, "", seconds);
+    item["chat_id"] = json!(P2P);
+    item["deleted"] = json!(true);
+    item["sender"]["id"] = json!("ou_ada");
+    item
 }
 
 /// Creates an item of `GET im/v1/messages`.
@@ -235,19 +262,9 @@ async fn without_its_surroundings_a_message_is_answered_all_the_same() {
 async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
     let it = LarkApp::start().await;
     it.handle(&text("om_1", P2P, "my secret", 0)).await;
-    let mut item = listed("om_1", "", 0);
-    item["chat_id"] = json!(P2P);
-    item["deleted"] = json!(true);
-    item["sender"]["id"] = json!("ou_ada");
-    it.lark.seed(item);
-    let recalled = json!({
-        "schema": "2.0",
-        "header": {"event_id": "ev_r", "event_type": "im.message.recalled_v1", "token": TOKEN, "app_id": APP_ID},
-        "event": {"message_id": "om_1", "chat_id": P2P, "recall_time": ((NOW + 5) * 1000).to_string(),
-                  "recall_type": "message_owner"},
-    });
+    it.lark.seed(deleted("om_1", 0));
     for _ in 0..2 {
-        it.handle(&recalled).await;
+        it.handle(&recalled("om_1", 5)).await;
     }
     let ids = it.app.ids("lark:chat:oc_ada").await;
     assert_eq!(ids, ["om_1", "om_1@1", "om_1/reply"], "kept for the audit, and recalled once");
@@ -260,12 +277,8 @@ async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
 #[tokio::test]
 async fn a_message_that_arrives_after_its_own_recall_is_not_answered() {
     let it = LarkApp::start().await;
-    let mut item = listed("om_1", "", -60);
-    item["chat_id"] = json!(P2P);
-    item["sender"]["id"] = json!("ou_ada");
-    item["deleted"] = json!(true);
     it.receive(&text("om_2", P2P, "late, and still there", -59)).await;
-    it.lark.seed(item);
+    it.lark.seed(deleted("om_1", -60));
     it.handle(&text("om_1", P2P, "my secret", -60)).await;
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("my secret") && context.contains("still there"), "{context}");
@@ -278,15 +291,8 @@ async fn a_message_that_arrives_after_its_own_recall_is_not_answered() {
 #[tokio::test]
 async fn a_recall_that_overtakes_its_message_is_asked_for_again() {
     let it = LarkApp::start().await;
-    let mut item = listed("om_1", "", 0);
-    item["chat_id"] = json!(P2P);
-    item["deleted"] = json!(true);
-    it.lark.seed(item);
-    let recalled = json!({
-        "schema": "2.0",
-        "header": {"event_id": "ev_r", "event_type": "im.message.recalled_v1", "token": TOKEN, "app_id": APP_ID},
-        "event": {"message_id": "om_1", "chat_id": P2P, "recall_time": (NOW * 1000).to_string()},
-    });
+    it.lark.seed(deleted("om_1", 0));
+    let recalled = recalled("om_1", 0);
     assert_eq!(it.send(&recalled).await.status, 503);
     it.handle(&text("om_1", P2P, "my secret", 0)).await;
     it.receive(&recalled).await;
@@ -494,11 +500,7 @@ pub(crate) fn pressed(value: &Value, chat: &str, user: &str) -> Value {
 
 #[tokio::test]
 async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
-    let shop = McpServer::start().await;
-    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
-    let settings =
-        [("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN), ("LARK_GROUP_CONTEXT", "0")];
-    let it = LarkApp::with(&settings).await;
+    let (shop, it) = LarkApp::with_shop(&json!({"tools": {"refund": {"approval": true}}}), &[]).await;
     it.lark.set_managers(GROUP, &["ou_owner", "ou_manager"]);
     for (n, user, is_let) in [(1, "ou_stranger", false), (2, "ou_manager", true), (3, "ou_ada", true)] {
         it.app.model().answer_tools(&[("shop_refund", json!({"order": format!("A{n}")}))]);

@@ -2,12 +2,11 @@
 
 use annals_core::memory::{EntryId, Owner};
 use annals_store::memory::Saved;
-use annals_test_support::mcp_server::McpServer;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp};
 use crate::memory::{findings, memory_of, remember, source, user};
-use crate::outside_tools::{offered, results, with_shop};
+use crate::outside_tools::{offered, results, start_with_shop};
 use crate::updates::{group, private};
 
 const SAVE: &str = "memory_save";
@@ -61,8 +60,7 @@ const LYON: &str = "Ada lives in Lyon.";
 
 #[tokio::test]
 async fn an_entry_saved_after_an_approval_is_separate() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (_shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     app.model().answer_tools(&[(SAVE, json!({"text": TEA})), ("shop_refund", json!({"order": "A1"}))]);
     app.model().answer_tools(&[(SAVE, json!({"text": LYON}))]);
     app.handle(private(42, 1, "Tea, Lyon, and pay A1 back.")).await;

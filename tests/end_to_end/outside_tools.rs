@@ -15,6 +15,13 @@ pub(crate) fn with_shop(shop: &McpServer, fields: &Value) -> Builder {
     with_shop_and(shop, fields, "openai:test")
 }
 
+/// Starts a shop and a program whose model may call its tools.
+pub(crate) async fn start_with_shop(fields: &Value) -> (McpServer, TestApp) {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, fields).start().await;
+    (shop, app)
+}
+
 fn with_shop_and(shop: &McpServer, fields: &Value, model: &'static str) -> Builder {
     TestApp::builder().telegram().model_of(model).set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
 }
@@ -38,8 +45,7 @@ pub(crate) async fn results(app: &TestApp, chat: &str) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn tools_are_listed_once_and_every_outcome_of_a_call_is_a_result() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"long": {"enabled": false}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"long": {"enabled": false}}})).await;
     assert_eq!((shop.sessions(), shop.lists()), (0, 0), "nothing is done at start");
     app.model().answer_tools(&[
         ("shop_lookup", json!({"order": "A1"})),
@@ -161,8 +167,7 @@ async fn a_model_that_recovers_after_a_call_continues_with_its_result() {
 /// A model that says nothing for as long as a run has.
 #[tokio::test]
 async fn a_call_is_kept_if_the_model_takes_too_long_afterwards() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).start().await;
+    let (shop, app) = start_with_shop(&json!({})).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.receive(private(42, 1, "Go.")).await;
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
@@ -179,8 +184,7 @@ async fn a_call_is_kept_if_the_model_takes_too_long_afterwards() {
 
 #[tokio::test]
 async fn a_result_is_cut_to_its_bound_and_kept_so() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).start().await;
+    let (_shop, app) = start_with_shop(&json!({})).await;
     app.model().answer_tools(&[("shop_long", json!({}))]);
     app.ada_says(1, "Tell me.").await;
     let told = results(&app, CHAT).await;
@@ -193,8 +197,7 @@ async fn a_result_is_cut_to_its_bound_and_kept_so() {
 
 #[tokio::test]
 async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"timeoutSecs": 2})).start().await;
+    let (_shop, app) = start_with_shop(&json!({"timeoutSecs": 2})).await;
     app.model().answer_tools(&[("shop_slow", json!({})), ("shop_lookup", json!({"order": "A1"}))]);
     app.handle_as_time_passes(private(42, 1, "Go.")).await;
     let told = results(&app, CHAT).await;
@@ -220,8 +223,7 @@ async fn a_redirect_of_a_server_is_not_followed() {
 /// `approval: destructive` relies on the server's hints about its tools. A compromised server could change them.
 #[tokio::test]
 async fn a_server_cannot_declare_a_destructive_tool_harmless() {
-    let shop = McpServer::start().await;
-    let mut app = with_shop(&shop, &json!({"approval": "destructive"})).start().await;
+    let (shop, mut app) = start_with_shop(&json!({"approval": "destructive"})).await;
     let refund = ("shop_refund", json!({"order": "A1"}));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"})), refund.clone()]);
     app.ada_says(1, "Pay A1 back.").await;
@@ -258,8 +260,7 @@ async fn a_server_cannot_declare_a_destructive_tool_harmless() {
 
 #[tokio::test]
 async fn a_server_that_is_down_is_left_out_and_comes_back() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).start().await;
+    let (shop, app) = start_with_shop(&json!({})).await;
     shop.set_down(true);
     app.ada_says(1, "Hello.").await;
     let request = app.last_request();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use annals_test_support::lark_api::APP_ID;
-use annals_test_support::mcp_server::{self, McpServer};
+use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -207,16 +207,8 @@ async fn a_group_of_strangers_alone_costs_no_model() {
 /// Lark's event of a press does not say that the chat is private.
 #[tokio::test]
 async fn on_lark_an_allowed_person_s_button_works_in_their_private_chat() {
-    let shop = McpServer::start().await;
-    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
-    let it = LarkApp::with(&[
-        ("TOOLS", tools.as_str()),
-        ("SHOP_TOKEN", mcp_server::TOKEN),
-        ("LARK_GROUP_CONTEXT", "0"),
-        ("ALLOW_FROM", "lark-ou_ada"),
-        ("ALLOW_CHATS", "lark:chat:oc_group"),
-    ])
-    .await;
+    let allowed = [("ALLOW_FROM", "lark-ou_ada"), ("ALLOW_CHATS", "lark:chat:oc_group")];
+    let (_shop, it) = LarkApp::with_shop(&json!({"tools": {"refund": {"approval": true}}}), &allowed).await;
     it.app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     it.receive(&text("om_1", P2P, "Pay A1 back.", 0)).await;
     it.app.idle_as_time_passes().await;
