@@ -67,7 +67,7 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
     assert_eq!(
         shop.carried_out(),
         [("lookup".to_owned(), json!({"order": "A1"}))],
-        "only what needs nobody's word"
+        "not the one call that needs no approval was made"
     );
     let asked = app.last_sent();
     assert!(asked.text.contains("May I call shop_refund") && asked.text.contains("A1"), "{}", asked.text);
@@ -90,11 +90,15 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
     assert_eq!(press(&app, &asked, (0, 1), 42, "c3").await, 200);
     app.idle().await;
     let refunds = shop.carried_out().into_iter().filter(|(name, _)| name == "refund").count();
-    assert_eq!(refunds, 1, "pressed four times");
+    assert_eq!(refunds, 1, "four presses did not make one call");
     let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();
     assert_eq!(told, ["Approved: shop_refund.", "Approved: shop_refund.", "Approved already: shop_refund."]);
-    assert_eq!(app.last_sent().text, "You said: Pay A1 back.", "only what is new is delivered");
-    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
+    assert_eq!(
+        app.last_sent().text,
+        "You said: Pay A1 back.",
+        "the reply was not continued by what is new alone"
+    );
+    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "the request still has its buttons");
 
     let [request] = &app.model().requests()[before..] else { panic!("the model is asked once more") };
     assert!(texts_of(request, "tool").concat().contains("refunded A1"));
@@ -128,7 +132,7 @@ async fn a_denied_call_is_not_made_and_the_model_gets_the_reason() {
     assert_eq!(
         forms(&app, CHAT).await,
         ["1/reply approval-requested approval-requested"],
-        "one is still asked for"
+        "the denied call was settled before the other was answered"
     );
     app.handle(private(42, 4, "/approve 1").command()).await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
@@ -164,7 +168,7 @@ async fn only_who_asked_or_administers_may_answer() {
         if !is_let {
             assert_eq!(answered.text, "Only the person who asked, or an administrator, can answer this.");
             let verdicts = app.records(GROUP).await.into_iter().filter(|r| r.key.hangs_on_reply()).count();
-            assert_eq!(verdicts, 0, "nothing is recorded");
+            assert_eq!(verdicts, 0, "a stranger's press was recorded");
         }
     }
     app.finish().await;
@@ -180,7 +184,7 @@ async fn a_call_that_a_crash_cut_off_is_not_made_again() {
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
     app.restart().await;
     app.idle().await;
-    assert_eq!(shop.carried_out().len(), 1, "once, whatever became of it");
+    assert_eq!(shop.carried_out().len(), 1, "the call was made again after the crash");
     let reply = app.history(CHAT).await.pop().unwrap();
     assert_eq!((&reply["id"], &reply["parts"][0]["state"]), (&json!("1/reply@3"), &json!("output-error")));
     let told = texts_of(&app.last_request(), "tool").concat();
@@ -213,10 +217,13 @@ async fn messages_during_an_open_request_are_answered_and_the_request_stays_open
             "2 user: What time is it?",
             "2/reply assistant: You said: Pay A1 back.\nWhat time is it?",
         ],
-        "it goes on in its own place"
+        "the reply was not continued in its own place"
     );
     let request = app.last_request();
-    assert!(!texts_of(&request, "user").concat().contains("What time"), "and with what it saw then");
+    assert!(
+        !texts_of(&request, "user").concat().contains("What time"),
+        "the model sees what was said after the request"
+    );
     app.finish().await;
 }
 
@@ -237,7 +244,11 @@ async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     let request = app.last_request();
     let said = texts_of(&request, "user");
-    assert_eq!((said.len(), said[0].as_str()), (1, "Pay A1 back."), "it goes on with what it saw then");
+    assert_eq!(
+        (said.len(), said[0].as_str()),
+        (1, "Pay A1 back."),
+        "the model does not see what it saw at the request"
+    );
     assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Approved: shop_refund.");
     app.finish().await;
 }
@@ -261,7 +272,7 @@ async fn a_request_whose_record_has_expired_is_no_longer_open() {
             app.clock().advance(later);
             let at = |id: i64| 60 + i64::try_from(later.as_secs()).unwrap() + id;
             let is_listed = app.history(chat).await.iter().any(|message| message["id"] == "1/reply");
-            assert!(is_listed, "pages show it all the same");
+            assert!(is_listed, "the pages do not show the reply");
             for (id, command) in [(2, "/approve"), (3, "/deny"), (4, "/approve all")] {
                 app.handle(private(42, id, command).command().at(at(id))).await;
                 assert_eq!(app.last_sent().text, GONE, "{scope} {command}");
@@ -293,7 +304,11 @@ async fn a_business_s_buttons_are_pressed_and_go() {
         app.idle().await;
         assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Approved: shop_refund.", "{scope}");
         assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
-        assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
+        assert_eq!(
+            app.telegram_api().sent()[0].keyboard,
+            [Value::Null; 0],
+            "the request still has its buttons"
+        );
         let last = app.last_sent();
         assert_eq!(
             (last.text.as_str(), last.business_connection_id.as_deref()),
@@ -318,7 +333,7 @@ async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
     assert_eq!(
         (app.model().count(), shop.carried_out().len()),
         (before, 0),
-        "nothing is called, nobody asked"
+        "a stop called the tool or the model"
     );
     assert_eq!(
         forms(&app, CHAT).await,
@@ -337,7 +352,11 @@ async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
     }
     let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();
     assert_eq!(told, ["Approved: shop_refund.", "Denied already: shop_refund.", "Denied: shop_refund."]);
-    assert_eq!((app.last_sent().text.as_str(), app.model().count()), ("Stopped.", before), "and no more");
+    assert_eq!(
+        (app.last_sent().text.as_str(), app.model().count()),
+        ("Stopped.", before),
+        "something was sent or asked after the stop"
+    );
     app.ada_says(3, "Well?").await;
     let request = app.last_request();
     let results = texts_of(&request, "tool");

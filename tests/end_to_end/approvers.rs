@@ -33,7 +33,7 @@ async fn asked_by_two(shop: &McpServer, admins: &str) -> TestApp {
     app.receive(group(-7, 1, "Pay A1 back.").by(42)).await;
     app.handle_as_time_passes(group(-7, 2, "Yes, do.").by(43)).await;
     let reply = app.records(GROUP).await.into_iter().find(|record| record.key.is_reply()).unwrap();
-    assert_eq!(reply.covers().len(), 2, "one turn covers both");
+    assert_eq!(reply.covers().len(), 2, "the turn does not cover both messages");
     app
 }
 
@@ -89,7 +89,7 @@ async fn each_asker_may_deny_and_an_administrator_decides_alone() {
         say(&app, user, 4, command).await;
         assert_eq!(shop.carried_out().len(), calls, "{user} {command}");
         say(&app, 42, 5, "/approve").await;
-        assert_eq!(shop.carried_out().len(), calls, "it is settled");
+        assert_eq!(shop.carried_out().len(), calls, "a settled request was answered again");
         app.finish().await;
     }
 }
@@ -159,7 +159,7 @@ async fn every_argument_is_shown_and_what_cannot_be_seen_is_written_out() {
         assert!(asked.contains(shown), "{shown}: {asked}");
     }
     assert!(!asked.contains(['\u{202e}', '\u{200b}']));
-    assert_eq!(sent.last().unwrap().keyboard.len(), 1, "the buttons follow the last of the arguments");
+    assert_eq!(sent.last().unwrap().keyboard.len(), 1, "the buttons are not under the last message");
     app.finish().await;
 }
 
@@ -173,10 +173,13 @@ async fn long_arguments_are_shown_in_several_messages_and_too_long_ones_are_refu
     app.model().answer_tools(&[("shop_refund", lines(250))]);
     app.handle_as_time_passes(private(42, 1, "Pay it back.")).await;
     let sent = app.telegram_api().sent();
-    assert!(sent.len() > 1, "several messages");
+    assert!(sent.len() > 1, "the arguments are in one message");
     let asked: String = sent.iter().map(|sent| sent.text.as_str()).collect();
     assert!((0..250).all(|at| asked.contains(&format!("position {at:04}"))), "{asked}");
-    assert!(sent.iter().rev().skip(1).all(|sent| sent.keyboard.is_empty()), "the buttons are under the last");
+    assert!(
+        sent.iter().rev().skip(1).all(|sent| sent.keyboard.is_empty()),
+        "a message before the last has buttons"
+    );
 
     app.model().answer_tools(&[("shop_refund", lines(900))]);
     app.handle_as_time_passes(private(42, 2, "Pay it all back.")).await;
@@ -236,7 +239,7 @@ async fn on_the_web_a_denial_beside_an_approval_of_several_is_recorded() {
     answer.assert_problem(409, "more-approvals-needed");
     let denials =
         app.history(ROOM).await.into_iter().filter(|m| m["metadata"]["approval"]["approved"] == false);
-    assert_eq!(denials.count(), 1, "Ada's denial");
+    assert_eq!(denials.count(), 1, "Ada's denial is not recorded");
     app.finish().await;
 }
 
@@ -333,7 +336,7 @@ async fn a_flood_does_not_keep_a_waiting_call_from_a_stop() {
     app.handle_as_time_passes(group(-7, 300, "/stop").command()).await;
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     app.idle_as_time_passes().await;
-    assert_eq!(shop.carried_out(), [], "it was stopped");
+    assert_eq!(shop.carried_out(), [], "a stopped call was made");
     app.finish().await;
 }
 

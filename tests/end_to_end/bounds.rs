@@ -48,7 +48,11 @@ async fn almost_all_asking_passes(world: &World, count: usize) {
     let started = world.clock.now();
     world.advance(FIRST_PIECE - 1);
     a_while().await;
-    assert_eq!((world.model().count(), world.model().running()), (count, 1), "the answer may still come");
+    assert_eq!(
+        (world.model().count(), world.model().running()),
+        (count, 1),
+        "the answer was given up too early"
+    );
     passing(&world.clock, Duration::from_millis(250), world.model().wait_for(count + 1)).await;
     let passed = world.clock.now().since(started);
     assert!(passed < Duration::from_secs(FIRST_PIECE + 5), "{passed:?}");
@@ -82,17 +86,17 @@ async fn a_capture_is_given_up_and_the_answer_asked_for() {
     world.model().wait_for_notes(1).await;
     world.advance(CAPTURE - 1);
     a_while().await;
-    assert_eq!(world.model().count(), 1, "the capture may still come");
+    assert_eq!(world.model().count(), 1, "the capture was given up too early");
     world.advance(1);
     world.ended(run).await.unwrap();
     assert_eq!(world.model().count(), 2);
-    assert_eq!(notes_of(&world.model().requests()[1]), "", "nothing was captured");
+    assert_eq!(notes_of(&world.model().requests()[1]), "", "something was captured");
     assert_answered_once(&world.records().await);
     assert_eq!(memories().await, [""; 0]);
 
     world.model().resume();
     world.upkeep().visit(&world.chat).await.unwrap();
-    assert_eq!(memories().await, ["I only drink green tea"], "upkeep makes up for it");
+    assert_eq!(memories().await, ["I only drink green tea"], "the next visit captured nothing");
     let again = world.hear(NEXT_SESSION + 60, "And now?", true).await;
     world.run(&again).await;
     assert!(notes_of(&world.model().requests()[2]).contains("green tea"));
@@ -108,14 +112,14 @@ async fn a_compaction_is_given_up_and_what_fits_is_answered() {
     world.model().wait_for_notes(1).await;
     world.advance(ROOM - 1);
     a_while().await;
-    assert_eq!(world.model().count(), 0, "the summary may still come");
+    assert_eq!(world.model().count(), 0, "the summary was given up too early");
     world.advance(1);
     world.ended(run).await.unwrap();
     assert_eq!((world.model().count(), world.model().requests_for_notes().len()), (1, 1));
     assert_eq!(world.summaries().await, []);
     let records = world.records().await;
     assert!(left_out(records.last().unwrap()).as_u64().is_some_and(|n| n > 0), "{:#?}", records.last());
-    assert_eq!(world.whole_context().await.messages.len(), 10, "nothing has changed");
+    assert_eq!(world.whole_context().await.messages.len(), 10, "the chat's context has changed");
 
     world.model().resume();
     let again = world.hear(100, "And now?", true).await;
@@ -151,7 +155,7 @@ async fn asking_is_given_up_and_the_chat_is_free_for_the_redelivery() {
     let asked = world.hear(0, "hello", true).await;
     let run = world.start_run(&asked);
     almost_all_asking_passes(&world, 1).await;
-    assert!(!run.is_finished(), "the answer may still come");
+    assert!(!run.is_finished(), "the run ended while the answer could still come");
     world.advance(1);
     timed_out(&world, run).await;
     assert_eq!((world.model().count(), world.records().await.len()), (2, 1));
@@ -175,12 +179,12 @@ async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
         world.model().wait_for_notes(requests).await;
         world.advance(FIRST_PIECE - 1);
         a_while().await;
-        assert!(!run.is_finished(), "the summary may still come");
+        assert!(!run.is_finished(), "the run ended while the summary could still come");
         world.advance(1);
         if attempt == 1 {
             let error = world.ended(run).await.unwrap_err();
             assert!(matches!(error, TurnError::Compaction(_)), "{error}");
-            assert_eq!(world.records().await.len(), 11, "nothing is said yet");
+            assert_eq!(world.records().await.len(), 11, "something was said before the summary");
         } else {
             world.ended(run).await.unwrap();
         }
@@ -216,7 +220,7 @@ async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
     let passed = world.clock.now().since(started).as_secs();
     assert!((FIRST_MODEL..FIRST_MODEL + 5).contains(&passed), "{passed}");
     world.ended(run).await.unwrap();
-    assert_eq!(world.model().count(), 2, "it had two tries");
+    assert_eq!(world.model().count(), 2, "the model was not asked twice");
     let records = world.records().await;
     assert_answered_once(&records);
     assert_eq!(records[1].message.metadata["model"], "openai:spare");
@@ -282,7 +286,7 @@ async fn a_run_that_has_less_time_left_asks_for_that_long_and_stores_what_it_has
     world.model().wait_for(1).await;
     world.advance(59);
     a_while().await;
-    assert!(!run.is_finished(), "the answer may still come");
+    assert!(!run.is_finished(), "the run ended while the answer could still come");
     world.advance(1);
     world.ended(run).await.unwrap();
     let reply = world.records().await.pop().unwrap();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, text_of, wait_until};
 use crate::turns::assert_answered_once;
 
-const ROOM: &str = "web:room:app:r1";
+pub(crate) const ROOM: &str = "web:room:app:r1";
 
 /// A UI message stream as it comes.
 pub(crate) struct Stream {
@@ -116,7 +116,7 @@ fn edit(id: &str, messages: &[Value]) -> Value {
 }
 
 /// A request for another answer, which names the message `id`, or none.
-fn regenerate(messages: &[Value], id: Option<&str>) -> Value {
+pub(crate) fn regenerate(messages: &[Value], id: Option<&str>) -> Value {
     let mut body = json!({"id": "r1", "messages": messages, "trigger": "regenerate-message"});
     if let Some(id) = id {
         body["messageId"] = id.into();
@@ -138,7 +138,7 @@ async fn tell(app: &TestApp, body: &Value) -> (String, String) {
     told(&post(app, body).await.rest().await)
 }
 
-async fn resume(app: &TestApp) -> reqwest::Response {
+pub(crate) async fn resume(app: &TestApp) -> reqwest::Response {
     app.request(Method::GET, "/api/chat/r1/stream").bearer_auth(APP_KEY).send().await.unwrap()
 }
 
@@ -189,10 +189,14 @@ async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     let mut first = post(&app, &submit(&[user("m1", "count")])).await;
     assert_eq!(first.next().await.unwrap(), json!({"type": "start", "messageId": "m1/reply"}));
     let begun = first.read_to("text-delta").await;
-    assert_eq!(app.lines(ROOM).await, ["m1 user: count"], "nothing of it is stored");
+    assert_eq!(app.lines(ROOM).await, ["m1 user: count"], "a part of the reply is stored");
     let mut second = Stream::of(resume(&app).await);
     assert_eq!(second.next().await.unwrap()["messageId"], "m1/reply");
-    assert_eq!(second.read_to("text-delta").await, begun, "from its beginning");
+    assert_eq!(
+        second.read_to("text-delta").await,
+        begun,
+        "the second stream does not begin with the reply's beginning"
+    );
     // Under one id once, with one answer.
     for _ in 0..3 {
         let stopped = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "st1"})).await.body;
@@ -271,7 +275,7 @@ async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
     assert_eq!(
         asked(&app),
         ["user: one", "assistant: You said: one", "user: two"],
-        "its old form is not shown"
+        "the model sees the old form of the reply"
     );
     app.model().answer_with("And once more.");
     assert_eq!(tell(&app, &regenerate(&past, None)).await.1, "And once more.");
@@ -342,7 +346,7 @@ async fn an_edit_of_a_message_that_has_left_the_table_is_answered() {
     let told = tell(&app, &edit("m1", &[user("m1", "Plant peas")])).await;
     assert_eq!(told, ("m1/reply".into(), "You said: Plant peas".into()));
     app.idle().await;
-    assert_eq!(app.lines(ROOM).await.len(), 4, "the first form and its reply, from the archive, too");
+    assert_eq!(app.lines(ROOM).await.len(), 4, "the first form or its reply is missing");
     app.finish().await;
 }
 
@@ -461,7 +465,7 @@ async fn rooms_belong_to_one_key_and_invalid_ids_are_refused() {
         let answer = app.post("/api/chat", APP_KEY, &body).await;
         answer.assert_problem(status, kind);
     }
-    assert_eq!(app.history(ROOM).await.len(), 4, "nothing of that is stored");
+    assert_eq!(app.history(ROOM).await.len(), 4, "a refused request was stored");
     app.finish().await;
 }
 
@@ -539,12 +543,12 @@ async fn a_long_room_continues_and_one_message_has_a_size_limit() {
     let alone = json!({"id": "r1", "message": longer.last(), "trigger": "submit-message"});
     assert_eq!(tell(&app, &alone).await, ("m2/reply".into(), "You said: and on".into()));
     app.idle().await;
-    assert_eq!(app.history(ROOM).await.len(), 4, "nothing of what was refused, or past, is stored");
+    assert_eq!(app.history(ROOM).await.len(), 4, "a refused or earlier message was stored");
 
     let deep = (0..64).fold(json!(1), |inner, _| json!([inner]));
     let deep = json!({"id": "m3", "role": "user", "parts": [{"type": "data-x", "data": deep}]});
     let answer = app.post("/api/chat", APP_KEY, &submit(from_ref(&deep))).await;
-    assert_eq!(answer.body["type"], "urn:annals:problem:bad-chat", "{answer:?}");
+    answer.assert_problem(400, "bad-chat");
     app.finish().await;
 }
 

@@ -2,14 +2,12 @@
 
 use std::slice::from_ref;
 
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::app::APP_KEY;
-use crate::chat::{Stream, kinds, post, streamed, submit, user};
+use crate::chat::{ROOM, Stream, kinds, post, regenerate, resume, streamed, submit, user};
 use crate::outside_tools::start_with_shop;
-
-const ROOM: &str = "web:room:app:r1";
 
 fn asks() -> Value {
     json!({"tools": {"refund": {"approval": true}}})
@@ -110,7 +108,7 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
     assert_eq!(shop.carried_out().len(), 1);
     let history = app.history(ROOM).await;
     let forms: Vec<_> = history.iter().filter(|m| m["metadata"]["messageId"] == "m1/reply").collect();
-    assert_eq!(forms.len(), 4, "asked, answered, carried out, said: {history:#?}");
+    assert_eq!(forms.len(), 4, "there are not the forms asked, answered, carried out and said: {history:#?}");
     assert_eq!(states(forms[3]), ["output-available"]);
     assert_eq!(forms[3]["id"], "m1/reply@3");
     app.export(ROOM, "chat-approved").await;
@@ -129,9 +127,7 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     let chunks = post(&app, &submit(&[said.clone(), answered(&reply, false)])).await.rest().await;
     assert_eq!(chunks[1]["type"], "tool-output-denied");
     refund();
-    let mut again = submit(from_ref(&said));
-    again["trigger"] = "regenerate-message".into();
-    let chunks = post(&app, &again).await.rest().await;
+    let chunks = post(&app, &regenerate(from_ref(&said), None)).await.rest().await;
     let second = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
     assert_ne!(second["approvalId"], reply["parts"][1]["approval"]["id"]);
     app.idle().await;
@@ -143,7 +139,7 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     let all = ids.len();
     ids.sort_by_key(ToString::to_string);
     ids.dedup();
-    assert_eq!(ids.len(), all, "each form has an id of its own: {ids:?}");
+    assert_eq!(ids.len(), all, "two forms have the same id: {ids:?}");
     app.export(ROOM, "chat-asked-again").await;
     app.finish().await;
 }
@@ -158,8 +154,7 @@ async fn a_reply_that_goes_on_is_resumed_from_its_beginning() {
     app.idle().await;
     let reply = app.history(ROOM).await.pop().unwrap();
     drop(post(&app, &submit(&[said, answered(&reply, true)])).await);
-    let back = app.request(Method::GET, "/api/chat/r1/stream").bearer_auth(APP_KEY).send().await.unwrap();
-    let back = Stream::of(back);
+    let back = Stream::of(resume(&app).await);
     shop.release();
     let chunks = back.rest().await;
     assert_eq!(

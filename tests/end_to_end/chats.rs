@@ -86,7 +86,7 @@ async fn a_chat_stays_in_its_place_for_months_and_comes_back_in_front() {
     visit_all_due(&world).await;
     world.sweep().await;
     for chat in 1..=4 {
-        assert_eq!(world.history.range(&key(chat), None).await.unwrap(), [], "all of it is archived");
+        assert_eq!(world.history.range(&key(chat), None).await.unwrap(), [], "a record is left in the table");
     }
     assert_eq!(listed(&world, 3).await, [1, 4, 3, 2]);
     world.say_in(3, 2).await;
@@ -147,9 +147,9 @@ async fn a_chat_that_has_moved_is_listed_once_by_its_new_name() {
         world.history.rename(&key(old), &key(new), world.clock.now()).await.unwrap();
     };
     moved(2, 20).await;
-    assert_eq!(listed(&world, 1).await, [3, 20, 1], "nobody has spoken under the new name");
+    assert_eq!(listed(&world, 1).await, [3, 20, 1], "the new name is not in the place of the old one");
     moved(20, 200).await;
-    assert_eq!(listed(&world, 1).await, [3, 1], "nor under the one before it, which has no place");
+    assert_eq!(listed(&world, 1).await, [3, 1], "a chat is listed by a name that never had a place");
     world.say_in(200, 1).await;
     assert_eq!(listed(&world, 1).await, [200, 3, 1]);
     some_days_pass(&world).await;
@@ -184,9 +184,9 @@ async fn pages_give_each_chat_once_while_people_speak() {
         }
     }
     let given: BTreeSet<i64> = seen.iter().copied().collect();
-    assert_eq!(given.len(), seen.len(), "none twice: {seen:?}");
+    assert_eq!(given.len(), seen.len(), "a chat is listed twice: {seen:?}");
     let missing: BTreeSet<i64> = (1..=60).filter(|chat| !given.contains(chat)).collect();
-    assert!(missing.is_subset(&spoke), "none is passed over: {missing:?}");
+    assert!(missing.is_subset(&spoke), "chats are missing from the list: {missing:?}");
     assert!(seen.is_sorted_by(|a, b| a > b), "{seen:?}");
     // Those are in front now.
     let front: BTreeSet<i64> = listed(&world, 100).await.into_iter().take(spoke.len()).collect();

@@ -84,7 +84,10 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
     let notes = app.model().requests_for_notes();
     assert!(notes.len() > 1, "{} requests for summaries", notes.len());
     for request in &notes {
-        assert!(!request.to_string().contains("Be brief."), "a summary is no answer: {request}");
+        assert!(
+            !request.to_string().contains("Be brief."),
+            "a request for a summary has the system prompt of answers: {request}"
+        );
     }
     let first = texts_of(&notes[0], "user").concat();
     assert!(first.contains("<conversation>") && first.contains("Ada: message 1: lorem"), "{first}");
@@ -98,7 +101,7 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
     assert_eq!(summary_of(&asked), "Facts: the code is 4711.");
     let first = asked["messages"][1]["content"].as_str().unwrap();
     assert!(first.starts_with("Summary of the conversation so far:\n<summary>\n"), "{first}");
-    assert_eq!(asked.to_string().matches("4711").count(), 1, "the newest alone: {asked}");
+    assert_eq!(asked.to_string().matches("4711").count(), 1, "an older summary is shown: {asked}");
     assert!(texts_of(&asked, "user").last().unwrap().starts_with("message 11:"));
     app.finish().await;
 }
@@ -122,7 +125,10 @@ async fn a_turn_without_a_summary_runs_and_changes_nothing() {
         let reply = history.last().unwrap();
         assert_eq!(reply["role"], "assistant");
         let left_out = reply["metadata"]["context"]["leftOut"].as_u64();
-        assert!(left_out.is_some_and(|left_out| left_out > 0), "it is on record: {reply}");
+        assert!(
+            left_out.is_some_and(|left_out| left_out > 0),
+            "the reply does not say that messages were left out: {reply}"
+        );
     }
     // The next turn tries again.
     app.model().answer_by(|body| is_for_summary(body).then(|| "Facts: beans.".into()));
@@ -136,7 +142,7 @@ async fn a_turn_without_a_summary_runs_and_changes_nothing() {
             break;
         }
     }
-    assert_eq!(left_out(&app.history(ADA).await), None, "it has caught up");
+    assert_eq!(left_out(&app.history(ADA).await), None, "messages are still left out");
     app.finish().await;
 }
 
@@ -154,7 +160,7 @@ async fn a_late_message_is_included_in_the_next_summary() {
     assert_eq!(compact().await, 200);
     let context = app.context(CHAT).await;
     let shown = ["m003/reply/summary", "late", "late/reply", "m004", "m004/reply", "m005", "m005/reply"];
-    assert_eq!(ids(&context), shown, "alone it stays as it was said");
+    assert_eq!(ids(&context), shown, "the late message alone was summarized");
     say(&app, 10).await;
     assert_eq!(compact().await, 200);
     let context = app.context(CHAT).await;
@@ -182,8 +188,16 @@ async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
     app.model().resume();
     app.idle().await;
     let requests = app.model().requests();
-    assert_eq!(texts_of(&requests[1], "assistant"), ["You said: one"], "as it was said");
-    assert_eq!(app.model().requests_for_notes().len(), 1, "one summary, for the turn that needs the room");
+    assert_eq!(
+        texts_of(&requests[1], "assistant"),
+        ["You said: one"],
+        "the reply is not shown as it was said"
+    );
+    assert_eq!(
+        app.model().requests_for_notes().len(),
+        1,
+        "not the one turn that needs the room made a summary"
+    );
     app.finish().await;
 }
 
@@ -205,7 +219,7 @@ async fn a_chat_that_outgrows_its_window_goes_on_with_a_summary_and_the_recent_a
     let range = &summary["metadata"]["sourceRange"];
     let shown = context.len() as u64 - 1;
     assert_eq!(range["fromId"], "m000");
-    assert_eq!(range["count"].as_u64().unwrap() + shown, 40, "each message once: {range}");
+    assert_eq!(range["count"].as_u64().unwrap() + shown, 40, "a message is missing or there twice: {range}");
     assert_eq!(context.last().unwrap()["id"], "m019/reply");
     let history = app.history(CHAT).await;
     let said = kinds(&history).into_iter().filter(|kind| *kind == "normal").count();
@@ -227,7 +241,7 @@ async fn a_window_smaller_than_configured_still_shows_summaries() {
     }
     let too_long = app.model().too_long();
     say(&app, 33).await;
-    assert_eq!(app.model().too_long(), too_long, "there is room now");
+    assert_eq!(app.model().too_long(), too_long, "a request was too long though there is room");
     assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
     app.finish().await;
 }

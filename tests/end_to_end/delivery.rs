@@ -108,7 +108,7 @@ async fn a_reply_outlasts_an_outage_of_telegrams() {
     app.receive(private(42, 8, "again")).await;
     is_answered(&app, 4).await;
     app.idle_as_hours_pass().await;
-    assert_eq!(app.telegram_api().sent().len(), 1, "given up in the end");
+    assert_eq!(app.telegram_api().sent().len(), 1, "a reply was sent after its delivery was given up");
     assert!(failures(&app, CHAT).await[1].is_string());
     app.finish().await;
 }
@@ -140,7 +140,7 @@ async fn a_group_that_removed_the_bot_is_written_to_when_it_is_a_member_again() 
 
     app.clock().advance(Duration::from_mins(1));
     app.handle(mention(8).at(100)).await;
-    assert_eq!(sends(&app), 1, "not even tried");
+    assert_eq!(sends(&app), 1, "a reply was sent to a group without the bot");
     let reason = || json!("Forbidden: bot was blocked by the user");
     assert_eq!(failures(&app, "telegram:chat:-5").await, [reason(), reason()]);
 
@@ -152,6 +152,6 @@ async fn a_group_that_removed_the_bot_is_written_to_when_it_is_a_member_again() 
 
     app.receive(membership(&chat, "kicked", NOW + 90)).await;
     app.handle(mention(10).at(160)).await;
-    assert_eq!(sends(&app), 2, "told beforehand");
+    assert_eq!(sends(&app), 2, "a reply was sent to a group that had announced the removal");
     app.finish().await;
 }

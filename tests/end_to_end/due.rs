@@ -96,11 +96,11 @@ async fn a_record_registers_its_chat_until_it_is_settled() {
     world.clock.advance(Duration::from_secs(1));
     world.say_in(1, 3).await;
     world.clock.advance(Duration::from_millis(18 * 3_600_000 - 1));
-    assert_eq!(world.due(1).await, None, "not yet");
+    assert_eq!(world.due(1).await, None, "the chat is due too early");
     world.clock.advance(Duration::from_millis(1));
     let first = Entry { key: sort_key(START, 1), due_at: START + 36 * 3600 };
     let due = world.due(1).await.unwrap();
-    assert_eq!(due.entries, std::slice::from_ref(&first), "the second is not registered, the third not due");
+    assert_eq!(due.entries, std::slice::from_ref(&first), "another entry than the first is due");
     assert_eq!(due.due_at(), Timestamp::from_secs(START + 36 * 3600));
 
     world.clock.advance(Duration::from_hours(18));
@@ -112,7 +112,11 @@ async fn a_record_registers_its_chat_until_it_is_settled() {
     let never = Entry { key: sort_key(START, 99), due_at: START };
     world.history.settle(&key(1), &[first, elsewhen, never], None, None).await.unwrap();
     assert_eq!(world.due(1).await.unwrap().entries, std::slice::from_ref(&third));
-    assert_eq!(world.history.range(&key(1), None).await.unwrap().len(), 3, "and nothing was made or changed");
+    assert_eq!(
+        world.history.range(&key(1), None).await.unwrap().len(),
+        3,
+        "settling made or deleted a record"
+    );
     world.history.settle(&key(1), &[third], None, None).await.unwrap();
     assert_eq!(world.due(1).await, None);
 }
@@ -161,7 +165,7 @@ async fn a_head_keeps_the_date_of_the_next_visit_and_since_when_the_chat_waits()
     assert_eq!(world.history.put_off(&key(1), &[head(50)], hours(51)).await.unwrap(), hours(50));
     world.clock.advance(Duration::from_hours(1));
     world.history.settle(&key(1), &[head(50)], None, None).await.unwrap();
-    assert_eq!(world.due(1).await.unwrap().entries, [head(51)], "another's date is not settled");
+    assert_eq!(world.due(1).await.unwrap().entries, [head(51)], "another's date was settled");
     world.history.settle(&key(1), &[head(51)], None, None).await.unwrap();
     world.clock.advance(Duration::from_hours(1000));
     assert_eq!(world.due(1).await, None);
@@ -217,7 +221,11 @@ async fn a_shard_is_read_page_by_page() {
             break;
         }
     }
-    assert_eq!(read, chats.into_iter().map(key).collect::<Vec<_>>(), "each once, the oldest first");
+    assert_eq!(
+        read,
+        chats.into_iter().map(key).collect::<Vec<_>>(),
+        "a chat is missing, there twice, or out of order"
+    );
 }
 
 #[tokio::test]
@@ -253,7 +261,7 @@ async fn a_run_visits_each_due_chat_once_the_oldest_first() {
 
     world.clock.advance(Duration::from_mins(2));
     assert_eq!(one_by_one.run_visiting(world.in_an_hour(), visit).await.visited, 30);
-    assert!(visits.take().contains(&key(7)), "again, for the message after its first visit");
+    assert!(visits.take().contains(&key(7)), "the chat with a later message was not visited again");
 }
 
 #[tokio::test]
@@ -274,7 +282,7 @@ async fn a_chat_with_more_entries_than_a_page_is_visited_once() {
         })
         .await;
     assert_eq!((report.visited, visits.take().len()), (2, 2));
-    assert_eq!(world.all_due().await, 0, "all of its entries are settled");
+    assert_eq!(world.all_due().await, 0, "an entry was not settled");
     world.clock.advance(Duration::from_hours(3));
     let entries = world.due(1).await.unwrap().entries;
     assert_eq!(entries, [Entry { key: "!head".into(), due_at: next.as_millis() / 1000 }]);
@@ -313,7 +321,7 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
     assert_eq!((report.visited, report.failed, report.busy, report.left), (20, 30, 10, 0));
     assert_eq!(report.oldest_overdue, Duration::from_secs(1));
     assert_eq!(visits.take().len(), 60);
-    assert_eq!(world.all_due().await, 0, "they are put off");
+    assert_eq!(world.all_due().await, 0, "a failed chat was not put off");
 
     // The next run has all of its time for the others.
     world.say_by_another(99, 1).await;
@@ -323,7 +331,11 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
     world.clock.advance(Duration::from_mins(30));
     let report = compactor.run_visiting(world.in_an_hour(), visit).await;
     assert_eq!((report.visited, report.failed, report.busy), (0, 30, 10));
-    assert_eq!(report.oldest_overdue, Duration::from_secs(1 + 30 * 60), "since they were due first");
+    assert_eq!(
+        report.oldest_overdue,
+        Duration::from_secs(1 + 30 * 60),
+        "the time is not counted from the first date"
+    );
 
     *is_well.lock().unwrap() = true;
     world.clock.advance(Duration::from_mins(30));
@@ -395,7 +407,11 @@ async fn an_unfinished_visit_is_continued_by_the_next() {
     for hour in 1..4 {
         let report = compactor.run_visiting(world.in_an_hour(), visit(false)).await;
         assert_eq!((report.visited, report.archived, report.failed), (1, 1, 0));
-        assert_eq!(report.oldest_overdue, Duration::from_hours(hour), "it is not done before all is");
+        assert_eq!(
+            report.oldest_overdue,
+            Duration::from_hours(hour),
+            "an unfinished chat does not count as overdue"
+        );
         world.clock.advance(Duration::from_hours(1));
     }
     let report = compactor.run_visiting(world.in_an_hour(), visit(true)).await;
@@ -414,22 +430,22 @@ async fn expired_records_are_swept_after_their_chat_was_visited() {
     world.clock.advance(expiry);
     world.say_by_another(2, 2).await;
     let swept = async || world.sweep().await;
-    assert_eq!(swept().await, 0, "not in the second of their expiry");
+    assert_eq!(swept().await, 0, "a record was deleted in the second of its expiry");
     world.clock.advance(Duration::from_secs(1));
-    assert_eq!(swept().await, 0, "the chats have not been visited");
+    assert_eq!(swept().await, 0, "a record was deleted before its chat was visited");
 
     let visit = |chat: ChatKey| async move {
         if chat == key(3) { Err(UpkeepError::Busy { until: Timestamp::MIN }) } else { Ok(NOTHING) }
     };
     world.compactor().run_visiting(world.in_an_hour(), visit).await;
-    assert_eq!(swept().await, 2, "two records, and no marker");
+    assert_eq!(swept().await, 2, "other than the two records were deleted");
     for (chat, left) in [(1, vec![]), (2, vec!["2"]), (3, vec!["1"])] {
         let records = world.history.range(&key(chat), None).await.unwrap();
         let ids: Vec<&str> = records.iter().map(|record| record.message_id.as_str()).collect();
         assert_eq!(ids, left, "chat {chat}");
     }
     let marked = world.history.first_time(&key(2), &MessageId::number(1), Timestamp::MAX).await.unwrap();
-    assert_eq!(marked, Timestamp::from_secs(START), "its marker stays, and tells a repeat");
+    assert_eq!(marked, Timestamp::from_secs(START), "the marker is gone, or has another time");
     assert_eq!(swept().await, 0);
 }
 

@@ -3,10 +3,11 @@
 use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, NOW, TestApp};
+use crate::app::{APP_KEY, Answer, NOW, TestApp};
 use crate::updates::{Update, group, private};
 
 const CHAT: &str = "telegram:chat:42";
+const HTTP: &str = "http:chat:app:c1";
 const RESET: &str = "Done: we start over. Earlier messages are no longer in view.";
 
 /// The message without the command's entity.
@@ -115,16 +116,21 @@ async fn in_a_group_a_command_edited_to_nothing_of_the_bots_is_shown_and_not_ans
     app.finish().await;
 }
 
+/// Posts `text` over HTTP as message `m`, and waits until its turn is done.
+async fn post_m(app: &TestApp, text: &str) -> Answer {
+    let body = json!({"userId": "ada", "text": text, "messageId": "m"});
+    let answer = app.post("/v1/chats/c1/messages", APP_KEY, &body).await;
+    app.idle().await;
+    answer
+}
+
 /// Over HTTP nobody edits, but the same id with another text is a revision.
 #[tokio::test]
 async fn new_under_one_id_has_one_boundary_and_repeats_append_nothing() {
-    const HTTP: &str = "http:chat:app:c1";
     let app = TestApp::builder().model().start().await;
     let post = async |text: &str| {
-        let body = json!({"userId": "ada", "text": text, "messageId": "m"});
-        let answer = app.post("/v1/chats/c1/messages", APP_KEY, &body).await;
+        let answer = post_m(&app, text).await;
         assert_eq!(answer.status, 202, "{answer:?}");
-        app.idle().await;
         (answer.body["duplicate"].clone(), answer.body["revision"].clone())
     };
     let (new, duplicate) = ((json!(false), Value::Null), (json!(true), Value::Null));
@@ -156,18 +162,12 @@ async fn new_under_one_id_has_one_boundary_and_repeats_append_nothing() {
 
 #[tokio::test]
 async fn a_command_under_the_id_of_a_message_is_a_form_of_that_message() {
-    const HTTP: &str = "http:chat:app:c1";
     let app = TestApp::builder().model().start().await;
-    let post = async |text: &str| {
-        let body = json!({"userId": "ada", "text": text, "messageId": "m"});
-        let answer = app.post("/v1/chats/c1/messages", APP_KEY, &body).await;
-        app.idle().await;
-        answer.body["revision"].clone()
-    };
+    let post = async |text: &str| post_m(&app, text).await.body["revision"].clone();
     assert_eq!(post("hello").await, Value::Null);
     for (number, command) in [(1, "/new a"), (2, "/reset"), (3, "/help")] {
         assert_eq!(post(command).await, json!(number));
-        assert_eq!(post(command).await, Value::Null, "a duplicate");
+        assert_eq!(post(command).await, Value::Null, "a repeat is taken for a revision");
     }
     let listed = [
         "m user: hello",

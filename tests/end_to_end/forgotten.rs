@@ -1,5 +1,6 @@
 //! Deletion of a chat during a run, a visit of the compactor and a webhook, and the chat's life after it.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use annals_local::stores::TABLE;
 use annals_store::history::due::Entry;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
 use annals_store::history::{Appended, HistoryError, Outcome};
+use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::StatusCode;
 
 use crate::app::{OPS_KEY, TestApp, passing, wait_until};
@@ -26,10 +28,14 @@ async fn forget_now(world: &World) -> Result<Forgotten, ForgetError> {
     passing(&world.clock, Duration::from_millis(100), deleting).await
 }
 
+/// All items of the table.
+async fn items(world: &World) -> Vec<HashMap<String, AttributeValue>> {
+    world.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default()
+}
+
 /// All items of the table and keys of the bucket that mention the chat, but for its emptied head.
 async fn left(world: &World) -> Vec<String> {
-    let items =
-        world.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
+    let items = items(world).await;
     let items = items.iter().filter(|item| {
         let is_head = item["sk"].as_s().is_ok_and(|sk| sk == "!head");
         assert!(!is_head || item.keys().all(|key| KEPT_OF_A_HEAD.contains(&key.as_str())), "{item:?}");
@@ -117,7 +123,7 @@ async fn a_deletion_does_not_wait_for_a_model_and_nothing_of_its_answer_is_store
     let took = world.clock.now().since(before);
     assert!(took >= HOLDER_ENDS_WITHIN && took < 3 * HOLDER_ENDS_WITHIN, "{took:?}");
     world.model().resume();
-    assert!(visit.await.unwrap().is_err(), "somebody else has the chat");
+    assert!(visit.await.unwrap().is_err(), "the visit ended well though its chat was forgotten");
     assert_eq!(left(&world).await, [""; 0]);
 
     let world = World::hosted(&[]).await;
@@ -127,7 +133,7 @@ async fn a_deletion_does_not_wait_for_a_model_and_nothing_of_its_answer_is_store
     world.model().wait_for(1).await;
     forget_now(&world).await.unwrap();
     world.model().resume();
-    assert!(run.await.unwrap().is_err(), "it has lost the chat");
+    assert!(run.await.unwrap().is_err(), "the run ended well though its chat was forgotten");
     assert_eq!(left(&world).await, [""; 0]);
 }
 
@@ -149,7 +155,7 @@ async fn a_chat_that_is_never_answered_keeps_its_archive_after_a_deletion() {
     let said = listed.iter().filter(|record| record.is_interaction());
     let ids: Vec<u64> = said.map(|record| record.message_id.as_str().parse().unwrap()).collect();
     assert_eq!(ids, (2..60).collect::<Vec<_>>());
-    assert!(world.records().await.len() < 30, "most of it has left the table");
+    assert!(world.records().await.len() < 30, "most of the records are still in the table");
     world.archived().await;
 }
 
@@ -169,7 +175,7 @@ async fn messages_after_a_deletion_are_visited_in_every_process() {
     other.settle(&world.chat, &entries, None, None).await.unwrap();
     warm.append(&world.message(2, world.elapsed_millis(), "after it")).await.unwrap();
     days_pass(&world, 10).await;
-    assert_eq!(world.records().await, [], "it has left the table");
+    assert_eq!(world.records().await, [], "a record is still in the table");
     assert_eq!(world.lines().await, ["2 user: after it"]);
 }
 
@@ -182,9 +188,7 @@ async fn a_forgotten_chat_that_is_not_used_again_leaves_no_head() {
         world.clock.advance(Duration::from_hours(3));
         world.run_compactor().await;
     }
-    let items =
-        world.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
-    assert!(items.is_empty(), "{items:?}");
+    assert_eq!(items(&world).await, []);
 }
 
 #[tokio::test]
@@ -211,7 +215,7 @@ async fn a_deletion_goes_on_where_the_one_before_ended() {
             }
             Err(error) => panic!("{error}"),
         }
-        assert!(tries < 20, "it does not come to an end");
+        assert!(tries < 20, "the deletion does not end");
     }
     assert_eq!((records, segments), (1700, 2));
     assert!(tries >= 4, "{tries}");
@@ -229,7 +233,10 @@ async fn a_deletion_goes_on_where_the_one_before_ended() {
     world.clock.advance(LEASE + Duration::from_secs(1));
     world.claim().await;
     let renewed = history.renew(&lease, LEASE).await;
-    assert!(matches!(renewed, Err(HistoryError::LeaseLost)), "its claim is another's now: {renewed:?}");
+    assert!(
+        matches!(renewed, Err(HistoryError::LeaseLost)),
+        "a claim that is another's was renewed: {renewed:?}"
+    );
 }
 
 /// Nobody asks again for a deletion that broke off, and what it deleted was the chat's only entry in the index of due chats.
@@ -244,7 +251,7 @@ async fn messages_after_an_interrupted_deletion_are_visited() {
     // It dies here.
     warm.append(&world.message(2, 1000, "after it")).await.unwrap();
     days_pass(&world, 10).await;
-    assert_eq!(world.records().await, [], "it has left the table");
+    assert_eq!(world.records().await, [], "a record is still in the table");
     assert_eq!(world.lines().await, ["2 user: after it"]);
 }
 
@@ -254,7 +261,7 @@ async fn a_stop_does_not_take_a_chat_from_its_deletion() {
     let asked = world.ask(1, 0, "hello").await;
     let held = world.claim().await;
     let lease = claim_to_forget(&world).await;
-    assert!(lease.head.taken_at.is_some(), "somebody lost it");
+    assert!(lease.head.taken_at.is_some(), "the lease does not say that another lost the chat");
     world.history.stop(&world.chat, &asked).await.unwrap();
     assert!(world.history.renew(&lease, LEASE).await.is_ok());
     assert!(matches!(world.history.release(&held).await, Err(HistoryError::LeaseLost)));
@@ -300,7 +307,10 @@ async fn a_large_message_that_meets_a_deletion_is_delivered_again_with_its_body(
     let text = "x".repeat(400 * 1024);
     let large = world.message(1, 0, &text);
     // The body is put; the second request puts the record.
-    assert!(forget_during_append(&world, &large).await.is_err(), "it is not acknowledged");
+    assert!(
+        forget_during_append(&world, &large).await.is_err(),
+        "the message without its body was acknowledged"
+    );
     world.append(&large).await;
     assert_eq!(world.lines().await, [format!("1 user: {text}")]);
 }
@@ -338,7 +348,7 @@ async fn a_local_deletion_leaves_the_text_in_no_file() {
         all
     };
     let count = |text: &str| found().iter().filter(|(_, bytes)| holds(bytes, text)).count();
-    assert!(count(SECRET) >= 2, "in the database and in the outbox");
+    assert!(count(SECRET) >= 2, "the text is not in the database and in the outbox");
     let before = found().len();
 
     let deleted = app.forget("telegram:chat:42", OPS_KEY).await;
@@ -350,11 +360,11 @@ async fn a_local_deletion_leaves_the_text_in_no_file() {
     let named: Vec<String> =
         found().into_iter().map(|(name, _)| name).filter(|n| n.contains(&session)).collect();
     assert_eq!(named, [""; 0]);
-    assert!(found().len() < before, "the S3 service's own files about its objects are gone too");
+    assert!(found().len() < before, "the S3 service's own files about the objects are still there");
     assert!(count("somebody else's words") >= 1);
     app.finish().await;
 }
 
-fn attribute(text: &str) -> aws_sdk_dynamodb::types::AttributeValue {
-    aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned())
+fn attribute(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
 }

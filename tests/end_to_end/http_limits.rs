@@ -239,12 +239,7 @@ async fn a_repeated_reset_or_compact_does_it_once() {
     // If the id is taken, no command is carried out, and the stored entry stays as it was.
     for (route, taken) in [("reset", "m1"), ("compact", "m1"), ("reset", "k1"), ("compact", "r1")] {
         let answer = app.post(&format!("/v1/chats/c1/{route}"), APP_KEY, &json!({"messageId": taken})).await;
-        let kind = &answer.body["type"];
-        assert_eq!(
-            (answer.status.as_u16(), kind),
-            (409, &json!("urn:annals:problem:message-id-taken")),
-            "{route}"
-        );
+        answer.assert_problem(409, "message-id-taken");
     }
     app.idle_as_time_passes().await;
     assert_eq!(lines(&app.history("http:chat:app:c1").await), history);
@@ -256,7 +251,7 @@ async fn a_repeated_reset_or_compact_does_it_once() {
     for bad in [json!({"messageId": 7}), json!({"messageId": ""}), json!({"messageId": "a\nb"})] {
         for route in ["reset", "compact"] {
             let answer = app.post(&format!("/v1/chats/c1/{route}"), OPS_KEY, &bad).await;
-            assert_eq!(answer.body["type"], "urn:annals:problem:bad-message-id", "{bad}");
+            answer.assert_problem(400, "bad-message-id");
         }
     }
     app.finish().await;

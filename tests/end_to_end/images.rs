@@ -80,7 +80,10 @@ async fn a_photo_reaches_the_model_and_is_fetched_once() {
         say(&app, private(42, 2, "and now?")).await;
         let second = app.last_request();
         assert_eq!(images_of(&second), [picture("large")], "{model}");
-        assert_eq!(second["messages"][0], request["messages"][0], "the beginning is the same");
+        assert_eq!(
+            second["messages"][0], request["messages"][0],
+            "the requests do not begin with the same message"
+        );
         // The first request tells nobody what to keep; the second does.
         say(&app, private(42, 3, "and then?")).await;
         assert_eq!((app.model().count(), app.model().refusals()), (3, Vec::new()), "{model}");
@@ -128,7 +131,7 @@ async fn unsupported_images_are_named_to_the_model_and_reported_to_the_user_once
     say(&app, document(2, "beans.pdf", "application/pdf", 1_200_000).with("caption", json!("read it"))).await;
     let request = app.last_request();
     assert_eq!(texts_of(&request, "assistant"), [format!("You said: {told}")]);
-    assert!(lines_said(&request).contains(&told.to_owned()), "as before");
+    assert!(lines_said(&request).contains(&told.to_owned()), "the earlier file is not described as before");
     let second = app.sent_texts().pop().unwrap();
     assert!(
         second.ends_with("Not seen: beans.pdf, 1.2 MB (files of this kind cannot be opened here)."),
@@ -180,7 +183,10 @@ async fn large_missing_and_invalid_images_are_not_fetched_again() {
     assert_eq!(telegram.statuses("getFile"), [200, 400, 200, 200, 400]);
     let kept = kept(&app).await;
     assert_eq!(kept.len(), 5);
-    assert!(kept.iter().all(|(_, bytes)| bytes.starts_with(br#"{"unseen":""#)), "nothing else is kept");
+    assert!(
+        kept.iter().all(|(_, bytes)| bytes.starts_with(br#"{"unseen":""#)),
+        "more is stored than why the images are not shown"
+    );
     say(&app, private(42, 20, "anything else?")).await;
     assert_eq!(telegram.statuses("getFile").len(), 5);
     assert!(!app.sent_texts().pop().unwrap().contains("Not seen"));
@@ -212,7 +218,7 @@ async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
     assert_eq!(telegram.statuses("file").len(), asked + 2);
     assert!(texts_of(&app.last_request(), "user").concat().contains("it can no longer be fetched"));
     say(&app, private(42, 7310, "well")).await;
-    assert_eq!(telegram.statuses("file").len(), asked + 2, "it is given up");
+    assert_eq!(telegram.statuses("file").len(), asked + 2, "the image was fetched again");
     assert_eq!(images_of(&app.last_request()), [picture("later")]);
     app.finish().await;
 }
@@ -254,7 +260,7 @@ async fn callers_of_the_api_send_bytes_and_nothing_is_fetched_for_them() {
     assert!(reply.ends_with("Not seen: a.png; a.png (addresses are not opened here)."), "{reply}");
     assert_eq!(images_of(&app.last_request()), [picture("inline")]);
     assert_eq!(app.telegram_api().calls(), []);
-    assert_eq!(kept(&app).await, [], "the record holds it");
+    assert_eq!(kept(&app).await, [], "an image that the record holds is stored again");
     app.finish().await;
 }
 
@@ -264,12 +270,12 @@ async fn in_a_group_images_of_others_are_shown_and_failures_of_the_asker_s_are_r
     app.receive(with_photo(group(-7, 1, "").without("text"), "garden")).await;
     let video = json!({"file_id": "v", "file_unique_id": "v", "width": 90, "height": 90, "duration": 65});
     app.handle(group(-7, 2, "").without("text").with("video", video)).await;
-    assert_eq!(app.telegram_api().calls(), [], "nobody asked");
+    assert_eq!(app.telegram_api().calls(), [], "an image was fetched before anybody asked");
     say(&app, group(-7, 3, "@annals_test_bot what grows there?").mention()).await;
     let request = app.last_request();
     assert_eq!(images_of(&request), [picture("garden")]);
     assert!(texts_of(&request, "user").concat().contains("video/mp4, 1:05; not shown to you: videos"));
-    assert!(!app.sent_texts()[0].contains("Not seen"), "of the video nobody asked");
+    assert!(!app.sent_texts()[0].contains("Not seen"), "the reply mentions a video of which nobody asked");
     app.finish().await;
 }
 
@@ -364,7 +370,7 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
         let from = bench.append(1, "f").await;
         let faults = Faults::new(Plan::Before(stop));
         drop(bench.run(&faults, &from).await);
-        assert!(faults.requests() >= stop, "was not stopped before {stop}");
+        assert!(faults.requests() >= stop, "the run was not stopped before request {stop}");
         bench.world.clock.advance(LEASE + Duration::from_secs(1));
         bench.run(&Faults::default(), &from).await.unwrap();
         assert_eq!(bench.world.records().await.len(), 2, "stopped before {stop}");

@@ -185,7 +185,7 @@ async fn a_challenge_is_answered_and_a_forgery_is_not() {
     let forged = post(event.to_string()).header(TIMESTAMP_HEADER, "1").header(NONCE_HEADER, "n");
     let answer = Answer::of(forged.header(SIGNATURE_HEADER, "0".repeat(64))).await;
     answers.insert(answer.unnamed().to_string(), 0);
-    assert_eq!(answers.len(), 1, "one uniform error: {answers:#?}");
+    assert_eq!(answers.len(), 1, "the refusals differ: {answers:#?}");
     assert!(it.app.history("lark:chat:oc_ada").await.is_empty());
     it.app.finish().await;
 }
@@ -267,7 +267,7 @@ async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
         it.handle(&recalled("om_1", 5)).await;
     }
     let ids = it.app.ids("lark:chat:oc_ada").await;
-    assert_eq!(ids, ["om_1", "om_1@1", "om_1/reply"], "kept for the audit, and recalled once");
+    assert_eq!(ids, ["om_1", "om_1@1", "om_1/reply"], "the message is gone, or not recalled once");
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("user: my secret"), "{context}");
     assert_eq!(it.app.model().count(), 1);
@@ -378,13 +378,13 @@ async fn refusals_end_delivery_and_passing_ones_do_not() {
     it.handle(&text("om_1", P2P, "one", 0)).await;
     it.lark.expire_tokens();
     it.handle(&text("om_2", P2P, "two", 1)).await;
-    assert_eq!(it.sent().len(), 2, "with a new token");
+    assert_eq!(it.sent().len(), 2, "a message was not sent with a new token");
     assert_eq!(it.lark.token_requests_at_once(), 1);
 
     it.lark.rate_limit(2, Some(3));
     it.receive(&text("om_3", P2P, "three", 2)).await;
     it.app.idle_as_time_passes().await;
-    assert_eq!(it.sent().len(), 3, "after the wait that it was told");
+    assert_eq!(it.sent().len(), 3, "the message was not sent after the wait");
 
     it.lark.seed(listed("om_4", "still here?", 3));
     it.lark.dissolve(GROUP);
@@ -453,7 +453,11 @@ async fn a_permanent_refusal_of_lark_ends_delivery_with_its_reason() {
         let reason = reply["metadata"]["deliveryFailure"]["reason"].as_str().unwrap().to_owned();
         assert!(reason.contains(&code.to_string()), "{reason}");
     }
-    assert_eq!((it.sent().len(), it.app.model().count()), (0, 4), "and is not repeated");
+    assert_eq!(
+        (it.sent().len(), it.app.model().count()),
+        (0, 4),
+        "a refused message was sent, or answered again"
+    );
     it.app.finish().await;
 }
 
@@ -482,7 +486,7 @@ async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetc
     assert!(sent[3].ends_with("Not seen: image (it can no longer be fetched)."), "{sent:?}");
     assert!(sent[4].ends_with("Not seen: walk.mp4, 0:02 (videos cannot be watched here)."), "{sent:?}");
     assert_eq!(images_of(&last(&it)), shown);
-    assert_eq!(it.lark.codes("resource"), [0, 0, 0, 234_003], "each once");
+    assert_eq!(it.lark.codes("resource"), [0, 0, 0, 234_003], "a file was fetched twice");
     it.app.finish().await;
 }
 
@@ -507,7 +511,7 @@ async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
         it.handle(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
         let sent = it.lark.sent();
         let card = sent.last().unwrap();
-        assert!(sent[sent.len() - 2].text().contains("/approve"), "who has no buttons is told what to say");
+        assert!(sent[sent.len() - 2].text().contains("/approve"), "the text names no command");
         let values = card.button_values();
         assert_eq!((values.len(), card.msg_type.as_str()), (2, "interactive"), "{card:?}");
         let before = shop.carried_out().len();

@@ -48,7 +48,7 @@ async fn a_repeat_of_a_message_that_has_left_the_table_is_a_duplicate_and_an_edi
     leave_the_table(&world).await;
 
     assert_eq!(world.append(&said).await.outcome, Outcome::Duplicate);
-    assert_eq!(world.records().await, [], "nothing is stored again");
+    assert_eq!(world.records().await, [], "the repeat was stored");
     let edited = world.message(1, 0, "second");
     assert_eq!(world.append(&edited).await.outcome, Outcome::Revision(1));
     assert_eq!(world.append(&edited).await.outcome, Outcome::Duplicate);
@@ -98,11 +98,11 @@ async fn only_what_is_as_old_as_records_live_is_looked_for_in_the_archive() {
     world.history.meter().take();
     world.say(2, 0, "late, but not that late").await;
     let cost = world.history.meter().take();
-    assert_eq!(cost, Consumed { read_units: 0.0, ..cost }, "it reads nothing");
+    assert_eq!(cost, Consumed { read_units: 0.0, ..cost }, "the append read from a store");
     world.clock.advance(Duration::from_hours(200));
     world.say(3, 0, "as old as a record can be").await;
     assert!(world.history.meter().take().read_units > 0.0);
-    assert_eq!(world.lines().await.len(), 3, "and it is stored");
+    assert_eq!(world.lines().await.len(), 3, "a message is missing");
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_message_id_that_comes_again_after_its_record_is_not_answered_again() 
     assert_eq!(edited.body["revision"], 1, "{edited:?}");
     app.idle().await;
     let after = app.history("http:chat:app:c").await;
-    assert_eq!(after.len(), before.len() + 1, "the edit alone: {after:#?}");
+    assert_eq!(after.len(), before.len() + 1, "more or less than the edit was stored: {after:#?}");
     assert!(after.iter().any(|message| message["id"] == "m1@1"));
     app.finish().await;
 }
@@ -195,11 +195,14 @@ async fn a_message_that_is_kept_keeps_its_reply() {
         let without_reply: Vec<Record> = records.iter().filter(|r| !r.key.is_reply()).cloned().collect();
         if let Some(reply) = reply {
             let view = context(&without_reply, Timestamp::from_secs(reply), &POLICY);
-            assert!(!view.unanswered.contains(&asked), "it is gone, and its message does not wait again");
+            assert!(!view.unanswered.contains(&asked), "the message waits again after its reply expired");
         }
     }
     let first = world.records().await.remove(0);
-    assert!(first.expires_at.unwrap() > first.sent_at.plus(A_LIFE).as_millis() / 1000, "it was kept");
+    assert!(
+        first.expires_at.unwrap() > first.sent_at.plus(A_LIFE).as_millis() / 1000,
+        "the expiry of the first message was not moved on"
+    );
 }
 
 #[tokio::test]
@@ -258,7 +261,7 @@ async fn an_open_turn_whose_reply_has_left_the_table_is_not_answered_again() {
         world.run(&next).await;
         let stored = world.records().await;
         let replies: Vec<&Record> = stored.iter().filter(|record| record.key.is_reply()).collect();
-        assert_eq!(replies.len(), 1, "to the next message alone");
+        assert_eq!(replies.len(), 1, "the answered message was answered again");
         assert_eq!(world.lines().await.len(), 4);
     }
 }
@@ -361,7 +364,7 @@ async fn a_damaged_head_is_an_error_that_names_the_chat_and_not_an_empty_one() {
         assert!(error.contains(&world.chat.to_string()) && error.contains("'turn'"), "{error}");
         let error = world.start_run(&asked).await.unwrap().unwrap_err().to_string();
         assert!(error.contains(&world.chat.to_string()), "{error}");
-        assert_eq!(world.records().await.len(), 1, "nothing is answered past it");
+        assert_eq!(world.records().await.len(), 1, "a run answered with a damaged head");
     }
     // The list still has it and the others.
     let chats = world.history.chats(None, 10).await.unwrap().chats;
@@ -416,11 +419,11 @@ async fn a_write_whose_answer_was_lost_recognises_itself() {
     let claimed = lossy(&world, 1).claim(&world.chat, LEASE).await.unwrap();
     let Claim::Claimed(lease) = claimed else { panic!("{claimed:?}") };
     let other = world.history.claim(&world.chat, LEASE).await.unwrap();
-    assert!(matches!(other, Claim::Busy(_)), "nobody else: {other:?}");
+    assert!(matches!(other, Claim::Busy(_)), "another process claimed the chat: {other:?}");
     world.history.release(&lease).await.unwrap();
 
     let stored = lossy(&world, 1).append(&world.message(1, 0, "hello")).await.unwrap();
-    assert_eq!(stored.outcome, Outcome::Stored, "no duplicate of itself");
+    assert_eq!(stored.outcome, Outcome::Stored, "the append takes its own write for another's");
     // The put is refused, and the answer to the transaction is lost.
     let edited = lossy(&world, 2).append(&world.message(1, 0, "hello there")).await.unwrap();
     assert_eq!(edited.outcome, Outcome::Revision(1));
@@ -439,17 +442,20 @@ async fn a_turn_that_was_throttled_or_met_another_run_has_its_attempts_left() {
     let asked = world.hear(0, "hello", true).await;
     let lease = world.claim().await;
     for _ in 0..5 {
-        assert!(world.start_run(&asked).await.unwrap().is_err(), "another run has the chat");
+        assert!(
+            world.start_run(&asked).await.unwrap().is_err(),
+            "the run went on though another has the chat"
+        );
     }
     world.history.release(&lease).await.unwrap();
     world.model().fail(3, 500);
     let run = world.start_run(&asked);
     let failed = passing(&world.clock, Duration::from_millis(100), run).await.unwrap();
-    assert!(failed.is_err(), "the first attempt that failed");
+    assert!(failed.is_err(), "the run succeeded with a failing model");
     assert_eq!(world.head().await.failures, 1);
     world.run(&asked).await;
     assert_answered_once(&world.records().await);
-    assert!(world.records().await.iter().all(|record| record.kind() == Kind::Normal), "no notice");
+    assert!(world.records().await.iter().all(|record| record.kind() == Kind::Normal), "a notice was stored");
     assert_eq!(world.head().await.failures, 0);
 }
 
@@ -465,11 +471,11 @@ async fn a_late_message_is_answered_with_the_next_turn_if_its_own_is_dead_letter
     late.ts = Timestamp::from_millis(START + 1000).unwrap();
     let late = world.append(&late).await.base;
     let from = world.head().await.context_from.unwrap();
-    assert!(late < from, "it is below what a run reads");
+    assert!(late < from, "the message is in what a run reads");
     world.model().fail(100, 500);
     let run = world.start_run(&late);
     let failed = passing(&world.clock, Duration::from_millis(100), run).await.unwrap();
-    assert!(failed.is_err(), "and the queue moves it to the dead letters");
+    assert!(failed.is_err(), "the run succeeded with a failing model");
     world.model().recover();
     let next = world.hear(72 * 3600 + 300, "anybody?", true).await;
     world.run(&next).await;

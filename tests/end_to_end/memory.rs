@@ -48,12 +48,18 @@ pub(crate) async fn remember(app: &TestApp, owner: &Owner, chat: &str, texts: &[
     assert_eq!(captured, Captured::Stored(texts.len()));
 }
 
-async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
+pub(crate) async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
     let list = memory_of(app).await.list(owner).await.unwrap();
     list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
 }
 
-async fn call(app: &TestApp, method: Method, path: &str, key: &str, body: Option<Value>) -> Answer {
+pub(crate) async fn call(
+    app: &TestApp,
+    method: Method,
+    path: &str,
+    key: &str,
+    body: Option<Value>,
+) -> Answer {
     let request = app.request(method, path).bearer_auth(key);
     Answer::of(match body {
         Some(body) => request.json(&body),

@@ -5,16 +5,11 @@ use annals_store::memory::Saved;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp};
-use crate::memory::{findings, memory_of, remember, source, user};
+use crate::memory::{findings, memory_of, remember, source, texts, user};
 use crate::outside_tools::{offered, results, start_with_shop};
 use crate::updates::{group, private};
 
 const SAVE: &str = "memory_save";
-
-async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
-    let list = memory_of(app).await.list(owner).await.unwrap();
-    list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
-}
 
 #[tokio::test]
 async fn the_tools_save_find_correct_and_forget_entries() {

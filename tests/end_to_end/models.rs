@@ -62,7 +62,7 @@ async fn each_provider_answers_searches_and_sums_up() {
         );
         let said = "You said: What was the gate code?";
         assert_eq!(reply["parts"][5]["text"], said);
-        assert_eq!(app.last_sent().text, said, "a thought is kept, and not said");
+        assert_eq!(app.last_sent().text, said, "the thought was sent");
         app.finish().await;
     }
 }
@@ -255,7 +255,7 @@ async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
         }
     }
     assert!(kept > 20, "{kept}");
-    assert!(notes.len() >= 4, "memory tells another thing each time: {notes:?}");
-    assert!(app.model().requests_for_notes().len() >= 2, "compactions came between");
+    assert!(notes.len() >= 4, "memory did not change between the turns: {notes:?}");
+    assert!(app.model().requests_for_notes().len() >= 2, "there was no compaction between the turns");
     app.finish().await;
 }

@@ -54,7 +54,7 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
     );
     assert_answered_once(&app.records(CHAT).await);
     assert_eq!(app.history(CHAT).await[2]["metadata"]["stoppedBy"], "3");
-    assert_eq!(app.context_lines(CHAT).await.len(), 4, "what was stopped is still in view");
+    assert_eq!(app.context_lines(CHAT).await.len(), 4, "what was stopped is not in view");
     app.finish().await;
 }
 
@@ -68,7 +68,7 @@ async fn a_stop_that_comes_again_stops_nothing_more() {
     app.model().wait_for(2).await;
     app.receive(&stop).await;
     a_while().await;
-    assert_eq!(app.model().running(), 1, "the later message is being answered");
+    assert_eq!(app.model().running(), 1, "the later message is not being answered");
     app.restart().await;
     app.model().resume();
     app.handle(&stop).await;
@@ -134,9 +134,9 @@ async fn a_run_of_another_process_ends_within_two_seconds() {
     requests.take();
     world.advance(LOOK_AGAIN.as_secs() - 1);
     a_while().await;
-    assert_eq!(requests.take(), 0, "a turn that is answered soon does not look");
+    assert_eq!(requests.take(), 0, "the run looked for a stop too early");
     world.advance(1);
-    wait_until("it looks", async || requests.requests() == 1).await;
+    wait_until("the run looks for a stop", async || requests.requests() == 1).await;
     assert_eq!(world.stop(1).await.as_deref(), Some(STOPPED));
     a_while().await;
     assert_eq!((run.is_finished(), requests.requests()), (false, 1));
@@ -164,17 +164,14 @@ async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
         }
         assert_eq!(world.stop(2).await.as_deref(), Some(STOPPED));
         let noted = world.history.commit(&lease, &turn).await;
-        assert!(matches!(noted, Err(HistoryError::LeaseLost)), "no piece is noted any more: {noted:?}");
+        assert!(matches!(noted, Err(HistoryError::LeaseLost)), "a stopped run noted a piece: {noted:?}");
         world.start(agent, &two).await.unwrap().unwrap();
         // Late, it finds the record that is there.
         world.history.append_reply(&world.chat, late).await.unwrap();
         let records = world.records().await;
         assert_answered_once(&records);
         let text = if is_stored { "the answer" } else { NOT_ANSWERED };
-        assert_eq!(
-            listed(&records)[3],
-            ("2/reply".replace("reply", if is_stored { "reply" } else { "notice" }), text.into())
-        );
+        assert_eq!(listed(&records)[3], (if is_stored { "2/reply" } else { "2/notice" }.into(), text.into()));
         let head = world.head().await;
         assert_eq!((head.turn, head.stopped_to), (None, None));
     }
@@ -186,13 +183,14 @@ async fn a_delivery_is_stopped() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     app.telegram_api().rate_limit(1, 7);
     app.receive(private(42, 1, "one")).await;
-    wait_until("it is throttled", async || !app.telegram_api().statuses("sendMessage").is_empty()).await;
+    wait_until("the delivery is throttled", async || !app.telegram_api().statuses("sendMessage").is_empty())
+        .await;
     app.handle(private(42, 2, "/stop").command()).await;
     app.clock().advance(Duration::from_mins(1));
     a_while().await;
     assert_eq!(app.sent_texts(), [STOPPED]);
     let history = app.history(CHAT).await;
-    assert_eq!(text_of(&history[1]), "You said: one", "it stays");
+    assert_eq!(text_of(&history[1]), "You said: one", "the stored reply has changed");
     let reason = "stopped by /stop while it was being sent";
     assert_eq!(history[1]["metadata"]["deliveryFailure"]["reason"], reason);
     app.finish().await;

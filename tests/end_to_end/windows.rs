@@ -3,7 +3,7 @@
 use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
-use crate::app::{OPS_KEY, TestApp, chat_path, text_of, wait_until};
+use crate::app::{OPS_KEY, TestApp, chat_path, ids, text_of, wait_until};
 use crate::turns::assert_answered_once;
 use crate::updates::{START, private};
 
@@ -37,8 +37,7 @@ async fn check(ts: i64, listed: [&str; 7]) {
     assert_eq!(received, [("You said: one", Some(1)), (format!("You said: {last}").as_str(), Some(4))]);
     assert_eq!(app.model().count(), 3);
     let history = app.history(CHAT).await;
-    let ids: Vec<&str> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, listed);
+    assert_eq!(ids(&history), listed);
     assert_answered_once(&app.records(CHAT).await);
     // No turn sees what another is to answer.
     let telegrams = &app.model().requests()[if listed[2] == "h" { 2 } else { 1 }];
