@@ -58,7 +58,7 @@ impl Path {
 
     async fn world(&self, prepared: &Prepared) -> World {
         let world = World::copy_of(prepared.dir.path(), prepared.now, self.settings).await;
-        *world.queue.0.lock().unwrap() = prepared.turns.clone();
+        world.queue.0.lock().unwrap().clone_from(&prepared.turns);
         world
     }
 
