@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_test_support::model_api::texts_of;
 use serde_json::json;
 
-use crate::app::TestApp;
+use crate::app::{TestApp, ids};
 use crate::updates::{Update, private};
 
 fn items() -> [Update; 3] {
@@ -32,8 +32,7 @@ async fn an_album_gets_one_answer() {
     assert_eq!(requests.len(), 1);
     assert_eq!(texts_of(&requests[0], "user").concat().matches("[file").count(), 4, "a live photo is two");
     let history = app.history("telegram:chat:42").await;
-    let ids: Vec<_> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["10", "11", "12", "12/reply"]);
+    assert_eq!(ids(&history), ["10", "11", "12", "12/reply"]);
     assert_eq!(history[0]["parts"][1]["url"], "telegram:one");
     assert_eq!(app.records("telegram:chat:42").await[3].covers().len(), 3);
     let sent = app.telegram_api().sent();

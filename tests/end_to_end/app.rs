@@ -17,9 +17,9 @@ use annals_local::stores::{Stores, TABLE};
 use annals_store::history::History;
 use annals_store::settings::retention;
 use annals_test_support::model_api::{self, ModelApi};
-use annals_test_support::telegram_api::{self, TelegramApi};
+use annals_test_support::telegram_api::{self, Sent, TelegramApi};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 
 use crate::openapi;
 use crate::updates::private;
-use crate::world;
+use crate::world::{self, A_LIFE};
 
 /// The secret that `/telegram` requires in its header.
 pub(crate) const TELEGRAM_SECRET: &str = "s3cret_Webhook-1";
@@ -310,6 +310,29 @@ impl TestApp {
         }
     }
 
+    /// Posts `update` to `/telegram` and waits until the model is asked, which answers nothing until `model().resume()`.
+    pub(crate) async fn hold(&self, update: impl Into<Value>) {
+        let requests = self.model().count();
+        self.model().hang();
+        self.receive(update).await;
+        self.model().wait_for(requests + 1).await;
+    }
+
+    /// Returns the texts of the messages that Telegram took, in order.
+    pub(crate) fn sent_texts(&self) -> Vec<String> {
+        self.telegram_api().sent().into_iter().map(|sent| sent.text).collect()
+    }
+
+    /// Returns the last message that Telegram took.
+    pub(crate) fn last_sent(&self) -> Sent {
+        self.telegram_api().sent().pop().unwrap()
+    }
+
+    /// Returns the model's last request for an answer.
+    pub(crate) fn last_request(&self) -> Value {
+        self.model().requests().pop().unwrap()
+    }
+
     /// Sends a message of Ada, who is user 42, to the bot and waits until its turn is done.
     pub(crate) async fn ada_says(&self, id: i64, text: &str) {
         self.handle(private(42, id, text)).await;
@@ -337,9 +360,51 @@ impl TestApp {
         Answer::of(self.request(Method::POST, path).bearer_auth(key).json(body)).await
     }
 
+    /// Posts a message to the conversation `chat` of the key `app`, and waits until its turn is done.
+    #[track_caller]
+    pub(crate) fn say(&self, chat: &str, body: &Value) -> impl Future<Output = ()> {
+        let (path, at) = (chat_path(chat, "messages"), std::panic::Location::caller());
+        async move {
+            let answer = self.post(&path, APP_KEY, body).await;
+            assert_eq!(answer.status, StatusCode::ACCEPTED, "{at}: {answer:?}");
+            self.idle().await;
+        }
+    }
+
+    /// Posts a message to `chat` and waits for its reply, while time passes.
+    pub(crate) async fn ask(&self, chat: &str, key: &str, body: &Value) -> Answer {
+        let path = chat_path(chat, "messages?wait=20");
+        self.as_time_passes(Box::pin(self.post(&path, key, body))).await
+    }
+
+    /// Sends a request without a body, with the API key `key`.
+    pub(crate) async fn call(&self, method: Method, path: &str, key: &str) -> Answer {
+        Answer::of(self.request(method, path).bearer_auth(key)).await
+    }
+
+    /// Forgets `chat`, while time passes.
+    pub(crate) async fn forget(&self, chat: &str, key: &str) -> Answer {
+        let path = format!("/v1/chats/{}", utf8_percent_encode(chat, NON_ALPHANUMERIC));
+        self.as_time_passes(Box::pin(self.call(Method::DELETE, &path, key))).await
+    }
+
+    /// Returns the lines of JSON that `path` exports.
+    pub(crate) async fn export_of(&self, path: &str, key: &str) -> Vec<Value> {
+        let request = self.request(Method::GET, path).bearer_auth(key).header(ACCEPT, "application/x-ndjson");
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/x-ndjson", "{path}");
+        response.text().await.unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// Returns the whole listed history of `chat_key`, oldest first.
     pub(crate) async fn history(&self, chat_key: &str) -> Vec<Value> {
-        let path = format!("{}?limit=200", chat_path(chat_key, "messages"));
+        self.pages_back(chat_key, 200).await
+    }
+
+    /// Reads the history of `chat_key` in pages of `limit`, the newest first; returns it, oldest first.
+    pub(crate) async fn pages_back(&self, chat_key: &str, limit: usize) -> Vec<Value> {
+        let path = format!("{}?limit={limit}", chat_path(chat_key, "messages"));
         let mut page = self.get(&path).await;
         let mut messages = taken(&mut page["messages"]);
         while let Some(before) = page["before"].as_str().map(str::to_owned) {
@@ -347,6 +412,26 @@ impl TestApp {
             messages.splice(0..0, taken(&mut page["messages"]));
         }
         messages
+    }
+
+    /// Reads the history of `chat_key` in pages of `limit`, from the oldest on.
+    pub(crate) async fn pages_forward(&self, chat_key: &str, limit: usize) -> Vec<Value> {
+        let path = format!("{}?limit={limit}", chat_path(chat_key, "messages"));
+        let mut page = self.get(&path).await;
+        while let Some(before) = page["before"].as_str().map(str::to_owned) {
+            page = self.get(&format!("{path}&before={before}")).await;
+        }
+        let mut messages = taken(&mut page["messages"]);
+        while let Some(after) = page["after"].as_str().map(str::to_owned) {
+            page = self.get(&format!("{path}&after={after}")).await;
+            messages.extend(taken(&mut page["messages"]));
+        }
+        messages
+    }
+
+    /// Returns the ids in the history of `chat_key`, oldest first.
+    pub(crate) async fn ids(&self, chat_key: &str) -> Vec<String> {
+        ids(&self.history(chat_key).await)
     }
 
     /// Writes the history and the context of `chat_key`, as the API returns them, for `tests/ai-sdk/run`, which checks
@@ -403,6 +488,19 @@ impl TestApp {
     pub(crate) async fn expire(&self, record: &Record) {
         let stores = self.stores().await;
         world::expire(stores, record).await;
+    }
+
+    pub(crate) async fn archive_everything(&self, chat_key: &str) {
+        world::archive_everything(&self.open_history().await, &chat_key.parse().unwrap()).await;
+    }
+
+    /// Archives the chat, lets its records expire and deletes them like the table's TTL.
+    pub(crate) async fn leave_the_table(&self, chat_key: &str) {
+        self.archive_everything(chat_key).await;
+        self.clock.advance(A_LIFE);
+        for record in self.records(chat_key).await {
+            self.expire(&record).await;
+        }
     }
 
     /// Waits until no turn is left in the queue's table.
@@ -466,6 +564,19 @@ impl Answer {
         Self { status, content_type, body }
     }
 
+    /// Checks that it is a problem of this kind.
+    #[track_caller]
+    pub(crate) fn assert_problem(&self, status: u16, kind: &str) {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.content_type, "application/problem+json", "{self:?}");
+        assert_eq!(self.body["type"], format!("urn:annals:problem:{kind}"), "{self:?}");
+    }
+
+    /// Returns the text of the reply in it.
+    pub(crate) fn reply_text(&self) -> String {
+        text_of(&self.body["reply"])
+    }
+
     /// Returns the body without the request's id, which differs in each answer.
     pub(crate) fn unnamed(&self) -> Value {
         let mut body = self.body.clone();
@@ -511,6 +622,10 @@ pub(crate) async fn a_while() {
         polls.get() > 20
     })
     .await;
+}
+
+pub(crate) fn ids(messages: &[Value]) -> Vec<String> {
+    messages.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns `/v1/chats/<chat, percent-encoded>/<what>`.

@@ -8,10 +8,9 @@ use annals_test_support::telegram_api::Sent;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, text_of, wait_until};
-use crate::outside_tools::with_shop;
+use crate::app::{TestApp, text_of, wait_until};
+use crate::outside_tools::{start_with_shop, with_shop};
 use crate::updates::{group, private};
-use crate::world::archive_everything;
 
 const CHAT: &str = "telegram:chat:42";
 const GROUP: &str = "telegram:chat:-7";
@@ -45,10 +44,6 @@ pub(crate) async fn press(
     app.telegram(&update).await
 }
 
-fn last_sent(app: &TestApp) -> Sent {
-    app.telegram_api().sent().pop().unwrap()
-}
-
 /// `<id> <states of its calls>` of each form of the replies in a history.
 async fn forms(app: &TestApp, chat: &str) -> Vec<String> {
     let history = app.history(chat).await;
@@ -72,9 +67,9 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
     assert_eq!(
         shop.carried_out(),
         [("lookup".to_owned(), json!({"order": "A1"}))],
-        "only what needs nobody's word"
+        "not the one call that needs no approval was made"
     );
-    let asked = last_sent(&app);
+    let asked = app.last_sent();
     assert!(asked.text.contains("May I call shop_refund") && asked.text.contains("A1"), "{}", asked.text);
     assert_eq!(asked.keyboard.len(), 1);
     let reply = app.history(CHAT).await.pop().unwrap();
@@ -95,11 +90,15 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
     assert_eq!(press(&app, &asked, (0, 1), 42, "c3").await, 200);
     app.idle().await;
     let refunds = shop.carried_out().into_iter().filter(|(name, _)| name == "refund").count();
-    assert_eq!(refunds, 1, "pressed four times");
+    assert_eq!(refunds, 1, "four presses did not make one call");
     let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();
     assert_eq!(told, ["Approved: shop_refund.", "Approved: shop_refund.", "Approved already: shop_refund."]);
-    assert_eq!(last_sent(&app).text, "You said: Pay A1 back.", "only what is new is delivered");
-    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
+    assert_eq!(
+        app.last_sent().text,
+        "You said: Pay A1 back.",
+        "the reply was not continued by what is new alone"
+    );
+    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "the request still has its buttons");
 
     let [request] = &app.model().requests()[before..] else { panic!("the model is asked once more") };
     assert!(texts_of(request, "tool").concat().contains("refunded A1"));
@@ -122,19 +121,18 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
 
 #[tokio::test]
 async fn a_denied_call_is_not_made_and_the_model_gets_the_reason() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).start().await;
+    let (shop, app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[refund("A1"), refund("A2")]);
     app.ada_says(1, "Pay both back.").await;
     app.export(CHAT, "pending").await;
     app.handle(private(42, 2, "/approve").command()).await;
-    assert!(last_sent(&app).text.starts_with("Which one?"), "{}", last_sent(&app).text);
+    assert!(app.last_sent().text.starts_with("Which one?"), "{}", app.last_sent().text);
     app.handle(private(42, 3, "/deny 2 too much").command()).await;
-    assert_eq!(last_sent(&app).text, "Denied: shop_refund.");
+    assert_eq!(app.last_sent().text, "Denied: shop_refund.");
     assert_eq!(
         forms(&app, CHAT).await,
         ["1/reply approval-requested approval-requested"],
-        "one is still asked for"
+        "the denied call was settled before the other was answered"
     );
     app.handle(private(42, 4, "/approve 1").command()).await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
@@ -146,7 +144,7 @@ async fn a_denied_call_is_not_made_and_the_model_gets_the_reason() {
         (&json!("output-available"), &json!("output-denied"))
     );
     assert_eq!(parts[1]["approval"]["reason"], "too much");
-    let seen = texts_of(&app.model().requests().pop().unwrap(), "tool");
+    let seen = texts_of(&app.last_request(), "tool");
     assert!(seen[1].starts_with("not carried out: this call was denied") && seen[1].ends_with("too much"));
     app.export(CHAT, "denied").await;
     app.finish().await;
@@ -161,7 +159,7 @@ async fn only_who_asked_or_administers_may_answer() {
     for (id, user, is_let) in [(1, 43, false), (2, 42, true), (3, 50, true), (4, 77, true)] {
         app.model().answer_tools(&[refund(&format!("A{id}"))]);
         app.handle(group(-7, id, "Pay it back.")).await;
-        let (asked, before) = (last_sent(&app), shop.carried_out().len());
+        let (asked, before) = (app.last_sent(), shop.carried_out().len());
         assert_eq!(press(&app, &asked, (0, 0), user, &format!("c{id}")).await, 200);
         app.idle().await;
         assert_eq!(shop.carried_out().len() - before, usize::from(is_let), "user {user}");
@@ -170,7 +168,7 @@ async fn only_who_asked_or_administers_may_answer() {
         if !is_let {
             assert_eq!(answered.text, "Only the person who asked, or an administrator, can answer this.");
             let verdicts = app.records(GROUP).await.into_iter().filter(|r| r.key.hangs_on_reply()).count();
-            assert_eq!(verdicts, 0, "nothing is recorded");
+            assert_eq!(verdicts, 0, "a stranger's press was recorded");
         }
     }
     app.finish().await;
@@ -178,19 +176,18 @@ async fn only_who_asked_or_administers_may_answer() {
 
 #[tokio::test]
 async fn a_call_that_a_crash_cut_off_is_not_made_again() {
-    let shop = McpServer::start().await;
-    let mut app = with_shop(&shop, &marked()).start().await;
+    let (shop, mut app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.ada_says(1, "Go.").await;
-    let asked = last_sent(&app);
+    let asked = app.last_sent();
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
     app.restart().await;
     app.idle().await;
-    assert_eq!(shop.carried_out().len(), 1, "once, whatever became of it");
+    assert_eq!(shop.carried_out().len(), 1, "the call was made again after the crash");
     let reply = app.history(CHAT).await.pop().unwrap();
     assert_eq!((&reply["id"], &reply["parts"][0]["state"]), (&json!("1/reply@3"), &json!("output-error")));
-    let told = texts_of(&app.model().requests().pop().unwrap(), "tool").concat();
+    let told = texts_of(&app.last_request(), "tool").concat();
     assert!(told.contains("the outcome of this call is not known"), "{told}");
     app.export(CHAT, "cut-off").await;
     app.finish().await;
@@ -198,17 +195,16 @@ async fn a_call_that_a_crash_cut_off_is_not_made_again() {
 
 #[tokio::test]
 async fn messages_during_an_open_request_are_answered_and_the_request_stays_open() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).start().await;
+    let (_shop, app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[refund("A1")]);
     app.ada_says(1, "Pay A1 back.").await;
-    let asked = last_sent(&app);
+    let asked = app.last_sent();
     app.ada_says(2, "What time is it?").await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     let waits = texts_of(&request, "tool").concat();
     assert!(waits.starts_with("not carried out: somebody has to allow this call first"), "{waits}");
     // The emulator repeats all messages since its last answer.
-    assert_eq!(last_sent(&app).text, "You said: Pay A1 back.\nWhat time is it?");
+    assert_eq!(app.last_sent().text, "You said: Pay A1 back.\nWhat time is it?");
     app.export(CHAT, "meanwhile").await;
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     app.idle().await;
@@ -221,21 +217,23 @@ async fn messages_during_an_open_request_are_answered_and_the_request_stays_open
             "2 user: What time is it?",
             "2/reply assistant: You said: Pay A1 back.\nWhat time is it?",
         ],
-        "it goes on in its own place"
+        "the reply was not continued in its own place"
     );
-    let request = app.model().requests().pop().unwrap();
-    assert!(!texts_of(&request, "user").concat().contains("What time"), "and with what it saw then");
+    let request = app.last_request();
+    assert!(
+        !texts_of(&request, "user").concat().contains("What time"),
+        "the model sees what was said after the request"
+    );
     app.finish().await;
 }
 
 /// The whole Session is over by then, and others have been talking since.
 #[tokio::test]
 async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same() {
-    let shop = McpServer::start().await;
-    let mut app = with_shop(&shop, &marked()).start().await;
+    let (shop, mut app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[refund("A1")]);
     app.ada_says(1, "Pay A1 back.").await;
-    let asked = last_sent(&app);
+    let asked = app.last_sent();
     for (id, hours) in [(2, 50), (3, 70)] {
         app.clock().advance(Duration::from_hours(hours));
         app.ada_says(id, "Good morning.").await;
@@ -244,9 +242,13 @@ async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     app.idle().await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     let said = texts_of(&request, "user");
-    assert_eq!((said.len(), said[0].as_str()), (1, "Pay A1 back."), "it goes on with what it saw then");
+    assert_eq!(
+        (said.len(), said[0].as_str()),
+        (1, "Pay A1 back."),
+        "the model does not see what it saw at the request"
+    );
     assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Approved: shop_refund.");
     app.finish().await;
 }
@@ -260,8 +262,8 @@ async fn a_request_whose_record_has_expired_is_no_longer_open() {
             let app = with_shop(&shop, &marked()).set("DM_SCOPE", scope).start().await;
             app.model().answer_tools(&[refund("A1")]);
             app.ada_says(1, "Pay A1 back.").await;
-            let (asked, before) = (last_sent(&app), app.model().count());
-            archive_everything(&app.open_history().await, &chat.parse().unwrap()).await;
+            let (asked, before) = (app.last_sent(), app.model().count());
+            app.archive_everything(chat).await;
             for record in app.records(chat).await.iter().filter(|r| !(leaves_reply && r.key.is_reply())) {
                 app.expire(record).await;
             }
@@ -270,16 +272,16 @@ async fn a_request_whose_record_has_expired_is_no_longer_open() {
             app.clock().advance(later);
             let at = |id: i64| 60 + i64::try_from(later.as_secs()).unwrap() + id;
             let is_listed = app.history(chat).await.iter().any(|message| message["id"] == "1/reply");
-            assert!(is_listed, "pages show it all the same");
+            assert!(is_listed, "the pages do not show the reply");
             for (id, command) in [(2, "/approve"), (3, "/deny"), (4, "/approve all")] {
                 app.handle(private(42, id, command).command().at(at(id))).await;
-                assert_eq!(last_sent(&app).text, GONE, "{scope} {command}");
+                assert_eq!(app.last_sent().text, GONE, "{scope} {command}");
             }
             assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
             app.idle().await;
             assert_eq!(app.telegram_api().answered().pop().unwrap().text, GONE);
             app.handle(private(42, 5, "/stop").command().at(at(5))).await;
-            assert_eq!(last_sent(&app).text, "Nothing is being answered at the moment.");
+            assert_eq!(app.last_sent().text, "Nothing is being answered at the moment.");
             let verdicts = app.records(chat).await.into_iter().filter(|r| r.key.hangs_on_reply()).count();
             assert_eq!((verdicts, shop.carried_out().len(), app.model().count()), (0, 0, before));
             app.finish().await;
@@ -296,14 +298,18 @@ async fn a_business_s_buttons_are_pressed_and_go() {
         app.model().answer_tools(&[refund("A1")]);
         let said = private(42, 1, "Pay A1 back.").with("business_connection_id", json!("bc_9f2"));
         app.handle(said.kind("business_message")).await;
-        let asked = last_sent(&app);
+        let asked = app.last_sent();
         assert_eq!((asked.business_connection_id.as_deref(), asked.keyboard.len()), (Some("bc_9f2"), 1));
         assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
         app.idle().await;
         assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Approved: shop_refund.", "{scope}");
         assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
-        assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
-        let last = last_sent(&app);
+        assert_eq!(
+            app.telegram_api().sent()[0].keyboard,
+            [Value::Null; 0],
+            "the request still has its buttons"
+        );
+        let last = app.last_sent();
         assert_eq!(
             (last.text.as_str(), last.business_connection_id.as_deref()),
             ("You said: Pay A1 back.", Some("bc_9f2"))
@@ -313,38 +319,21 @@ async fn a_business_s_buttons_are_pressed_and_go() {
 }
 
 #[tokio::test]
-async fn a_call_is_denied_by_a_button_too() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).start().await;
-    app.model().answer_tools(&[refund("A1")]);
-    app.ada_says(1, "Pay A1 back.").await;
-    let asked = last_sent(&app);
-    assert_eq!(press(&app, &asked, (0, 1), 42, "c1").await, 200);
-    app.idle().await;
-    assert_eq!(app.telegram_api().answered().pop().unwrap().text, "Denied: shop_refund.");
-    assert_eq!(shop.carried_out(), []);
-    assert_eq!(forms(&app, CHAT).await[1..], ["1/reply@1 output-denied", "1/reply@2 output-denied"]);
-    assert_eq!(last_sent(&app).text, "You said: Pay A1 back.");
-    assert_eq!(app.telegram_api().sent()[0].keyboard, [Value::Null; 0], "its buttons are gone");
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
     let shop = McpServer::start().await;
     // Telegram takes no buttons that are there already.
     let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
     app.model().answer_tools(&[refund("A1"), refund("A2")]);
     app.ada_says(1, "Pay both back.").await;
-    let (asked, before) = (last_sent(&app), app.model().count());
+    let (asked, before) = (app.last_sent(), app.model().count());
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     let command = private(42, 2, "/stop").command();
     app.handle(&command).await;
-    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!(app.last_sent().text, "Stopped.");
     assert_eq!(
         (app.model().count(), shop.carried_out().len()),
         (before, 0),
-        "nothing is called, nobody asked"
+        "a stop called the tool or the model"
     );
     assert_eq!(
         forms(&app, CHAT).await,
@@ -363,9 +352,13 @@ async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
     }
     let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();
     assert_eq!(told, ["Approved: shop_refund.", "Denied already: shop_refund.", "Denied: shop_refund."]);
-    assert_eq!((last_sent(&app).text.as_str(), app.model().count()), ("Stopped.", before), "and no more");
+    assert_eq!(
+        (app.last_sent().text.as_str(), app.model().count()),
+        ("Stopped.", before),
+        "something was sent or asked after the stop"
+    );
     app.ada_says(3, "Well?").await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     let results = texts_of(&request, "tool");
     assert!(results.iter().all(|result| result.ends_with("stopped by /stop")), "{results:?}");
     assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
@@ -374,15 +367,14 @@ async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
 
 #[tokio::test]
 async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).start().await;
+    let (shop, app) = start_with_shop(&marked()).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.ada_says(1, "Go.").await;
-    let (asked, before) = (last_sent(&app), app.model().count());
+    let (asked, before) = (app.last_sent(), app.model().count());
     assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
     app.handle(private(42, 2, "/stop").command()).await;
-    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!(app.last_sent().text, "Stopped.");
     assert_eq!((app.model().count(), shop.carried_out().len()), (before, 1));
     let forms = forms(&app, CHAT).await;
     assert_eq!(
@@ -390,7 +382,7 @@ async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
         ["1/reply approval-requested", "1/reply@1 approval-responded", "1/reply@2 output-error"]
     );
     app.ada_says(3, "Well?").await;
-    let told = texts_of(&app.model().requests().pop().unwrap(), "tool").concat();
+    let told = texts_of(&app.last_request(), "tool").concat();
     assert!(told.contains("the outcome of this call is not known"), "{told}");
     app.export(CHAT, "stopped-call").await;
     app.finish().await;
@@ -399,40 +391,15 @@ async fn a_stop_ends_a_call_that_was_allowed_and_is_under_way() {
 /// A call that needs no approval.
 #[tokio::test]
 async fn a_stop_ends_a_run_that_waits_for_a_tool() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).start().await;
+    let (shop, app) = start_with_shop(&json!({})).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.receive(private(42, 1, "Go.")).await;
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
     app.handle(private(42, 2, "/stop").command()).await;
-    assert_eq!(last_sent(&app).text, "Stopped.");
+    assert_eq!(app.last_sent().text, "Stopped.");
     assert_eq!(app.model().count(), 1);
     let lines = app.lines(CHAT).await;
     assert_eq!(lines[1], "1/notice assistant notice: Stopped before there was an answer.");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn over_http_a_request_is_answered_by_commands() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).set("ADMINS", "boss").start().await;
-    app.model().answer_tools(&[refund("A1")]);
-    let say = async |user: &str, key: &str, chat: &str, text: &str| {
-        let path = format!("{}?wait=20", chat_path(chat, "messages"));
-        let body = json!({"userId": user, "text": text});
-        app.as_time_passes(Box::pin(app.post(&path, key, &body))).await.body
-    };
-    let asked = say("ada", APP_KEY, "c", "Pay A1 back.").await;
-    assert_eq!(asked["reply"]["parts"][0]["state"], "approval-requested");
-    let told = say("bo", APP_KEY, "c", "/approve").await;
-    assert_eq!(
-        told["reply"]["parts"][0]["text"],
-        "Only the person who asked, or an administrator, can answer this."
-    );
-    let told = say("boss", OPS_KEY, "http:chat:app:c", "/approve").await;
-    assert_eq!(told["reply"]["parts"][0]["text"], "Approved: shop_refund.");
-    app.idle_as_time_passes().await;
-    assert_eq!(shop.carried_out().len(), 1);
     app.finish().await;
 }
 
@@ -455,9 +422,9 @@ async fn a_reply_that_asks_tells_first_of_a_file_that_was_not_seen() {
     app.idle_as_time_passes().await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     assert!(
-        last_sent(&app).text.starts_with("You said: Pay what is on this back."),
+        app.last_sent().text.starts_with("You said: Pay what is on this back."),
         "{}",
-        last_sent(&app).text
+        app.last_sent().text
     );
     let texts: String = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
     assert_eq!(texts.matches("Not seen").count(), 1, "{texts}");

@@ -1,12 +1,8 @@
 //! Archiving: each record is in one segment in the end, also if a run is overtaken at any request. `stopped.rs` kills it at each.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Record;
-use annals_core::sort_key::SortKey;
 use annals_local::stores::BUCKET;
 use annals_store::history::turn::{Claim, Lease};
 use annals_store::history::{
@@ -15,21 +11,18 @@ use annals_store::history::{
 use aws_sdk_s3::primitives::ByteStream;
 
 use crate::faults::{Faults, Plan};
-use crate::world::{EVERYTHING, LEASE, World, archive_everything, chat, claim, message, records_of};
+use crate::world::{EVERYTHING, LEASE, World, archived, chat, claim, message, records_of};
 
 /// Each record of the table is in one segment, as it is; and S3 holds no other segments.
-async fn assert_archived_once(world: &World, history: &History, chat: &ChatKey, what: &str) {
+async fn assert_archived_once(world: &World, chat: &ChatKey, what: &str) {
+    let history = world.another_process();
     let segments = history.segments(chat).await.unwrap();
-    let mut held: BTreeMap<SortKey, Record> = BTreeMap::new();
     for info in &segments {
-        let records = records_of(history, info).await;
+        let records = records_of(&history, info).await;
         assert_eq!(records.len(), usize::try_from(info.count).unwrap(), "{what}");
         assert_eq!((&records[0].key, &records[records.len() - 1].key), (&info.from, &info.to), "{what}");
-        for record in records {
-            let key = record.key.clone();
-            assert!(held.insert(key.clone(), record).is_none(), "{what}: {key} is in two segments");
-        }
     }
+    let held = archived(&history, chat).await;
     let stored = history.range(chat, None).await.unwrap();
     assert_eq!(held.into_values().collect::<Vec<_>>(), stored, "{what}");
     let archive = history.head(chat).await.unwrap().archive;
@@ -73,22 +66,21 @@ async fn a_run_that_was_overtaken_changes_nothing() {
         for is_late in [false, true] {
             let (chat, what) = (chat(2 * request + usize::from(is_late)), format!("{request}, {is_late}"));
             fill(&history, &chat).await;
-            let ((stalled, has_stalled), (go, goes)) = (mpsc::channel(), mpsc::channel());
-            let slow =
-                world.history_with(Faults::new(Plan::Stall(request, Mutex::new((stalled, goes)))), true);
+            let (faults, stall) = Faults::stalling(request);
+            let slow = world.history_with(faults);
             let run = tokio::spawn({
                 let chat = chat.clone();
                 async move { work(&slow, &chat).await }
             });
-            tokio::task::block_in_place(|| has_stalled.recv().unwrap());
+            stall.reached();
             if is_late {
                 come_late(&history, &chat).await;
             }
             world.clock.advance(LEASE + Duration::from_secs(1));
-            work(&world.history(), &chat).await.unwrap();
-            go.send(()).unwrap();
+            work(&world.another_process(), &chat).await.unwrap();
+            stall.go_on();
             run.await.unwrap();
-            assert_archived_once(&world, &world.history(), &chat, &what).await;
+            assert_archived_once(&world, &chat, &what).await;
         }
     }
 }
@@ -98,8 +90,8 @@ async fn two_runs_at_once_end_as_one() {
     let world = World::new().await;
     for number in 0..10 {
         let chat = chat(number);
-        fill(&world.history(), &chat).await;
-        let (a, b) = (world.history(), world.history());
+        fill(&world.another_process(), &chat).await;
+        let (a, b) = (world.another_process(), world.another_process());
         let first = claim(&a, &chat).await;
         world.clock.advance(LEASE + Duration::from_secs(1));
         let run = async |history: &History, lease: &Lease| match history.archive_all(lease, &EVERYTHING).await
@@ -110,7 +102,7 @@ async fn two_runs_at_once_end_as_one() {
         let second = claim(&b, &chat).await;
         let (_, second_is_done) = tokio::join!(run(&a, &first), run(&b, &second));
         assert!(second_is_done);
-        assert_archived_once(&world, &world.history(), &chat, &format!("round {number}")).await;
+        assert_archived_once(&world, &chat, &format!("round {number}")).await;
     }
 }
 
@@ -118,16 +110,14 @@ async fn two_runs_at_once_end_as_one() {
 async fn segments_are_bounded_by_records_and_bytes_and_a_run_by_segments() {
     let world = World::new().await;
     let (history, counter) = world.counted();
-    let chat = chat(0);
     for id in 0..1_100_u64 {
-        history.append(&message(&chat, id, i64::try_from(id).unwrap(), "short")).await.unwrap();
+        world.say(id, id.cast_signed(), "short").await;
     }
     // 300 KB each: thirteen fill a segment.
     for id in 1_100..1_120_u64 {
-        let text = "long ".repeat(60 * 1024);
-        history.append(&message(&chat, id, i64::try_from(id).unwrap(), &text)).await.unwrap();
+        world.say(id, id.cast_signed(), &"long ".repeat(60 * 1024)).await;
     }
-    let lease = claim(&history, &chat).await;
+    let lease = world.claim().await;
     let once = ToArchive { max_segments: 1, ..EVERYTHING };
     history.meter().take();
     counter.take();
@@ -144,25 +134,24 @@ async fn segments_are_bounded_by_records_and_bytes_and_a_run_by_segments() {
 
     let rest = history.archive_all(&lease, &EVERYTHING).await.unwrap();
     assert_eq!((rest.records, rest.finished, rest.remaining), (120, true, None));
-    let segments = history.segments(&chat).await.unwrap();
+    let segments = world.segments().await;
     assert_eq!(segments.iter().map(|info| u64::from(info.count)).sum::<u64>(), 1_120);
     assert!(segments.iter().all(|info| info.json_bytes <= MAX_SEGMENT_BYTES as u64), "{segments:?}");
     assert!(segments.len() == 3, "{segments:?}");
-    assert_archived_once(&world, &history, &chat, "bounded").await;
+    assert_archived_once(&world, &world.chat, "bounded").await;
 }
 
 #[tokio::test]
 async fn messages_after_the_archived_ones_stay_and_are_reported() {
     let world = World::new().await;
-    let history = world.history();
-    let chat = chat(0);
-    fill(&history, &chat).await;
+    let (history, chat) = (&world.history, &world.chat);
+    fill(history, chat).await;
     world.clock.advance(Duration::from_hours(1));
     let between = world.clock.now();
     world.clock.advance(Duration::from_secs(1));
-    history.append(&message(&chat, 100, 2_500, "late")).await.unwrap();
-    history.append(&message(&chat, 101, 6_500, "late too")).await.unwrap();
-    let lease = claim(&history, &chat).await;
+    world.say(100, 2_500, "late").await;
+    world.say(101, 6_500, "late too").await;
+    let lease = world.claim().await;
     let old = ToArchive { sent_before: Some(between), ..EVERYTHING };
     let archived = history.archive_all(&lease, &old).await.unwrap();
     assert_eq!((archived.segments, archived.records, archived.finished), (1, 8, true));
@@ -171,35 +160,31 @@ async fn messages_after_the_archived_ones_stay_and_are_reported() {
     assert_eq!(remaining.expires_at, Some(world.clock.now().as_millis() / 1000 + 216 * 3600));
 
     // By name: two that are archived, and one of the two that are not.
-    let records = history.range(&chat, None).await.unwrap();
+    let records = world.records().await;
     assert_eq!(records[2].message.plain_text(), "late");
     let archived = history.archive(&lease, &records[1..4]).await.unwrap();
     assert_eq!((archived.segments, archived.records, archived.finished), (1, 1, true));
     assert_eq!(history.archive(&lease, &[]).await.unwrap().segments, 0);
     let archived = history.archive_all(&lease, &EVERYTHING).await.unwrap();
     assert_eq!((archived.segments, archived.records, archived.remaining), (1, 1, None));
-    assert_archived_once(&world, &history, &chat, "late").await;
+    assert_archived_once(&world, chat, "late").await;
 }
 
 #[tokio::test]
 async fn without_expiry_nothing_is_archived() {
-    let world = World::new().await;
-    let history = world.history_with(Faults::default(), false);
-    let chat = chat(0);
-    fill(&history, &chat).await;
-    let archived = archive_everything(&history, &chat).await;
-    assert_eq!(archived, Archived { finished: true, ..Archived::default() });
-    let lease = claim(&history, &chat).await;
-    let records = history.range(&chat, None).await.unwrap();
-    history.archive(&lease, &records).await.unwrap();
-    assert_eq!(history.segments(&chat).await.unwrap(), []);
+    let world = World::with(&[("ARCHIVE_ON_COMPACT", "false")]).await;
+    fill(&world.history, &world.chat).await;
+    assert_eq!(world.archive_everything().await, Archived { finished: true, ..Archived::default() });
+    let lease = world.claim().await;
+    world.history.archive(&lease, &world.records().await).await.unwrap();
+    assert_eq!(world.segments().await, []);
     assert_eq!(world.objects("segments/").await, [""; 0]);
 }
 
 #[tokio::test]
 async fn a_damaged_object_is_noticed_before_and_after_its_pointer_is_written() {
     let world = World::new().await;
-    let history = world.history();
+    let (history, chat) = (&world.history, &world.chat);
     let put = async |key: &str, bytes: Vec<u8>| {
         let put = world.stores.s3.put_object().bucket(BUCKET).key(key).body(ByteStream::from(bytes));
         put.send().await.unwrap();
@@ -210,39 +195,37 @@ async fn a_damaged_object_is_noticed_before_and_after_its_pointer_is_written() {
     };
 
     // Before: the run dies right after its put.
-    let (early, counter) = (chat(0), Faults::default());
-    fill(&history, &early).await;
-    let lease = claim(&history, &early).await;
+    fill(history, chat).await;
+    let lease = world.claim().await;
     let mut request = 0;
     while world.objects("segments/").await.is_empty() {
         request += 1;
         assert!(request < 20, "no run gets as far as its put");
-        counter.take();
-        let dying = world.history_with(Faults::new(Plan::After(request)), true);
+        let dying = world.history_with(Faults::new(Plan::After(request)));
         assert!(dying.archive_all(&lease, &EVERYTHING).await.is_err());
     }
     let key = world.objects("segments/").await.remove(0);
     let whole = get(&key).await;
     put(&key, whole[..whole.len() / 2].to_vec()).await;
-    let error = world.history().archive_all(&lease, &EVERYTHING).await.unwrap_err();
+    let error = world.another_process().archive_all(&lease, &EVERYTHING).await.unwrap_err();
     assert!(
         matches!(&error, HistoryError::Segment(SegmentError::ReadBack { key: named, .. }) if *named == key),
         "{error}"
     );
-    assert_eq!(history.segments(&early).await.unwrap(), []);
+    assert_eq!(world.segments().await, []);
     world.stores.s3.delete_object().bucket(BUCKET).key(&key).send().await.unwrap();
     history.archive_all(&lease, &EVERYTHING).await.unwrap();
-    assert_archived_once(&world, &history, &early, "stored again").await;
+    assert_archived_once(&world, chat, "stored again").await;
 
-    // Behind: the pointer knows better.
-    let info = history.segments(&early).await.unwrap().remove(0);
+    // After it: the pointer knows better.
+    let info = world.segments().await.remove(0);
     let mut changed = get(&key).await;
     let last = changed.len() - 1;
     changed[last] ^= 1;
     put(&key, changed).await;
-    let error = world.history().segment(&early, &info.id).await.unwrap_err();
+    let error = world.another_process().segment(chat, &info.id).await.unwrap_err();
     assert!(matches!(error, HistoryError::Segment(SegmentError::Damaged { .. })), "{error}");
     world.stores.s3.delete_object().bucket(BUCKET).key(&key).send().await.unwrap();
-    let error = world.history().segment(&early, &info.id).await.unwrap_err();
+    let error = world.another_process().segment(chat, &info.id).await.unwrap_err();
     assert!(matches!(error, HistoryError::Segment(SegmentError::Missing { .. })), "{error}");
 }

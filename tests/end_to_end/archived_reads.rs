@@ -1,4 +1,4 @@
-//! Reading what was archived: pages, exports, the routes, the command and the search, with and without the raw records.
+//! Reading what was archived: pages, exports, the routes and the search, with and without the raw records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,16 +8,14 @@ use annals_core::message::{Part, Role};
 use annals_core::record::{DeliveryFailure, Draft, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::testing::set;
-use annals_local::show::{self, Format};
 use annals_store::history::{Cursor, History, Page, Position, Search, ToArchive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use reqwest::Method;
-use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, TestApp, lines};
-use crate::world::{EVERYTHING, World, archive_everything, chat, claim, message, records_of, reply};
+use crate::world::{self, EVERYTHING, World, chat, claim, message, reply};
 
 /// All of a chat by pages of `limit`, from its newest or from its oldest.
 async fn paged(history: &History, chat: &ChatKey, limit: usize, newest_first: bool) -> Vec<Record> {
@@ -61,7 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 async fn check(world: &World, case: usize, steps: &[Step]) -> Result<(), TestCaseError> {
-    let history = world.history();
+    let history = world.another_process();
     let (old, new) = (chat(2 * case), chat(2 * case + 1));
     history.rename(&old, &new, world.clock.now()).await.unwrap();
     let name = |is_new: &bool| if *is_new { &new } else { &old };
@@ -100,18 +98,12 @@ async fn check(world: &World, case: usize, steps: &[Step]) -> Result<(), TestCas
     let expected: Vec<Record> = said.into_values().collect();
     for limit in [1, 3, 200] {
         for newest_first in [true, false] {
-            let read = paged(&world.history(), &new, limit, newest_first).await;
+            let read = paged(&world.another_process(), &new, limit, newest_first).await;
             prop_assert_eq!(&read, &expected, "pages of {}, {}", limit, newest_first);
         }
     }
-    let mut held: Vec<Record> = Vec::new();
-    for info in history.segments(&old).await.unwrap() {
-        held.extend(records_of(&history, &info).await);
-    }
-    let count = held.len();
-    held.sort_by(|a, b| a.key.cmp(&b.key));
-    held.dedup_by(|a, b| a.key == b.key && a.chat == b.chat);
-    prop_assert_eq!(held.len(), count, "a record is in two segments");
+    // The segments of both names, in each of which no record is twice.
+    world::archived(&history, &old).await;
     Ok(())
 }
 
@@ -133,18 +125,16 @@ async fn pages_show_all_records_whether_archived_or_expired() {
 #[tokio::test]
 async fn a_page_reads_no_segment_that_has_nothing_to_add() {
     let world = World::new().await;
-    let history = world.history();
-    let chat = chat(0);
+    let chat = world.chat.clone();
     // Forty days of a lively chat, each day archived on its own.
     for day in 0..40_u64 {
         for id in 0..10 {
-            let ts = i64::try_from(day * 86_400_000 + id * 1000).unwrap();
-            history.append(&message(&chat, day * 10 + id, ts, "hello")).await.unwrap();
+            world.say(day * 10 + id, (day * 86_400_000 + id * 1000).cast_signed(), "hello").await;
         }
         world.clock.advance(Duration::from_hours(24));
-        archive_everything(&history, &chat).await;
+        world.archive_everything().await;
     }
-    let records = history.range(&chat, None).await.unwrap();
+    let records = world.records().await;
     let page = async |position: &Position| {
         let history = world.counted();
         let page = history.0.page(&chat, position, 50).await.unwrap();
@@ -155,17 +145,13 @@ async fn a_page_reads_no_segment_that_has_nothing_to_add() {
     assert_eq!(newest.records, records[350..]);
     assert_eq!(requests, 3, "the head, the records, the pointers");
 
-    let now = world.clock.now().as_millis() / 1000;
-    for record in records.iter().filter(|record| record.expires_at.unwrap() <= now) {
-        world.expire(record).await;
-    }
-    let left = history.range(&chat, None).await.unwrap().len();
-    assert_eq!(left, 80, "eight days of forty");
+    world.expire_due().await;
+    assert_eq!(world.records().await.len(), 80, "eight days of forty");
     let (again, requests, _) = page(&Position::Newest).await;
     assert_eq!((again.records.as_slice(), requests), (&records[350..], 3));
 
     // A page in the middle of what is archived: its five segments and the one that tells that there is more.
-    let before = Position::Before(page_start(&history, &chat, 150).await);
+    let before = Position::Before(page_start(&world, 150).await);
     let (middle, requests, consumed) = page(&before).await;
     println!("archived page of 50: {requests} requests, {consumed:?}");
     assert_eq!(middle.records, records[200..250]);
@@ -182,49 +168,43 @@ async fn a_page_reads_no_segment_that_has_nothing_to_add() {
 }
 
 /// The cursor before the newest `count` records.
-async fn page_start(history: &History, chat: &ChatKey, count: usize) -> Cursor {
-    history.page(chat, &Position::Newest, count).await.unwrap().before.unwrap()
+async fn page_start(world: &World, count: usize) -> Cursor {
+    world.history.page(&world.chat, &Position::Newest, count).await.unwrap().before.unwrap()
 }
 
 #[tokio::test]
 async fn large_bodies_stay_outside_and_a_failure_noted_later_is_shown() {
     let world = World::new().await;
-    let history = world.history();
-    let chat = chat(0);
     let large = "x".repeat(400 * 1024);
-    let first = message(&chat, 1, 1, &large);
-    history.append(&first).await.unwrap();
-    history.append_reply(&chat, reply(&[first.key()], 1, "hi")).await.unwrap();
-    archive_everything(&history, &chat).await;
-    let info = history.segments(&chat).await.unwrap().remove(0);
+    let first = world.ask(1, 1, &large).await;
+    world.history.append_reply(&world.chat, reply(&[first], 1, "hi")).await.unwrap();
+    world.archive_everything().await;
+    let info = world.segments().await.remove(0);
     assert!(info.json_bytes < 2000, "{info:?}");
 
-    let reply = history.range(&chat, None).await.unwrap().remove(1);
+    let reply = world.records().await.remove(1);
     let failure = DeliveryFailure { reason: "gone".into(), at: world.clock.now() };
-    history.note_delivery_failure(&reply, &failure).await.unwrap();
+    world.history.note_delivery_failure(&reply, &failure).await.unwrap();
     world.clock.advance(Duration::from_hours(300));
-    let read = paged(&world.history(), &chat, 10, true).await;
+    let read = world.listed().await;
     assert_eq!(read[1].delivery_failure(), Some(&failure), "the table's copy counts");
 
-    for record in &read {
-        world.expire(record).await;
-    }
-    let read = paged(&world.history(), &chat, 10, true).await;
+    world.expire_all().await;
+    let read = world.listed().await;
     assert_eq!(read[0].message.parts, [Part::text(large)]);
     assert_eq!(read[1], reply);
 }
 
 #[tokio::test]
-async fn routes_and_command_show_the_segments() {
+async fn routes_show_the_segments() {
     const CHAT: &str = "http:chat:app:c1";
     let app = TestApp::builder().start().await;
     let post = async |id: &str, ts: i64| {
         let body =
             json!({"userId": "ada", "text": format!("I am {id}"), "messageId": id, "ts": NOW * 1000 + ts});
-        assert_eq!(app.post("/v1/chats/c1/messages", APP_KEY, &body).await.status, 202);
-        app.idle().await;
+        app.say("c1", &body).await;
     };
-    let get = async |path: &str, key: &str| Answer::of(app.request(Method::GET, path).bearer_auth(key)).await;
+    let get = async |path: &str, key: &str| app.call(Method::GET, path, key).await;
     let none = get("/v1/chats/c1/segments", APP_KEY).await;
     assert_eq!((none.status.as_u16(), none.body), (200, json!({"segments": []})));
 
@@ -232,10 +212,10 @@ async fn routes_and_command_show_the_segments() {
     let chat: ChatKey = CHAT.parse().unwrap();
     post("m1", 1).await;
     post("m2", 2).await;
-    archive_everything(&history, &chat).await;
+    app.archive_everything(CHAT).await;
     post("m3", 3).await;
     post("late", 0).await;
-    archive_everything(&history, &chat).await;
+    app.archive_everything(CHAT).await;
     let exported = app.history(CHAT).await;
 
     let listed = get("/v1/chats/c1/segments", APP_KEY).await.body["segments"].as_array().unwrap().clone();
@@ -251,10 +231,7 @@ async fn routes_and_command_show_the_segments() {
     let mut read = Vec::new();
     for segment in &listed {
         let path = format!("/v1/chats/c1/segments/{}", segment["id"].as_str().unwrap());
-        let response = app.request(Method::GET, &path).bearer_auth(APP_KEY).send().await.unwrap();
-        assert_eq!(response.headers()["content-type"], "application/x-ndjson");
-        let text = response.text().await.unwrap();
-        read.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        read.extend(app.export_of(&path, APP_KEY).await);
         assert_eq!(get(&path, "other-secret").await.status, 404);
         assert_eq!(Answer::of(app.request(Method::GET, &path)).await.status, 401);
     }
@@ -277,49 +254,28 @@ async fn routes_and_command_show_the_segments() {
     }
     assert_eq!(app.records(CHAT).await, []);
     assert_eq!(app.history(CHAT).await, exported);
-    let request = app.request(Method::GET, "/v1/chats/c1/messages").bearer_auth(APP_KEY);
-    let text = request.header(ACCEPT, "application/x-ndjson").send().await.unwrap().text().await.unwrap();
-    assert_eq!(text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()).collect::<Vec<_>>(), exported);
-
-    let mut shown = Vec::new();
-    show::segments(&history, &chat, &mut shown).await.unwrap();
-    let shown = String::from_utf8(shown).unwrap();
-    let id = listed[1]["id"].as_str().unwrap();
-    assert!(
-        shown.contains(id) && shown.contains("4 records") && shown.contains("#m1 to #m2/reply"),
-        "{shown}"
-    );
-    let mut shown = Vec::new();
-    show::segment(&history, &chat, id, Format::Text, &mut shown).await.unwrap();
-    assert!(String::from_utf8(shown).unwrap().contains("    I am m1\n"));
-    let mut shown = Vec::new();
-    show::segment(&history, &chat, id, Format::Jsonl, &mut shown).await.unwrap();
-    assert_eq!(String::from_utf8(shown).unwrap().lines().count(), 4);
-    let unknown = "1795305512000-0123456789abcdef";
-    let refused = show::segment(&history, &chat, unknown, Format::Text, &mut Vec::new()).await;
-    assert!(refused.unwrap_err().to_string().contains("has no segment"));
+    assert_eq!(app.export_of("/v1/chats/c1/messages", APP_KEY).await, exported);
     app.finish().await;
 }
 
 #[tokio::test]
 async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
     let world = World::new().await;
-    let history = world.history();
-    let chat = chat(0);
+    let (history, chat) = (&world.history, &world.chat);
     let say = async |id: u64, text: &str| {
-        let draft = message(&chat, id, i64::try_from(id).unwrap() * 1000, text);
-        history.append(&draft).await.unwrap();
+        let draft = world.message(id, id.cast_signed() * 1000, text);
+        world.append(&draft).await;
         draft
     };
     say(1, "我对花生过敏,请不要放花生酱").await;
     say(2, "Ada's train leaves at nine from platform 12").await;
-    archive_everything(&history, &chat).await;
+    world.archive_everything().await;
     let secret = say(3, "my door code is 花生 4711").await;
     let edited = say(4, "the train leaves at ten").await;
-    let mut of_another_line = message(&chat, 5, 5_000, "花生 train");
+    let mut of_another_line = world.message(5, 5_000, "花生 train");
     set(&mut of_another_line.metadata, "telegram", json!({"businessConnectionId": "b1"}));
-    history.append(&of_another_line).await.unwrap();
-    archive_everything(&history, &chat).await;
+    world.append(&of_another_line).await;
+    world.archive_everything().await;
     let again = |draft: &Draft, text: &str| {
         let mut form = draft.clone();
         form.parts = vec![Part::text(text)];
@@ -328,11 +284,11 @@ async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
     };
     let mut recall = again(&secret, "[message recalled]");
     set(&mut recall.metadata, "recalled", true);
-    history.append(&recall).await.unwrap();
-    history.append(&again(&edited, "the bus leaves at ten")).await.unwrap();
+    world.append(&recall).await;
+    world.append(&again(&edited, "the bus leaves at ten")).await;
 
     let find = async |query: &str, line: Option<&str>| {
-        let found = history.search_segments(&chat, &Search::new(query, line)).await.unwrap();
+        let found = history.search_segments(chat, &Search::new(query, line)).await.unwrap();
         assert!(!found.is_cut_off);
         found.hits.iter().map(|hit| hit.message_id.to_string()).collect::<Vec<_>>()
     };
@@ -343,12 +299,12 @@ async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
         assert_eq!(find("4711", None).await, [""; 0]);
         assert_eq!(find("recalled", None).await, [""; 0]);
         // Once with the later forms in the table, and once with them in a segment.
-        archive_everything(&history, &chat).await;
+        world.archive_everything().await;
     }
     assert_eq!(find("bus", None).await, ["4"]);
     let one = Search { max_segments: 1, ..Search::new("花生过敏", None) };
-    let found = history.search_segments(&chat, &one).await.unwrap();
+    let found = history.search_segments(chat, &one).await.unwrap();
     assert_eq!((found.segments, found.is_cut_off, found.hits.len()), (1, true, 0));
-    let hit = history.search_segments(&chat, &Search::new("platform", None)).await.unwrap().hits.remove(0);
+    let hit = history.search_segments(chat, &Search::new("platform", None)).await.unwrap().hits.remove(0);
     assert_eq!((hit.who.as_str(), hit.role, hit.excerpt.contains("nine")), ("42", Role::User, true));
 }

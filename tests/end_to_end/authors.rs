@@ -3,33 +3,28 @@
 
 use std::time::Duration;
 
-use annals_test_support::mcp_server::McpServer;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, chat_path, lines};
 use crate::chat::{post as stream, user as user_message};
-use crate::outside_tools::with_shop;
+use crate::outside_tools::start_with_shop;
 use crate::updates::group;
-use crate::world::archive_everything;
 
 const CHAT: &str = "http:chat:app:c";
 
 async fn post(app: &TestApp, body: &Value) -> Answer {
-    let path = format!("{}?wait=20", chat_path("c", "messages"));
-    app.as_time_passes(Box::pin(app.post(&path, APP_KEY, body))).await
+    app.ask("c", APP_KEY, body).await
 }
 
 #[track_caller]
 fn assert_taken(answer: &Answer) {
-    assert_eq!(answer.status, 409, "{:#}", answer.body);
-    assert_eq!(answer.body["type"], "urn:annals:problem:message-id-taken");
+    answer.assert_problem(409, "message-id-taken");
     assert!(answer.body["detail"].as_str().unwrap().contains("another userId"), "{:#}", answer.body);
 }
 
 #[tokio::test]
 async fn under_another_s_message_id_nothing_is_stored_answered_approved_or_remembered() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     let ada = json!({"userId": "ada", "text": "Pay A1 back.", "messageId": "m1"});
     let asked = post(&app, &ada).await;
@@ -50,8 +45,7 @@ async fn under_another_s_message_id_nothing_is_stored_answered_approved_or_remem
     }
     assert_eq!(lines(&app.history(CHAT).await), lines(&before));
     let told = post(&app, &json!({"userId": "bob", "text": "/approve", "messageId": "m2"})).await;
-    let text = told.body["reply"]["parts"][0]["text"].as_str().unwrap();
-    assert!(text.starts_with("Only the person who asked"), "{text}");
+    assert!(told.reply_text().starts_with("Only the person who asked"), "{told:?}");
     app.idle_as_time_passes().await;
     assert_eq!(shop.carried_out(), []);
 
@@ -73,14 +67,11 @@ async fn an_id_stays_its_author_s_when_the_message_has_left_the_table() {
     let app = TestApp::builder().model().start().await;
     let ada = json!({"userId": "ada", "text": "mine", "messageId": "m1"});
     post(&app, &ada).await;
-    archive_everything(&app.open_history().await, &CHAT.parse().unwrap()).await;
-    for record in app.records(CHAT).await {
-        app.expire(&record).await;
-    }
-    app.clock().advance(Duration::from_hours(24 * 40));
+    app.leave_the_table(CHAT).await;
+    app.clock().advance(Duration::from_hours(24 * 31));
     assert_taken(&post(&app, &json!({"userId": "bob", "text": "his", "messageId": "m1"})).await);
     assert_eq!(post(&app, &ada).await.body["duplicate"], true);
-    assert_eq!(lines(&app.history(CHAT).await), ["m1 user: mine", "m1/reply assistant: You said: mine"]);
+    assert_eq!(app.lines(CHAT).await, ["m1 user: mine", "m1/reply assistant: You said: mine"]);
     app.finish().await;
 }
 
@@ -123,8 +114,7 @@ async fn on_the_web_nobody_says_another_s_message_again_and_another_try_leaves_i
 #[tokio::test]
 async fn on_a_platform_the_first_form_decides_who_asks_and_who_speaks() {
     const GROUP: &str = "telegram:chat:-7";
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     let bob = json!({"id": 43, "is_bot": false, "first_name": "Bob"});
     app.receive(group(-7, 1, "Pay A1 back.")).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);

@@ -10,11 +10,8 @@ use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
 use annals_core::chat_key::ChatKey;
 use annals_core::message::Role;
 use annals_core::record::Draft;
-use annals_core::sort_key::SortKey;
 use annals_engine::delivery::Deliverer;
-use annals_model::Model;
 use annals_store::queue::Sqs;
-use annals_test_support::model_api::ModelApi;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use axum::Router;
 use axum::http::HeaderMap;
@@ -26,7 +23,7 @@ use tokio::sync::watch;
 
 use crate::app::{a_while, wait_until};
 use crate::turns::assert_answered_once;
-use crate::world::{World, chat, echo_agent, hosted, message};
+use crate::world::{World, chat, message};
 
 /// An outbox that accepts all texts but two: it is unavailable for one, and panics on the other.
 struct FaultyOutbox;
@@ -80,17 +77,20 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Self {
-        let world = World::new().await;
+        Self::on(World::new().await).await
+    }
+
+    async fn on(world: World) -> Self {
         let deliverer = Deliverer::new([], Some(Arc::new(FaultyOutbox)));
-        let agent = Agent { deliverer, ..echo_agent(&world.history()) };
+        let agent = Agent { deliverer, ..world.agent() };
         let (queue, pauses) = queue().await;
         Self { world, agent, queue, pauses }
     }
 
     /// Appends a message in the chat `number` and returns its turn in the queue.
     async fn say(&self, number: usize, id: u64, text: &str) -> Value {
-        let draft = Draft { asks: true, ..message(&chat(number), id, i64::try_from(id).unwrap(), text) };
-        let from: SortKey = self.world.history().append(&draft).await.unwrap().base;
+        let draft = Draft { asks: true, ..message(&chat(number), id, id.cast_signed(), text) };
+        let from = self.world.append(&draft).await.base;
         queued(
             &format!("{number}-{id}"),
             &chat(number),
@@ -109,7 +109,7 @@ impl Bench {
     }
 
     async fn replies(&self, number: usize) -> Vec<String> {
-        let records = self.world.history().range(&chat(number), None).await.unwrap();
+        let records = self.world.history.range(&chat(number), None).await.unwrap();
         let replies = records.iter().filter(|record| record.role() == Role::Assistant);
         replies.map(|reply| reply.message.plain_text()).collect()
     }
@@ -180,7 +180,7 @@ async fn the_queue_runs_a_turn_only_if_the_streaming_function_has_not() {
 
     // If the streaming function has run it, there is nothing to do, and nothing is written.
     let (history, requests) = bench.world.counted();
-    let bench = Bench { agent: echo_agent(&history), ..bench };
+    let bench = Bench { agent: bench.world.agent_of(&history), ..bench };
     let (failed, _) = bench.handle(&[net(&said, "2")]).await;
     assert_eq!(failed, [""; 0]);
     assert_eq!(requests.take(), 2, "the head and what waits: no claim");
@@ -209,23 +209,24 @@ impl Outbox for Slow {
 #[tokio::test]
 async fn a_run_whose_time_is_over_neither_commits_nor_delivers_any_more() {
     for waits_for_model in [true, false] {
-        let mut bench = Bench::new().await;
+        let mut bench = Bench::on(World::hosted(&[]).await).await;
         let said = [bench.say(0, 1, "hello").await];
-        let (api, slow) = (ModelApi::start().await, Arc::new(Slow::default()));
-        api.hang();
+        let slow = Arc::new(Slow::default());
+        bench.world.model().answer_with("hello");
+        if waits_for_model {
+            bench.world.model().hang();
+        }
         let (history, requests) = bench.world.counted();
-        let model = hosted(&api, &bench.world.clock);
         let deliverer = Deliverer::new([], Some(slow.clone()));
         bench.agent = Agent {
-            model: if waits_for_model { model } else { Model::Echo },
             deliverer: deliverer.clone(),
             // Shorter than a model's answer may take.
             lease: Duration::from_mins(1),
-            ..echo_agent(&history)
+            ..bench.world.agent_of(&history)
         };
         let time_passes = async {
             if waits_for_model {
-                api.wait_for(1).await;
+                bench.world.model().wait_for(1).await;
             } else {
                 wait_until("it is sent", async || slow.begun.load(Ordering::SeqCst) > 0).await;
             }
@@ -234,18 +235,18 @@ async fn a_run_whose_time_is_over_neither_commits_nor_delivers_any_more() {
         let ((failed, _), ()) = tokio::join!(Box::pin(bench.handle(&said)), time_passes);
         assert_eq!(failed, ["0-1"]);
         let before = requests.requests();
-        api.resume();
+        bench.world.model().resume();
         slow.opens.send_replace(true);
         a_while().await;
         assert_eq!((requests.requests(), slow.taken.lock().unwrap().len()), (before, 0), "nothing more");
-        let head = bench.world.history().head(&chat(0)).await.unwrap();
+        let head = bench.world.history.head(&chat(0)).await.unwrap();
         assert_eq!(head.turn.is_some(), !waits_for_model);
 
         bench.world.clock.advance(Duration::from_secs(1));
-        bench.agent = Agent { deliverer, ..echo_agent(&bench.world.history()) };
+        bench.agent = Agent { deliverer, ..bench.world.agent() };
         assert_eq!(bench.handle(&said).await.0, [""; 0]);
         assert_eq!(bench.replies(0).await, ["hello"]);
         assert_eq!(*slow.taken.lock().unwrap(), ["hello"]);
-        assert_answered_once(&bench.world.history().range(&chat(0), None).await.unwrap());
+        assert_answered_once(&bench.world.history.range(&chat(0), None).await.unwrap());
     }
 }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::app::TestApp;
 use crate::memory::{memory_of, remember, user};
 use crate::updates::private;
-use crate::world::archive_everything;
 
 const CHAT: &str = "telegram:chat:42";
 /// Exit status of clap for invalid arguments.
@@ -43,9 +42,9 @@ async fn archive_lists_segments_and_prints_one() {
         app.handle(private(42, id, text)).await;
     }
     assert_eq!(printed(&app, &["archive", CHAT]), "Nothing of telegram:chat:42 is archived.\n");
-    let history = app.open_history().await;
-    archive_everything(&history, &CHAT.parse().unwrap()).await;
-    let info: SegmentInfo = history.segments(&CHAT.parse().unwrap()).await.unwrap().remove(0);
+    app.archive_everything(CHAT).await;
+    let info: SegmentInfo =
+        app.open_history().await.segments(&CHAT.parse().unwrap()).await.unwrap().remove(0);
     let (id, bytes, json_bytes) = (info.id.to_string(), info.bytes, info.json_bytes);
     assert_eq!(
         printed(&app, &["archive", CHAT]),
@@ -87,7 +86,7 @@ async fn archive_lists_segments_and_prints_one() {
 async fn memory_lists_sets_and_forgets() {
     let app = TestApp::builder().start().await;
     let owner = user("telegram-42");
-    remember(&app, &owner, CHAT, &["Likes tea.", "Lives in Bergen."]).await;
+    remember(&app, &owner, CHAT, &["Likes tea.", "Lives in\u{1b}[31m Bergen."]).await;
     let group = "telegram:chat:-7".parse().unwrap();
     remember(&app, &annals_core::memory::Owner::Chat(group), "telegram:chat:-7", &["Meets on Mondays."])
         .await;
@@ -98,7 +97,7 @@ async fn memory_lists_sets_and_forgets() {
         format!("{number}. fact  2025-11-21T22:59:40Z  {id}\n    {text}\n    from {CHAT}, messages 1 to 9\n")
     };
     let list = || printed(&app, &["memory", "list", "--user", "telegram-42"]);
-    assert_eq!(list(), entry(1, "Likes tea.") + &entry(2, "Lives in Bergen."));
+    assert_eq!(list(), entry(1, "Likes tea.") + &entry(2, "Lives in[31m Bergen."));
     let of_group = printed(&app, &["memory", "list", "--chat", "telegram:chat:-7"]);
     assert!(
         of_group.starts_with("1. fact  2025-11-21T22:59:40Z  ")
@@ -113,10 +112,10 @@ async fn memory_lists_sets_and_forgets() {
     let set = printed(&app, &["memory", "set", &ids[0], "Likes coffee."]);
     let corrected = set.strip_prefix(&entry(1, "Likes coffee.")).unwrap_or_else(|| panic!("{set}"));
     assert!(corrected.starts_with("    corrected 20") && corrected.ends_with("Z\n"), "{corrected}");
-    assert_eq!(list(), set + &entry(2, "Lives in Bergen."));
+    assert_eq!(list(), set + &entry(2, "Lives in[31m Bergen."));
     assert_eq!(printed(&app, &["memory", "forget", &ids[0]]), "Forgotten.\n");
     assert_eq!(printed(&app, &["memory", "forget", &ids[0]]), "It was forgotten before.\n");
-    assert_eq!(list(), entry(2, "Lives in Bergen."));
+    assert_eq!(list(), entry(2, "Lives in[31m Bergen."));
 
     let none = "annals: there is no such entry; `memory list` shows each entry's id\n";
     for arguments in [&["memory", "set", &ids[0], "x"][..], &["memory", "forget", "nothing"]] {
@@ -131,6 +130,6 @@ async fn memory_lists_sets_and_forgets() {
         let (code, error) = refused(&app, arguments);
         assert!(code == USAGE && error.contains("Usage: annals memory"), "{arguments:?}: {error}");
     }
-    assert_eq!(list(), entry(2, "Lives in Bergen."));
+    assert_eq!(list(), entry(2, "Lives in[31m Bergen."));
     app.finish().await;
 }

@@ -6,16 +6,14 @@ use annals_agent::{Agent, TurnError};
 use annals_core::memory::Owner;
 use annals_core::record::{Kind, Record};
 use annals_model::ModelError;
-use annals_store::memory::Memory;
 use annals_test_support::model_api::{API_KEY, ModelApi, is_for_summary, notes_of};
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, a_while, passing};
+use crate::app::{a_while, passing};
 use crate::faults::{Faults, Plan};
 use crate::remembering::notes_of_tea;
-use crate::solo::Solo;
 use crate::turns::assert_answered_once;
-use crate::updates::private;
+use crate::world::{SMALL, World};
 
 /// In seconds: how long a capture, the room for a turn, and all asking for its answer may take; of that, one request that
 /// gets no answer at all, and a model that has a fallback.
@@ -27,43 +25,44 @@ const FIRST_MODEL: u64 = 100;
 /// Of a run's time, what is kept for storing and sending.
 const RESERVE: u64 = 45;
 
-/// In minutes: longer than a Session lasts.
-const NEXT_SESSION: i64 = 49 * 60;
-
-/// A window of 300 tokens for messages, and four that stay.
-const SMALL: &[(&str, &str)] = &[("CONTEXT_WINDOW", "375"), ("KEEP_RECENT", "4")];
+/// In seconds: longer than a Session lasts.
+const NEXT_SESSION: i64 = 49 * 3600;
 
 /// Some 40 tokens.
 fn long(n: i64) -> String {
     format!("message {n}: {}", "lorem ipsum dolor ".repeat(10).trim())
 }
 
-/// Says as much as takes several summaries, from this minute on, without asking for anything; a question after it has
-/// a short answer.
-async fn says_much(solo: &Solo, minute: i64, messages: i64) {
-    solo.model.answer_with("Noted.");
+/// Says as much as takes several summaries, from this second on, without asking for anything. Answers are short from now
+/// on.
+async fn says_much(world: &World, seconds: i64, messages: i64) {
+    world.model().answer_with("Noted.");
     for n in 0..messages {
-        solo.hear(minute + n, &long(n), false).await;
+        world.hear(seconds + n, &long(n), false).await;
     }
 }
 
 /// Lets all but the last second pass that a run may ask for its answer, its `count`th request being the first. Within
 /// that it gives up this one, and makes another.
-async fn almost_all_asking_passes(solo: &Solo, count: usize) {
-    solo.model.wait_for(count).await;
-    let started = solo.world.clock.now();
-    solo.advance(FIRST_PIECE - 1);
+async fn almost_all_asking_passes(world: &World, count: usize) {
+    world.model().wait_for(count).await;
+    let started = world.clock.now();
+    world.advance(FIRST_PIECE - 1);
     a_while().await;
-    assert_eq!((solo.model.count(), solo.model.running()), (count, 1), "the answer may still come");
-    passing(&solo.world.clock, Duration::from_millis(250), solo.model.wait_for(count + 1)).await;
-    let passed = solo.world.clock.now().since(started);
+    assert_eq!(
+        (world.model().count(), world.model().running()),
+        (count, 1),
+        "the answer was given up too early"
+    );
+    passing(&world.clock, Duration::from_millis(250), world.model().wait_for(count + 1)).await;
+    let passed = world.clock.now().since(started);
     assert!(passed < Duration::from_secs(FIRST_PIECE + 5), "{passed:?}");
-    solo.world.clock.advance(Duration::from_secs(ASKING - 1).saturating_sub(passed));
+    world.clock.advance(Duration::from_secs(ASKING - 1).saturating_sub(passed));
     a_while().await;
 }
 
-async fn timed_out(solo: &Solo, run: tokio::task::JoinHandle<Result<(), TurnError>>) {
-    let error = solo.ended(run).await.unwrap_err();
+async fn timed_out(world: &World, run: tokio::task::JoinHandle<Result<(), TurnError>>) {
+    let error = world.ended(run).await.unwrap_err();
     assert!(matches!(error, TurnError::Model(ModelError::Unreachable("timed out"))), "{error}");
 }
 
@@ -73,178 +72,161 @@ fn left_out(record: &Record) -> &Value {
 
 #[tokio::test]
 async fn a_capture_is_given_up_and_the_answer_asked_for() {
-    let solo = Solo::new(&[]).await;
-    solo.model.answer_by(notes_of_tea);
-    let tea = solo.hear(0, "I only drink green tea", true).await;
-    solo.run(&tea).await;
+    let world = World::hosted(&[]).await;
+    world.model().answer_by(notes_of_tea);
+    let tea = world.hear(0, "I only drink green tea", true).await;
+    world.run(&tea).await;
     let memories = async || {
-        let kept = Memory::beside(&solo.history()).list(&Owner::User("telegram-42".into())).await.unwrap();
+        let kept = world.memory.list(&Owner::User("telegram-42".into())).await.unwrap();
         kept.into_iter().map(|kept| kept.entry.text).collect::<Vec<_>>()
     };
 
-    solo.model.hang_notes();
-    let asked = solo.hear(NEXT_SESSION, "What do I drink?", true).await;
-    let run = solo.start(solo.agent(Faults::default()), &asked);
-    solo.model.wait_for_notes(1).await;
-    solo.advance(CAPTURE - 1);
+    world.model().hang_notes();
+    let asked = world.hear(NEXT_SESSION, "What do I drink?", true).await;
+    let run = world.start_run(&asked);
+    world.model().wait_for_notes(1).await;
+    world.advance(CAPTURE - 1);
     a_while().await;
-    assert_eq!(solo.model.count(), 1, "the capture may still come");
-    solo.advance(1);
-    solo.ended(run).await.unwrap();
-    assert_eq!(solo.model.count(), 2);
-    assert_eq!(notes_of(&solo.model.requests()[1]), "", "nothing was captured");
-    assert_answered_once(&solo.records().await);
+    assert_eq!(world.model().count(), 1, "the capture was given up too early");
+    world.advance(1);
+    world.ended(run).await.unwrap();
+    assert_eq!(world.model().count(), 2);
+    assert_eq!(notes_of(&world.model().requests()[1]), "", "something was captured");
+    assert_answered_once(&world.records().await);
     assert_eq!(memories().await, [""; 0]);
 
-    solo.model.resume();
-    solo.upkeep().visit(&solo.chat).await.unwrap();
-    assert_eq!(memories().await, ["I only drink green tea"], "upkeep makes up for it");
-    let again = solo.hear(NEXT_SESSION + 1, "And now?", true).await;
-    solo.run(&again).await;
-    assert!(notes_of(&solo.model.requests()[2]).contains("green tea"));
+    world.model().resume();
+    world.upkeep().visit(&world.chat).await.unwrap();
+    assert_eq!(memories().await, ["I only drink green tea"], "the next visit captured nothing");
+    let again = world.hear(NEXT_SESSION + 60, "And now?", true).await;
+    world.run(&again).await;
+    assert!(notes_of(&world.model().requests()[2]).contains("green tea"));
 }
 
 /// A reply may be sent fifteen times: a capture that fails each time must not ask a model each time.
 #[tokio::test]
 async fn a_run_that_only_sends_its_reply_asks_no_model() {
     let asked_in_next_session = async || {
-        let solo = Solo::new(&[]).await;
-        solo.run(&solo.hear(0, "I only drink green tea", true).await).await;
-        let asked = solo.hear(NEXT_SESSION, "What do I drink?", true).await;
-        solo.model.fail(1, 400);
-        (solo, asked)
+        let world = World::hosted(&[]).await;
+        world.run(&world.hear(0, "I only drink green tea", true).await).await;
+        let asked = world.hear(NEXT_SESSION, "What do I drink?", true).await;
+        world.model().fail(1, 400);
+        (world, asked)
     };
-    let (solo, asked) = asked_in_next_session().await;
+    let (world, asked) = asked_in_next_session().await;
     let requests = Faults::default();
-    solo.start(solo.agent(requests.clone()), &asked).await.unwrap().unwrap();
+    world.start(world.agent_with(requests.clone()), &asked).await.unwrap().unwrap();
 
-    let (solo, asked) = asked_in_next_session().await;
+    let (world, asked) = asked_in_next_session().await;
     let at_its_end = Faults::new(Plan::Before(requests.requests()));
-    solo.start(solo.agent(at_its_end), &asked).await.unwrap().unwrap_err();
-    assert_eq!(solo.model.requests_for_notes().len(), 1, "the capture has failed");
-    assert_answered_once(&solo.records().await);
-    let count = solo.model.count();
-    solo.advance(6 * 60);
-    solo.run(&asked).await;
-    assert_eq!((solo.model.count(), solo.model.requests_for_notes().len()), (count, 1));
-    solo.upkeep().visit(&solo.chat).await.unwrap();
-    assert_eq!(solo.model.requests_for_notes().len(), 2, "upkeep makes up for it");
+    world.start(world.agent_with(at_its_end), &asked).await.unwrap().unwrap_err();
+    assert_eq!(world.model().requests_for_notes().len(), 1, "the capture was not tried");
+    assert_answered_once(&world.records().await);
+    let count = world.model().count();
+    world.advance(6 * 60);
+    world.run(&asked).await;
+    let asked = (world.model().count(), world.model().requests_for_notes().len());
+    assert_eq!(asked, (count, 1), "the run that sent the reply asked a model");
+    world.upkeep().visit(&world.chat).await.unwrap();
+    assert_eq!(world.model().requests_for_notes().len(), 2, "upkeep captured nothing");
 }
 
 #[tokio::test]
 async fn a_compaction_is_given_up_and_what_fits_is_answered() {
-    let solo = Solo::new(SMALL).await;
-    says_much(&solo, 0, 8).await;
-    solo.model.hang_notes();
-    let asked = solo.hear(20, "And now?", true).await;
-    let run = solo.start(solo.agent(Faults::default()), &asked);
-    solo.model.wait_for_notes(1).await;
-    solo.advance(ROOM - 1);
+    let world = World::hosted(SMALL).await;
+    says_much(&world, 0, 8).await;
+    world.model().hang_notes();
+    let asked = world.hear(20, "And now?", true).await;
+    let run = world.start_run(&asked);
+    world.model().wait_for_notes(1).await;
+    world.advance(ROOM - 1);
     a_while().await;
-    assert_eq!(solo.model.count(), 0, "the summary may still come");
-    solo.advance(1);
-    solo.ended(run).await.unwrap();
-    assert_eq!((solo.model.count(), solo.model.requests_for_notes().len()), (1, 1));
-    assert_eq!(solo.summaries().await, []);
-    let records = solo.records().await;
+    assert_eq!(world.model().count(), 0, "the summary was given up too early");
+    world.advance(1);
+    world.ended(run).await.unwrap();
+    assert_eq!((world.model().count(), world.model().requests_for_notes().len()), (1, 1));
+    assert_eq!(world.summaries().await, []);
+    let records = world.records().await;
     assert!(left_out(records.last().unwrap()).as_u64().is_some_and(|n| n > 0), "{:#?}", records.last());
-    assert_eq!(solo.whole_context().await.messages.len(), 10, "nothing has changed");
+    assert_eq!(world.whole_context().await.messages.len(), 10, "the chat's context has changed");
 
-    solo.model.resume();
-    let again = solo.hear(21, "And now?", true).await;
-    solo.run(&again).await;
-    assert!(!solo.summaries().await.is_empty());
-    assert_eq!(left_out(solo.records().await.last().unwrap()), &Value::Null);
+    world.model().resume();
+    let again = world.hear(100, "And now?", true).await;
+    world.run(&again).await;
+    assert!(!world.summaries().await.is_empty());
+    assert_eq!(left_out(world.records().await.last().unwrap()), &Value::Null);
 }
 
 /// The bound is of all summaries before a turn together: each takes 25 seconds here, so that the third is not waited for.
 #[tokio::test]
 async fn several_compactions_share_their_time() {
-    let solo = Solo::new(SMALL).await;
-    says_much(&solo, 0, 30).await;
-    let clock = solo.world.clock.clone();
-    solo.model.answer_by(move |body| {
+    let world = World::hosted(SMALL).await;
+    says_much(&world, 0, 30).await;
+    let clock = world.clock.clone();
+    world.model().answer_by(move |body| {
         if is_for_summary(body) {
             clock.advance(Duration::from_secs(25));
         }
         None
     });
-    let asked = solo.hear(40, "And now?", true).await;
-    let started = solo.world.clock.now();
-    solo.run(&asked).await;
-    assert_eq!((solo.model.requests_for_notes().len(), solo.summaries().await.len()), (3, 2));
-    assert_eq!(solo.world.clock.now().since(started).as_secs(), 75);
-    assert!(left_out(solo.records().await.last().unwrap()).as_u64().is_some_and(|n| n > 0));
+    let asked = world.hear(40, "And now?", true).await;
+    let started = world.clock.now();
+    world.run(&asked).await;
+    assert_eq!((world.model().requests_for_notes().len(), world.summaries().await.len()), (3, 2));
+    assert_eq!(world.clock.now().since(started).as_secs(), 75);
+    assert!(left_out(world.records().await.last().unwrap()).as_u64().is_some_and(|n| n > 0));
 }
 
 #[tokio::test]
 async fn asking_is_given_up_and_the_chat_is_free_for_the_redelivery() {
-    let solo = Solo::new(&[]).await;
-    solo.model.hang_answers();
-    let asked = solo.hear(0, "hello", true).await;
-    let run = solo.start(solo.agent(Faults::default()), &asked);
-    almost_all_asking_passes(&solo, 1).await;
-    assert!(!run.is_finished(), "the answer may still come");
-    solo.advance(1);
-    timed_out(&solo, run).await;
-    assert_eq!((solo.model.count(), solo.records().await.len()), (2, 1));
-    solo.model.resume();
-    solo.start(solo.agent(Faults::default()), &asked).await.unwrap().unwrap();
-    assert_answered_once(&solo.records().await);
-}
-
-#[tokio::test]
-async fn a_turn_whose_answer_does_not_come_is_delivered_again() {
-    let app = TestApp::start().await;
-    app.model().hang_answers();
-    app.receive(private(42, 1, "hello")).await;
-    app.model().wait_for(1).await;
-    let started = app.clock().now();
-    // Two tries of a run, and the first of the next.
-    app.as_time_passes(app.model().wait_for(3)).await;
-    assert!(app.clock().now().since(started).as_secs() >= ASKING);
-    app.model().resume();
-    app.idle().await;
-    assert_eq!(app.model().count(), 3);
-    assert_answered_once(&app.records("telegram:chat:42").await);
-    assert_eq!(app.telegram_api().sent().len(), 1);
-    app.finish().await;
+    let world = World::hosted(&[]).await;
+    world.model().hang_answers();
+    let asked = world.hear(0, "hello", true).await;
+    let run = world.start_run(&asked);
+    almost_all_asking_passes(&world, 1).await;
+    assert!(!run.is_finished(), "the run ended while the answer could still come");
+    world.advance(1);
+    timed_out(&world, run).await;
+    assert_eq!((world.model().count(), world.records().await.len()), (2, 1));
+    world.model().resume();
+    world.run(&asked).await;
+    assert_answered_once(&world.records().await);
 }
 
 #[tokio::test]
 async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
-    let solo = Solo::new(&[("KEEP_RECENT", "4")]).await;
-    says_much(&solo, 0, 10).await;
-    let command = solo.hear_compact(20).await;
-    let before = solo.whole_context().await;
-    solo.model.hang_notes();
+    let world = World::hosted(&[("KEEP_RECENT", "4")]).await;
+    says_much(&world, 0, 10).await;
+    let command = world.hear_compact(20).await;
+    let before = world.whole_context().await;
+    world.model().hang_notes();
     for (attempt, requests) in [(1, 1), (3, 2)] {
         if attempt == 3 {
-            solo.fail_turn(1).await;
+            world.fail_turn(1).await;
         }
-        let run = solo.start(solo.agent(Faults::default()), &command);
-        solo.model.wait_for_notes(requests).await;
-        solo.advance(FIRST_PIECE - 1);
+        let run = world.start_run(&command);
+        world.model().wait_for_notes(requests).await;
+        world.advance(FIRST_PIECE - 1);
         a_while().await;
-        assert!(!run.is_finished(), "the summary may still come");
-        solo.advance(1);
+        assert!(!run.is_finished(), "the run ended while the summary could still come");
+        world.advance(1);
         if attempt == 1 {
-            let error = solo.ended(run).await.unwrap_err();
+            let error = world.ended(run).await.unwrap_err();
             assert!(matches!(error, TurnError::Compaction(_)), "{error}");
-            assert_eq!(solo.records().await.len(), 11, "nothing is said yet");
+            assert_eq!(world.records().await.len(), 11, "something was said before the summary");
         } else {
-            solo.ended(run).await.unwrap();
+            world.ended(run).await.unwrap();
         }
     }
-    let records = solo.records().await;
+    let records = world.records().await;
     let told =
         records.iter().filter(|record| record.kind() == Kind::Notice && record.covers().contains(&command));
     let told: Vec<String> = told.map(|record| record.message.plain_text()).collect();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("could not compact") && told[0].contains("Nothing has changed"), "{told:?}");
-    assert_eq!(solo.summaries().await, []);
-    assert_eq!(solo.whole_context().await.messages, before.messages);
-    assert_eq!(solo.model.count(), 0);
+    assert_eq!(world.summaries().await, []);
+    assert_eq!(world.whole_context().await.messages, before.messages);
+    assert_eq!(world.model().count(), 0);
 }
 
 /// A model with a fallback has its time, and the fallback the rest.
@@ -257,66 +239,66 @@ async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
         ("MODEL_FALLBACK_BASE_URL", &base_url),
         ("MODEL_FALLBACK_API_KEY", API_KEY),
     ];
-    let solo = Solo::new(&settings).await;
-    solo.model.hang_answers();
-    let asked = solo.hear(0, "hello", true).await;
-    let started = solo.world.clock.now();
-    let run = solo.start(solo.agent(Faults::default()), &asked);
-    solo.model.wait_for(1).await;
-    passing(&solo.world.clock, Duration::from_millis(250), spare.wait_for(1)).await;
-    let passed = solo.world.clock.now().since(started).as_secs();
+    let world = World::hosted(&settings).await;
+    world.model().hang_answers();
+    let asked = world.hear(0, "hello", true).await;
+    let started = world.clock.now();
+    let run = world.start_run(&asked);
+    world.model().wait_for(1).await;
+    passing(&world.clock, Duration::from_millis(250), spare.wait_for(1)).await;
+    let passed = world.clock.now().since(started).as_secs();
     assert!((FIRST_MODEL..FIRST_MODEL + 5).contains(&passed), "{passed}");
-    solo.ended(run).await.unwrap();
-    assert_eq!(solo.model.count(), 2, "it had two tries");
-    let records = solo.records().await;
+    world.ended(run).await.unwrap();
+    assert_eq!(world.model().count(), 2, "the model was not asked twice");
+    let records = world.records().await;
     assert_answered_once(&records);
     assert_eq!(records[1].message.metadata.fields()["model"], "openai:spare");
 
     // Where neither answers, the run ends when it would with one.
     spare.hang();
-    let asked = solo.hear(10, "and now?", true).await;
-    let started = solo.world.clock.now();
-    let run = solo.start(solo.agent(Faults::default()), &asked);
-    let ended = passing(&solo.world.clock, Duration::from_millis(250), solo.ended(run)).await;
+    let asked = world.hear(600, "and now?", true).await;
+    let started = world.clock.now();
+    let run = world.start_run(&asked);
+    let ended = passing(&world.clock, Duration::from_millis(250), world.ended(run)).await;
     assert!(matches!(ended, Err(TurnError::Model(ModelError::Unreachable("timed out")))), "{ended:?}");
-    let passed = solo.world.clock.now().since(started).as_secs();
+    let passed = world.clock.now().since(started).as_secs();
     assert!((ASKING..ASKING + 5).contains(&passed), "{passed}");
 }
 
 /// A function lives for five minutes, and its turn is not to be cut off in the middle.
 #[tokio::test]
 async fn a_run_ends_within_four_minutes_if_every_service_hangs() {
-    let solo = Solo::new(SMALL).await;
-    let tea = solo.hear(0, "I only drink green tea", true).await;
-    solo.run(&tea).await;
-    says_much(&solo, NEXT_SESSION, 10).await;
-    let asked = solo.hear(NEXT_SESSION + 20, "And now?", true).await;
-    let started = solo.world.clock.now();
-    solo.model.hang();
-    let run = solo.start(solo.agent(Faults::default()), &asked);
-    solo.model.wait_for_notes(1).await;
-    solo.advance(CAPTURE);
-    solo.model.wait_for_notes(2).await;
-    assert!(is_for_summary(&solo.model.requests_for_notes()[1]));
-    solo.advance(ROOM);
-    almost_all_asking_passes(&solo, 2).await;
-    solo.advance(1);
-    timed_out(&solo, run).await;
-    assert_eq!(solo.world.clock.now().since(started).as_secs(), 240);
+    let world = World::hosted(SMALL).await;
+    let tea = world.hear(0, "I only drink green tea", true).await;
+    world.run(&tea).await;
+    says_much(&world, NEXT_SESSION, 10).await;
+    let asked = world.hear(NEXT_SESSION + 20, "And now?", true).await;
+    let started = world.clock.now();
+    world.model().hang();
+    let run = world.start_run(&asked);
+    world.model().wait_for_notes(1).await;
+    world.advance(CAPTURE);
+    world.model().wait_for_notes(2).await;
+    assert!(is_for_summary(&world.model().requests_for_notes()[1]));
+    world.advance(ROOM);
+    almost_all_asking_passes(&world, 2).await;
+    world.advance(1);
+    timed_out(&world, run).await;
+    assert_eq!(world.clock.now().since(started).as_secs(), 240);
     // The last attempt as well, and it tells.
-    solo.model.resume();
-    solo.model.hang();
-    solo.fail_turn(1).await;
-    let run = solo.start(solo.agent(Faults::default()), &asked);
+    world.model().resume();
+    world.model().hang();
+    world.fail_turn(1).await;
+    let run = world.start_run(&asked);
     for (notes, seconds) in [(3, CAPTURE), (4, ROOM)] {
-        solo.model.wait_for_notes(notes).await;
-        solo.advance(seconds);
+        world.model().wait_for_notes(notes).await;
+        world.advance(seconds);
     }
-    almost_all_asking_passes(&solo, 4).await;
-    solo.advance(1);
-    solo.ended(run).await.unwrap();
-    assert_eq!(solo.world.clock.now().since(started).as_secs(), 480);
-    let records = solo.records().await;
+    almost_all_asking_passes(&world, 4).await;
+    world.advance(1);
+    world.ended(run).await.unwrap();
+    assert_eq!(world.clock.now().since(started).as_secs(), 480);
+    let records = world.records().await;
     assert_eq!(records.last().unwrap().kind(), Kind::Notice);
     assert_eq!(json!(records.last().unwrap().covers()), json!([asked]));
 }
@@ -324,19 +306,19 @@ async fn a_run_ends_within_four_minutes_if_every_service_hangs() {
 /// The steps before have used up time: a run that asked for as long as usual would be cut off with its answer.
 #[tokio::test]
 async fn a_run_that_has_less_time_left_asks_for_that_long_and_stores_what_it_has() {
-    let solo = Solo::new(&[]).await;
-    let asked = solo.hear(0, "Hello?", true).await;
-    solo.model.hang_answers();
+    let world = World::hosted(&[]).await;
+    let asked = world.hear(0, "Hello?", true).await;
+    world.model().hang_answers();
     let lease = Duration::from_secs(RESERVE + 60);
-    solo.fail_turn(2).await;
-    let run = solo.start(Agent { lease, ..solo.agent(Faults::default()) }, &asked);
-    solo.model.wait_for(1).await;
-    solo.advance(59);
+    world.fail_turn(2).await;
+    let run = world.start(Agent { lease, ..world.agent() }, &asked);
+    world.model().wait_for(1).await;
+    world.advance(59);
     a_while().await;
-    assert!(!run.is_finished(), "the answer may still come");
-    solo.advance(1);
-    solo.ended(run).await.unwrap();
-    let reply = solo.records().await.pop().unwrap();
+    assert!(!run.is_finished(), "the run ended while the answer could still come");
+    world.advance(1);
+    world.ended(run).await.unwrap();
+    let reply = world.records().await.pop().unwrap();
     assert_eq!((reply.kind(), reply.covers()), (Kind::Notice, &[asked][..]));
-    assert_eq!(solo.model.count(), 1);
+    assert_eq!(world.model().count(), 1);
 }

@@ -1,7 +1,6 @@
 //! The cost of a message, by the store's own `ConsumedCapacity`: the budgets of the design, at 10, 100 and 1,000
 //! messages. A figure here is a promise; a change that breaks it must not pass.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::Agent;
@@ -12,32 +11,23 @@ use annals_store::history::turn::Head;
 use annals_store::history::{Consumed, History, Outcome};
 use serde_json::json;
 
-use crate::world::{self, START, World, echo_agent};
+use crate::world::{self, START, World};
 
 /// An append, and what a duplicate costs as well.
 const ONE_PUT: Consumed = Consumed { read_units: 0.0, write_units: 1.0, calls: 1 };
 /// An append that registers its chat for the compactor: one unit more, for the index, in the same call.
 const REGISTERING: Consumed = Consumed { write_units: 2.0, ..ONE_PUT };
 
+/// One process on a world.
 struct Bench {
     history: History,
     agent: Agent,
-    world: Arc<World>,
 }
 
 impl Bench {
-    async fn new() -> Self {
-        Self::on(Arc::new(World::new().await))
-    }
-
-    /// Another process, on the same data.
-    fn beside(other: &Self) -> Self {
-        Self::on(Arc::clone(&other.world))
-    }
-
-    fn on(world: Arc<World>) -> Self {
-        let history = world.history();
-        Self { agent: echo_agent(&history), history, world }
+    fn on(world: &World) -> Self {
+        let history = world.another_process();
+        Self { agent: world.agent_of(&history), history }
     }
 
     async fn append(&self, draft: &Draft) -> (Outcome, Consumed) {
@@ -73,7 +63,8 @@ fn message(number: u64, asks: bool) -> Draft {
 
 #[tokio::test]
 async fn an_append_is_one_write_and_a_duplicate_too() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
+    let bench = Bench::on(&world);
     let mut units = 0.0;
     for number in 1..=1000 {
         let expected = if number == 1 { REGISTERING } else { ONE_PUT };
@@ -96,18 +87,19 @@ async fn an_append_is_one_write_and_a_duplicate_too() {
 /// The registration by a record lasts 36 hours, and a process repeats it after 18.
 #[tokio::test]
 async fn a_lively_chat_registers_each_eighteen_hours_and_in_each_process() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
+    let bench = Bench::on(&world);
     let mut costs = Vec::new();
     for number in 1..=100 {
         costs.push(bench.append(&message(number, false)).await.1);
-        bench.agent.clock.advance(Duration::from_mins(40));
+        world.clock.advance(Duration::from_mins(40));
     }
     let registering: Vec<usize> = (0..100).filter(|place| costs[*place] != ONE_PUT).collect();
     assert_eq!(registering, [0, 27, 54, 81], "of 67 hours");
     assert!(registering.into_iter().all(|place| costs[place] == REGISTERING), "{costs:?}");
 
     // What another process puts again is refused, and registers nothing; what it puts anew does.
-    let other = Bench::beside(&bench);
+    let other = Bench::on(&world);
     assert_eq!(other.append(&message(100, false)).await, (Outcome::Duplicate, ONE_PUT));
     assert_eq!(other.append(&message(101, false)).await, (Outcome::Stored, REGISTERING));
     assert_eq!(other.append(&message(102, false)).await, (Outcome::Stored, ONE_PUT));
@@ -116,15 +108,15 @@ async fn a_lively_chat_registers_each_eighteen_hours_and_in_each_process() {
 /// Deployed, the agent is another process than the endpoint, and remembers no chat.
 #[tokio::test]
 async fn the_first_turn_of_another_process_is_four_writes_too() {
-    let ingress = Bench::new().await;
-    let agent = Bench::beside(&ingress);
+    let world = World::new().await;
+    let (ingress, agent) = (Bench::on(&world), Bench::on(&world));
     let (prompt, late) = (message(1, true), message(2, true));
     ingress.append(&prompt).await;
     let turn = agent.turn(&prompt).await;
     assert_eq!((turn.write_units, turn.calls), (4.0, 5), "{turn:?}");
     // A reply long after its message registers the chat: the message's own entry may be gone by then.
     ingress.append(&late).await;
-    ingress.agent.clock.advance(Duration::from_hours(10));
+    world.clock.advance(Duration::from_hours(10));
     let turn = agent.turn(&late).await;
     assert_eq!((turn.write_units, turn.calls), (5.0, 5), "{turn:?}");
 }
@@ -132,7 +124,8 @@ async fn the_first_turn_of_another_process_is_four_writes_too() {
 #[tokio::test]
 async fn a_turn_is_four_writes_and_one_query_at_any_age_of_the_chat() {
     for length in [10_u64, 100, 1000] {
-        let bench = Bench::new().await;
+        let world = World::new().await;
+        let bench = Bench::on(&world);
         for number in 1..length {
             bench.append(&message(number, false)).await;
         }
@@ -167,7 +160,8 @@ async fn a_turn_is_four_writes_and_one_query_at_any_age_of_the_chat() {
 async fn a_new_session_costs_the_same_after_any_history() {
     let mut turns = Vec::new();
     for length in [10_u64, 100, 1000] {
-        let bench = Bench::new().await;
+        let world = World::new().await;
+        let bench = Bench::on(&world);
         for number in 1..=length {
             bench.append(&message(number, false)).await;
         }
@@ -195,7 +189,8 @@ async fn a_new_session_costs_the_same_after_any_history() {
 
 #[tokio::test]
 async fn late_messages_are_seen_though_only_the_session_is_read() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
+    let bench = Bench::on(&world);
     let hours = |hours: i64| Timestamp::from_millis(START + hours * 3_600_000).unwrap();
     let at = |number: u64, ts: Timestamp, asks: bool| Draft { ts, form_ts: None, ..message(number, asks) };
     let ids = async || {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_test_support::model_api::texts_of;
 use serde_json::json;
 
-use crate::app::{APP_KEY, TestApp, a_while};
+use crate::app::{TestApp, a_while};
 use crate::turns::assert_answered_once;
 use crate::updates::{group, private};
 
@@ -55,9 +55,7 @@ async fn a_burst_without_end_is_answered_after_five_quiet_times() {
 #[tokio::test]
 async fn in_a_group_only_the_asker_s_own_messages_extend_the_wait() {
     let app = with_quiet("1s").await;
-    let by = |user: i64, id, text: &str| {
-        group(-100, id, text).with("from", json!({"id": user, "is_bot": false, "first_name": "X"}))
-    };
+    let by = |user: i64, id, text: &str| group(-100, id, text).by(user);
     app.receive(by(42, 1, "@annals_test_bot what is this?").mention()).await;
     app.clock().advance(Duration::from_millis(600));
     app.receive(by(43, 2, "lunch?")).await;
@@ -82,9 +80,7 @@ async fn in_a_group_only_the_asker_s_own_messages_extend_the_wait() {
 #[tokio::test]
 async fn programs_and_commands_are_not_waited_for() {
     let app = with_quiet("5s").await;
-    let body = json!({"userId": "ada", "text": "hello"});
-    assert_eq!(app.post("/v1/chats/c1/messages", APP_KEY, &body).await.status, 202);
-    app.idle().await;
+    app.say("c1", &json!({"userId": "ada", "text": "hello"})).await;
     assert_eq!(app.model().count(), 1);
     app.handle(private(42, 1, "/compact").command()).await;
     assert_eq!(app.telegram_api().sent().len(), 1);

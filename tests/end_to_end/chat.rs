@@ -7,11 +7,10 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, text_of, wait_until};
 use crate::turns::assert_answered_once;
-use crate::world::archive_everything;
 
-const ROOM: &str = "web:room:app:r1";
+pub(crate) const ROOM: &str = "web:room:app:r1";
 
 /// A UI message stream as it comes.
 pub(crate) struct Stream {
@@ -109,6 +108,22 @@ pub(crate) fn submit(messages: &[Value]) -> Value {
     json!({"id": "r1", "messages": messages, "trigger": "submit-message"})
 }
 
+/// A submission of `messages` whose last takes the place of the message `id`.
+fn edit(id: &str, messages: &[Value]) -> Value {
+    let mut body = submit(messages);
+    body["messageId"] = id.into();
+    body
+}
+
+/// A request for another answer, which names the message `id`, or none.
+pub(crate) fn regenerate(messages: &[Value], id: Option<&str>) -> Value {
+    let mut body = json!({"id": "r1", "messages": messages, "trigger": "regenerate-message"});
+    if let Some(id) = id {
+        body["messageId"] = id.into();
+    }
+    body
+}
+
 pub(crate) async fn post(app: &TestApp, body: &Value) -> Stream {
     let request = app.request(Method::POST, "/api/chat").bearer_auth(APP_KEY).json(body);
     Stream::of(request.send().await.unwrap())
@@ -118,7 +133,12 @@ async fn say(app: &TestApp, messages: &[Value]) -> Vec<Value> {
     post(app, &submit(messages)).await.rest().await
 }
 
-async fn resume(app: &TestApp) -> reqwest::Response {
+/// Posts `body`; returns the id and the text of the message that is streamed.
+async fn tell(app: &TestApp, body: &Value) -> (String, String) {
+    told(&post(app, body).await.rest().await)
+}
+
+pub(crate) async fn resume(app: &TestApp) -> reqwest::Response {
     app.request(Method::GET, "/api/chat/r1/stream").bearer_auth(APP_KEY).send().await.unwrap()
 }
 
@@ -130,7 +150,7 @@ async fn stop(app: &TestApp) -> Value {
 
 /// Returns the messages of the last answered request, by role.
 fn asked(app: &TestApp) -> Vec<String> {
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     let messages = request["messages"].as_array().unwrap().iter();
     messages.map(|m| format!("{}: {}", m["role"].as_str().unwrap(), m["content"].as_str().unwrap())).collect()
 }
@@ -169,10 +189,14 @@ async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     let mut first = post(&app, &submit(&[user("m1", "count")])).await;
     assert_eq!(first.next().await.unwrap(), json!({"type": "start", "messageId": "m1/reply"}));
     let begun = first.read_to("text-delta").await;
-    assert_eq!(app.lines(ROOM).await, ["m1 user: count"], "nothing of it is stored");
+    assert_eq!(app.lines(ROOM).await, ["m1 user: count"], "a part of the reply is stored");
     let mut second = Stream::of(resume(&app).await);
     assert_eq!(second.next().await.unwrap()["messageId"], "m1/reply");
-    assert_eq!(second.read_to("text-delta").await, begun, "from its beginning");
+    assert_eq!(
+        second.read_to("text-delta").await,
+        begun,
+        "the second stream does not begin with the reply's beginning"
+    );
     // Under one id once, with one answer.
     for _ in 0..3 {
         let stopped = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "st1"})).await.body;
@@ -237,39 +261,6 @@ async fn the_same_request_again_gets_the_same_reply() {
     app.finish().await;
 }
 
-/// Said by an operator at the history's own route, under an id that was made for it.
-#[tokio::test]
-async fn another_try_at_what_was_said_elsewhere_without_an_id() {
-    let app = TestApp::builder().model().start().await;
-    let path = chat_path(ROOM, "messages?wait=20");
-    let one = json!({"userId": "ada", "text": "one"});
-    let said = app.as_time_passes(app.post(&path, OPS_KEY, &one)).await;
-    let (id, reply) = (said.body["messageId"].as_str().unwrap(), &said.body["reply"]);
-    app.model().answer_with("One, differently.");
-    let mut body = submit(&[user(id, "one"), reply.clone()]);
-    body["trigger"] = "regenerate-message".into();
-    body["messageId"] = reply["id"].clone();
-    assert_eq!(
-        told(&post(&app, &body).await.rest().await),
-        (format!("{id}/reply"), "One, differently.".into())
-    );
-    app.model().answer_with("And once more.");
-    assert_eq!(told(&post(&app, &body).await.rest().await).1, "And once more.");
-    app.idle().await;
-    assert_eq!(
-        app.lines(ROOM).await,
-        [
-            format!("{id} user: one"),
-            format!("{id}/reply assistant: You said: one"),
-            format!("{id}@1 user revision: one"),
-            format!("{id}/reply@1 assistant revision: One, differently."),
-            format!("{id}@2 user revision: one"),
-            format!("{id}/reply@2 assistant revision: And once more."),
-        ]
-    );
-    app.finish().await;
-}
-
 /// As `useChat` does it: the reply is taken away, and the request names it, or nothing.
 #[tokio::test]
 async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
@@ -279,18 +270,15 @@ async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
     let past = [m1.clone(), assistant("m1/reply", "You said: one"), m2.clone()];
     say(&app, &past).await;
     app.model().answer_with("Two, differently.");
-    let mut body = submit(&past);
-    body["trigger"] = "regenerate-message".into();
-    body["messageId"] = "m2/reply".into();
-    assert_eq!(told(&post(&app, &body).await.rest().await), ("m2/reply".into(), "Two, differently.".into()));
+    let again = regenerate(&past, Some("m2/reply"));
+    assert_eq!(tell(&app, &again).await, ("m2/reply".into(), "Two, differently.".into()));
     assert_eq!(
         asked(&app),
         ["user: one", "assistant: You said: one", "user: two"],
-        "its old form is not shown"
+        "the model sees the old form of the reply"
     );
     app.model().answer_with("And once more.");
-    body.as_object_mut().unwrap().remove("messageId");
-    assert_eq!(told(&post(&app, &body).await.rest().await).1, "And once more.");
+    assert_eq!(tell(&app, &regenerate(&past, None)).await.1, "And once more.");
     app.idle().await;
     assert_eq!(
         app.lines(ROOM).await,
@@ -312,10 +300,7 @@ async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
     assert_answered_once(&app.records(ROOM).await);
     // The first again: the messages after it are left out.
     app.model().answer_with("One, differently.");
-    let mut body = submit(from_ref(&m1));
-    body["trigger"] = "regenerate-message".into();
-    body["messageId"] = "m1/reply".into();
-    post(&app, &body).await.rest().await;
+    tell(&app, &regenerate(from_ref(&m1), Some("m1/reply"))).await;
     assert_eq!(asked(&app), ["user: one"]);
     let m3 = user("m3", "three");
     let stream = post(&app, &submit(&[m1, assistant("m1/reply", "One, differently."), m3])).await;
@@ -334,12 +319,8 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     let m1 = user("m1", "Plant beans");
     say(&app, from_ref(&m1)).await;
     say(&app, &[m1.clone(), assistant("m1/reply", "You said: Plant beans"), user("m2", "When?")]).await;
-    let mut body = submit(&[user("m1", "Plant peas")]);
-    body["messageId"] = "m1".into();
-    assert_eq!(
-        told(&post(&app, &body).await.rest().await),
-        ("m1/reply".into(), "You said: Plant peas".into())
-    );
+    let told = tell(&app, &edit("m1", &[user("m1", "Plant peas")])).await;
+    assert_eq!(told, ("m1/reply".into(), "You said: Plant peas".into()));
     assert_eq!(asked(&app), ["user: Plant peas"]);
     app.idle().await;
     assert_eq!(
@@ -348,9 +329,8 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     );
     assert_eq!(app.context_lines(ROOM).await.len(), 2);
     // Regenerating an earlier form brings back the messages that an edit had replaced.
-    let mut body = submit(&[m1, assistant("m1/reply", "You said: Plant beans"), user("m2", "How?")]);
-    body["messageId"] = "m2".into();
-    post(&app, &body).await.rest().await;
+    let past = [m1, assistant("m1/reply", "You said: Plant beans"), user("m2", "How?")];
+    tell(&app, &edit("m2", &past)).await;
     assert_eq!(asked(&app), ["user: Plant beans", "assistant: You said: Plant beans", "user: How?"]);
     app.idle().await;
     assert_answered_once(&app.records(ROOM).await);
@@ -362,18 +342,11 @@ async fn an_edit_of_a_message_that_has_left_the_table_is_answered() {
     let app = TestApp::builder().model().start().await;
     say(&app, from_ref(&user("m1", "Plant beans"))).await;
     app.idle().await;
-    let (history, room) = (app.open_history().await, ROOM.parse().unwrap());
-    archive_everything(&history, &room).await;
-    app.clock().advance(Duration::from_hours(217));
-    for record in app.records(ROOM).await {
-        app.expire(&record).await;
-    }
-    let mut body = submit(&[user("m1", "Plant peas")]);
-    body["messageId"] = "m1".into();
-    let told = told(&post(&app, &body).await.rest().await);
+    app.leave_the_table(ROOM).await;
+    let told = tell(&app, &edit("m1", &[user("m1", "Plant peas")])).await;
     assert_eq!(told, ("m1/reply".into(), "You said: Plant peas".into()));
     app.idle().await;
-    assert_eq!(app.lines(ROOM).await.len(), 4, "the first form and its reply, from the archive, too");
+    assert_eq!(app.lines(ROOM).await.len(), 4, "the first form or its reply is missing");
     app.finish().await;
 }
 
@@ -448,9 +421,8 @@ async fn without_an_answer_the_stream_ends_with_the_stored_notice() {
     assert_eq!(chunks.last().unwrap()["finishReason"], "other");
     app.model().recover();
     // And another try names that.
-    let mut body = submit(&[user("m1", "hello")]);
-    (body["trigger"], body["messageId"]) = ("regenerate-message".into(), "m1/notice".into());
-    assert_eq!(told(&post(&app, &body).await.rest().await), ("m1/reply".into(), "You said: hello".into()));
+    let again = regenerate(&[user("m1", "hello")], Some("m1/notice"));
+    assert_eq!(tell(&app, &again).await, ("m1/reply".into(), "You said: hello".into()));
     app.finish().await;
 }
 
@@ -483,21 +455,17 @@ async fn rooms_belong_to_one_key_and_invalid_ids_are_refused() {
     Stream::of(request.send().await.unwrap()).rest().await;
     app.idle().await;
     assert_eq!(app.history(ROOM).await.len(), 4);
-    let mut unknown = submit(&[user("m9", "never said")]);
-    unknown["trigger"] = "regenerate-message".into();
     for (body, status, kind) in [
         (json!({"id": "r1"}), 400, "bad-chat"),
         (json!("x"), 400, "bad-body"),
         (json!({"id": "a\nb", "messages": [user("m", "x")]}), 400, "bad-chat-id"),
         (json!({"id": "r1", "messages": [user(&"x".repeat(300), "x")]}), 400, "bad-message-id"),
-        (unknown, 404, "unknown-message"),
+        (regenerate(&[user("m9", "never said")], None), 404, "unknown-message"),
     ] {
         let answer = app.post("/api/chat", APP_KEY, &body).await;
-        assert_eq!(answer.status.as_u16(), status, "{answer:?}");
-        assert_eq!(answer.body["type"], format!("urn:annals:problem:{kind}"), "{answer:?}");
-        assert_eq!(answer.content_type, "application/problem+json");
+        answer.assert_problem(status, kind);
     }
-    assert_eq!(app.history(ROOM).await.len(), 4, "nothing of that is stored");
+    assert_eq!(app.history(ROOM).await.len(), 4, "a refused request was stored");
     app.finish().await;
 }
 
@@ -544,9 +512,7 @@ async fn a_stream_ends_whose_chat_is_forgotten() {
     app.model().fail(100, 500);
     let stream = post(&app, &submit(&[user("m1", "hello")])).await;
     app.model().wait_for(1).await;
-    let path = chat_path(ROOM, "").trim_end_matches('/').to_owned();
-    let forgotten = Answer::of(app.request(Method::DELETE, &path).bearer_auth(OPS_KEY));
-    let forgotten = app.as_time_passes(forgotten).await;
+    let forgotten = app.forget(ROOM, OPS_KEY).await;
     assert_eq!((forgotten.status, &forgotten.body["removed"]["records"]), (StatusCode::OK, &json!(1)));
     let chunks = app.as_time_passes(stream.rest()).await;
     assert_eq!(chunks, [json!({"type": "error", "errorText": "The chat was forgotten."})]);
@@ -570,22 +536,19 @@ async fn a_long_room_continues_and_one_message_has_a_size_limit() {
         [(&longer[..], "prepareSendMessagesRequest"), (from_ref(&large), "the last message")]
     {
         let answer = app.post("/api/chat", APP_KEY, &submit(messages)).await;
-        assert_eq!(
-            (answer.status.as_u16(), &answer.body["type"]),
-            (413, &json!("urn:annals:problem:too-large"))
-        );
+        answer.assert_problem(413, "too-large");
         assert!(answer.body["detail"].as_str().unwrap().contains(detail), "{}", answer.body);
     }
     // As the problem says one may.
     let alone = json!({"id": "r1", "message": longer.last(), "trigger": "submit-message"});
-    assert_eq!(told(&post(&app, &alone).await.rest().await), ("m2/reply".into(), "You said: and on".into()));
+    assert_eq!(tell(&app, &alone).await, ("m2/reply".into(), "You said: and on".into()));
     app.idle().await;
-    assert_eq!(app.history(ROOM).await.len(), 4, "nothing of what was refused, or past, is stored");
+    assert_eq!(app.history(ROOM).await.len(), 4, "a refused or earlier message was stored");
 
     let deep = (0..64).fold(json!(1), |inner, _| json!([inner]));
     let deep = json!({"id": "m3", "role": "user", "parts": [{"type": "data-x", "data": deep}]});
     let answer = app.post("/api/chat", APP_KEY, &submit(from_ref(&deep))).await;
-    assert_eq!(answer.body["type"], "urn:annals:problem:bad-chat", "{answer:?}");
+    answer.assert_problem(400, "bad-chat");
     app.finish().await;
 }
 
@@ -603,14 +566,13 @@ async fn regenerate_finds_a_message_with_any_form_of_id() {
                 post(&app, &request("submit-message", None)).await.rest().await;
             }
             let again = request("regenerate-message", named.clone());
-            assert_eq!(told(&post(&app, &again).await.rest().await).0, reply, "{id}, named {named:?}");
+            assert_eq!(tell(&app, &again).await.0, reply, "{id}, named {named:?}");
         }
         app.idle().await;
         let history = app.history(&format!("web:room:app:{room}")).await;
         assert_eq!(history.last().unwrap()["id"], format!("{reply}@3"), "{:?}", lines(&history));
     }
-    let mut unknown = submit(&[user("msg@7", "x")]);
-    unknown["trigger"] = "regenerate-message".into();
+    let unknown = regenerate(&[user("msg@7", "x")], None);
     assert_eq!(app.post("/api/chat", APP_KEY, &unknown).await.status, 404);
     app.finish().await;
 }
@@ -620,11 +582,8 @@ async fn another_try_at_a_command_tells_what_came_of_it() {
     let app = TestApp::builder().model().start().await;
     let help = told(&say(&app, &[user("c1", "/help")]).await);
     assert_eq!(help.0, "c1/notice");
-    let mut again = submit(&[user("c1", "/help")]);
-    again["trigger"] = "regenerate-message".into();
-    for named in [json!(null), json!("c1"), json!("c1/notice")] {
-        again["messageId"] = named;
-        assert_eq!(told(&post(&app, &again).await.rest().await), help);
+    for named in [None, Some("c1"), Some("c1/notice")] {
+        assert_eq!(tell(&app, &regenerate(&[user("c1", "/help")], named)).await, help);
     }
     app.idle().await;
     assert_eq!((app.history(ROOM).await.len(), app.model().count()), (2, 0));
@@ -638,10 +597,7 @@ async fn a_stop_under_the_id_of_a_message_is_refused_and_changes_nothing() {
     let stream = post(&app, &submit(&[user("m1", "one")])).await;
     app.model().wait_for(1).await;
     let answer = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "m1"})).await;
-    assert_eq!(
-        (answer.status, &answer.body["type"]),
-        (StatusCode::CONFLICT, &json!("urn:annals:problem:message-id-taken"))
-    );
+    answer.assert_problem(409, "message-id-taken");
     app.model().resume();
     assert_eq!(told(&stream.rest().await), ("m1/reply".into(), "You said: one".into()));
     app.idle().await;

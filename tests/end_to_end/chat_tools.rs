@@ -2,15 +2,12 @@
 
 use std::slice::from_ref;
 
-use annals_test_support::mcp_server::McpServer;
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::app::APP_KEY;
-use crate::chat::{Stream, kinds, post, streamed, submit, user};
-use crate::outside_tools::with_shop;
-
-const ROOM: &str = "web:room:app:r1";
+use crate::chat::{ROOM, Stream, kinds, post, regenerate, resume, streamed, submit, user};
+use crate::outside_tools::start_with_shop;
 
 fn asks() -> Value {
     json!({"tools": {"refund": {"approval": true}}})
@@ -35,8 +32,7 @@ fn states(message: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn calls_and_results_are_streamed_with_their_steps() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &asks()).start().await;
+    let (_shop, app) = start_with_shop(&asks()).await;
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     let chunks = post(&app, &submit(&[user("m1", "Where is A1?")])).await.rest().await;
     assert_eq!(
@@ -69,8 +65,7 @@ async fn calls_and_results_are_streamed_with_their_steps() {
 
 #[tokio::test]
 async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_once() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &asks()).start().await;
+    let (shop, app) = start_with_shop(&asks()).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     let said = user("m1", "Pay A1 back.");
     let chunks = post(&app, &submit(from_ref(&said))).await.rest().await;
@@ -113,7 +108,7 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
     assert_eq!(shop.carried_out().len(), 1);
     let history = app.history(ROOM).await;
     let forms: Vec<_> = history.iter().filter(|m| m["metadata"]["messageId"] == "m1/reply").collect();
-    assert_eq!(forms.len(), 4, "asked, answered, carried out, said: {history:#?}");
+    assert_eq!(forms.len(), 4, "there are not the forms asked, answered, carried out and said: {history:#?}");
     assert_eq!(states(forms[3]), ["output-available"]);
     assert_eq!(forms[3]["id"], "m1/reply@3");
     app.export(ROOM, "chat-approved").await;
@@ -122,8 +117,7 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
 
 #[tokio::test]
 async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &asks()).start().await;
+    let (shop, app) = start_with_shop(&asks()).await;
     let refund = || app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     refund();
     let said = user("m1", "Pay A1 back.");
@@ -133,9 +127,7 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     let chunks = post(&app, &submit(&[said.clone(), answered(&reply, false)])).await.rest().await;
     assert_eq!(chunks[1]["type"], "tool-output-denied");
     refund();
-    let mut again = submit(from_ref(&said));
-    again["trigger"] = "regenerate-message".into();
-    let chunks = post(&app, &again).await.rest().await;
+    let chunks = post(&app, &regenerate(from_ref(&said), None)).await.rest().await;
     let second = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
     assert_ne!(second["approvalId"], reply["parts"][1]["approval"]["id"]);
     app.idle().await;
@@ -147,7 +139,7 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     let all = ids.len();
     ids.sort_by_key(ToString::to_string);
     ids.dedup();
-    assert_eq!(ids.len(), all, "each form has an id of its own: {ids:?}");
+    assert_eq!(ids.len(), all, "two forms have the same id: {ids:?}");
     app.export(ROOM, "chat-asked-again").await;
     app.finish().await;
 }
@@ -155,16 +147,14 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
 /// The call is under way when the client comes back: the whole reply is replayed.
 #[tokio::test]
 async fn a_reply_that_goes_on_is_resumed_from_its_beginning() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"slow": {"approval": true}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"slow": {"approval": true}}})).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     let said = user("m1", "Slowly");
     post(&app, &submit(from_ref(&said))).await.rest().await;
     app.idle().await;
     let reply = app.history(ROOM).await.pop().unwrap();
     drop(post(&app, &submit(&[said, answered(&reply, true)])).await);
-    let back = app.request(Method::GET, "/api/chat/r1/stream").bearer_auth(APP_KEY).send().await.unwrap();
-    let back = Stream::of(back);
+    let back = Stream::of(resume(&app).await);
     shop.release();
     let chunks = back.rest().await;
     assert_eq!(

@@ -4,52 +4,41 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Draft;
 use annals_core::sort_key::Timestamp;
 use annals_local::stores::TABLE;
-use annals_local::upkeep::sweep;
+use annals_store::history::Consumed;
 use annals_store::history::directory::{ListCursor, MOST_EXACT};
-use annals_store::history::{Consumed, History};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, chat_path};
-use crate::due::{Bench, D, START, key};
+use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path};
+use crate::due::{D, START, key};
 use crate::updates::private;
-use crate::world::message;
+use crate::world::{World, message};
 
-impl Bench {
-    /// A process appends a message with the time `ts`.
-    async fn append_at(&self, process: &History, chat: i64, number: u64, ts: Timestamp) {
-        let draft = Draft { ts, ..message(&key(chat), number, 0, "hello") };
-        process.append(&draft).await.unwrap();
+/// Lets so much time pass that all that is due is visited.
+async fn some_days_pass(world: &World) {
+    for _ in 0..4 {
+        world.clock.advance(Duration::from_hours(24));
+        visit_all_due(world).await;
     }
+}
 
-    /// Runs the compactor.
-    async fn upkeep(&self) {
-        let report = self.compactor().run(self.in_an_hour()).await;
-        assert_eq!((report.failed, report.busy, report.left), (0, 0, 0));
-    }
+async fn visit_all_due(world: &World) {
+    let report = world.run_compactor().await;
+    assert_eq!((report.failed, report.busy, report.left), (0, 0, 0));
+}
 
-    /// Time in which all that is due is visited.
-    async fn some_days(&self) {
-        for _ in 0..4 {
-            self.world.clock.advance(Duration::from_hours(24));
-            self.upkeep().await;
-        }
-    }
-
-    /// All pages of `limit`, each chat by its number.
-    async fn listed(&self, limit: usize) -> Vec<i64> {
-        let mut chats = Vec::new();
-        let mut before: Option<ListCursor> = None;
-        loop {
-            let page = self.history.chats(before.as_ref(), limit).await.unwrap();
-            assert!(page.chats.len() <= limit);
-            chats.extend(page.chats.into_iter().map(|listed| number(&listed.chat)));
-            let Some(cursor) = page.before else { return chats };
-            before = Some(ListCursor::decode(&cursor.encode()).unwrap());
-        }
+/// Returns all pages of `limit`, each chat by its number.
+async fn listed(world: &World, limit: usize) -> Vec<i64> {
+    let mut chats = Vec::new();
+    let mut before: Option<ListCursor> = None;
+    loop {
+        let page = world.history.chats(before.as_ref(), limit).await.unwrap();
+        assert!(page.chats.len() <= limit);
+        chats.extend(page.chats.into_iter().map(|listed| number(&listed.chat)));
+        let Some(cursor) = page.before else { return chats };
+        before = Some(ListCursor::decode(&cursor.encode()).unwrap());
     }
 }
 
@@ -59,169 +48,169 @@ fn number(chat: &ChatKey) -> i64 {
 
 #[tokio::test]
 async fn the_chat_that_was_spoken_in_last_is_first() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     for chat in 1..=5 {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_mins(1));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_mins(1));
     }
-    assert_eq!(bench.listed(100).await, [5, 4, 3, 2, 1]);
+    assert_eq!(listed(&world, 100).await, [5, 4, 3, 2, 1]);
     // None of these registers its chat, but the last, which another process does.
-    bench.append(2, 2).await;
-    bench.world.clock.advance(Duration::from_mins(1));
-    bench.append(4, 2).await;
-    bench.world.clock.advance(Duration::from_mins(1));
-    bench.append_by_another(1, 2).await;
-    assert_eq!(bench.listed(100).await, [1, 4, 2, 5, 3]);
+    world.say_in(2, 2).await;
+    world.clock.advance(Duration::from_mins(1));
+    world.say_in(4, 2).await;
+    world.clock.advance(Duration::from_mins(1));
+    world.say_by_another(1, 2).await;
+    assert_eq!(listed(&world, 100).await, [1, 4, 2, 5, 3]);
     for limit in 1..=5 {
-        assert_eq!(bench.listed(limit).await, [1, 4, 2, 5, 3], "in pages of {limit}");
+        assert_eq!(listed(&world, limit).await, [1, 4, 2, 5, 3], "in pages of {limit}");
     }
     // By a message's own time: what comes late was said then.
-    let long_ago = Timestamp::from_secs(START - 3600);
-    bench.append_at(&bench.history, 6, 1, long_ago).await;
-    bench.append_at(&bench.world.history(), 5, 2, long_ago).await;
-    assert_eq!(bench.listed(2).await, [1, 4, 2, 5, 3, 6]);
+    let hour_ago = |chat: i64, number: u64| message(&key(chat), number, -3_600_000, "hello");
+    world.append(&hour_ago(6, 1)).await;
+    world.another_process().append(&hour_ago(5, 2)).await.unwrap();
+    assert_eq!(listed(&world, 2).await, [1, 4, 2, 5, 3, 6]);
 }
 
 #[tokio::test]
 async fn a_chat_stays_in_its_place_for_months_and_comes_back_in_front() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     for chat in 1..=4 {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_hours(1));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_hours(1));
     }
     // A visit stores the exact time, not that of the entry.
-    bench.append(1, 2).await;
-    assert_eq!(bench.listed(2).await, [1, 4, 3, 2]);
-    bench.some_days().await;
-    bench.world.clock.advance(Duration::from_hours(60 * 24));
-    bench.upkeep().await;
-    sweep(&bench.world.stores.dynamodb, TABLE, bench.world.clock.now()).await.unwrap();
+    world.say_in(1, 2).await;
+    assert_eq!(listed(&world, 2).await, [1, 4, 3, 2]);
+    some_days_pass(&world).await;
+    world.clock.advance(Duration::from_hours(60 * 24));
+    visit_all_due(&world).await;
+    world.sweep().await;
     for chat in 1..=4 {
-        assert_eq!(bench.history.range(&key(chat), None).await.unwrap(), [], "all of it is archived");
+        assert_eq!(world.history.range(&key(chat), None).await.unwrap(), [], "a record is left in the table");
     }
-    assert_eq!(bench.listed(3).await, [1, 4, 3, 2]);
-    bench.append(3, 2).await;
-    assert_eq!(bench.listed(3).await, [3, 1, 4, 2], "by an entry, and its outdated place does not count");
-    bench.world.clock.advance(D);
-    bench.upkeep().await;
-    bench.append(2, 2).await;
-    assert_eq!(bench.listed(1).await, [2, 3, 1, 4]);
+    assert_eq!(listed(&world, 3).await, [1, 4, 3, 2]);
+    world.say_in(3, 2).await;
+    assert_eq!(listed(&world, 3).await, [3, 1, 4, 2], "by an entry, and its outdated place does not count");
+    world.clock.advance(D);
+    visit_all_due(&world).await;
+    world.say_in(2, 2).await;
+    assert_eq!(listed(&world, 1).await, [2, 3, 1, 4]);
 }
 
 /// A chat whose visit fails has left the index of records all the same.
 #[tokio::test]
 async fn a_chat_that_no_visit_succeeds_for_is_listed() {
-    let bench = Bench::new().await;
-    bench.append(1, 1).await;
-    bench.world.clock.advance(Duration::from_hours(1));
-    bench.append(2, 1).await;
-    bench.world.clock.advance(D);
-    let due = bench.due(1).await.unwrap();
-    let later = bench.world.clock.now().plus(Duration::from_hours(1));
-    bench.history.put_off(&key(1), &due.entries, later).await.unwrap();
-    assert_eq!(bench.listed(1).await, [2, 1]);
+    let world = World::new().await;
+    world.say_in(1, 1).await;
+    world.clock.advance(Duration::from_hours(1));
+    world.say_in(2, 1).await;
+    world.clock.advance(D);
+    let due = world.due(1).await.unwrap();
+    let later = world.clock.now().plus(Duration::from_hours(1));
+    world.history.put_off(&key(1), &due.entries, later).await.unwrap();
+    assert_eq!(listed(&world, 1).await, [2, 1]);
     // An older word of it does not overtake what a visit has found out.
-    bench.upkeep().await;
-    bench.history.put_off(&key(1), &due.entries, later).await.unwrap();
-    assert_eq!(bench.listed(1).await, [2, 1]);
+    visit_all_due(&world).await;
+    world.history.put_off(&key(1), &due.entries, later).await.unwrap();
+    assert_eq!(listed(&world, 1).await, [2, 1]);
 }
 
 #[tokio::test]
 async fn a_forgotten_chat_leaves_and_comes_back_when_it_is_used_again() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     for chat in 1..=3 {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_mins(1));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_mins(1));
     }
-    bench.world.clock.advance(D);
-    bench.upkeep().await;
-    bench.append(2, 2).await;
-    assert_eq!(bench.listed(1).await, [2, 3, 1]);
+    world.clock.advance(D);
+    visit_all_due(&world).await;
+    world.say_in(2, 2).await;
+    assert_eq!(listed(&world, 1).await, [2, 3, 1]);
     for chat in [2, 3] {
-        annals_engine::forgetting::forget(&bench.history, &key(chat), Timestamp::MAX).await.unwrap();
+        annals_engine::forgetting::forget(&world.history, &key(chat), Timestamp::MAX).await.unwrap();
     }
-    assert_eq!(bench.listed(1).await, [1]);
-    bench.append(2, 3).await;
-    assert_eq!(bench.listed(1).await, [2, 1]);
-    bench.some_days().await;
-    assert_eq!(bench.listed(1).await, [2, 1]);
+    assert_eq!(listed(&world, 1).await, [1]);
+    world.say_in(2, 3).await;
+    assert_eq!(listed(&world, 1).await, [2, 1]);
+    some_days_pass(&world).await;
+    assert_eq!(listed(&world, 1).await, [2, 1]);
 }
 
 #[tokio::test]
 async fn a_chat_that_has_moved_is_listed_once_by_its_new_name() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     for chat in 1..=3 {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_mins(1));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_mins(1));
     }
     let moved = async |old: i64, new: i64| {
-        bench.history.rename(&key(old), &key(new), bench.world.clock.now()).await.unwrap();
+        world.history.rename(&key(old), &key(new), world.clock.now()).await.unwrap();
     };
     moved(2, 20).await;
-    assert_eq!(bench.listed(1).await, [3, 20, 1], "nobody has spoken under the new name");
+    assert_eq!(listed(&world, 1).await, [3, 20, 1], "the new name is not in the place of the old one");
     moved(20, 200).await;
-    assert_eq!(bench.listed(1).await, [3, 1], "nor under the one before it, which has no place");
-    bench.append(200, 1).await;
-    assert_eq!(bench.listed(1).await, [200, 3, 1]);
-    bench.some_days().await;
-    assert_eq!(bench.listed(2).await, [200, 3, 1]);
+    assert_eq!(listed(&world, 1).await, [3, 1], "a chat is listed by a name that never had a place");
+    world.say_in(200, 1).await;
+    assert_eq!(listed(&world, 1).await, [200, 3, 1]);
+    some_days_pass(&world).await;
+    assert_eq!(listed(&world, 2).await, [200, 3, 1]);
 }
 
 #[tokio::test]
 async fn pages_give_each_chat_once_while_people_speak() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     for chat in 1..=40 {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_secs(1));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_secs(1));
     }
-    bench.world.clock.advance(D);
-    bench.upkeep().await;
+    world.clock.advance(D);
+    visit_all_due(&world).await;
     for chat in 41..=60 {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_secs(1));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_secs(1));
     }
     let (mut seen, mut before) = (Vec::new(), None);
     let mut spoke = BTreeSet::new();
     for turn in 0.. {
-        let page = bench.history.chats(before.as_ref(), 7).await.unwrap();
+        let page = world.history.chats(before.as_ref(), 7).await.unwrap();
         seen.extend(page.chats.iter().map(|listed| number(&listed.chat)));
         let Some(cursor) = page.before else { break };
         before = Some(cursor);
         // In one that has been given, in one that has not, and in a new one.
         for chat in [60 - turn, 1 + turn, 100 + turn] {
-            bench.append(chat, 2).await;
+            world.say_in(chat, 2).await;
             spoke.insert(chat);
-            bench.world.clock.advance(Duration::from_secs(1));
+            world.clock.advance(Duration::from_secs(1));
         }
     }
     let given: BTreeSet<i64> = seen.iter().copied().collect();
-    assert_eq!(given.len(), seen.len(), "none twice: {seen:?}");
+    assert_eq!(given.len(), seen.len(), "a chat is listed twice: {seen:?}");
     let missing: BTreeSet<i64> = (1..=60).filter(|chat| !given.contains(chat)).collect();
-    assert!(missing.is_subset(&spoke), "none is passed over: {missing:?}");
+    assert!(missing.is_subset(&spoke), "chats are missing from the list: {missing:?}");
     assert!(seen.is_sorted_by(|a, b| a > b), "{seen:?}");
     // Those are in front now.
-    let front: BTreeSet<i64> = bench.listed(100).await.into_iter().take(spoke.len()).collect();
+    let front: BTreeSet<i64> = listed(&world, 100).await.into_iter().take(spoke.len()).collect();
     assert_eq!(front, spoke);
 }
 
 #[tokio::test]
 async fn with_very_many_active_chats_each_is_listed_once_by_its_registration() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let many = i64::try_from(MOST_EXACT).unwrap() + 20;
     for chat in 1..=many {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_secs(1));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_secs(1));
     }
-    bench.append(1, 2).await;
+    world.say_in(1, 2).await;
     let expected: Vec<i64> = (1..=many).rev().collect();
-    assert_eq!(bench.listed(100).await, expected);
+    assert_eq!(listed(&world, 100).await, expected);
     // Pages that began in one order go on in it.
-    let first = bench.history.chats(None, 100).await.unwrap();
+    let first = world.history.chats(None, 100).await.unwrap();
     // So few that a page that began now would be in the other.
     for chat in 1..=25 {
-        annals_engine::forgetting::forget(&bench.history, &key(chat), Timestamp::MAX).await.unwrap();
+        annals_engine::forgetting::forget(&world.history, &key(chat), Timestamp::MAX).await.unwrap();
     }
-    let second = bench.history.chats(first.before.as_ref(), 100).await.unwrap();
+    let second = world.history.chats(first.before.as_ref(), 100).await.unwrap();
     let numbers: Vec<i64> = second.chats.iter().map(|listed| number(&listed.chat)).collect();
     assert_eq!(numbers, expected[100..200]);
 }
@@ -229,39 +218,39 @@ async fn with_very_many_active_chats_each_is_listed_once_by_its_registration() {
 /// The list costs an append and a turn nothing: `budgets.rs` has what they cost. A visit pays for the place.
 #[tokio::test]
 async fn the_list_of_chats_costs_a_turn_nothing() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let units = |read_units, write_units, calls| Consumed { read_units, write_units, calls };
-    let cost = || bench.history.meter().take();
-    bench.append(1, 1).await;
+    let cost = || world.history.meter().take();
+    world.say_in(1, 1).await;
     assert_eq!(cost(), units(0.0, 2.0, 1), "the record and its entry in the index of due chats, as ever");
-    bench.append(1, 2).await;
+    world.say_in(1, 2).await;
     assert_eq!(cost(), units(0.0, 1.0, 1));
 
     // 16 shards of entries, 16 of places (an empty one is half a unit), a look at the one chat, and its head.
-    bench.history.chats(None, 25).await.unwrap();
+    world.history.chats(None, 25).await.unwrap();
     assert_eq!(cost(), units(17.5, 0.0, 34));
     for chat in 2..=100 {
-        bench.append(chat, 1).await;
+        world.say_in(chat, 1).await;
     }
     cost();
-    bench.history.chats(None, 25).await.unwrap();
+    world.history.chats(None, 25).await.unwrap();
     let Consumed { read_units, write_units, calls } = cost();
     assert_eq!((write_units, calls), (0.0, 32 + 100 + 25));
     assert!(read_units <= 16.0 + 100.0 * 0.5 + 25.0, "{read_units}");
 
-    bench.world.clock.advance(D);
-    let due = bench.due(1).await.unwrap().entries;
+    world.clock.advance(D);
+    let due = world.due(1).await.unwrap().entries;
     cost();
     let spoken_at = Timestamp::from_secs(START);
-    bench.history.set_place(&key(1), spoken_at).await.unwrap();
+    world.history.set_place(&key(1), spoken_at).await.unwrap();
     assert_eq!(cost(), units(0.0, 2.0, 1), "a new place is two");
-    bench.history.settle(&key(1), &due, None, Some(spoken_at)).await.unwrap();
+    world.history.settle(&key(1), &due, None, Some(spoken_at)).await.unwrap();
     assert_eq!(cost(), units(0.0, 2.0, 1), "the entry leaves");
-    bench.history.set_place(&key(1), spoken_at).await.unwrap();
+    world.history.set_place(&key(1), spoken_at).await.unwrap();
     assert_eq!(cost(), units(0.0, 1.0, 1), "one that stays");
-    bench.history.set_place(&key(1), bench.world.clock.now()).await.unwrap();
+    world.history.set_place(&key(1), world.clock.now()).await.unwrap();
     assert_eq!(cost(), units(0.0, 3.0, 1), "one that moves");
-    bench.history.chats(None, 25).await.unwrap();
+    world.history.chats(None, 25).await.unwrap();
 }
 
 /// As an admin's key is answered.
@@ -327,11 +316,10 @@ async fn only_an_admin_sees_the_list() {
     let app = TestApp::builder().start().await;
     app.post("/v1/chats/c1/messages", APP_KEY, &json!({"userId": "ada", "text": "hunter2"})).await;
     app.idle().await;
-    let answer = Answer::of(app.request(Method::GET, "/v1/chats").bearer_auth(APP_KEY)).await;
-    assert_eq!((answer.status.as_u16(), &answer.body["type"]), (403, &json!("urn:annals:problem:forbidden")));
+    let answer = app.call(Method::GET, "/v1/chats", APP_KEY).await;
+    answer.assert_problem(403, "forbidden");
     for query in ["before=x", "before=e30", "limit=0", "limit=x", "context=yes", "limit=1&limit=2"] {
-        let answer =
-            Answer::of(app.request(Method::GET, &format!("/v1/chats?{query}")).bearer_auth(OPS_KEY)).await;
+        let answer = app.call(Method::GET, &format!("/v1/chats?{query}"), OPS_KEY).await;
         assert_eq!(
             (answer.status.as_u16(), answer.content_type.as_str()),
             (400, "application/problem+json"),
@@ -341,22 +329,22 @@ async fn only_an_admin_sees_the_list() {
     // A cursor is of this list, and of no history.
     let page = app.get("/v1/chats/http%3Achat%3Aapp%3Ac1/messages?limit=1").await;
     let path = format!("/v1/chats?before={}", page["before"].as_str().unwrap());
-    assert_eq!(Answer::of(app.request(Method::GET, &path).bearer_auth(OPS_KEY)).await.status, 400);
+    assert_eq!(app.call(Method::GET, &path, OPS_KEY).await.status, 400);
     app.finish().await;
 }
 
 /// A stack of the version before has chats that no visit has given a place: those appear once they are written to.
 #[tokio::test]
 async fn a_silent_chat_of_an_earlier_version_appears_when_somebody_speaks() {
-    let bench = Bench::new().await;
-    bench.append(1, 1).await;
-    bench.world.clock.advance(D);
-    bench.upkeep().await;
+    let world = World::new().await;
+    world.say_in(1, 1).await;
+    world.clock.advance(D);
+    visit_all_due(&world).await;
     let string = |value: &str| aws_sdk_dynamodb::types::AttributeValue::S(value.to_owned());
-    let delete = bench.world.stores.dynamodb.delete_item().table_name(TABLE);
+    let delete = world.stores.dynamodb.delete_item().table_name(TABLE);
     let delete = delete.key("pk", string(&key(1).to_string())).key("sk", string("!place"));
     delete.send().await.unwrap();
-    assert_eq!(bench.listed(10).await, [0_i64; 0]);
-    bench.append(1, 2).await;
-    assert_eq!(bench.listed(10).await, [1]);
+    assert_eq!(listed(&world, 10).await, [0_i64; 0]);
+    world.say_in(1, 2).await;
+    assert_eq!(listed(&world, 10).await, [1]);
 }

@@ -69,9 +69,7 @@ async fn new_with_text_starts_a_session_with_that_message() {
 #[tokio::test]
 async fn reset_starts_over_also_while_the_model_runs() {
     let mut app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "I am Ada")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "I am Ada")).await;
     app.receive(private(42, 2, "/reset please").command()).await;
     assert_eq!(app.telegram_api().sent()[0].text, RESET);
     app.model().resume();
@@ -100,7 +98,7 @@ async fn help_and_start_say_what_there_is_and_change_nothing() {
         assert!(told.len() == 1 && told[0].contains("/reset"), "{command}: {told:?}");
         assert_eq!(app.context(CHAT).await, context);
     }
-    let ids: Vec<Value> = app.history(CHAT).await.into_iter().map(|message| message["id"].clone()).collect();
+    let ids = app.ids(CHAT).await;
     assert_eq!(ids, ["1", "1/reply", "2", "2/notice", "3", "3/notice", "4", "4/notice"]);
     assert_eq!(app.model().count(), 1);
     app.finish().await;
@@ -113,7 +111,7 @@ async fn in_a_group_another_bots_command_is_nothing_but_a_message() {
     assert_eq!(commanded(&mut app, &group(-100, 1, "/new@weather_bot").command()).await, [""; 0]);
     assert_eq!(commanded(&mut app, &group(-100, 2, "/new@Annals_Test_Bot").command()).await, [NEW]);
     assert_eq!(commanded(&mut app, &group(-100, 3, "/reset").command()).await, [RESET]);
-    let ids: Vec<Value> = app.history(chat).await.into_iter().map(|message| message["id"].clone()).collect();
+    let ids = app.ids(chat).await;
     assert_eq!(ids, ["1", "2/boundary", "2/notice", "3/boundary", "3/notice"]);
     app.finish().await;
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use annals_test_support::model_api::{is_for_summary, summary_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, lines, text_of, wait_until};
-use crate::updates::{START, group, private};
+use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, ids, lines, text_of, wait_until};
+use crate::updates::{START, private};
 
 const CHAT: &str = "http:chat:app:c";
 
@@ -22,38 +22,11 @@ async fn say(app: &TestApp, n: i64) {
         "userId": "ada", "messageId": format!("m{n:03}"), "ts": (NOW + n * 60) * 1000,
         "text": format!("message {n:03}: {}", "lorem ipsum ".repeat(5).trim()),
     });
-    let answer = app.post(&chat_path("c", "messages"), APP_KEY, &body).await;
-    assert_eq!(answer.status, 202, "{:?}", answer.body);
-    app.idle().await;
+    app.say("c", &body).await;
 }
 
 fn kinds(messages: &[Value]) -> Vec<&str> {
     messages.iter().map(|message| message["metadata"]["kind"].as_str().unwrap()).collect()
-}
-
-#[tokio::test]
-async fn a_chat_that_outgrows_its_window_goes_on_with_a_summary() {
-    let app = small().start().await;
-    for n in 0..20 {
-        say(&app, n).await;
-        let context = app.get(&chat_path(CHAT, "context")).await;
-        assert!(context["tokens"].as_u64().unwrap() <= 300, "{context}");
-    }
-    let context = app.context(CHAT).await;
-    assert_eq!(kinds(&context)[..2], ["summary", "normal"], "{:#?}", lines(&context));
-    let summary = &context[0];
-    assert_eq!(summary["role"], "assistant");
-    let range = &summary["metadata"]["sourceRange"];
-    let shown = context.len() as u64 - 1;
-    assert_eq!(range["fromId"], "m000");
-    assert_eq!(range["count"].as_u64().unwrap() + shown, 40, "each message once: {range}");
-    assert_eq!(context.last().unwrap()["id"], "m019/reply");
-    // Nothing of it is gone from the history.
-    let history = app.history(CHAT).await;
-    let said = history.iter().filter(|message| message["metadata"]["kind"] == "normal").count();
-    assert_eq!(said, 40);
-    assert!(kinds(&history).contains(&"summary"));
-    app.finish().await;
 }
 
 #[tokio::test]
@@ -66,25 +39,27 @@ async fn compact_sums_up_all_but_the_recent_and_says_so() {
     let focus = json!({"focus": "the numbers"});
     let answer = app.as_time_passes(app.post(&path, APP_KEY, &focus)).await;
     assert_eq!(answer.status, 200, "{:?}", answer.body);
-    let told = text_of(&answer.body["reply"]);
-    assert_eq!(told, "Done: 8 messages are in the summary now. The last 4 stay as they were said.");
+    assert_eq!(
+        answer.reply_text(),
+        "Done: 8 messages are in the summary now. The last 4 stay as they were said."
+    );
     let context = app.context(CHAT).await;
-    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["m003/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
+    assert_eq!(ids(&context), ["m003/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
     assert_eq!(
         context[0]["metadata"]["sourceRange"],
         json!({"fromId": "m000", "toId": "m003/reply", "count": 8})
     );
 
     let again = app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await;
-    let told = text_of(&again.body["reply"]);
-    assert_eq!(told, "There is nothing to compact: the last 4 messages always stay as they were said.");
+    assert_eq!(
+        again.reply_text(),
+        "There is nothing to compact: the last 4 messages always stay as they were said."
+    );
     // Messages after it continue from the summary.
     say(&app, 10).await;
-    let ids: Vec<String> =
-        app.context(CHAT).await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(ids.first().map(String::as_str), Some("m003/reply/summary"));
-    assert_eq!(ids.last().map(String::as_str), Some("m010/reply"));
+    let shown = ids(&app.context(CHAT).await);
+    assert_eq!(shown.first().map(String::as_str), Some("m003/reply/summary"));
+    assert_eq!(shown.last().map(String::as_str), Some("m010/reply"));
     app.finish().await;
 }
 
@@ -109,7 +84,10 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
     let notes = app.model().requests_for_notes();
     assert!(notes.len() > 1, "{} requests for summaries", notes.len());
     for request in &notes {
-        assert!(!request.to_string().contains("Be brief."), "a summary is no answer: {request}");
+        assert!(
+            !request.to_string().contains("Be brief."),
+            "a request for a summary has the system prompt of answers: {request}"
+        );
     }
     let first = texts_of(&notes[0], "user").concat();
     assert!(first.contains("<conversation>") && first.contains("Ada: message 1: lorem"), "{first}");
@@ -118,35 +96,13 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
     assert_eq!(summary_of(&notes[1]), "Facts: the code is 4711.");
     assert!(!second.contains("message 1:"), "{second}");
 
-    let asked = app.model().requests().pop().unwrap();
+    let asked = app.last_request();
     assert_eq!(texts_of(&asked, "system"), ["Be brief."]);
     assert_eq!(summary_of(&asked), "Facts: the code is 4711.");
     let first = asked["messages"][1]["content"].as_str().unwrap();
     assert!(first.starts_with("Summary of the conversation so far:\n<summary>\n"), "{first}");
-    assert_eq!(asked.to_string().matches("4711").count(), 1, "the newest alone: {asked}");
+    assert_eq!(asked.to_string().matches("4711").count(), 1, "an older summary is shown: {asked}");
     assert!(texts_of(&asked, "user").last().unwrap().starts_with("message 11:"));
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_model_whose_window_is_smaller_than_said_is_asked_again_with_less() {
-    let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
-    let at_length = async |id: i64| {
-        app.handle(private(42, id, &format!("message {id}: {}", "lorem ipsum dolor ".repeat(40)))).await;
-    };
-    for id in 1..6 {
-        at_length(id).await;
-    }
-    // Five exchanges fit no more; as far as Annals knows, there is room for 100,000 tokens.
-    app.model().limit_context(1_700);
-    at_length(6).await;
-    assert!(app.model().too_long() >= 1);
-    let lines = app.lines(ADA).await;
-    assert!(lines.last().unwrap().starts_with("6/reply assistant: You said: message 6"), "{lines:#?}");
-    let history = app.history(ADA).await;
-    let [summary] = summaries(&history)[..] else { panic!("{lines:#?}") };
-    assert_eq!(summary["metadata"]["sourceRange"]["fromId"], "1");
-    assert_eq!(text_of(summary), "Goal: to go on.");
     app.finish().await;
 }
 
@@ -169,7 +125,10 @@ async fn a_turn_without_a_summary_runs_and_changes_nothing() {
         let reply = history.last().unwrap();
         assert_eq!(reply["role"], "assistant");
         let left_out = reply["metadata"]["context"]["leftOut"].as_u64();
-        assert!(left_out.is_some_and(|left_out| left_out > 0), "it is on record: {reply}");
+        assert!(
+            left_out.is_some_and(|left_out| left_out > 0),
+            "the reply does not say that messages were left out: {reply}"
+        );
     }
     // The next turn tries again.
     app.model().answer_by(|body| is_for_summary(body).then(|| "Facts: beans.".into()));
@@ -183,66 +142,7 @@ async fn a_turn_without_a_summary_runs_and_changes_nothing() {
             break;
         }
     }
-    assert_eq!(left_out(&app.history(ADA).await), None, "it has caught up");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn the_model_finds_in_the_archive_what_the_summary_left_out() {
-    // What may be called takes a quarter of the window at most.
-    let app = small().set("CONTEXT_WINDOW", "600").telegram().model().start().await;
-    app.handle(private(42, 1, "The gate code is 80-41-XQ, keep it.")).await;
-    let offers = |request: &Value| request["tools"].to_string().contains("chat_history_search");
-    assert!(!app.model().requests().iter().any(offers), "nothing to search yet");
-    for id in 2..9 {
-        ada_says(&app, id).await;
-    }
-    assert!(offers(&app.model().requests().pop().unwrap()));
-
-    app.model().answer_tools(&[("chat_history_search", json!({"query": "gate code"}))]);
-    app.handle(private(42, 9, "What was the gate code?")).await;
-    let asked = app.model().requests().pop().unwrap();
-    let found = texts_of(&asked, "tool").concat();
-    assert!(found.contains("80-41-XQ") && found.contains("Ada"), "{found}");
-    let history = app.history(ADA).await;
-    let part = &history.last().unwrap()["parts"][1];
-    assert_eq!(
-        (&part["type"], &part["state"]),
-        (&json!("tool-chat_history_search"), &json!("output-available"))
-    );
-    assert!(part["output"]["messages"][0]["text"].as_str().unwrap().contains("80-41-XQ"), "{part}");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_group_message_that_arrives_after_its_summary_is_seen() {
-    let app = small()
-        .set("CONTEXT_WINDOW", "500")
-        .set("GROUP_ACTIVATION", "mention")
-        .telegram()
-        .model()
-        .start()
-        .await;
-    let mention = |id: i64| {
-        let text = format!("@annals_test_bot {id} {}", "lorem ipsum dolor ".repeat(10).trim());
-        let entity = json!([{"type": "mention", "offset": 0, "length": 16}]);
-        group(-7, id, &text).with("entities", entity)
-    };
-    for id in (10..200).step_by(20) {
-        app.handle(mention(id)).await;
-    }
-    let chat = "telegram:chat:-7";
-    let summary = app.context(chat).await[0].clone();
-    assert_eq!(summary["metadata"]["kind"], "summary");
-    // Dated before the last message that the summary counts.
-    app.handle(group(-7, 15, "by the way, the shed is open")).await;
-    let shown = app.context_lines(chat).await;
-    assert_eq!(shown[1], "15 user: by the way, the shed is open", "{shown:#?}");
-    assert_eq!(app.context(chat).await[0], summary);
-    app.handle(mention(300)).await;
-    // In the next answer's context, or in what that is a summary of.
-    let mut requests = app.model().requests_for_notes().into_iter().chain(app.model().requests().pop());
-    assert!(requests.any(|request| texts_of(&request, "user").concat().contains("the shed is open")));
+    assert_eq!(left_out(&app.history(ADA).await), None, "messages are still left out");
     app.finish().await;
 }
 
@@ -256,18 +156,15 @@ async fn a_late_message_is_included_in_the_next_summary() {
     let compact = async || app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await.status;
     assert_eq!(compact().await, 200);
     let late = json!({"userId": "ada", "messageId": "late", "ts": (NOW + 90) * 1000, "text": "the key is 7"});
-    assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &late).await.status, 202);
-    app.idle().await;
+    app.say("c", &late).await;
     assert_eq!(compact().await, 200);
     let context = app.context(CHAT).await;
-    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
     let shown = ["m003/reply/summary", "late", "late/reply", "m004", "m004/reply", "m005", "m005/reply"];
-    assert_eq!(ids, shown, "alone it stays as it was said");
+    assert_eq!(ids(&context), shown, "the late message alone was summarized");
     say(&app, 10).await;
     assert_eq!(compact().await, 200);
     let context = app.context(CHAT).await;
-    let ids: Vec<&str> = context.iter().map(|message| message["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["m004/reply/summary", "m005", "m005/reply", "m010", "m010/reply"]);
+    assert_eq!(ids(&context), ["m004/reply/summary", "m005", "m005/reply", "m010", "m010/reply"]);
     assert_eq!(
         context[0]["metadata"]["sourceRange"],
         json!({"fromId": "m000", "toId": "m004/reply", "count": 12})
@@ -280,9 +177,7 @@ async fn a_late_message_is_included_in_the_next_summary() {
 #[tokio::test]
 async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
     let app = small().telegram().model().start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "one")).await;
     let post = json!({"userId": "olle", "text": "by HTTP", "messageId": "h", "ts": START * 1000 + 1500});
     let path = chat_path("telegram:chat:42", "messages");
     assert_eq!(app.post(&path, OPS_KEY, &post).await.status, 202);
@@ -293,13 +188,21 @@ async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
     app.model().resume();
     app.idle().await;
     let requests = app.model().requests();
-    assert_eq!(texts_of(&requests[1], "assistant"), ["You said: one"], "as it was said");
-    assert_eq!(app.model().requests_for_notes().len(), 1, "one summary, for the turn that needs the room");
+    assert_eq!(
+        texts_of(&requests[1], "assistant"),
+        ["You said: one"],
+        "the reply is not shown as it was said"
+    );
+    assert_eq!(
+        app.model().requests_for_notes().len(),
+        1,
+        "not the one turn that needs the room made a summary"
+    );
     app.finish().await;
 }
 
 #[tokio::test]
-async fn the_recent_stay_as_they_were_said_where_they_fit() {
+async fn a_chat_that_outgrows_its_window_goes_on_with_a_summary_and_the_recent_as_they_were_said() {
     let app = small().set("KEEP_RECENT", "10").start().await;
     for n in 0..20 {
         say(&app, n).await;
@@ -309,7 +212,19 @@ async fn the_recent_stay_as_they_were_said_where_they_fit() {
         let said = kinds.matches("normal").count();
         assert!(said >= 10.min(2 * (usize::try_from(n).unwrap() + 1)), "{n}: {kinds}");
     }
-    assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
+    let context = app.context(CHAT).await;
+    assert_eq!(kinds(&context)[..2], ["summary", "normal"], "{:#?}", lines(&context));
+    let summary = &context[0];
+    assert_eq!(summary["role"], "assistant");
+    let range = &summary["metadata"]["sourceRange"];
+    let shown = context.len() as u64 - 1;
+    assert_eq!(range["fromId"], "m000");
+    assert_eq!(range["count"].as_u64().unwrap() + shown, 40, "a message is missing or there twice: {range}");
+    assert_eq!(context.last().unwrap()["id"], "m019/reply");
+    let history = app.history(CHAT).await;
+    let said = kinds(&history).into_iter().filter(|kind| *kind == "normal").count();
+    assert_eq!(said, 40, "a message is missing from the history");
+    assert!(kinds(&history).contains(&"summary"));
     app.finish().await;
 }
 
@@ -326,7 +241,7 @@ async fn a_window_smaller_than_configured_still_shows_summaries() {
     }
     let too_long = app.model().too_long();
     say(&app, 33).await;
-    assert_eq!(app.model().too_long(), too_long, "there is room now");
+    assert_eq!(app.model().too_long(), too_long, "a request was too long though there is room");
     assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
     app.finish().await;
 }

@@ -81,10 +81,7 @@ async fn the_page_and_its_files_come_compressed_and_are_kept() {
     }
     // A name that is no UTF-8.
     let none = Answer::of(app.request(Method::GET, "/console/%ff")).await;
-    assert_eq!(
-        (none.status, &none.body["type"]),
-        (StatusCode::NOT_FOUND, &json!("urn:annals:problem:not-found"))
-    );
+    none.assert_problem(404, "not-found");
     let post = app.request(Method::POST, "/").send().await.unwrap();
     assert_eq!(post.status(), StatusCode::METHOD_NOT_ALLOWED);
     app.finish().await;
@@ -103,10 +100,7 @@ async fn other_pages_and_names_get_no_console_and_a_setting_turns_it_off() {
     let app = TestApp::builder().set("CONSOLE", "false").start().await;
     for path in ["/", "/console/console.js"] {
         let answer = Answer::of(app.request(Method::GET, path)).await;
-        assert_eq!(
-            (answer.status, &answer.body["type"]),
-            (StatusCode::NOT_FOUND, &json!("urn:annals:problem:not-found"))
-        );
+        answer.assert_problem(404, "not-found");
     }
     app.finish().await;
 }
@@ -117,10 +111,10 @@ async fn a_key_can_read_its_own_name_and_rights() {
     for (key, expected) in
         [(APP_KEY, json!({"name": "app", "admin": false})), (OPS_KEY, json!({"name": "ops", "admin": true}))]
     {
-        let answer = Answer::of(app.request(Method::GET, "/v1/key").bearer_auth(key)).await;
+        let answer = app.call(Method::GET, "/v1/key", key).await;
         assert_eq!((answer.status, answer.body), (StatusCode::OK, expected));
     }
-    let answer = Answer::of(app.request(Method::GET, "/v1/key").bearer_auth("wrong")).await;
+    let answer = app.call(Method::GET, "/v1/key", "wrong").await;
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     app.finish().await;
 }
@@ -140,19 +134,13 @@ async fn one_chat_is_described_as_in_the_list_to_its_readers() {
     }
     let telegram = listed.iter().find(|chat| chat["channel"] == "telegram").unwrap();
     assert_eq!((&telegram["speaker"], &telegram["chatType"]), (&json!("Ada"), &json!("private")));
-    let one = async |chat: &str, key: &str| {
-        Answer::of(app.request(Method::GET, &format!("/v1/chats/{chat}")).bearer_auth(key)).await
-    };
+    let one = async |chat: &str, key: &str| app.call(Method::GET, &format!("/v1/chats/{chat}"), key).await;
     let own = one("c1", APP_KEY).await;
     assert_eq!((own.status, &own.body["chatKey"]), (StatusCode::OK, &json!("http:chat:app:c1")));
     assert_eq!(own.body["speaker"], "ada");
     for (chat, key) in [("c1", "other-secret"), ("telegram%3Achat%3A42", APP_KEY), ("nobody", OPS_KEY)] {
         let none = one(chat, key).await;
-        assert_eq!(
-            (none.status, &none.body["type"]),
-            (StatusCode::NOT_FOUND, &json!("urn:annals:problem:no-such-chat")),
-            "{chat}"
-        );
+        none.assert_problem(404, "no-such-chat");
     }
     app.finish().await;
 }

@@ -7,7 +7,7 @@ use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::json;
 
 use crate::process::Process;
-use crate::setup::{Settings, annals};
+use crate::setup::{Settings, annals, bot, settings};
 
 const SECRET: &str = "a-webhook-secret";
 
@@ -37,11 +37,7 @@ impl Stack {
             .to_string(),
         );
         let dir = tempfile::tempdir().unwrap();
-        let bot = vec![
-            ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
-            ("TELEGRAM_WEBHOOK_SECRET", SECRET.to_owned()),
-            ("TELEGRAM_API_BASE", telegram.base_url().to_owned()),
-        ];
+        let bot = bot(&telegram, SECRET);
         let process = Process::start(dir.path(), &bot);
         let url = format!("{}/telegram", process.base);
         assert_eq!(annals(&bot, &["setup", "telegram", "--url", &url]).await.0, 0);
@@ -78,6 +74,14 @@ impl Stack {
             assert!(!said.contains(secret), "{said}");
         }
         (code, out.lines().map(str::to_owned).collect())
+    }
+
+    /// Asserts that the doctor finds one fault: in `check`, reported in these words.
+    async fn assert_fault(&self, settings: &Settings, check: &str, words: &str) {
+        let (code, lines) = self.lines(settings).await;
+        let faults = faults(&lines);
+        let [fault] = faults[..] else { panic!("not one fault in {check} ({words}): {faults:#?}") };
+        assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
     }
 }
 
@@ -209,10 +213,7 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
         settings.retain(|(name, _)| !name.starts_with("AWS_") && *name != "ANNALS_QUEUE_URL");
         settings.extend(aws.access());
         settings.extend(aws.stack().into_iter().filter(|(name, _)| *name == "ANNALS_QUEUE_URL"));
-        let (code, lines) = stack.lines(&settings).await;
-        let faults = faults(&lines);
-        let [fault] = faults[..] else { panic!("{check}, {words}: {faults:#?}") };
-        assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
+        stack.assert_fault(&settings, check, words).await;
     }
 }
 
@@ -243,31 +244,20 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
         (with("MODEL_BASE_URL", nowhere), "model", "check MODEL_BASE_URL"),
     ];
     for (settings, check, words) in cases {
-        let (code, lines) = stack.lines(&settings).await;
-        let faults = faults(&lines);
-        let [fault] = faults[..] else { panic!("{check}, {words}: {faults:#?}") };
-        assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
+        stack.assert_fault(&settings, check, words).await;
     }
 
-    let telegram = async |check: &str, words: &str| {
-        let (code, lines) = stack.lines(&stack.settings()).await;
-        let faults = faults(&lines);
-        let [fault] = faults[..] else { panic!("{check}, {words}: {faults:#?}") };
-        assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
-    };
     // Long ago and with nothing waiting, it is over.
     stack.telegram.fail_delivery(1_763_765_920, "Wrong response from the webhook: 401 Unauthorized");
     let (code, lines) = stack.lines(&stack.settings()).await;
     assert_eq!((code, faults(&lines)), (0, vec![]));
     stack.telegram.wait_with(2);
-    telegram(
-        "telegram deliveries",
-        "2 updates wait; the last failure, 2025-11-21T22:58:40Z: Wrong response from the",
-    )
-    .await;
+    let waiting = "2 updates wait; the last failure, 2025-11-21T22:58:40Z: Wrong response from the";
+    stack.assert_fault(&stack.settings(), "telegram deliveries", waiting).await;
     stack.telegram.wait_with(0);
     stack.telegram.date("Fri, 21 Nov 2025 22:58:40 GMT");
-    telegram("clock", "ahead of 127.0.0.1: set the system's clock").await;
+    let ahead = "ahead of 127.0.0.1: set the system's clock";
+    stack.assert_fault(&stack.settings(), "clock", ahead).await;
 }
 
 #[tokio::test]
@@ -275,13 +265,9 @@ async fn a_webhook_at_which_nothing_listens_is_not_called_one_that_does_not_take
     let telegram = TelegramApi::start().await;
     telegram.allow_http();
     let dir = tempfile::tempdir().unwrap();
-    let mut bot = vec![
-        ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
-        ("TELEGRAM_WEBHOOK_SECRET", SECRET.to_owned()),
-        ("TELEGRAM_API_BASE", telegram.base_url().to_owned()),
-        ("ANNALS_DATA_DIR", dir.path().to_str().unwrap().to_owned()),
-        ("ANNALS_PORT", "9".to_owned()),
-    ];
+    let data_dir = dir.path().to_str().unwrap();
+    let mut bot = bot(&telegram, SECRET);
+    bot.extend(settings(&[("ANNALS_DATA_DIR", data_dir), ("ANNALS_PORT", "9")]));
     let url = "http://127.0.0.1:9/telegram";
     assert_eq!(annals(&bot, &["setup", "telegram", "--url", url, "--anyway"]).await.0, 0);
     // What is wrong elsewhere is said there alone.
@@ -307,7 +293,7 @@ async fn a_webhook_at_which_nothing_listens_is_not_called_one_that_does_not_take
 #[tokio::test]
 async fn all_checks_are_made_even_if_nothing_answers() {
     let nowhere = "http://127.0.0.1:9";
-    let settings: Settings = [
+    let settings = settings(&[
         ("ANNALS_TABLE", "t"),
         ("ANNALS_BUCKET", "b"),
         ("ANNALS_QUEUE_URL", "http://127.0.0.1:9/1/q.fifo"),
@@ -321,9 +307,7 @@ async fn all_checks_are_made_even_if_nothing_answers() {
         ("TELEGRAM_API_BASE", nowhere),
         ("MODEL", "openai:test"),
         ("MODEL_BASE_URL", nowhere),
-    ]
-    .map(|(name, value)| (name, value.to_owned()))
-    .into();
+    ]);
     let (code, out, err) = annals(&settings, &["doctor"]).await;
     let lines: Vec<String> = out.lines().map(str::to_owned).collect();
     let faults: Vec<&str> = faults(&lines).iter().map(|fault| fault[..20].trim_end()).collect();
@@ -337,13 +321,9 @@ async fn all_checks_are_made_even_if_nothing_answers() {
 #[tokio::test]
 async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = |port: &str| -> Settings {
-        vec![
-            ("ANNALS_DATA_DIR", dir.path().join("data").to_str().unwrap().to_owned()),
-            ("ANNALS_PORT", port.to_owned()),
-        ]
-    };
-    let (code, out, _) = annals(&settings("9"), &["doctor"]).await;
+    let own = dir.path().join("data");
+    let at = |port: &str| settings(&[("ANNALS_DATA_DIR", own.to_str().unwrap()), ("ANNALS_PORT", port)]);
+    let (code, out, _) = annals(&at("9"), &["doctor"]).await;
     let lines: Vec<String> = out.lines().map(str::to_owned).collect();
     let [program, data] = faults(&lines)[..] else { panic!("{out}") };
     assert!(
@@ -351,11 +331,11 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
         "{out}"
     );
     assert!(data.contains("there is no data in"), "{out}");
-    assert!(!dir.path().join("data").exists(), "it makes nothing");
+    assert!(!own.exists(), "the doctor has made the directory");
 
-    let process = Process::start(&dir.path().join("data"), &[]);
+    let process = Process::start(&own, &[]);
     let port = process.base.rsplit(':').next().unwrap();
-    let (code, out, err) = annals(&settings(port), &["doctor"]).await;
+    let (code, out, err) = annals(&at(port), &["doctor"]).await;
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     for line in [
         "ok     settings             MODEL echo, Telegram not set up, Lark not set up, the development API key",
@@ -372,8 +352,7 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     // It serves no other directory.
     let other = dir.path().join("other");
     drop(Process::start(&other, &[]));
-    let mut settings = settings(port);
-    settings[0].1 = other.to_str().unwrap().to_owned();
+    let settings = settings(&[("ANNALS_DATA_DIR", other.to_str().unwrap()), ("ANNALS_PORT", port)]);
     let (code, out, _) = annals(&settings, &["doctor"]).await;
     let wanted = format!(
         "fault  program              the program at {} does not work on {}",

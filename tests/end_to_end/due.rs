@@ -10,17 +10,16 @@ use annals_core::record::Draft;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_engine::upkeep::{UpkeepError, Visited};
 use annals_local::stores::{Stores, TABLE};
-use annals_local::upkeep::sweep;
+use annals_store::history::Consumed;
 use annals_store::history::due::{Due, Entry, SHARDS, shard_of};
 use annals_store::history::turn::Claim;
-use annals_store::history::{Consumed, History};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 
-use crate::world::{self, World, claim, echo_upkeep};
+use crate::world::{self, World, claim};
 
-/// Start of a bench, in epoch seconds.
+/// Start of a world, in epoch seconds.
 pub(crate) const START: i64 = world::START / 1000;
 /// Time from an append until its chat is due, with the default settings.
 pub(crate) const D: Duration = Duration::from_hours(36);
@@ -34,32 +33,21 @@ const NOTHING: Visited = Visited {
     finished: true,
 };
 
-/// A world, and the history of one process on it.
-pub(crate) struct Bench {
-    pub(crate) world: World,
-    pub(crate) history: History,
-}
-
-impl Bench {
-    pub(crate) async fn new() -> Self {
-        let world = World::new().await;
-        Self { history: world.history(), world }
+impl World {
+    /// Appends a message of now to one of many chats.
+    pub(crate) async fn say_in(&self, chat: i64, number: u64) {
+        self.append(&message(chat, number, self.clock.now())).await;
     }
 
-    pub(crate) async fn append(&self, chat: i64, number: u64) {
-        self.history.append(&message(chat, number, self.world.clock.now())).await.unwrap();
-    }
-
-    /// One process appends a message, and is no more: it registers its chat.
-    pub(crate) async fn append_by_another(&self, chat: i64, number: u64) {
-        let other = self.world.history();
-        other.append(&message(chat, number, self.world.clock.now())).await.unwrap();
+    /// Appends a message by a process that is no more then: it registers its chat.
+    pub(crate) async fn say_by_another(&self, chat: i64, number: u64) {
+        self.another_process().append(&message(chat, number, self.clock.now())).await.unwrap();
     }
 
     /// Returns the index's entry of `chat`, if it is due now.
     pub(crate) async fn due(&self, chat: i64) -> Option<Due> {
         let chat = key(chat);
-        let page = self.history.due(shard_of(&chat), self.world.clock.now(), 1000, None).await.unwrap();
+        let page = self.history.due(shard_of(&chat), self.clock.now(), 1000, None).await.unwrap();
         assert!(page.next.is_none());
         page.chats.into_iter().find(|due| due.chat == chat)
     }
@@ -67,17 +55,9 @@ impl Bench {
     async fn all_due(&self) -> usize {
         let mut count = 0;
         for shard in 0..SHARDS {
-            count += self.history.due(shard, self.world.clock.now(), 10_000, None).await.unwrap().chats.len();
+            count += self.history.due(shard, self.clock.now(), 10_000, None).await.unwrap().chats.len();
         }
         count
-    }
-
-    pub(crate) fn compactor(&self) -> Compactor {
-        Compactor::new(self.history.clone(), echo_upkeep(&self.history))
-    }
-
-    pub(crate) fn in_an_hour(&self) -> Timestamp {
-        self.world.clock.now().plus(Duration::from_hours(1))
     }
 }
 
@@ -109,127 +89,131 @@ impl Visits {
 
 #[tokio::test]
 async fn a_record_registers_its_chat_until_it_is_settled() {
-    let bench = Bench::new().await;
-    bench.append(1, 1).await;
-    bench.world.clock.advance(Duration::from_secs(18 * 3600 - 1));
-    bench.append(1, 2).await;
-    bench.world.clock.advance(Duration::from_secs(1));
-    bench.append(1, 3).await;
-    bench.world.clock.advance(Duration::from_millis(18 * 3_600_000 - 1));
-    assert_eq!(bench.due(1).await, None, "not yet");
-    bench.world.clock.advance(Duration::from_millis(1));
+    let world = World::new().await;
+    world.say_in(1, 1).await;
+    world.clock.advance(Duration::from_secs(18 * 3600 - 1));
+    world.say_in(1, 2).await;
+    world.clock.advance(Duration::from_secs(1));
+    world.say_in(1, 3).await;
+    world.clock.advance(Duration::from_millis(18 * 3_600_000 - 1));
+    assert_eq!(world.due(1).await, None, "the chat is due too early");
+    world.clock.advance(Duration::from_millis(1));
     let first = Entry { key: sort_key(START, 1), due_at: START + 36 * 3600 };
-    let due = bench.due(1).await.unwrap();
-    assert_eq!(due.entries, std::slice::from_ref(&first), "the second is not registered, the third not due");
+    let due = world.due(1).await.unwrap();
+    assert_eq!(due.entries, std::slice::from_ref(&first), "another entry than the first is due");
     assert_eq!(due.due_at(), Timestamp::from_secs(START + 36 * 3600));
 
-    bench.world.clock.advance(Duration::from_hours(18));
+    world.clock.advance(Duration::from_hours(18));
     let third = Entry { key: sort_key(START + 18 * 3600, 3), due_at: START + 54 * 3600 };
-    assert_eq!(bench.due(1).await.unwrap().entries, [first.clone(), third.clone()]);
+    assert_eq!(world.due(1).await.unwrap().entries, [first.clone(), third.clone()]);
 
     // Only what was seen at its date is settled.
     let elsewhen = Entry { due_at: third.due_at - 1, ..third.clone() };
     let never = Entry { key: sort_key(START, 99), due_at: START };
-    bench.history.settle(&key(1), &[first, elsewhen, never], None, None).await.unwrap();
-    assert_eq!(bench.due(1).await.unwrap().entries, std::slice::from_ref(&third));
-    assert_eq!(bench.history.range(&key(1), None).await.unwrap().len(), 3, "and nothing was made or changed");
-    bench.history.settle(&key(1), &[third], None, None).await.unwrap();
-    assert_eq!(bench.due(1).await, None);
+    world.history.settle(&key(1), &[first, elsewhen, never], None, None).await.unwrap();
+    assert_eq!(world.due(1).await.unwrap().entries, std::slice::from_ref(&third));
+    assert_eq!(
+        world.history.range(&key(1), None).await.unwrap().len(),
+        3,
+        "settling made or deleted a record"
+    );
+    world.history.settle(&key(1), &[third], None, None).await.unwrap();
+    assert_eq!(world.due(1).await, None);
 }
 
 #[tokio::test]
 async fn a_refused_put_registers_nothing() {
-    let bench = Bench::new().await;
-    bench.append(1, 1).await;
-    let other = bench.world.history();
-    let again = message(1, 1, bench.world.clock.now());
+    let world = World::new().await;
+    world.say_in(1, 1).await;
+    let other = world.another_process();
+    let again = message(1, 1, world.clock.now());
     other.append(&again).await.unwrap();
-    bench.world.clock.advance(Duration::from_hours(1));
+    world.clock.advance(Duration::from_hours(1));
     // The refusal was not remembered as a registration either.
-    other.append(&message(1, 2, bench.world.clock.now())).await.unwrap();
-    bench.world.clock.advance(D);
-    let keys: Vec<String> = bench.due(1).await.unwrap().entries.into_iter().map(|entry| entry.key).collect();
+    other.append(&message(1, 2, world.clock.now())).await.unwrap();
+    world.clock.advance(D);
+    let keys: Vec<String> = world.due(1).await.unwrap().entries.into_iter().map(|entry| entry.key).collect();
     assert_eq!(keys, [sort_key(START, 1), sort_key(START + 3600, 2)]);
 }
 
 #[tokio::test]
 async fn a_head_keeps_the_date_of_the_next_visit_and_since_when_the_chat_waits() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let hours = |hours: i64| Timestamp::from_secs(START + hours * 3600);
     let head = |due_at: i64| Entry { key: "!head".into(), due_at: START + due_at * 3600 };
-    bench.append(1, 1).await;
-    bench.world.clock.advance(D);
+    world.say_in(1, 1).await;
+    world.clock.advance(D);
 
     // Put off, twice, by what failed: the record has left the index, the chat has not.
-    let entries = bench.due(1).await.unwrap().entries;
-    assert_eq!(bench.history.put_off(&key(1), &entries, hours(37)).await.unwrap(), hours(36));
-    assert_eq!(bench.due(1).await, None);
-    bench.world.clock.advance(Duration::from_hours(1));
-    assert_eq!(bench.due(1).await.unwrap().entries, [head(37)]);
-    assert_eq!(bench.history.put_off(&key(1), &[head(37)], hours(38)).await.unwrap(), hours(36));
+    let entries = world.due(1).await.unwrap().entries;
+    assert_eq!(world.history.put_off(&key(1), &entries, hours(37)).await.unwrap(), hours(36));
+    assert_eq!(world.due(1).await, None);
+    world.clock.advance(Duration::from_hours(1));
+    assert_eq!(world.due(1).await.unwrap().entries, [head(37)]);
+    assert_eq!(world.history.put_off(&key(1), &[head(37)], hours(38)).await.unwrap(), hours(36));
 
     // Then visited, with another visit to come; asking for a later one changes nothing, for an earlier one it does.
-    bench.world.clock.advance(Duration::from_hours(1));
-    bench.history.settle(&key(1), &[head(38)], Some(hours(60)), None).await.unwrap();
-    assert_eq!(bench.due(1).await, None);
-    bench.history.ask_for_visit(&key(1), hours(70)).await.unwrap();
-    bench.history.ask_for_visit(&key(1), hours(50)).await.unwrap();
-    bench.world.clock.advance(Duration::from_hours(12));
-    assert_eq!(bench.due(1).await.unwrap().entries, [head(50)]);
+    world.clock.advance(Duration::from_hours(1));
+    world.history.settle(&key(1), &[head(38)], Some(hours(60)), None).await.unwrap();
+    assert_eq!(world.due(1).await, None);
+    world.history.ask_for_visit(&key(1), hours(70)).await.unwrap();
+    world.history.ask_for_visit(&key(1), hours(50)).await.unwrap();
+    world.clock.advance(Duration::from_hours(12));
+    assert_eq!(world.due(1).await.unwrap().entries, [head(50)]);
 
     // It waits since then, and no longer since its first date.
-    assert_eq!(bench.history.put_off(&key(1), &[head(50)], hours(51)).await.unwrap(), hours(50));
-    bench.world.clock.advance(Duration::from_hours(1));
-    bench.history.settle(&key(1), &[head(50)], None, None).await.unwrap();
-    assert_eq!(bench.due(1).await.unwrap().entries, [head(51)], "another's date is not settled");
-    bench.history.settle(&key(1), &[head(51)], None, None).await.unwrap();
-    bench.world.clock.advance(Duration::from_hours(1000));
-    assert_eq!(bench.due(1).await, None);
+    assert_eq!(world.history.put_off(&key(1), &[head(50)], hours(51)).await.unwrap(), hours(50));
+    world.clock.advance(Duration::from_hours(1));
+    world.history.settle(&key(1), &[head(50)], None, None).await.unwrap();
+    assert_eq!(world.due(1).await.unwrap().entries, [head(51)], "another's date was settled");
+    world.history.settle(&key(1), &[head(51)], None, None).await.unwrap();
+    world.clock.advance(Duration::from_hours(1000));
+    assert_eq!(world.due(1).await, None);
 }
 
 #[tokio::test]
 async fn the_due_index_costs_these_units() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let units = |read_units, write_units, calls| Consumed { read_units, write_units, calls };
-    let cost = || bench.history.meter().take();
-    bench.append(1, 1).await;
+    let cost = || world.history.meter().take();
+    world.say_in(1, 1).await;
     assert_eq!(cost(), units(0.0, 2.0, 1), "the record and its entry");
-    bench.world.clock.advance(D);
-    let entries = bench.due(1).await.unwrap().entries;
+    world.clock.advance(D);
+    let entries = world.due(1).await.unwrap().entries;
     assert_eq!(cost(), units(0.5, 0.0, 1), "a shard, of up to 4 KB of keys");
-    bench.history.put_off(&key(1), &entries, bench.in_an_hour()).await.unwrap();
+    world.history.put_off(&key(1), &entries, world.in_an_hour()).await.unwrap();
     assert_eq!(
         cost(),
         units(0.0, 10.0, 4),
         "head and record with their entries, and the chat's new place, in a transaction after a refused update"
     );
-    bench.history.claim(&key(1), Duration::from_mins(5)).await.unwrap();
+    world.history.claim(&key(1), Duration::from_mins(5)).await.unwrap();
     assert_eq!(cost(), units(0.0, 1.0, 1), "a run's write to a head that is an entry changes no entry");
-    bench.world.clock.advance(Duration::from_hours(1));
-    let entries = bench.due(1).await.unwrap().entries;
-    bench.history.meter().take();
-    bench.history.settle(&key(1), &entries, Some(bench.in_an_hour()), None).await.unwrap();
+    world.clock.advance(Duration::from_hours(1));
+    let entries = world.due(1).await.unwrap().entries;
+    world.history.meter().take();
+    world.history.settle(&key(1), &entries, Some(world.in_an_hour()), None).await.unwrap();
     assert_eq!(cost(), units(0.0, 3.0, 1), "an entry that moves is two");
-    bench.world.clock.advance(Duration::from_hours(1));
-    let entries = bench.due(1).await.unwrap().entries;
-    bench.history.meter().take();
-    bench.history.settle(&key(1), &entries, None, None).await.unwrap();
+    world.clock.advance(Duration::from_hours(1));
+    let entries = world.due(1).await.unwrap().entries;
+    world.history.meter().take();
+    world.history.settle(&key(1), &entries, None, None).await.unwrap();
     assert_eq!(cost(), units(0.0, 2.0, 1));
 }
 
 #[tokio::test]
 async fn a_shard_is_read_page_by_page() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let shard = shard_of(&key(0));
     let chats: Vec<i64> = (0..).filter(|chat| shard_of(&key(*chat)) == shard).take(7).collect();
     for chat in &chats {
-        bench.append(*chat, 1).await;
-        bench.world.clock.advance(Duration::from_secs(1));
+        world.say_in(*chat, 1).await;
+        world.clock.advance(Duration::from_secs(1));
     }
-    bench.world.clock.advance(D);
+    world.clock.advance(D);
     let (mut read, mut start) = (Vec::new(), None);
     loop {
-        let page = bench.history.due(shard, bench.world.clock.now(), 3, start).await.unwrap();
+        let page = world.history.due(shard, world.clock.now(), 3, start).await.unwrap();
         assert!(page.chats.len() <= 3);
         read.extend(page.chats.into_iter().map(|due| due.chat));
         start = page.next;
@@ -237,25 +221,29 @@ async fn a_shard_is_read_page_by_page() {
             break;
         }
     }
-    assert_eq!(read, chats.into_iter().map(key).collect::<Vec<_>>(), "each once, the oldest first");
+    assert_eq!(
+        read,
+        chats.into_iter().map(key).collect::<Vec<_>>(),
+        "a chat is missing, there twice, or out of order"
+    );
 }
 
 #[tokio::test]
 async fn a_run_visits_each_due_chat_once_the_oldest_first() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     for chat in 0..150 {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_secs(2));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_secs(2));
     }
-    bench.append_by_another(7, 2).await;
-    bench.world.clock.advance(Duration::from_mins(36 * 60 - 1));
+    world.say_by_another(7, 2).await;
+    world.clock.advance(Duration::from_mins(36 * 60 - 1));
     let visits = Visits::default();
     let visit = |chat: ChatKey| {
         visits.note(&chat);
         async { Ok(Visited { archived: 3, segments: 1, summaries: 1, captured: 2, ..NOTHING }) }
     };
-    let one_by_one = Compactor { parallel: 1, ..bench.compactor() };
-    let report = one_by_one.run_visiting(bench.in_an_hour(), visit).await;
+    let one_by_one = Compactor { parallel: 1, ..world.compactor() };
+    let report = one_by_one.run_visiting(world.in_an_hour(), visit).await;
     // The last thirty, of one minute, are not due yet.
     assert_eq!(visits.take(), (0..=120).map(key).collect::<Vec<_>>());
     let expected = Report {
@@ -267,51 +255,51 @@ async fn a_run_visits_each_due_chat_once_the_oldest_first() {
         ..Report::default()
     };
     assert_eq!(report, expected);
-    assert_eq!(bench.all_due().await, 0);
-    let again = one_by_one.run_visiting(bench.in_an_hour(), visit).await;
+    assert_eq!(world.all_due().await, 0);
+    let again = one_by_one.run_visiting(world.in_an_hour(), visit).await;
     assert_eq!((again, visits.take().len()), (Report::default(), 0));
 
-    bench.world.clock.advance(Duration::from_mins(2));
-    assert_eq!(one_by_one.run_visiting(bench.in_an_hour(), visit).await.visited, 30);
-    assert!(visits.take().contains(&key(7)), "again, for the message after its first visit");
+    world.clock.advance(Duration::from_mins(2));
+    assert_eq!(one_by_one.run_visiting(world.in_an_hour(), visit).await.visited, 30);
+    assert!(visits.take().contains(&key(7)), "the chat with a later message was not visited again");
 }
 
 #[tokio::test]
 async fn a_chat_with_more_entries_than_a_page_is_visited_once() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     for number in 0..230 {
-        bench.append_by_another(1, number).await;
+        world.say_by_another(1, number).await;
     }
-    bench.append(2, 1).await;
-    bench.world.clock.advance(D);
+    world.say_in(2, 1).await;
+    world.clock.advance(D);
     let visits = Visits::default();
-    let next = bench.world.clock.now().plus(Duration::from_hours(3));
-    let report = bench
+    let next = world.clock.now().plus(Duration::from_hours(3));
+    let report = world
         .compactor()
-        .run_visiting(bench.in_an_hour(), |chat| {
+        .run_visiting(world.in_an_hour(), |chat| {
             visits.note(&chat);
             async move { Ok(Visited { next: Some(next), ..NOTHING }) }
         })
         .await;
     assert_eq!((report.visited, visits.take().len()), (2, 2));
-    assert_eq!(bench.all_due().await, 0, "all of its entries are settled");
-    bench.world.clock.advance(Duration::from_hours(3));
-    let entries = bench.due(1).await.unwrap().entries;
+    assert_eq!(world.all_due().await, 0, "an entry was not settled");
+    world.clock.advance(Duration::from_hours(3));
+    let entries = world.due(1).await.unwrap().entries;
     assert_eq!(entries, [Entry { key: "!head".into(), due_at: next.as_millis() / 1000 }]);
 }
 
 #[tokio::test]
 async fn chats_that_fail_hold_no_other_and_come_again() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     // The first that are due, and more of them than are visited side by side.
     for chat in 0..40 {
-        bench.append(chat, 1).await;
+        world.say_in(chat, 1).await;
     }
-    bench.world.clock.advance(Duration::from_secs(1));
+    world.clock.advance(Duration::from_secs(1));
     for chat in 40..60 {
-        bench.append(chat, 1).await;
+        world.say_in(chat, 1).await;
     }
-    bench.world.clock.advance(D);
+    world.clock.advance(D);
     let visits = Visits::default();
     let is_well = Arc::new(Mutex::new(false));
     let visit = |chat: ChatKey| {
@@ -328,68 +316,72 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
             }
         }
     };
-    let compactor = Compactor { patience: Duration::from_millis(100), ..bench.compactor() };
-    let report = compactor.run_visiting(bench.in_an_hour(), visit).await;
+    let compactor = Compactor { patience: Duration::from_millis(100), ..world.compactor() };
+    let report = compactor.run_visiting(world.in_an_hour(), visit).await;
     assert_eq!((report.visited, report.failed, report.busy, report.left), (20, 30, 10, 0));
     assert_eq!(report.oldest_overdue, Duration::from_secs(1));
     assert_eq!(visits.take().len(), 60);
-    assert_eq!(bench.all_due().await, 0, "they are put off");
+    assert_eq!(world.all_due().await, 0, "a failed chat was not put off");
 
     // The next run has all of its time for the others.
-    bench.append_by_another(99, 1).await;
-    let report = compactor.run_visiting(bench.in_an_hour(), visit).await;
+    world.say_by_another(99, 1).await;
+    let report = compactor.run_visiting(world.in_an_hour(), visit).await;
     assert_eq!((report, visits.take().len()), (Report::default(), 0));
 
-    bench.world.clock.advance(Duration::from_mins(30));
-    let report = compactor.run_visiting(bench.in_an_hour(), visit).await;
+    world.clock.advance(Duration::from_mins(30));
+    let report = compactor.run_visiting(world.in_an_hour(), visit).await;
     assert_eq!((report.visited, report.failed, report.busy), (0, 30, 10));
-    assert_eq!(report.oldest_overdue, Duration::from_secs(1 + 30 * 60), "since they were due first");
+    assert_eq!(
+        report.oldest_overdue,
+        Duration::from_secs(1 + 30 * 60),
+        "the time is not counted from the first date"
+    );
 
     *is_well.lock().unwrap() = true;
-    bench.world.clock.advance(Duration::from_mins(30));
-    let report = compactor.run_visiting(bench.in_an_hour(), visit).await;
+    world.clock.advance(Duration::from_mins(30));
+    let report = compactor.run_visiting(world.in_an_hour(), visit).await;
     assert_eq!((report.visited, report.failed, report.oldest_overdue), (40, 0, Duration::ZERO));
-    bench.world.clock.advance(Duration::from_hours(1));
-    assert_eq!(bench.all_due().await, 0);
+    world.clock.advance(Duration::from_hours(1));
+    assert_eq!(world.all_due().await, 0);
 }
 
 #[tokio::test]
 async fn a_chat_that_a_run_has_is_left_to_it() {
-    let bench = Bench::new().await;
-    bench.append(1, 1).await;
-    bench.append(2, 1).await;
-    bench.world.clock.advance(D);
-    let lease = claim(&bench.history, &key(1)).await;
-    let report = bench.compactor().run(bench.in_an_hour()).await;
+    let world = World::new().await;
+    world.say_in(1, 1).await;
+    world.say_in(2, 1).await;
+    world.clock.advance(D);
+    let lease = claim(&world.history, &key(1)).await;
+    let report = world.run_compactor().await;
     assert_eq!((report.visited, report.busy, report.failed), (1, 1, 0));
     // The run's own writes to the head neither see nor disturb the entry in it.
-    bench.history.release(&lease).await.unwrap();
-    assert_eq!(bench.all_due().await, 0);
-    bench.world.clock.advance(Duration::from_mins(5));
-    assert_eq!(bench.due(1).await.unwrap().entries[0].key, "!head");
-    let report = bench.compactor().run(bench.in_an_hour()).await;
+    world.history.release(&lease).await.unwrap();
+    assert_eq!(world.all_due().await, 0);
+    world.clock.advance(Duration::from_mins(5));
+    assert_eq!(world.due(1).await.unwrap().entries[0].key, "!head");
+    let report = world.run_compactor().await;
     assert_eq!((report.visited, report.busy, report.oldest_overdue), (1, 0, Duration::ZERO));
 }
 
 #[tokio::test]
 async fn a_run_ends_in_time_and_the_next_goes_on() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     for chat in 0..200 {
-        bench.append(chat, 1).await;
-        bench.world.clock.advance(Duration::from_secs(1));
+        world.say_in(chat, 1).await;
+        world.clock.advance(Duration::from_secs(1));
     }
-    bench.world.clock.advance(D);
+    world.clock.advance(D);
     let visits = Visits::default();
     let visit = |chat: ChatKey| {
         visits.note(&chat);
-        let clock = bench.world.clock.clone();
+        let clock = world.clock.clone();
         async move {
             clock.advance(Duration::from_secs(1));
             Ok(NOTHING)
         }
     };
-    let one_by_one = Compactor { parallel: 1, ..bench.compactor() };
-    let deadline = bench.world.clock.now().plus(Duration::from_secs(50));
+    let one_by_one = Compactor { parallel: 1, ..world.compactor() };
+    let deadline = world.clock.now().plus(Duration::from_secs(50));
     let report = one_by_one.run_visiting(deadline, visit).await;
     assert_eq!((report.visited, report.left, report.duration.as_secs()), (50, 150, 50));
     // The 51st came due 150 s before the run's start.
@@ -397,66 +389,70 @@ async fn a_run_ends_in_time_and_the_next_goes_on() {
     assert_eq!(visits.take(), (0..50).map(key).collect::<Vec<_>>());
 
     let few = Compactor { most: 30, ..one_by_one.clone() };
-    assert_eq!(few.run_visiting(bench.in_an_hour(), visit).await.visited, 30);
+    assert_eq!(few.run_visiting(world.in_an_hour(), visit).await.visited, 30);
     assert_eq!(visits.take(), (50..80).map(key).collect::<Vec<_>>());
 
-    let report = one_by_one.run_visiting(bench.in_an_hour(), visit).await;
+    let report = one_by_one.run_visiting(world.in_an_hour(), visit).await;
     assert_eq!((report.visited, report.left, report.oldest_overdue), (120, 0, Duration::ZERO));
     assert_eq!(visits.take(), (80..200).map(key).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn an_unfinished_visit_is_continued_by_the_next() {
-    let bench = Bench::new().await;
-    bench.append(1, 1).await;
-    bench.world.clock.advance(D + Duration::from_hours(1));
+    let world = World::new().await;
+    world.say_in(1, 1).await;
+    world.clock.advance(D + Duration::from_hours(1));
     let visit = |finished| move |_: ChatKey| async move { Ok(Visited { finished, archived: 1, ..NOTHING }) };
-    let compactor = bench.compactor();
+    let compactor = world.compactor();
     for hour in 1..4 {
-        let report = compactor.run_visiting(bench.in_an_hour(), visit(false)).await;
+        let report = compactor.run_visiting(world.in_an_hour(), visit(false)).await;
         assert_eq!((report.visited, report.archived, report.failed), (1, 1, 0));
-        assert_eq!(report.oldest_overdue, Duration::from_hours(hour), "it is not done before all is");
-        bench.world.clock.advance(Duration::from_hours(1));
+        assert_eq!(
+            report.oldest_overdue,
+            Duration::from_hours(hour),
+            "an unfinished chat does not count as overdue"
+        );
+        world.clock.advance(Duration::from_hours(1));
     }
-    let report = compactor.run_visiting(bench.in_an_hour(), visit(true)).await;
+    let report = compactor.run_visiting(world.in_an_hour(), visit(true)).await;
     assert_eq!((report.visited, report.oldest_overdue), (1, Duration::ZERO));
-    assert_eq!(compactor.run_visiting(bench.in_an_hour(), visit(true)).await, Report::default());
+    assert_eq!(compactor.run_visiting(world.in_an_hour(), visit(true)).await, Report::default());
 }
 
 #[tokio::test]
 async fn expired_records_are_swept_after_their_chat_was_visited() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let expiry = Duration::from_hours(48 + 168);
-    bench.append(1, 1).await;
-    bench.append(2, 1).await;
-    bench.append(3, 1).await;
-    bench.history.first_time(&key(2), &MessageId::number(1), bench.world.clock.now()).await.unwrap();
-    bench.world.clock.advance(expiry);
-    bench.append_by_another(2, 2).await;
-    let swept = async || sweep(&bench.world.stores.dynamodb, TABLE, bench.world.clock.now()).await.unwrap();
-    assert_eq!(swept().await, 0, "not in the second of their expiry");
-    bench.world.clock.advance(Duration::from_secs(1));
-    assert_eq!(swept().await, 0, "the chats have not been visited");
+    world.say_in(1, 1).await;
+    world.say_in(2, 1).await;
+    world.say_in(3, 1).await;
+    world.history.first_time(&key(2), &MessageId::number(1), world.clock.now()).await.unwrap();
+    world.clock.advance(expiry);
+    world.say_by_another(2, 2).await;
+    let swept = async || world.sweep().await;
+    assert_eq!(swept().await, 0, "a record was deleted in the second of its expiry");
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(swept().await, 0, "a record was deleted before its chat was visited");
 
     let visit = |chat: ChatKey| async move {
         if chat == key(3) { Err(UpkeepError::Busy { until: Timestamp::MIN }) } else { Ok(NOTHING) }
     };
-    bench.compactor().run_visiting(bench.in_an_hour(), visit).await;
-    assert_eq!(swept().await, 2, "two records, and no marker");
+    world.compactor().run_visiting(world.in_an_hour(), visit).await;
+    assert_eq!(swept().await, 2, "other than the two records were deleted");
     for (chat, left) in [(1, vec![]), (2, vec!["2"]), (3, vec!["1"])] {
-        let records = bench.history.range(&key(chat), None).await.unwrap();
+        let records = world.history.range(&key(chat), None).await.unwrap();
         let ids: Vec<&str> = records.iter().map(|record| record.message_id.as_str()).collect();
         assert_eq!(ids, left, "chat {chat}");
     }
-    let marked = bench.history.first_time(&key(2), &MessageId::number(1), Timestamp::MAX).await.unwrap();
-    assert_eq!(marked, Timestamp::from_secs(START), "its marker stays, and tells a repeat");
+    let marked = world.history.first_time(&key(2), &MessageId::number(1), Timestamp::MAX).await.unwrap();
+    assert_eq!(marked, Timestamp::from_secs(START), "the marker is gone, or has another time");
     assert_eq!(swept().await, 0);
 }
 
 #[tokio::test]
 async fn the_data_of_an_earlier_version_is_indexed_and_its_chats_are_due() {
-    let bench = Bench::new().await;
-    let dynamodb = &bench.world.stores.dynamodb;
+    let world = World::new().await;
+    let dynamodb = &world.stores.dynamodb;
     dynamodb.delete_table().table_name(TABLE).send().await.unwrap();
     let mut old = dynamodb.create_table().table_name(TABLE).billing_mode(BillingMode::PayPerRequest);
     for (attribute, key_type) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {
@@ -485,18 +481,17 @@ async fn the_data_of_an_earlier_version_is_indexed_and_its_chats_are_due() {
         }
     }
     // A head that is there keeps what it has.
-    let lease = bench.history.claim(&key(2), Duration::from_mins(5)).await.unwrap();
+    let lease = world.history.claim(&key(2), Duration::from_mins(5)).await.unwrap();
     assert!(matches!(lease, Claim::Claimed(_)));
 
     // Another process, since an engine knows its tables from its start.
-    let world = bench.world.reopened().await;
-    let bench = Bench { history: world.history(), world };
+    let world = world.reopened().await;
     let head = |due_at| vec![Entry { key: "!head".into(), due_at }];
-    assert_eq!(bench.due(1).await.unwrap().entries, head(START - 50));
-    assert_eq!(bench.due(2).await.unwrap().entries, head(START - 70));
-    assert!(matches!(bench.history.claim(&key(2), D).await.unwrap(), Claim::Busy(_)));
+    assert_eq!(world.due(1).await.unwrap().entries, head(START - 50));
+    assert_eq!(world.due(2).await.unwrap().entries, head(START - 70));
+    assert!(matches!(world.history.claim(&key(2), D).await.unwrap(), Claim::Busy(_)));
     // Once is enough.
-    bench.history.settle(&key(1), &head(START - 50), None, None).await.unwrap();
-    Stores::open(bench.world.folder()).await.unwrap();
-    assert_eq!(bench.due(1).await, None);
+    world.history.settle(&key(1), &head(START - 50), None, None).await.unwrap();
+    Stores::open(world.folder()).await.unwrap();
+    assert_eq!(world.due(1).await, None);
 }

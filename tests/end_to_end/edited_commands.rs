@@ -3,10 +3,11 @@
 use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, NOW, TestApp};
+use crate::app::{APP_KEY, Answer, NOW, TestApp};
 use crate::updates::{Update, group, private};
 
 const CHAT: &str = "telegram:chat:42";
+const HTTP: &str = "http:chat:app:c1";
 const RESET: &str = "Done: we start over. Earlier messages are no longer in view.";
 
 /// The message without the command's entity.
@@ -79,7 +80,7 @@ async fn the_message_of_new_is_edited_like_any_other() {
     let mut app = TestApp::start().await;
     let command = private(42, 7, "/new hello").command();
     receive_all(&mut app, &[command.clone(), command.clone().edited(9, "/new world")]).await;
-    let ids: Vec<Value> = app.history(CHAT).await.iter().map(|message| message["id"].clone()).collect();
+    let ids = app.ids(CHAT).await;
     assert_eq!(ids, ["7/boundary", "7", "7@1", "7/reply"]);
     assert_eq!(app.lines(CHAT).await[3], "7/reply assistant: You said: hello");
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
@@ -91,9 +92,7 @@ async fn the_message_of_new_is_edited_like_any_other() {
 #[tokio::test]
 async fn the_message_of_new_edited_before_its_turn_is_answered_in_its_new_form() {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 6, "wait")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 6, "wait")).await;
     let command = private(42, 7, "/new hello").command();
     app.receive(&command).await;
     app.receive(command.clone().edited(9, "/new world")).await;
@@ -101,7 +100,7 @@ async fn the_message_of_new_edited_before_its_turn_is_answered_in_its_new_form()
     app.idle().await;
     let asked = texts_of(&app.model().requests()[1], "user");
     assert!(asked.len() == 1 && asked[0].ends_with("world"), "{asked:?}");
-    let ids: Vec<Value> = app.history(CHAT).await.iter().map(|message| message["id"].clone()).collect();
+    let ids = app.ids(CHAT).await;
     assert_eq!(ids, ["6", "6/reply", "7/boundary", "7", "7@1", "7/reply"]);
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (2, 2));
     app.finish().await;
@@ -117,16 +116,21 @@ async fn in_a_group_a_command_edited_to_nothing_of_the_bots_is_shown_and_not_ans
     app.finish().await;
 }
 
+/// Posts `text` over HTTP as message `m`, and waits until its turn is done.
+async fn post_m(app: &TestApp, text: &str) -> Answer {
+    let body = json!({"userId": "ada", "text": text, "messageId": "m"});
+    let answer = app.post("/v1/chats/c1/messages", APP_KEY, &body).await;
+    app.idle().await;
+    answer
+}
+
 /// Over HTTP nobody edits, but the same id with another text is a revision.
 #[tokio::test]
 async fn new_under_one_id_has_one_boundary_and_repeats_append_nothing() {
-    const HTTP: &str = "http:chat:app:c1";
     let app = TestApp::builder().model().start().await;
     let post = async |text: &str| {
-        let body = json!({"userId": "ada", "text": text, "messageId": "m"});
-        let answer = app.post("/v1/chats/c1/messages", APP_KEY, &body).await;
+        let answer = post_m(&app, text).await;
         assert_eq!(answer.status, 202, "{answer:?}");
-        app.idle().await;
         (answer.body["duplicate"].clone(), answer.body["revision"].clone())
     };
     let (new, duplicate) = ((json!(false), Value::Null), (json!(true), Value::Null));
@@ -158,18 +162,12 @@ async fn new_under_one_id_has_one_boundary_and_repeats_append_nothing() {
 
 #[tokio::test]
 async fn a_command_under_the_id_of_a_message_is_a_form_of_that_message() {
-    const HTTP: &str = "http:chat:app:c1";
     let app = TestApp::builder().model().start().await;
-    let post = async |text: &str| {
-        let body = json!({"userId": "ada", "text": text, "messageId": "m"});
-        let answer = app.post("/v1/chats/c1/messages", APP_KEY, &body).await;
-        app.idle().await;
-        answer.body["revision"].clone()
-    };
+    let post = async |text: &str| post_m(&app, text).await.body["revision"].clone();
     assert_eq!(post("hello").await, Value::Null);
     for (number, command) in [(1, "/new a"), (2, "/reset"), (3, "/help")] {
         assert_eq!(post(command).await, json!(number));
-        assert_eq!(post(command).await, Value::Null, "a duplicate");
+        assert_eq!(post(command).await, Value::Null, "a repeat is taken for a revision");
     }
     let listed = [
         "m user: hello",
@@ -205,9 +203,7 @@ async fn a_command_that_arrives_after_its_own_edit_is_not_executed() {
 async fn help_that_becomes_a_question_over_http_is_waited_for_as_one() {
     let app = TestApp::builder().model().start().await;
     let post = async |text: &str| {
-        let body = json!({"userId": "ada", "text": text, "messageId": "h"});
-        let answer = app.post("/v1/chats/c1/messages?wait=20", APP_KEY, &body);
-        let answer = app.as_time_passes(answer).await;
+        let answer = app.ask("c1", APP_KEY, &json!({"userId": "ada", "text": text, "messageId": "h"})).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         (
             answer.body["reply"]["id"].clone(),

@@ -10,9 +10,7 @@ const CHAT: &str = "telegram:chat:42";
 #[tokio::test]
 async fn an_edit_before_its_turn_is_answered_in_its_new_form() {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 6, "wait")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 6, "wait")).await;
     let message = private(42, 7, "helo");
     app.receive(&message).await;
     app.receive(message.edited(8, "hello")).await;

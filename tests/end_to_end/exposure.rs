@@ -13,17 +13,13 @@ use serde_json::{Value, json};
 
 use crate::app::wait_until;
 use crate::process::Process;
-use crate::setup::{Settings, annals};
+use crate::setup::{Settings, annals, settings};
 
 const TELEGRAM: [(&str, &str); 2] =
     [("TELEGRAM_BOT_TOKEN", "7:AAtest"), ("TELEGRAM_WEBHOOK_SECRET", "own-secret")];
 /// As any well-formed signature: the engine's own server took it.
 const FORGED: &str = "AWS4-HMAC-SHA256 Credential=local/20251121/us-east-1/dynamodb/aws4_request, SignedHeaders=host, \
                       Signature=0";
-
-fn settings(of: &[(&'static str, &str)]) -> Settings {
-    of.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
-}
 
 /// The TCP ports on which the process `id` listens, as the kernel has them.
 fn ports(id: u32) -> BTreeSet<u16> {
@@ -296,7 +292,7 @@ async fn a_data_directory_that_was_open_is_closed_with_all_that_is_and_comes_in_
 async fn no_password_of_an_address_is_shown() {
     let secret = "hunter2-of-the-proxy";
     let nowhere = format!("http://ada:{secret}@127.0.0.1:9");
-    let settings: Settings = [
+    let settings = settings(&[
         ("TELEGRAM_BOT_TOKEN", "7:AAtest"),
         ("TELEGRAM_WEBHOOK_SECRET", "own-secret"),
         ("TELEGRAM_API_BASE", &nowhere),
@@ -308,9 +304,7 @@ async fn no_password_of_an_address_is_shown() {
         ("MODEL_BASE_URL", &format!("{nowhere}/v1")),
         ("MODEL_FALLBACK", "anthropic:test"),
         ("MODEL_FALLBACK_BASE_URL", &format!("{nowhere}/v1")),
-    ]
-    .map(|(name, value)| (name, value.to_owned()))
-    .into();
+    ]);
     let dir = tempfile::tempdir().unwrap();
     let data = |mut settings: Settings, log: &str| {
         settings.push(("ANNALS_DATA_DIR", dir.path().to_str().unwrap().to_owned()));

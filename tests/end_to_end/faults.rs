@@ -50,6 +50,13 @@ impl Faults {
         Self(Arc::new(Inner { requests: AtomicUsize::new(0), plan }))
     }
 
+    /// Returns an interceptor that stalls before request `number`, until the test lets it go on. The test needs a runtime of
+    /// several threads.
+    pub(crate) fn stalling(number: usize) -> (Self, Stall) {
+        let ((stalled, has_stalled), (go, goes)) = (mpsc::channel(), mpsc::channel());
+        (Self::new(Plan::Stall(number, Mutex::new((stalled, goes)))), Stall { has_stalled, go })
+    }
+
     /// Returns the number of requests so far.
     pub(crate) fn requests(&self) -> usize {
         self.0.requests.load(Ordering::SeqCst)
@@ -58,6 +65,23 @@ impl Faults {
     /// The requests since the last call of this.
     pub(crate) fn take(&self) -> usize {
         self.0.requests.swap(0, Ordering::SeqCst)
+    }
+}
+
+/// The other end of [`Faults::stalling`].
+pub(crate) struct Stall {
+    has_stalled: mpsc::Receiver<()>,
+    go: mpsc::Sender<()>,
+}
+
+impl Stall {
+    /// Waits until the process stalls.
+    pub(crate) fn reached(&self) {
+        tokio::task::block_in_place(|| self.has_stalled.recv().unwrap());
+    }
+
+    pub(crate) fn go_on(self) {
+        self.go.send(()).unwrap();
     }
 }
 

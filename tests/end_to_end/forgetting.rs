@@ -6,19 +6,14 @@ use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
 use annals_local::stores::{BUCKET, TABLE};
 use aws_sdk_dynamodb::types::AttributeValue;
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp};
+use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp};
 use crate::memory::{memory_of, remember, user};
 use crate::updates::{group, private};
-use crate::world::archive_everything;
 
 const CHAT: &str = "telegram:chat:42";
-
-async fn forget(app: &TestApp, chat: &str, key: &str) -> Answer {
-    Answer::of(app.request(Method::DELETE, &format!("/v1/chats/{chat}")).bearer_auth(key)).await
-}
 
 /// All items of the table and keys of the bucket, each with what it holds, that mention `what`.
 async fn left_of(app: &TestApp, what: &[String]) -> Vec<String> {
@@ -47,9 +42,8 @@ async fn lived_in() -> TestApp {
     }
     app.receive(group(-7, 1, "@annals_bot others")).await;
     app.handle(private(43, 1, "another's")).await;
-    let history = app.open_history().await;
     for chat in [CHAT, "telegram:chat:43"] {
-        archive_everything(&history, &chat.parse().unwrap()).await;
+        app.archive_everything(chat).await;
     }
     app.restart().await;
     app.handle(private(42, 4, "not archived")).await;
@@ -71,7 +65,7 @@ async fn a_chat_is_forgotten_in_every_place_and_nothing_else_is() {
         all
     };
     let before = others().await;
-    let answer = forget(&app, CHAT, OPS_KEY).await;
+    let answer = app.forget(CHAT, OPS_KEY).await;
     assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
     // Four messages with their replies; of the long one's both bodies.
     let removed = json!({"records": 8, "segments": 1, "bodies": 2, "media": 0, "memories": 2});
@@ -93,7 +87,7 @@ async fn a_chat_is_forgotten_in_every_place_and_nothing_else_is() {
     assert_eq!(others().await, before);
 
     // Again there is nothing; and what is written from now on is kept, and found by the compactor.
-    let again = forget(&app, CHAT, OPS_KEY).await;
+    let again = app.forget(CHAT, OPS_KEY).await;
     assert_eq!(
         again.body["removed"],
         json!({"records": 0, "segments": 0, "bodies": 0, "media": 0, "memories": 0})
@@ -112,10 +106,10 @@ async fn a_key_forgets_its_own_conversations_and_waits_for_another_deletion_alon
     let say = json!({"userId": "ada", "messageId": "m1", "text": "hello"});
     app.post("/v1/chats/c/messages", APP_KEY, &say).await;
     app.idle().await;
-    let other = forget(&app, "http:chat:app:c", "other-secret").await;
+    let other = app.forget("http:chat:app:c", "other-secret").await;
     assert_eq!((other.status, &other.body["removed"]["records"]), (StatusCode::OK, &json!(0)));
     assert_eq!(app.history("http:chat:app:c").await.len(), 2);
-    assert_eq!(forget(&app, "c", "wrong").await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(app.forget("c", "wrong").await.status, StatusCode::UNAUTHORIZED);
 
     let stores = app.stores().await;
     let until = (NOW + 3600) * 1000;
@@ -128,16 +122,16 @@ async fn a_key_forgets_its_own_conversations_and_waits_for_another_deletion_alon
         claim.expression_attribute_values(":until", until).send().await.unwrap();
     };
     claim(", forgetting = fence").await;
-    let busy = app.as_time_passes(forget(&app, "c", APP_KEY)).await;
-    assert_eq!((busy.status, &busy.body["type"]), (StatusCode::CONFLICT, &json!("urn:annals:problem:busy")));
+    let busy = app.forget("c", APP_KEY).await;
+    busy.assert_problem(409, "busy");
     assert_eq!(app.history("http:chat:app:c").await.len(), 2, "nothing is deleted under another deletion");
 
     app.clock().advance(Duration::from_hours(2));
-    assert_eq!(forget(&app, "c", APP_KEY).await.body["removed"]["records"], 2);
+    assert_eq!(app.forget("c", APP_KEY).await.body["removed"]["records"], 2);
     app.post("/v1/chats/c/messages", APP_KEY, &say).await;
     app.idle().await;
     claim("").await;
-    let forgotten = app.as_time_passes(forget(&app, "c", APP_KEY)).await;
+    let forgotten = app.forget("c", APP_KEY).await;
     assert_eq!(forgotten.body["removed"]["records"], 2, "a run does not hold it up: {forgotten:?}");
     assert_eq!(app.history("http:chat:app:c").await, [Value::Null; 0]);
     app.finish().await;
@@ -155,7 +149,7 @@ async fn a_group_is_forgotten_under_all_its_names() {
     app.handle(group(-1007, 2, "@annals_bot under the new one")).await;
     let all = app.history("telegram:chat:-1007").await.len();
     // By either name.
-    let answer = forget(&app, old, OPS_KEY).await;
+    let answer = app.forget(old, OPS_KEY).await;
     assert_eq!(answer.body["removed"]["records"], all, "{answer:?}");
     assert_eq!(answer.body["removed"]["memories"], 1);
     let left = left_of(&app, &names_of(old)).await;

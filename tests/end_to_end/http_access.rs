@@ -15,9 +15,7 @@ const PATH: &str = "/v1/chats/c1/messages";
 /// Checks that `answer` is a problem of this kind, and says nothing that was said.
 #[track_caller]
 fn assert_problem(answer: &Answer, status: u16, kind: &str, what: &str) {
-    assert_eq!(answer.status, status, "{what}: {}", answer.body);
-    assert_eq!(answer.content_type, "application/problem+json", "{what}");
-    assert_eq!(answer.body["type"], format!("urn:annals:problem:{kind}"), "{what}");
+    answer.assert_problem(status, kind);
     assert_eq!(answer.body["status"], status, "{what}");
     assert!(answer.body["title"].is_string() && answer.body["detail"].is_string(), "{what}");
     assert!(!answer.body.to_string().contains("hunter2"), "{what}: {}", answer.body);
@@ -73,24 +71,21 @@ async fn only_an_admin_reaches_the_chats_of_others() {
     for chat in ["c1", "http:chat:app:c1", "http%3Achat%3Aapp%3Ac1", "telegram:chat:42", "app:c1"] {
         for what in ["messages", "context"] {
             let path = chat_path(chat, what);
-            let answer = Answer::of(app.request(Method::GET, &path).bearer_auth("other-secret")).await;
+            let answer = app.call(Method::GET, &path, "other-secret").await;
             assert_eq!((answer.status.as_u16(), &answer.body["messages"]), (200, &json!([])), "{path}");
         }
     }
     for chat in ["http:chat:app:c1", "telegram:chat:42"] {
         assert_eq!(app.history(chat).await.len(), 2);
         assert_eq!(app.context(chat).await.len(), 2);
-        let jsonl = app.request(Method::GET, &chat_path(chat, "messages")).bearer_auth("other-secret");
-        let jsonl = jsonl.header("Accept", "application/x-ndjson").send().await.unwrap();
-        assert_eq!(jsonl.text().await.unwrap(), "");
+        let jsonl = app.export_of(&chat_path(chat, "messages"), "other-secret").await;
+        assert_eq!(jsonl, [Value::Null; 0]);
     }
 
     // What others write there is in a chat of their own.
     let answer = app.post(&chat_path("telegram:chat:42", "messages"), APP_KEY, &body).await;
     assert_eq!(answer.body["chatKey"], "http:chat:app:telegram%3Achat%3A42");
-    let answer =
-        Answer::of(app.request(Method::POST, &chat_path("http:chat:other:c1", "reset")).bearer_auth(APP_KEY))
-            .await;
+    let answer = app.call(Method::POST, &chat_path("http:chat:other:c1", "reset"), APP_KEY).await;
     assert_eq!(answer.body["chatKey"], "http:chat:app:http%3Achat%3Aother%3Ac1");
     app.idle().await;
     assert_eq!(app.history("telegram:chat:42").await.len(), 2);
@@ -98,9 +93,7 @@ async fn only_an_admin_reaches_the_chats_of_others() {
     // An admin's own conversations need no key.
     let answer = app.post(PATH, OPS_KEY, &body).await;
     assert_eq!(answer.body["chatKey"], "http:chat:ops:c1");
-    let answer =
-        Answer::of(app.request(Method::POST, &chat_path("telegram:chat:42", "reset")).bearer_auth(OPS_KEY))
-            .await;
+    let answer = app.call(Method::POST, &chat_path("telegram:chat:42", "reset"), OPS_KEY).await;
     assert_eq!(answer.body["chatKey"], "telegram:chat:42");
     app.finish().await;
 }
@@ -118,7 +111,7 @@ async fn a_cursor_of_another_chat_shows_nothing_of_it() {
     let cursor = page["before"].as_str().unwrap();
     for direction in ["before", "after"] {
         let path = format!("{PATH}?{direction}={cursor}");
-        let answer = Answer::of(app.request(Method::GET, &path).bearer_auth(APP_KEY)).await;
+        let answer = app.call(Method::GET, &path, APP_KEY).await;
         assert_problem(&answer, 400, "bad-cursor", direction);
     }
     app.finish().await;
@@ -219,7 +212,7 @@ async fn an_unknown_route_is_answered_with_a_problem() {
         (Method::GET, "/telegram", 405, "method-not-allowed"),
         (Method::POST, "/local/outbox", 405, "method-not-allowed"),
     ] {
-        let answer = Answer::of(app.request(method.clone(), path).bearer_auth(OPS_KEY)).await;
+        let answer = app.call(method.clone(), path, OPS_KEY).await;
         assert_problem(&answer, status, kind, &format!("{method} {path}"));
     }
     app.finish().await;

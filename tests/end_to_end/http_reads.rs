@@ -4,25 +4,24 @@ use reqwest::Method;
 use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, NOW, TestApp, lines, text_of};
+use crate::app::{APP_KEY, NOW, TestApp, ids, lines, text_of};
 
 const PATH: &str = "/v1/chats/c1/messages";
 const CHAT: &str = "http:chat:app:c1";
 
 async fn post(app: &TestApp, id: &str, ts: i64) {
     let body = json!({"userId": "ada", "text": format!("I am {id}"), "messageId": id, "ts": ts});
-    assert_eq!(app.post(PATH, APP_KEY, &body).await.status, 202);
-    app.idle().await;
+    app.say("c1", &body).await;
 }
 
 async fn page(app: &TestApp, query: &str) -> Value {
-    let answer = Answer::of(app.request(Method::GET, &format!("{PATH}?{query}")).bearer_auth(APP_KEY)).await;
+    let answer = app.call(Method::GET, &format!("{PATH}?{query}"), APP_KEY).await;
     assert_eq!(answer.status, 200, "{query}: {}", answer.body);
     answer.body
 }
 
-fn ids(page: &Value) -> Vec<String> {
-    page["messages"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap().to_owned()).collect()
+fn ids_on(page: &Value) -> Vec<String> {
+    ids(page["messages"].as_array().unwrap())
 }
 
 #[tokio::test]
@@ -33,7 +32,7 @@ async fn pages_go_both_ways_and_take_late_arrivals_where_they_belong() {
         post(&app, &format!("m{n}"), at(n)).await;
     }
     let newest = page(&app, "limit=6").await;
-    assert_eq!(ids(&newest), ["m7", "m7/reply", "m8", "m8/reply", "m9", "m9/reply"]);
+    assert_eq!(ids_on(&newest), ["m7", "m7/reply", "m8", "m8/reply", "m9", "m9/reply"]);
     assert_eq!(newest["after"], Value::Null);
 
     // One in what is yet to be read, one in what was read, one that is newer than all.
@@ -45,7 +44,7 @@ async fn pages_go_both_ways_and_take_late_arrivals_where_they_belong() {
     let mut oldest = newest.clone();
     while let Some(before) = older["before"].as_str() {
         older = page(&app, &format!("limit=6&before={before}")).await;
-        let ids = ids(&older);
+        let ids = ids_on(&older);
         assert!(ids.len() == 6 || older["before"].is_null());
         read.splice(0..0, ids);
         oldest = older.clone();
@@ -56,15 +55,14 @@ async fn pages_go_both_ways_and_take_late_arrivals_where_they_belong() {
         .collect();
     assert_eq!(read, expected);
 
-    let mut forward = ids(&oldest);
+    let mut forward = ids_on(&oldest);
     let mut newer = oldest;
     while let Some(after) = newer["after"].as_str() {
         newer = page(&app, &format!("limit=5&after={after}")).await;
         assert!(newer["before"].is_string());
-        forward.extend(ids(&newer));
+        forward.extend(ids_on(&newer));
     }
-    let all: Vec<String> =
-        app.history(CHAT).await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect();
+    let all = app.ids(CHAT).await;
     assert_eq!(all.len(), 26);
     assert_eq!(forward, all);
     app.finish().await;
@@ -78,15 +76,15 @@ async fn a_page_has_fifty_by_default_and_two_hundred_at_most() {
         let body = json!({"userId": "ada", "text": "/help", "messageId": format!("{n}"), "ts": NOW * 1000});
         assert_eq!(app.post(PATH, APP_KEY, &body).await.status, 202);
     }
-    assert_eq!(ids(&page(&app, "").await).len(), 50);
+    assert_eq!(ids_on(&page(&app, "").await).len(), 50);
     for (limit, count) in
         [("1", 1), ("200", 200), ("201", 200), ("99999999999999999999999999", 200), ("007", 7)]
     {
         let page = page(&app, &format!("limit={limit}")).await;
-        assert_eq!(ids(&page).len(), count, "{limit}");
+        assert_eq!(ids_on(&page).len(), count, "{limit}");
         assert!(page["before"].is_string() && page["after"].is_null());
     }
-    let empty = Answer::of(app.request(Method::GET, "/v1/chats/nobody/messages").bearer_auth(APP_KEY)).await;
+    let empty = app.call(Method::GET, "/v1/chats/nobody/messages", APP_KEY).await;
     assert_eq!(empty.body, json!({"messages": [], "before": null, "after": null}));
     app.finish().await;
 }
@@ -112,9 +110,7 @@ async fn json_lines_stream_the_whole_history() {
         let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(read, all);
     }
-    let request = app.request(Method::GET, "/v1/chats/nobody/messages").bearer_auth(APP_KEY);
-    let response = request.header(ACCEPT, "application/x-ndjson").send().await.unwrap();
-    assert_eq!((response.status().as_u16(), response.text().await.unwrap().as_str()), (200, ""));
+    assert_eq!(app.export_of("/v1/chats/nobody/messages", APP_KEY).await, [Value::Null; 0]);
     app.finish().await;
 }
 
@@ -126,7 +122,7 @@ async fn the_context_is_what_the_model_sees() {
     let body = json!({"userId": "ada", "text": "and?", "messageId": "m2", "ts": NOW * 1000 + 1});
     app.post(PATH, APP_KEY, &body).await;
     app.model().wait_for(2).await;
-    let answer = Answer::of(app.request(Method::GET, "/v1/chats/c1/context").bearer_auth(APP_KEY)).await;
+    let answer = app.call(Method::GET, "/v1/chats/c1/context", APP_KEY).await;
     assert_eq!(answer.status, 200);
     let context = answer.body;
     let messages = context["messages"].as_array().unwrap();
@@ -140,7 +136,7 @@ async fn the_context_is_what_the_model_sees() {
     let said: Vec<String> = messages.iter().map(text_of).collect();
     assert_eq!(asked[1..].iter().map(|m| m["content"].as_str().unwrap()).collect::<Vec<_>>(), said);
 
-    let empty = Answer::of(app.request(Method::GET, "/v1/chats/nobody/context").bearer_auth(APP_KEY)).await;
+    let empty = app.call(Method::GET, "/v1/chats/nobody/context", APP_KEY).await;
     assert_eq!(empty.body["messages"], json!([]));
     app.model().resume();
     app.finish().await;

@@ -2,29 +2,24 @@
 
 use std::time::Duration;
 
-use annals_agent::Agent;
+use annals_agent::{Agent, TurnError};
 use annals_channel::platform::Registered;
 use annals_channel_telegram::client::Client;
-use annals_core::chat_key::ChatKey;
 use annals_core::message::Part;
 use annals_core::record::{Channel, Draft};
-use annals_core::settings::Env;
 use annals_core::sort_key::SortKey;
 use annals_engine::delivery::Deliverer;
-use annals_engine::settings::ViewConfig;
 use annals_local::stores::BUCKET;
-use annals_test_support::model_api::{
-    ModelApi, images_of, is_for_summary, last_user_line, lines_said, texts_of,
-};
+use annals_test_support::model_api::{images_of, is_for_summary, last_user_line, lines_said, texts_of};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi, picture};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, text_of};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, text_of};
 use crate::faults::{Faults, Plan};
 use crate::updates::{Update, group, private};
-use crate::world::{self, World, echo_agent, hosted};
+use crate::world::{LEASE, World};
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -62,14 +57,6 @@ async fn kept(app: &TestApp) -> Vec<(String, Vec<u8>)> {
     kept
 }
 
-fn last_request(app: &TestApp) -> Value {
-    app.model().requests().pop().unwrap()
-}
-
-fn sent(app: &TestApp) -> Vec<String> {
-    app.telegram_api().sent().into_iter().map(|sent| sent.text).collect()
-}
-
 /// Of each provider; the second turn shows the same again at the same place, from what is kept.
 #[tokio::test]
 async fn a_photo_reaches_the_model_and_is_fetched_once() {
@@ -80,10 +67,10 @@ async fn a_photo_reaches_the_model_and_is_fetched_once() {
         }
         let mut app = builder.start().await;
         say(&app, photo(1, "large").with("caption", json!("What is this?"))).await;
-        let request = last_request(&app);
+        let request = app.last_request();
         assert_eq!(images_of(&request), [picture("large")], "{model}");
         assert_eq!(lines_said(&request), ["What is this?", "[file, image/jpeg, photo, 73 KB]"]);
-        let sent = sent(&app);
+        let sent = app.sent_texts();
         assert!(sent[0].starts_with("You said: What is this?") && !sent[0].contains("Not seen"), "{sent:?}");
         let kept_first = kept(&app).await;
         assert_eq!(kept_first.len(), 1);
@@ -91,13 +78,16 @@ async fn a_photo_reaches_the_model_and_is_fetched_once() {
 
         app.restart().await;
         say(&app, private(42, 2, "and now?")).await;
-        let second = last_request(&app);
+        let second = app.last_request();
         assert_eq!(images_of(&second), [picture("large")], "{model}");
-        assert_eq!(second["messages"][0], request["messages"][0], "the beginning is the same");
+        assert_eq!(
+            second["messages"][0], request["messages"][0],
+            "the requests do not begin with the same message"
+        );
         // The first request tells nobody what to keep; the second does.
         say(&app, private(42, 3, "and then?")).await;
         assert_eq!((app.model().count(), app.model().refusals()), (3, Vec::new()), "{model}");
-        assert_eq!(images_of(&last_request(&app)), [picture("large")], "{model}");
+        assert_eq!(images_of(&app.last_request()), [picture("large")], "{model}");
         assert!(app.model().cached_tokens()[2] > 0, "{model}");
         assert_eq!(app.telegram_api().statuses("getFile"), [200], "{model}");
         assert_eq!(app.telegram_api().statuses("file"), [200], "{model}");
@@ -117,9 +107,9 @@ async fn an_album_is_shown_whole_and_a_live_photo_by_its_picture() {
     app.clock().advance(Duration::from_millis(1500));
     app.idle().await;
     assert_eq!(app.model().count(), 1);
-    assert_eq!(images_of(&last_request(&app)), [picture("one"), picture("two"), picture("three")]);
-    assert!(texts_of(&last_request(&app), "user").concat().contains("live photo, 0:02"));
-    assert!(!sent(&app)[0].contains("Not seen"), "{:?}", sent(&app));
+    assert_eq!(images_of(&app.last_request()), [picture("one"), picture("two"), picture("three")]);
+    assert!(texts_of(&app.last_request(), "user").concat().contains("live photo, 0:02"));
+    assert!(!app.sent_texts()[0].contains("Not seen"), "{:?}", app.sent_texts());
     assert_eq!(kept(&app).await.len(), 3);
     app.finish().await;
 }
@@ -130,19 +120,19 @@ async fn unsupported_images_are_named_to_the_model_and_reported_to_the_user_once
     let voice = json!({"file_id": "v", "file_unique_id": "v", "duration": 12, "file_size": 34_000, "mime_type": "audio/ogg"});
     say(&app, private(42, 1, "").without("text").with("voice", voice)).await;
     let told = "[file, audio/ogg, voice message, 0:12, 34 KB; not shown to you: sound cannot be heard here]";
-    assert_eq!(lines_said(&last_request(&app)), [told]);
+    assert_eq!(lines_said(&app.last_request()), [told]);
     let note = "Not seen: voice message, 0:12, 34 KB (sound cannot be heard here).";
     let reply = format!("You said: {told}\n\n{note}");
-    assert_eq!(sent(&app), [reply.as_str()]);
+    assert_eq!(app.sent_texts(), [reply.as_str()]);
     // In the history, as what was sent; the model does not take it for its own.
     let history = app.history(CHAT).await;
     assert_eq!(text_of(&history[1]), reply);
     assert_eq!(history[1]["parts"][1]["providerMetadata"], json!({"annals": {"note": true}}));
     say(&app, document(2, "beans.pdf", "application/pdf", 1_200_000).with("caption", json!("read it"))).await;
-    let request = last_request(&app);
+    let request = app.last_request();
     assert_eq!(texts_of(&request, "assistant"), [format!("You said: {told}")]);
-    assert!(lines_said(&request).contains(&told.to_owned()), "as before");
-    let second = sent(&app).pop().unwrap();
+    assert!(lines_said(&request).contains(&told.to_owned()), "the earlier file is not described as before");
+    let second = app.sent_texts().pop().unwrap();
     assert!(
         second.ends_with("Not seen: beans.pdf, 1.2 MB (files of this kind cannot be opened here)."),
         "{second}"
@@ -150,7 +140,7 @@ async fn unsupported_images_are_named_to_the_model_and_reported_to_the_user_once
     // An animated sticker is described by its emoji.
     let sticker = json!({"file_id": "s", "file_unique_id": "s", "emoji": "👌", "is_animated": true});
     say(&app, private(42, 3, "").without("text").with("sticker", sticker)).await;
-    assert!(!sent(&app).pop().unwrap().contains("Not seen"));
+    assert!(!app.sent_texts().pop().unwrap().contains("Not seen"));
     assert_eq!(app.telegram_api().statuses("getFile"), [0; 0]);
     assert_eq!(kept(&app).await, []);
     app.finish().await;
@@ -184,19 +174,22 @@ async fn large_missing_and_invalid_images_are_not_fetched_again() {
             update = update.with("document", file);
         }
         say(&app, update).await;
-        let reply = sent(&app).pop().unwrap();
+        let reply = app.sent_texts().pop().unwrap();
         assert!(reply.contains("Not seen: ") && reply.contains(wanted), "{name}: {reply}");
-        let request = last_request(&app);
+        let request = app.last_request();
         assert!(last_user_line(&request).contains("; not shown to you: it "), "{name}");
         assert_eq!(images_of(&request).len(), 0, "{name}");
     }
     assert_eq!(telegram.statuses("getFile"), [200, 400, 200, 200, 400]);
     let kept = kept(&app).await;
     assert_eq!(kept.len(), 5);
-    assert!(kept.iter().all(|(_, bytes)| bytes.starts_with(br#"{"unseen":""#)), "nothing else is kept");
+    assert!(
+        kept.iter().all(|(_, bytes)| bytes.starts_with(br#"{"unseen":""#)),
+        "more is stored than why the images are not shown"
+    );
     say(&app, private(42, 20, "anything else?")).await;
     assert_eq!(telegram.statuses("getFile").len(), 5);
-    assert!(!sent(&app).pop().unwrap().contains("Not seen"));
+    assert!(!app.sent_texts().pop().unwrap().contains("Not seen"));
     app.finish().await;
 }
 
@@ -206,11 +199,15 @@ async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
     let telegram = app.telegram_api();
     telegram.fail_files(2, 502);
     say(&app, photo(1, "later")).await;
-    assert!(sent(&app)[0].ends_with("Not seen: photo, 73 KB (it could not be fetched)."), "{:?}", sent(&app));
+    assert!(
+        app.sent_texts()[0].ends_with("Not seen: photo, 73 KB (it could not be fetched)."),
+        "{:?}",
+        app.sent_texts()
+    );
     assert_eq!(kept(&app).await, []);
     say(&app, private(42, 2, "and now?")).await;
-    assert_eq!(images_of(&last_request(&app)), [picture("later")]);
-    assert!(!sent(&app)[1].contains("Not seen"));
+    assert_eq!(images_of(&app.last_request()), [picture("later")]);
+    assert!(!app.sent_texts()[1].contains("Not seen"));
     assert_eq!(telegram.statuses("file"), [502, 502, 200]);
 
     telegram.fail_files(1000, 502);
@@ -219,10 +216,10 @@ async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
     let asked = telegram.statuses("file").len();
     say(&app, private(42, 7300, "hm")).await;
     assert_eq!(telegram.statuses("file").len(), asked + 2);
-    assert!(texts_of(&last_request(&app), "user").concat().contains("it can no longer be fetched"));
+    assert!(texts_of(&app.last_request(), "user").concat().contains("it can no longer be fetched"));
     say(&app, private(42, 7310, "well")).await;
-    assert_eq!(telegram.statuses("file").len(), asked + 2, "it is given up");
-    assert_eq!(images_of(&last_request(&app)), [picture("later")]);
+    assert_eq!(telegram.statuses("file").len(), asked + 2, "the image was fetched again");
+    assert_eq!(images_of(&app.last_request()), [picture("later")]);
     app.finish().await;
 }
 
@@ -232,7 +229,7 @@ async fn a_model_without_images_answers_and_both_sides_are_informed() {
         let app = TestApp::builder().telegram().model_of(model).start().await;
         app.model().blind();
         say(&app, photo(1, "a").with("caption", json!("What is this?"))).await;
-        let reply = &sent(&app)[0];
+        let reply = &app.sent_texts()[0];
         let why = "the model that answers cannot see images, or not this one";
         assert!(reply.ends_with(&format!("Not seen: photo, 73 KB ({why}).")), "{model}: {reply}");
         assert!(reply.contains(&format!("; not shown to you: {why}]")), "{model}: {reply}");
@@ -240,14 +237,14 @@ async fn a_model_without_images_answers_and_both_sides_are_informed() {
         say(&app, photo(2, "b")).await;
         assert_eq!(app.model().images_refused(), 1, "{model}: it is known by now");
         assert_eq!(app.telegram_api().statuses("getFile"), [200], "{model}");
-        assert!(sent(&app)[1].contains("Not seen: photo"));
+        assert!(app.sent_texts()[1].contains("Not seen: photo"));
         app.finish().await;
     }
     let app = TestApp::builder().telegram().model().set("MODEL_VISION", "false").start().await;
     say(&app, photo(1, "a")).await;
-    assert!(sent(&app)[0].contains("Not seen: photo"));
+    assert!(app.sent_texts()[0].contains("Not seen: photo"));
     assert_eq!(app.telegram_api().statuses("getFile"), [0; 0]);
-    assert_eq!(images_of(&last_request(&app)).len(), 0);
+    assert_eq!(images_of(&app.last_request()).len(), 0);
     app.finish().await;
 }
 
@@ -259,13 +256,11 @@ async fn callers_of_the_api_send_bytes_and_nothing_is_fetched_for_them() {
     let own = format!("{}/health", app.base());
     let parts = json!([{"type": "text", "text": "look"}, file(&image), file(&own), file("telegram:secret")]);
     let body = json!({"userId": "ada", "parts": parts});
-    let path = "/v1/chats/c/messages?wait=20";
-    let answer = app.as_time_passes(app.post(path, APP_KEY, &body)).await;
-    let reply = text_of(&answer.body["reply"]);
+    let reply = app.ask("c", APP_KEY, &body).await.reply_text();
     assert!(reply.ends_with("Not seen: a.png; a.png (addresses are not opened here)."), "{reply}");
-    assert_eq!(images_of(&last_request(&app)), [picture("inline")]);
+    assert_eq!(images_of(&app.last_request()), [picture("inline")]);
     assert_eq!(app.telegram_api().calls(), []);
-    assert_eq!(kept(&app).await, [], "the record holds it");
+    assert_eq!(kept(&app).await, [], "an image that the record holds is stored again");
     app.finish().await;
 }
 
@@ -275,12 +270,12 @@ async fn in_a_group_images_of_others_are_shown_and_failures_of_the_asker_s_are_r
     app.receive(with_photo(group(-7, 1, "").without("text"), "garden")).await;
     let video = json!({"file_id": "v", "file_unique_id": "v", "width": 90, "height": 90, "duration": 65});
     app.handle(group(-7, 2, "").without("text").with("video", video)).await;
-    assert_eq!(app.telegram_api().calls(), [], "nobody asked");
+    assert_eq!(app.telegram_api().calls(), [], "an image was fetched before anybody asked");
     say(&app, group(-7, 3, "@annals_test_bot what grows there?").mention()).await;
-    let request = last_request(&app);
+    let request = app.last_request();
     assert_eq!(images_of(&request), [picture("garden")]);
     assert!(texts_of(&request, "user").concat().contains("video/mp4, 1:05; not shown to you: videos"));
-    assert!(!sent(&app)[0].contains("Not seen"), "of the video nobody asked");
+    assert!(!app.sent_texts()[0].contains("Not seen"), "the reply mentions a video of which nobody asked");
     app.finish().await;
 }
 
@@ -297,14 +292,14 @@ async fn images_count_in_the_budget_and_a_summary_names_them() {
     for id in 1..=3 {
         say(&app, photo(id, &format!("p{id}"))).await;
     }
-    assert_eq!(images_of(&last_request(&app)).len(), 3);
+    assert_eq!(images_of(&app.last_request()).len(), 3);
     assert_eq!(app.model().requests_for_notes().len(), 0);
-    let tokens = app.get(&crate::app::chat_path(CHAT, "context")).await["tokens"].as_u64().unwrap();
+    let tokens = app.get(&chat_path(CHAT, "context")).await["tokens"].as_u64().unwrap();
     assert!((4_800..5_600).contains(&tokens), "{tokens}");
     // The window holds three images, so a fourth takes half of the place of the earlier ones.
     say(&app, photo(4, "p4")).await;
-    assert_eq!(images_of(&last_request(&app)), [picture("p2"), picture("p3"), picture("p4")]);
-    let text = texts_of(&last_request(&app), "user").concat();
+    assert_eq!(images_of(&app.last_request()), [picture("p2"), picture("p3"), picture("p4")]);
+    let text = texts_of(&app.last_request(), "user").concat();
     assert!(text.contains("; not shown to you: there are more images than can be shown at once"), "{text}");
 
     say(&app, private(42, 5, &"lorem ipsum ".repeat(2_000))).await;
@@ -312,7 +307,7 @@ async fn images_count_in_the_budget_and_a_summary_names_them() {
     let summary = notes.iter().find(|body| is_for_summary(body)).unwrap();
     assert!(texts_of(summary, "user").concat().contains("[file, image/jpeg, photo, 73 KB]"));
     assert_eq!(images_of(summary).len(), 0);
-    assert!(images_of(&last_request(&app)).len() < 3);
+    assert!(images_of(&app.last_request()).len() < 3);
     app.finish().await;
 }
 
@@ -322,50 +317,41 @@ async fn forgetting_a_chat_deletes_its_images() {
     say(&app, photo(1, "a")).await;
     say(&app, with_photo(private(43, 1, "").without("text"), "b")).await;
     assert_eq!(kept(&app).await.len(), 2);
-    let request = app.request(reqwest::Method::DELETE, &format!("/v1/chats/{CHAT}")).bearer_auth(OPS_KEY);
-    let answer = crate::app::Answer::of(request).await;
-    assert_eq!(answer.body["removed"]["media"], 1);
+    assert_eq!(app.forget(CHAT, OPS_KEY).await.body["removed"]["media"], 1);
     let left = kept(&app).await;
     assert_eq!(left.iter().map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>(), [picture("b")]);
     app.finish().await;
 }
 
-/// Stores without the program, with a Telegram and a model.
+/// A world with a Telegram and a model.
 struct Bench {
     world: World,
     telegram: TelegramApi,
-    api: ModelApi,
 }
 
 impl Bench {
     async fn new() -> Self {
-        Self { world: World::new().await, telegram: TelegramApi::start().await, api: ModelApi::start().await }
-    }
-
-    fn chat() -> ChatKey {
-        world::chat(41)
+        Self { world: World::hosted(&[]).await, telegram: TelegramApi::start().await }
     }
 
     fn agent(&self, faults: &Faults) -> Agent {
         let clock = self.world.clock.clone();
-        let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock.clone()).unwrap();
-        Agent {
-            model: hosted(&self.api, &clock),
-            view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
-            deliverer: Deliverer::new([Registered::new(Channel::Telegram, client)], None),
-            ..echo_agent(&self.world.history_with(faults.clone(), true))
-        }
+        let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock).unwrap();
+        let deliverer = Deliverer::new([Registered::new(Channel::Telegram, client)], None);
+        Agent { deliverer, ..self.world.agent_with(faults.clone()) }
     }
 
     /// Appends a message that is the photo `file`.
     async fn append(&self, id: u64, file: &str) -> SortKey {
         let own = json!({"fileId": file, "fileUniqueId": file, "kind": "photo"});
         let part = Part::file("image/jpeg", None, format!("telegram:{file}"), ("telegram", &own));
-        let ts = i64::try_from(id).unwrap() * 1000;
-        let said = world::message(&Self::chat(), id, ts, "");
+        let said = self.world.message(id, id.cast_signed() * 1000, "");
         let draft = Draft { parts: vec![part], chat_id: "42".into(), asks: true, ..said };
-        self.world.history().append(&draft).await.unwrap();
-        draft.key()
+        self.world.append(&draft).await.base
+    }
+
+    async fn run(&self, faults: &Faults, from: &SortKey) -> Result<(), TurnError> {
+        self.world.start(self.agent(faults), from).await.unwrap()
     }
 }
 
@@ -375,7 +361,7 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
     let whole = {
         let (bench, faults) = (Bench::new().await, Faults::default());
         let from = bench.append(1, "f").await;
-        bench.agent(&faults).run(&Bench::chat(), Some(&from)).await.unwrap();
+        bench.run(&faults, &from).await.unwrap();
         faults.requests()
     };
     assert!(whole > 5, "{whole}");
@@ -383,14 +369,17 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
         let bench = Bench::new().await;
         let from = bench.append(1, "f").await;
         let faults = Faults::new(Plan::Before(stop));
-        drop(bench.agent(&faults).run(&Bench::chat(), Some(&from)).await);
-        assert!(faults.requests() >= stop, "was not stopped before {stop}");
-        bench.world.clock.advance(world::LEASE + Duration::from_secs(1));
-        bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from)).await.unwrap();
-        let records = bench.world.history().range(&Bench::chat(), None).await.unwrap();
-        assert_eq!(records.len(), 2, "stopped before {stop}");
+        drop(bench.run(&faults, &from).await);
+        assert!(faults.requests() >= stop, "the run was not stopped before request {stop}");
+        bench.world.clock.advance(LEASE + Duration::from_secs(1));
+        bench.run(&Faults::default(), &from).await.unwrap();
+        assert_eq!(bench.world.records().await.len(), 2, "stopped before {stop}");
         assert_eq!(bench.world.objects("media/").await.len(), 1, "stopped before {stop}");
-        assert_eq!(images_of(bench.api.requests().last().unwrap()), [picture("f")], "stopped before {stop}");
+        assert_eq!(
+            images_of(bench.world.model().requests().last().unwrap()),
+            [picture("f")],
+            "stopped before {stop}"
+        );
         assert!((1..=2).contains(&bench.telegram.statuses("file").len()), "stopped before {stop}");
     }
 }
@@ -400,11 +389,11 @@ async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
 async fn an_image_that_is_not_kept_is_shown() {
     let bench = Bench::new().await;
     let from = bench.append(1, "f").await;
-    bench.agent(&Faults::new(Plan::NoMedia)).run(&Bench::chat(), Some(&from)).await.unwrap();
-    assert_eq!(images_of(&bench.api.requests()[0]), [picture("f")]);
+    bench.run(&Faults::new(Plan::NoMedia), &from).await.unwrap();
+    assert_eq!(images_of(&bench.world.model().requests()[0]), [picture("f")]);
     assert_eq!(bench.world.objects("media/").await, [""; 0]);
     let from = bench.append(2, "g").await;
-    bench.agent(&Faults::default()).run(&Bench::chat(), Some(&from)).await.unwrap();
-    assert_eq!(images_of(&bench.api.requests()[1]), [picture("f"), picture("g")]);
+    bench.run(&Faults::default(), &from).await.unwrap();
+    assert_eq!(images_of(&bench.world.model().requests()[1]), [picture("f"), picture("g")]);
     assert_eq!(bench.world.objects("media/").await.len(), 2);
 }

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use annals_channel::settings::{DmScope, GroupActivation, Settings};
+use annals_core::record::Kind;
 use annals_core::sort_key::Timestamp;
 use annals_local::import::{Options, import};
-use annals_store::history::{History, MAX_PAGE, Position};
+use annals_store::history::{History, MAX_PAGE};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp, a_while};
 use crate::faults::{Faults, Plan};
 use crate::updates::{START, private};
-use crate::world::{World, archive_everything, expire};
+use crate::world::{self, A_LIFE, World, archive_everything};
 
 const CHAT: &str = "telegram:chat:42";
 /// The bot's user id; [`telegram_api`](annals_test_support::telegram_api)'s.
@@ -27,32 +28,31 @@ fn options(chat: Option<&str>) -> Options {
     Options { chat: chat.map(|chat| chat.parse().unwrap()), bot: Some(BOT), settings }
 }
 
+/// Imports a file of this content; returns the command's output.
+async fn imported(history: &History, content: &str, options: &Options) -> String {
+    let (dir, mut out) = (tempfile::tempdir().unwrap(), Vec::new());
+    import(history, &[file(dir.path(), "talk", content)], options, &mut out).await.unwrap();
+    String::from_utf8(out).unwrap()
+}
+
 fn file(dir: &Path, name: &str, content: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, content).unwrap();
     path
 }
 
-/// Returns the command's output.
-async fn imported(history: &History, file: &Path, options: &Options) -> String {
-    let mut out = Vec::new();
-    import(history, &[file.to_owned()], options, &mut out).await.unwrap();
-    String::from_utf8(out).unwrap()
-}
-
-/// The error, with its causes.
-async fn refused(history: &History, file: &Path, options: &Options) -> String {
-    let mut out = Vec::new();
-    let error = import(history, &[file.to_owned()], options, &mut out).await.unwrap_err();
+/// Returns the error of a file of this name and content, with its causes.
+async fn refused(history: &History, name: &str, content: &str, options: &Options) -> String {
+    let (dir, mut out) = (tempfile::tempdir().unwrap(), Vec::new());
+    let error = import(history, &[file(dir.path(), name, content)], options, &mut out).await.unwrap_err();
     assert_eq!(out, b"", "nothing is half-said");
     format!("{error:#}")
 }
 
-/// The whole history, as listed.
+/// Returns the whole history, as listed.
 async fn listed(history: &History, chat: &str) -> Vec<Value> {
-    let page = history.page(&chat.parse().unwrap(), &Position::Oldest, MAX_PAGE).await.unwrap();
-    assert!(page.after.is_none());
-    page.records.iter().map(|record| serde_json::to_value(record.listed()).unwrap()).collect()
+    let records = world::listed(history, &chat.parse().unwrap(), MAX_PAGE).await;
+    records.iter().map(|record| json!(record.listed())).collect()
 }
 
 async fn lines(history: &History, chat: &str) -> Vec<String> {
@@ -117,9 +117,9 @@ const OLD_TALK: [&str; 6] = [
 #[tokio::test]
 async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
     let app = TestApp::start().await;
-    let history = app.open_history().await;
-    let export = file(app.data_dir(), "result.json", &bot_chat(&old_talk()));
-    let first = imported(&history, &export, &options(None)).await;
+    let history = &app.open_history().await;
+    let export = bot_chat(&old_talk());
+    let first = imported(history, &export, &options(None)).await;
     assert_eq!(
         first,
         "telegram:chat:42  Annals: 6 stored, 0 there already\n\
@@ -136,16 +136,16 @@ async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
         assert_eq!(record.expires_at, Some(now + 9 * 24 * 3600), "as long as what comes today");
     }
 
-    let before = stored(&history, CHAT).await;
-    let again = imported(&history, &export, &options(None)).await;
+    let before = stored(history, CHAT).await;
+    let again = imported(history, &export, &options(None)).await;
     assert!(again.starts_with("telegram:chat:42  Annals: 0 stored, 6 there already\n"), "{again}");
-    assert_eq!(stored(&history, CHAT).await, before);
+    assert_eq!(stored(history, CHAT).await, before);
 
     // Years lie between: the next message starts a session.
     a_while().await;
     assert_eq!((app.model().count(), app.context(CHAT).await.len()), (0, 0));
     app.handle(private(42, 9, "hello again")).await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     assert!(!request.to_string().contains("my cat"), "{request}");
     assert_eq!(app.telegram_api().sent().len(), 1, "nothing else is answered");
     assert_eq!(app.history(CHAT).await.len(), 8);
@@ -158,15 +158,15 @@ async fn an_import_skips_messages_that_came_by_the_webhook_and_their_replies() {
     app.model().answer_with("See [the **plan**](https://example.com/plan).");
     app.handle(private(42, 1, "hello")).await;
     // What follows was said while the bot was down, but for the edit of the first.
-    let history = app.open_history().await;
+    let history = &app.open_history().await;
     let talk = [
         said(1, START + 1, 42, "hello"),
         said(2, START + 61, BOT, "See the plan."),
         said(3, START + 62, 42, "which plan?"),
         said(4, START + 63, BOT, "One of another program."),
     ];
-    let export = file(app.data_dir(), "result.json", &bot_chat(&talk));
-    let told = imported(&history, &export, &options(None)).await;
+    let export = bot_chat(&talk);
+    let told = imported(history, &export, &options(None)).await;
     assert_eq!(told, "telegram:chat:42  Annals: 2 stored, 1 there already, 1 there as replies\n");
     let lines = [
         "1 user: hello",
@@ -184,14 +184,14 @@ async fn an_import_skips_messages_that_came_by_the_webhook_and_their_replies() {
     let mut talk = talk;
     talk[0] =
         with(talk[0].clone(), json!({"text": "hello there", "edited_unixtime": (START + 70).to_string()}));
-    let export = file(app.data_dir(), "result.json", &bot_chat(&talk));
-    let told = imported(&history, &export, &options(None)).await;
+    let export = bot_chat(&talk);
+    let told = imported(history, &export, &options(None)).await;
     assert!(told.contains("0 stored, 2 there already, 1 edited since, 1 there as replies"), "{told}");
     assert_eq!(app.lines(CHAT).await[1], "1@1 user revision: hello there");
-    let before = stored(&history, CHAT).await;
-    let told = imported(&history, &export, &options(None)).await;
+    let before = stored(history, CHAT).await;
+    let told = imported(history, &export, &options(None)).await;
     assert!(told.contains("0 stored, 3 there already, 1 there as replies"), "{told}");
-    assert_eq!(stored(&history, CHAT).await, before);
+    assert_eq!(stored(history, CHAT).await, before);
     assert_eq!(app.model().count(), 1, "no turn comes of it");
     app.finish().await;
 }
@@ -199,16 +199,17 @@ async fn an_import_skips_messages_that_came_by_the_webhook_and_their_replies() {
 #[tokio::test]
 async fn an_import_that_breaks_off_anywhere_goes_on() {
     let whole = World::new().await;
-    let export = file(whole.folder(), "result.json", &bot_chat(&old_talk()));
+    let talk = bot_chat(&old_talk());
+    let export = file(whole.folder(), "result.json", &talk);
     let (history, counted) = whole.counted();
-    imported(&history, &export, &options(None)).await;
+    imported(&history, &talk, &options(None)).await;
     let requests = counted.take();
     let wanted = lines(&history, CHAT).await;
     assert_eq!(wanted, OLD_TALK);
     let mut broken_off = 0;
     for request in 1..=requests {
         let world = World::new().await;
-        let broken = world.history_with(Faults::new(Plan::Lost(request)), true);
+        let broken = world.history_with(Faults::new(Plan::Lost(request)));
         let failed = import(&broken, std::slice::from_ref(&export), &options(None), &mut Vec::new()).await;
         if let Err(error) = failed {
             let error = format!("{error:#}");
@@ -218,11 +219,11 @@ async fn an_import_that_breaks_off_anywhere_goes_on() {
             );
             broken_off += 1;
         }
-        let history = world.history();
+        let history = &world.history;
         // What has died may have the chat for a moment.
         world.clock.advance(Duration::from_mins(2));
-        imported(&history, &export, &options(None)).await;
-        assert_eq!(lines(&history, CHAT).await, wanted, "request {request}");
+        imported(history, &talk, &options(None)).await;
+        assert_eq!(lines(history, CHAT).await, wanted, "request {request}");
         let head = history.head(&CHAT.parse().unwrap()).await.unwrap();
         let from = Timestamp::from_secs(THEN - 48 * 3600);
         assert_eq!(head.context_from.unwrap().ts(), from, "request {request}: the next turn reads no years");
@@ -233,25 +234,23 @@ async fn an_import_that_breaks_off_anywhere_goes_on() {
 #[tokio::test]
 async fn an_import_recognises_messages_that_have_left_the_table() {
     let world = World::new().await;
-    let (history, chat) = (world.history(), CHAT.parse().unwrap());
-    let export = file(world.folder(), "result.json", &bot_chat(&old_talk()));
-    imported(&history, &export, &options(None)).await;
-    archive_everything(&history, &chat).await;
-    world.clock.advance(Duration::from_hours(10 * 24));
-    for record in history.range(&chat, None).await.unwrap() {
-        expire(&world.stores, &record).await;
-    }
-    assert_eq!(history.range(&chat, None).await.unwrap(), []);
-    let told = imported(&history, &export, &options(None)).await;
+    let history = &world.history;
+    let export = bot_chat(&old_talk());
+    imported(history, &export, &options(None)).await;
+    world.archive_everything().await;
+    world.clock.advance(A_LIFE);
+    world.expire_all().await;
+    assert_eq!(world.records().await, []);
+    let told = imported(history, &export, &options(None)).await;
     assert!(told.starts_with("telegram:chat:42  Annals: 0 stored, 6 there already\n"), "{told}");
-    assert_eq!(lines(&history, CHAT).await, OLD_TALK);
-    assert_eq!(history.range(&chat, None).await.unwrap(), [], "and stored no second time");
+    assert_eq!(lines(history, CHAT).await, OLD_TALK);
+    assert_eq!(world.records().await, [], "and stored no second time");
 }
 
 #[tokio::test]
 async fn an_accounts_export_has_each_chat_under_the_bots_own_id_and_no_strangers() {
     let world = World::new().await;
-    let history = world.history();
+    let history = &world.history;
     let topic = json!({"id": 10, "type": "service", "date_unixtime": THEN.to_string(), "actor": "Ada", "actor_id": "user42",
         "action": "topic_created", "title": "Beans", "text": ""});
     let chats = json!([
@@ -269,8 +268,8 @@ async fn an_accounts_export_has_each_chat_under_the_bots_own_id_and_no_strangers
     ]);
     let account =
         json!({"about": "", "personal_information": {"user_id": 42}, "chats": {"about": "", "list": chats}});
-    let export = file(world.folder(), "result.json", &account.to_string());
-    let told = imported(&history, &export, &options(None)).await;
+    let export = account.to_string();
+    let told = imported(history, &export, &options(None)).await;
     assert_eq!(
         told,
         "telegram:chat:42  Annals: 1 stored, 0 there already\n\
@@ -282,20 +281,20 @@ async fn an_accounts_export_has_each_chat_under_the_bots_own_id_and_no_strangers
          left out: 2 private chats that the bot is no part of (--chat imports one all the same)\n"
     );
     assert_eq!(
-        lines(&history, "telegram:chat:-1000000000088").await,
+        lines(history, "telegram:chat:-1000000000088").await,
         ["before-5 user: before", "1 user: general"]
     );
     assert_eq!(
-        lines(&history, "telegram:chat:-1000000000088:topic:10").await,
+        lines(history, "telegram:chat:-1000000000088:topic:10").await,
         ["10 user event: [Ada: topic created: Beans]", "11 user: in the topic", "12 user: answer"]
     );
-    assert_eq!(listed(&history, "telegram:chat:-1000000000099").await[0]["metadata"]["chatType"], "channel");
+    assert_eq!(listed(history, "telegram:chat:-1000000000099").await[0]["metadata"]["chatType"], "channel");
 
     // One of them alone.
     let other = World::new().await;
-    let told = imported(&other.history(), &export, &options(Some("telegram:chat:-77"))).await;
+    let told = imported(&other.history, &export, &options(Some("telegram:chat:-77"))).await;
     assert!(told.starts_with("telegram:chat:-77  Plot: 1 stored"), "{told}");
-    assert_eq!(lines(&other.history(), CHAT).await, [""; 0]);
+    assert_eq!(lines(&other.history, CHAT).await, [""; 0]);
 }
 
 #[tokio::test]
@@ -308,19 +307,18 @@ async fn an_export_of_annals_is_imported_unchanged() {
     let (exported, lines) = (app.history(CHAT).await, app.lines(CHAT).await);
     assert!(lines.len() > 7 && lines.iter().any(|line| line.contains("boundary")), "{lines:?}");
     let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-    let export = file(app.data_dir(), "talk.jsonl", &jsonl);
 
     // Where it is from, nothing changes.
-    let own = app.open_history().await;
-    let before = stored(&own, CHAT).await;
-    imported(&own, &export, &options(None)).await;
-    assert_eq!(stored(&own, CHAT).await, before);
+    let own = &app.open_history().await;
+    let before = stored(own, CHAT).await;
+    imported(own, &jsonl, &options(None)).await;
+    assert_eq!(stored(own, CHAT).await, before);
 
     let world = World::new().await;
-    let history = world.history();
+    let history = &world.history;
     for _ in 0..2 {
-        imported(&history, &export, &options(None)).await;
-        let mut back = listed(&history, CHAT).await;
+        imported(history, &jsonl, &options(None)).await;
+        let mut back = listed(history, CHAT).await;
         let mut was = exported.clone();
         for message in back.iter_mut().chain(&mut was) {
             // When it was appended.
@@ -331,18 +329,39 @@ async fn an_export_of_annals_is_imported_unchanged() {
     app.finish().await;
 }
 
+/// As `useChat` sends it, if the message that opened the session is edited.
+#[tokio::test]
+async fn a_first_message_that_was_sent_again_is_imported_at_its_later_place() {
+    let (from, to) = (World::new().await, World::new().await);
+    let said = from.message(1, 0, "a day at sea");
+    let opening = said.clone().opening_session(true);
+    from.append(&said.of_kind(Kind::Boundary)).await;
+    from.append(&opening).await;
+    let again = from.message(1, 60_000, "a night at sea");
+    from.history.append_again(&again, &opening.key(), 1).await.unwrap();
+
+    let chat = from.chat.to_string();
+    let mut was = listed(&from.history, &chat).await;
+    let jsonl = was.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    imported(&to.history, &jsonl, &options(None)).await;
+    let mut back = listed(&to.history, &chat).await;
+    for message in was.iter_mut().chain(&mut back) {
+        message["metadata"].as_object_mut().unwrap().remove("sentAt");
+    }
+    assert_eq!(back, was);
+}
+
 #[tokio::test]
 async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
     let world = World::new().await;
-    let history = world.history();
+    let history = &world.history;
     let talk = r#"{"id":"a","role":"user","parts":[{"type":"text","text":"one"}],"metadata":{"createdAt":"2024-01-01T00:00:00.000Z"}}
 {"id":"s","role":"system","parts":[{"type":"text","text":"be kind"}]}
 
 {"id":"b","role":"assistant","parts":[{"type":"text","text":"two"},{"type":"data-x","data":1}]}
 {"id":"c","role":"user","parts":[{"type":"text","text":"three"}]}
 "#;
-    let export = file(world.folder(), "talk.jsonl", talk);
-    let error = refused(&history, &export, &options(None)).await;
+    let error = refused(history, "talk.jsonl", talk, &options(None)).await;
     assert!(
         error.ends_with(
             "talk.jsonl, line 1: it names no chat: say which with --chat, such as http:chat:dev:hello"
@@ -351,9 +370,9 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
     );
     let chat = "http:chat:dev:talk";
     for _ in 0..2 {
-        let told = imported(&history, &export, &options(Some(chat))).await;
+        let told = imported(history, talk, &options(Some(chat))).await;
         assert!(told.contains("left out: 1 system message: SYSTEM_PROMPT"), "{told}");
-        let messages = listed(&history, chat).await;
+        let messages = listed(history, chat).await;
         assert_eq!(crate::app::lines(&messages), ["a user: one", "b assistant: two", "c user: three"]);
         assert_eq!(messages[1]["parts"][1], json!({"type": "data-x", "data": 1}));
         let times: Vec<i64> =
@@ -373,21 +392,20 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
         ),
         ("{", "it is no UIMessage"),
     ] {
-        let export = file(world.folder(), "bad.jsonl", &format!("{talk}{bad}\n"));
-        let error = refused(&history, &export, &options(Some("http:chat:dev:other"))).await;
+        let error =
+            refused(history, "bad.jsonl", &format!("{talk}{bad}\n"), &options(Some("http:chat:dev:other")))
+                .await;
         assert!(error.contains(&format!("bad.jsonl, line 6: {why}")), "{error}");
     }
     assert_eq!(
-        lines(&history, "http:chat:dev:other").await,
+        lines(history, "http:chat:dev:other").await,
         [""; 0],
         "what is bad anywhere is stored nowhere"
     );
-    let export = file(world.folder(), "result.json", r#"{"some": "JSON"}"#);
-    let error = refused(&history, &export, &options(None)).await;
+    let error = refused(history, "result.json", r#"{"some": "JSON"}"#, &options(None)).await;
     assert!(error.contains("result.json: it is neither an export of Telegram Desktop"), "{error}");
     let old = json!({"name": "x", "type": "private_group", "id": 1, "messages": [{"id": 3, "type": "message", "text": "x"}]});
-    let export = file(world.folder(), "result.json", &old.to_string());
-    let error = refused(&history, &export, &options(None)).await;
+    let error = refused(history, "result.json", &old.to_string(), &options(None)).await;
     assert!(
         error.ends_with(
             "result.json: message 3 of \"x\" (1 in its list): it has no date_unixtime: export it again with a Telegram \
@@ -401,16 +419,15 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
 #[tokio::test]
 async fn an_array_is_taken_and_what_is_broken_is_called_what_it_was_to_be() {
     let world = World::new().await;
-    let history = world.history();
+    let history = &world.history;
     let array = json!([
         {"id": "a", "role": "user", "parts": [{"type": "text", "text": "one"}], "createdAt": "2024-01-01T00:00:00.000Z"},
         {"id": "b", "role": "assistant", "parts": [{"type": "text", "text": "two"}]},
     ]);
     let chat = "http:chat:dev:array";
-    for (name, text) in [("talk.json", format!("{array:#}")), ("again.json", array.to_string())] {
-        let export = file(world.folder(), name, &text);
-        imported(&history, &export, &options(Some(chat))).await;
-        assert_eq!(lines(&history, chat).await, ["a user: one", "b assistant: two"]);
+    for text in [format!("{array:#}"), array.to_string()] {
+        imported(history, &text, &options(Some(chat))).await;
+        assert_eq!(lines(history, chat).await, ["a user: one", "b assistant: two"]);
     }
     let telegram = |fields: &str| format!("{{\n \"name\": \"x\",\n \"type\": \"bot_chat\",\n {fields}\n}}");
     let good = r#"{"id":"a","role":"user","parts":[]}"#;
@@ -438,19 +455,18 @@ async fn an_array_is_taken_and_what_is_broken_is_called_what_it_was_to_be() {
             "bad: it is neither an export of Telegram Desktop as JSON nor UIMessages of the AI SDK",
         ),
     ] {
-        let export = file(world.folder(), "bad", &text);
-        let error = refused(&history, &export, &options(Some("http:chat:dev:other"))).await;
+        let error = refused(history, "bad", &text, &options(Some("http:chat:dev:other"))).await;
         assert!(error.contains(why), "{text}: {error}");
         assert!(!why.contains(", line") || !error.contains(" at line "), "the line is said once: {error}");
     }
-    assert_eq!(lines(&history, "http:chat:dev:other").await, [""; 0]);
+    assert_eq!(lines(history, "http:chat:dev:other").await, [""; 0]);
 }
 
 /// The choice of the assistant's author cannot be changed later: imported records stay as they are.
 #[tokio::test]
 async fn without_knowing_the_bot_nothing_is_stored_that_could_be_of_several() {
     let world = World::new().await;
-    let history = world.history();
+    let history = &world.history;
     let nobody = |chat: Option<&str>| Options { bot: None, ..options(chat) };
     let group =
         json!({"name": "Plot", "type": "private_group", "id": 77, "messages": [said(1, THEN, BOT, "group")]});
@@ -475,26 +491,22 @@ async fn without_knowing_the_bot_nothing_is_stored_that_could_be_of_several() {
         ),
     ];
     for (text, why) in &refusals {
-        let export = file(world.folder(), "result.json", text);
-        let error = refused(&history, &export, &nobody(None)).await;
+        let error = refused(history, "result.json", text, &nobody(None)).await;
         assert!(error.contains(why.as_str()), "{error}");
     }
     for chat in [CHAT, "telegram:chat:-77"] {
-        assert_eq!(lines(&history, chat).await, [""; 0]);
+        assert_eq!(lines(history, chat).await, [""; 0]);
     }
     // One chat with one bot says it itself, and chats with none have nothing to ask.
-    let export = file(world.folder(), "result.json", &account(&[&friend]));
-    let told = imported(&history, &export, &nobody(None)).await;
+    let told = imported(history, &account(&[&friend]), &nobody(None)).await;
     assert!(
         told.starts_with("left out: 1 private chat that the bot is no part of (--bot says who it is, --chat"),
         "{told}"
     );
-    let export = file(world.folder(), "result.json", &bot_chat(&old_talk()));
-    imported(&history, &export, &nobody(None)).await;
-    assert_eq!(lines(&history, CHAT).await, OLD_TALK);
+    imported(history, &bot_chat(&old_talk()), &nobody(None)).await;
+    assert_eq!(lines(history, CHAT).await, OLD_TALK);
 
-    let export = file(world.folder(), "result.json", &refusals[0].0);
-    let told = imported(&history, &export, &options(None)).await;
+    let told = imported(history, &refusals[0].0, &options(None)).await;
     assert_eq!(
         told,
         "telegram:chat:42  Helper Bot: 0 stored, 1 there already\nleft out: 1 chat with another bot\n"
@@ -504,7 +516,7 @@ async fn without_knowing_the_bot_nothing_is_stored_that_could_be_of_several() {
 #[tokio::test]
 async fn media_that_were_not_exported_are_called_what_they_are() {
     let world = World::new().await;
-    let history = world.history();
+    let history = &world.history;
     let hint = "(File not included. Change data exporting settings to download.)";
     let large = "(File exceeds maximum size. Change data exporting settings to download.)";
     let medium = |id: i64, text: &str, fields: Value| with(said(id, THEN + id, 42, text), fields);
@@ -516,10 +528,9 @@ async fn media_that_were_not_exported_are_called_what_they_are() {
         medium(5, "", json!({"file": hint, "media_type": "sticker", "sticker_emoji": "🐱"})),
         medium(6, "this one", json!({"reply_to_message_id": 1})),
     ];
-    let export = file(world.folder(), "result.json", &bot_chat(&talk));
-    imported(&history, &export, &options(None)).await;
+    imported(history, &bot_chat(&talk), &options(None)).await;
     assert_eq!(
-        lines(&history, CHAT).await,
+        lines(history, CHAT).await,
         [
             "1 user: [photo]",
             "2 user: [voice message, 0:12]",
@@ -529,7 +540,7 @@ async fn media_that_were_not_exported_are_called_what_they_are() {
             "6 user: this one",
         ]
     );
-    assert_eq!(listed(&history, CHAT).await[5]["metadata"]["replyTo"]["text"], "[photo]");
+    assert_eq!(listed(history, CHAT).await[5]["metadata"]["replyTo"]["text"], "[photo]");
 }
 
 /// The longest id that a message may have, with what hangs on it.
@@ -545,17 +556,15 @@ async fn replies_to_the_longest_id_are_imported_too() {
     let exported = app.history(ROOM).await;
     assert_eq!(exported.len(), 6, "{exported:?}");
     let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-    let export = file(app.data_dir(), "talk.jsonl", &jsonl);
     let world = World::new().await;
-    let history = world.history();
+    let history = &world.history;
     for _ in 0..2 {
-        imported(&history, &export, &options(None)).await;
-        let back = listed(&history, ROOM).await;
+        imported(history, &jsonl, &options(None)).await;
+        let back = listed(history, ROOM).await;
         assert_eq!(crate::app::lines(&back), crate::app::lines(&exported));
     }
     // Where nothing is said there is nothing to import.
-    let empty = file(app.data_dir(), "empty.jsonl", "\n");
-    assert_eq!(imported(&history, &empty, &options(None)).await, "There is nothing to import.\n");
+    assert_eq!(imported(history, "\n", &options(None)).await, "There is nothing to import.\n");
     app.finish().await;
 }
 
@@ -564,20 +573,19 @@ async fn replies_to_the_longest_id_are_imported_too() {
 async fn a_value_nested_too_deeply_becomes_text_and_is_archived() {
     const ROOM: &str = "http:chat:dev:talk";
     let world = World::new().await;
-    let history = world.history();
+    let history = &world.history;
     let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
     let message = json!({"id": "a", "role": "user", "parts": [{"type": "data-x", "data": deep}], "metadata": {"x": deep}});
-    let export = file(world.folder(), "talk.jsonl", &message.to_string());
     for told in ["1 stored", "0 stored, 1 there already"] {
-        let said = imported(&history, &export, &options(Some(ROOM))).await;
+        let said = imported(history, &message.to_string(), &options(Some(ROOM))).await;
         assert!(said.contains(told), "{said}");
     }
-    archive_everything(&history, &ROOM.parse().unwrap()).await;
+    archive_everything(history, &ROOM.parse().unwrap()).await;
     world.clock.advance(Duration::from_hours(10 * 24));
     for record in history.range(&ROOM.parse().unwrap(), None).await.unwrap() {
-        expire(&world.stores, &record).await;
+        world.expire(&record).await;
     }
-    let [kept] = &listed(&history, ROOM).await[..] else { panic!("one message") };
+    let [kept] = &listed(history, ROOM).await[..] else { panic!("one message") };
     assert_eq!(
         (&kept["parts"][0]["data"], &kept["metadata"]["x"]),
         (&json!(deep.to_string()), &json!(deep.to_string()))

@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
-use annals_core::sort_key::SortKey;
-use annals_local::stores::TABLE;
-use annals_local::upkeep::sweep;
-use annals_store::history::{History, MAX_PAGE, Position};
 use serde_json::json;
 
-use crate::app::{APP_KEY, NOW, TestApp, chat_path};
-use crate::faults::Faults;
-use crate::world::{World, chat, echo_upkeep, message, records_of};
+use crate::app::{NOW, TestApp, chat_path};
+use crate::world::World;
 
 const CHAT: &str = "http:chat:app:c";
-
-async fn listed(history: &History) -> Vec<SortKey> {
-    let page = history.page(&chat(0), &Position::Oldest, MAX_PAGE).await.unwrap();
-    page.records.into_iter().map(|record| record.key).collect()
-}
 
 #[tokio::test]
 async fn a_chat_is_summed_up_and_stays_in_the_table_whole() {
@@ -31,8 +21,7 @@ async fn a_chat_is_summed_up_and_stays_in_the_table_whole() {
         let text = format!("message {n:03}: {}", "lorem ipsum ".repeat(5));
         app.advance_to((NOW + n * 60) * 1000);
         let body = json!({"userId": "ada", "messageId": format!("m{n:03}"), "ts": (NOW + n * 60) * 1000, "text": text});
-        assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &body).await.status, 202);
-        app.idle().await;
+        app.say("c", &body).await;
     }
     assert_eq!(app.context(CHAT).await[0]["metadata"]["kind"], "summary");
     let (before, records) = (app.history(CHAT).await, app.records(CHAT).await);
@@ -54,57 +43,50 @@ async fn a_chat_is_summed_up_and_stays_in_the_table_whole() {
 #[tokio::test]
 async fn records_with_an_old_expiry_are_archived_before_they_expire() {
     let world = World::new().await;
-    let said = |n: u64| message(&chat(0), n, i64::try_from(n).unwrap() * 60_000, &format!("message {n}"));
-    let dated = world.history();
+    let (dated, kept) = (&world.history, world.keeping_history());
+    let said = |n: u64| world.message(n, n.cast_signed() * 60_000, &format!("message {n}"));
     for n in 1..=10 {
         dated.append(&said(n)).await.unwrap();
     }
     // The setting changes, and the chat goes on.
     world.clock.advance(Duration::from_hours(24));
-    let kept = world.history_with(Faults::default(), false);
     for n in 11..=20 {
         kept.append(&said(n)).await.unwrap();
     }
-    let before = listed(&kept).await;
+    let before = world.lines().await;
+    let upkeep = world.upkeep_of(&kept);
     world.clock.advance(Duration::from_hours(47));
-    let visited = echo_upkeep(&kept).visit(&chat(0)).await.unwrap();
+    let visited = upkeep.visit(&world.chat).await.unwrap();
     assert_eq!((visited.archived, visited.segments), (10, 1), "what leaves, and nothing else");
     world.clock.advance(Duration::from_hours(1_000));
-    let visited = echo_upkeep(&kept).visit(&chat(0)).await.unwrap();
+    let visited = upkeep.visit(&world.chat).await.unwrap();
     assert_eq!((visited.archived, visited.segments), (0, 0));
-    // As TTL does, whatever is unanswered.
-    for record in kept.range(&chat(0), None).await.unwrap() {
-        if record.expires_at.is_some() {
-            world.expire(&record).await;
-        }
-    }
-    assert_eq!(kept.range(&chat(0), None).await.unwrap().len(), 10);
-    assert_eq!(listed(&kept).await, before, "all of it, from both");
-    let [info] = &kept.segments(&chat(0)).await.unwrap()[..] else { panic!("one segment") };
-    assert_eq!(records_of(&kept, info).await.len(), 10);
-    assert_eq!(sweep(&world.stores.dynamodb, TABLE, world.clock.now()).await.unwrap(), 0);
+    world.expire_due().await;
+    assert_eq!(world.records().await.len(), 10);
+    assert_eq!(world.lines().await, before, "all of it, from both");
+    assert_eq!((world.segments().await.len(), world.archived().await.len()), (1, 10));
+    assert_eq!(world.sweep().await, 0);
 }
 
 #[tokio::test]
 async fn a_visit_reads_no_more_of_what_is_kept_for_ever() {
     let mut costs = Vec::new();
     for length in [200_u64, 1_000] {
-        let world = World::new().await;
-        let kept = world.history_with(Faults::default(), false);
+        let world = World::with(&[("ARCHIVE_ON_COMPACT", "false")]).await;
+        let upkeep = world.upkeep();
         for n in 1..=length {
-            let ts = i64::try_from(n).unwrap() * 1_800_000;
             world.clock.advance(Duration::from_mins(30));
-            kept.append(&message(&chat(0), n, ts, "lorem ipsum dolor sit amet")).await.unwrap();
+            world.say(n, n.cast_signed() * 1_800_000, "lorem ipsum dolor sit amet").await;
             if n % 60 == 0 {
-                echo_upkeep(&kept).visit(&chat(0)).await.unwrap();
+                upkeep.visit(&world.chat).await.unwrap();
             }
         }
         // A Session ends, so that there is nothing to keep in view.
         world.clock.advance(Duration::from_hours(50));
-        echo_upkeep(&kept).visit(&chat(0)).await.unwrap();
-        kept.meter().take();
-        echo_upkeep(&kept).visit(&chat(0)).await.unwrap();
-        costs.push(kept.meter().take().read_units);
+        upkeep.visit(&world.chat).await.unwrap();
+        world.history.meter().take();
+        upkeep.visit(&world.chat).await.unwrap();
+        costs.push(world.history.meter().take().read_units);
     }
     assert!(costs[1] <= costs[0] + 2.0, "of 200 messages and of 1,000: {costs:?}");
 }

@@ -17,13 +17,13 @@ const BEFORE_LONG: Duration = Duration::from_hours(48 + 42 + 63);
 #[tokio::test]
 async fn without_a_summary_the_records_in_view_are_kept_and_no_others() {
     let mut life = Life::new(&[]).await;
-    life.model.answer_by(|body| {
+    life.world.model().answer_by(|body| {
         let is_summary = texts_of(body, "system").concat().starts_with("You keep the memory of a chat");
         Some(if is_summary { String::new() } else { say_what_is_noted(body) })
     });
-    write_every_forty_hours(&mut life, |_| true).await;
+    write_every_forty_hours(&mut life).await;
     assert_eq!((life.summaries(), life.expired.len()), (0, 0), "all of it is still in the table");
-    let now = life.clock.now();
+    let now = life.world.clock.now();
     for (key, record) in &life.stored {
         let (age, is_moved) = (now.since(record.sent_at), life.moved.contains(key));
         assert!(is_moved || age < LIFETIME.saturating_sub(SOON), "{key} was not moved: {age:?} old");

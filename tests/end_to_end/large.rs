@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use annals_local::stores::BUCKET;
 use annals_test_support::model_api::texts_of;
 use aws_sdk_s3::primitives::ByteStream;
-use reqwest::Method;
-use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path, text_of};
+use crate::app::{NOW, OPS_KEY, TestApp, chat_path, lines, text_of};
 use crate::updates::{group, private};
 
 const LOST: &str = "[the content of this message is lost]";
@@ -21,13 +19,6 @@ fn bodies(app: &TestApp) -> Vec<PathBuf> {
     files.map(|file| file.unwrap().path()).collect()
 }
 
-async fn exported(app: &TestApp, chat: &str) -> Vec<Value> {
-    let request = app.request(Method::GET, &chat_path(chat, "messages")).bearer_auth(OPS_KEY);
-    let response = request.header(ACCEPT, "application/x-ndjson").send().await.unwrap();
-    assert_eq!(response.status(), 200);
-    response.text().await.unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[tokio::test]
 async fn a_lost_body_takes_no_other_message_with_it() {
     const CHAT: &str = "http:chat:app:c1";
@@ -35,9 +26,7 @@ async fn a_lost_body_takes_no_other_message_with_it() {
     app.model().answer_with("Noted.");
     let post = async |app: &TestApp, id: &str, ts: i64, text: &str| {
         let body = json!({"userId": "ada", "text": text, "messageId": id, "ts": 1000 * NOW + ts});
-        let answer = app.post("/v1/chats/c1/messages", APP_KEY, &body).await;
-        app.idle().await;
-        assert_eq!(answer.status, 202, "{answer:?}");
+        app.say("c1", &body).await;
     };
     post(&app, "gone", 1, &"a".repeat(400 * 1024)).await;
     let gone = bodies(&app);
@@ -61,7 +50,7 @@ async fn a_lost_body_takes_no_other_message_with_it() {
         "next/reply assistant: Noted.".into(),
     ];
     assert_eq!(app.lines(CHAT).await, listed);
-    assert_eq!(crate::app::lines(&exported(&app, CHAT).await), listed);
+    assert_eq!(lines(&app.export_of(&chat_path(CHAT, "messages"), OPS_KEY).await), listed);
     assert_eq!(app.context_lines(CHAT).await, listed);
     assert_eq!(texts_of(&app.model().requests()[2], "user"), [LOST, LOST, "still there?"]);
     app.finish().await;
@@ -130,7 +119,7 @@ async fn pages_of_large_messages_are_cut_by_bytes_and_follow_each_other() {
     }
     assert_eq!(forward, all);
 
-    let exported = exported(&app, "telegram:chat:-100").await;
+    let exported = app.export_of(&chat_path("telegram:chat:-100", "messages"), OPS_KEY).await;
     let starts: Vec<i64> = exported.iter().map(|message| text_of(message)[..2].parse().unwrap()).collect();
     assert_eq!(starts, all);
     app.finish().await;

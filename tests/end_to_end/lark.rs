@@ -44,6 +44,14 @@ impl LarkApp {
         Self { app: builder.start().await, lark }
     }
 
+    /// Starts a shop, too, whose tools the model may call.
+    pub(crate) async fn with_shop(fields: &Value, settings: &[(&str, &str)]) -> (McpServer, Self) {
+        let shop = McpServer::start().await;
+        let tools = shop.tools(fields);
+        let own = [("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN), ("LARK_GROUP_CONTEXT", "0")];
+        (shop, Self::with(&[&own[..], settings].concat()).await)
+    }
+
     /// Posts `event` as Lark does: encrypted, and signed over the body as sent.
     pub(crate) async fn send(&self, event: &Value) -> Answer {
         let encrypted = encrypt(KEY, event.to_string().as_bytes()).unwrap();
@@ -94,6 +102,32 @@ pub(crate) fn mentioning(mut event: Value) -> Value {
     event["event"]["message"]["mentions"] =
         json!([{"key": "@_user_1", "id": {"open_id": BOT_OPEN_ID}, "name": "Annals"}]);
     event
+}
+
+/// Posts `event` to a program where Lark is not set up.
+pub(crate) async fn receive_plain(app: &TestApp, mut event: Value) {
+    event["header"]["token"] = app.lark_token().into();
+    let answer = Answer::of(app.request(Method::POST, "/lark").json(&event)).await;
+    assert_eq!(answer.status, 200, "{event}");
+}
+
+/// Creates the event of the recall of `id` in the direct chat.
+fn recalled(id: &str, seconds: i64) -> Value {
+    json!({
+        "schema": "2.0",
+        "header": {"event_id": "ev_r", "event_type": "im.message.recalled_v1", "token": TOKEN, "app_id": APP_ID},
+        "event": {"message_id": id, "chat_id": P2P, "recall_time": ((NOW + seconds) * 1000).to_string(),
+                  "recall_type": "message_owner"},
+    })
+}
+
+/// Creates the item of a message of the direct chat that was recalled.
+fn deleted(id: &str, seconds: i64) -> Value {
+    let mut item = listed(id, "", seconds);
+    item["chat_id"] = json!(P2P);
+    item["deleted"] = json!(true);
+    item["sender"]["id"] = json!("ou_ada");
+    item
 }
 
 /// Creates an item of `GET im/v1/messages`.
@@ -151,7 +185,7 @@ async fn a_challenge_is_answered_and_a_forgery_is_not() {
     let forged = post(event.to_string()).header(TIMESTAMP_HEADER, "1").header(NONCE_HEADER, "n");
     let answer = Answer::of(forged.header(SIGNATURE_HEADER, "0".repeat(64))).await;
     answers.insert(answer.unnamed().to_string(), 0);
-    assert_eq!(answers.len(), 1, "one uniform error: {answers:#?}");
+    assert_eq!(answers.len(), 1, "the refusals differ: {answers:#?}");
     assert!(it.app.history("lark:chat:oc_ada").await.is_empty());
     it.app.finish().await;
 }
@@ -177,20 +211,14 @@ async fn a_group_is_answered_where_the_bot_is_mentioned() {
     it.handle(&text("om_2", GROUP, "@_all please", 1)).await;
     assert_eq!((it.app.model().count(), it.lark.sent().len()), (0, 0));
     it.handle(&mentioning(text("om_3", GROUP, "@_user_1 do you know?", 2))).await;
-    let request = it.app.model().requests().pop().unwrap();
+    let request = it.app.last_request();
     let asked = lines_said(&request);
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert!(asked[2].ends_with("@Annals do you know?"), "{asked:?}");
     assert_eq!(it.sent().len(), 1);
     assert_eq!(it.lark.sent()[0].reply_to.as_deref(), Some("om_3"));
-    let actors: Vec<Value> = it
-        .app
-        .history("lark:chat:oc_garden")
-        .await
-        .iter()
-        .map(|m| m["metadata"]["actorKey"].clone())
-        .collect();
-    assert_eq!(actors[0], "lark:chat:oc_garden:user:ou_ada");
+    let history = it.app.history("lark:chat:oc_garden").await;
+    assert_eq!(history[0]["metadata"]["actorKey"], "lark:chat:oc_garden:user:ou_ada");
     it.app.finish().await;
 }
 
@@ -201,20 +229,14 @@ async fn messages_between_mentions_are_fetched_once_and_in_order() {
         it.lark.seed(listed(id, words, seconds));
     }
     it.handle(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 20))).await;
-    let asked = lines_said(&it.app.model().requests().pop().unwrap());
+    let asked = lines_said(&it.app.last_request());
     assert!(
         asked[0].contains("roses") && asked[1].contains("well") && asked[2].contains("what now?"),
         "{asked:?}"
     );
     it.lark.seed(listed("om_4", "it rains", 30));
     it.handle(&mentioning(text("om_5", GROUP, "@_user_1 and now?", 40))).await;
-    let ids: Vec<String> = it
-        .app
-        .history("lark:chat:oc_garden")
-        .await
-        .iter()
-        .map(|message| message["id"].as_str().unwrap().to_owned())
-        .collect();
+    let ids = it.app.ids("lark:chat:oc_garden").await;
     assert_eq!(ids, ["om_1", "om_2", "om_3", "om_3/reply", "om_4", "om_5", "om_5/reply"]);
 
     // A p2p chat is never listed.
@@ -240,23 +262,12 @@ async fn without_its_surroundings_a_message_is_answered_all_the_same() {
 async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
     let it = LarkApp::start().await;
     it.handle(&text("om_1", P2P, "my secret", 0)).await;
-    let mut item = listed("om_1", "", 0);
-    item["chat_id"] = json!(P2P);
-    item["deleted"] = json!(true);
-    item["sender"]["id"] = json!("ou_ada");
-    it.lark.seed(item);
-    let recalled = json!({
-        "schema": "2.0",
-        "header": {"event_id": "ev_r", "event_type": "im.message.recalled_v1", "token": TOKEN, "app_id": APP_ID},
-        "event": {"message_id": "om_1", "chat_id": P2P, "recall_time": ((NOW + 5) * 1000).to_string(),
-                  "recall_type": "message_owner"},
-    });
+    it.lark.seed(deleted("om_1", 0));
     for _ in 0..2 {
-        it.handle(&recalled).await;
+        it.handle(&recalled("om_1", 5)).await;
     }
-    let ids: Vec<Value> =
-        it.app.history("lark:chat:oc_ada").await.iter().map(|message| message["id"].clone()).collect();
-    assert_eq!(ids, ["om_1", "om_1@1", "om_1/reply"], "kept for the audit, and recalled once");
+    let ids = it.app.ids("lark:chat:oc_ada").await;
+    assert_eq!(ids, ["om_1", "om_1@1", "om_1/reply"], "the message is gone, or not recalled once");
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("user: my secret"), "{context}");
     assert_eq!(it.app.model().count(), 1);
@@ -266,12 +277,8 @@ async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
 #[tokio::test]
 async fn a_message_that_arrives_after_its_own_recall_is_not_answered() {
     let it = LarkApp::start().await;
-    let mut item = listed("om_1", "", -60);
-    item["chat_id"] = json!(P2P);
-    item["sender"]["id"] = json!("ou_ada");
-    item["deleted"] = json!(true);
     it.receive(&text("om_2", P2P, "late, and still there", -59)).await;
-    it.lark.seed(item);
+    it.lark.seed(deleted("om_1", -60));
     it.handle(&text("om_1", P2P, "my secret", -60)).await;
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("my secret") && context.contains("still there"), "{context}");
@@ -284,15 +291,8 @@ async fn a_message_that_arrives_after_its_own_recall_is_not_answered() {
 #[tokio::test]
 async fn a_recall_that_overtakes_its_message_is_asked_for_again() {
     let it = LarkApp::start().await;
-    let mut item = listed("om_1", "", 0);
-    item["chat_id"] = json!(P2P);
-    item["deleted"] = json!(true);
-    it.lark.seed(item);
-    let recalled = json!({
-        "schema": "2.0",
-        "header": {"event_id": "ev_r", "event_type": "im.message.recalled_v1", "token": TOKEN, "app_id": APP_ID},
-        "event": {"message_id": "om_1", "chat_id": P2P, "recall_time": (NOW * 1000).to_string()},
-    });
+    it.lark.seed(deleted("om_1", 0));
+    let recalled = recalled("om_1", 0);
     assert_eq!(it.send(&recalled).await.status, 503);
     it.handle(&text("om_1", P2P, "my secret", 0)).await;
     it.receive(&recalled).await;
@@ -322,7 +322,7 @@ async fn a_forwarded_conversation_that_cannot_be_opened_keeps_no_other_message_o
     it.lark.recall("om_2");
     it.lark.seed(listed("om_3", "the well is low", 10));
     it.handle(&mentioning(text("om_4", GROUP, "@_user_1 what now?", 20))).await;
-    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user").join("\n");
+    let asked = texts_of(&it.app.last_request(), "user").join("\n");
     assert!(asked.contains("roses") && asked.contains("well"), "{asked}");
     it.app.finish().await;
 }
@@ -350,7 +350,7 @@ async fn a_command_acts_at_once_and_is_confirmed_once() {
     assert_eq!(it.sent().len(), 2);
     assert!(it.app.context_lines("lark:chat:oc_ada").await.is_empty());
     it.handle(&text("om_3", P2P, "/new what is up?", 2)).await;
-    assert_eq!(texts_of(&it.app.model().requests().pop().unwrap(), "user"), ["what is up?"]);
+    assert_eq!(texts_of(&it.app.last_request(), "user"), ["what is up?"]);
     it.app.finish().await;
 }
 
@@ -367,7 +367,7 @@ async fn a_forwarded_conversation_is_read_with_its_messages() {
         it.lark.seed(child);
     }
     it.handle(&message("om_9", P2P, "merge_forward", &json!("Merged and Forwarded Message"), 0)).await;
-    let asked = texts_of(&it.app.model().requests().pop().unwrap(), "user").join("\n");
+    let asked = texts_of(&it.app.last_request(), "user").join("\n");
     assert!(asked.contains("first words") && asked.contains("second words"), "{asked}");
     it.app.finish().await;
 }
@@ -378,13 +378,13 @@ async fn refusals_end_delivery_and_passing_ones_do_not() {
     it.handle(&text("om_1", P2P, "one", 0)).await;
     it.lark.expire_tokens();
     it.handle(&text("om_2", P2P, "two", 1)).await;
-    assert_eq!(it.sent().len(), 2, "with a new token");
+    assert_eq!(it.sent().len(), 2, "a message was not sent with a new token");
     assert_eq!(it.lark.token_requests_at_once(), 1);
 
     it.lark.rate_limit(2, Some(3));
     it.receive(&text("om_3", P2P, "three", 2)).await;
     it.app.idle_as_time_passes().await;
-    assert_eq!(it.sent().len(), 3, "after the wait that it was told");
+    assert_eq!(it.sent().len(), 3, "the message was not sent after the wait");
 
     it.lark.seed(listed("om_4", "still here?", 3));
     it.lark.dissolve(GROUP);
@@ -453,7 +453,11 @@ async fn a_permanent_refusal_of_lark_ends_delivery_with_its_reason() {
         let reason = reply["metadata"]["deliveryFailure"]["reason"].as_str().unwrap().to_owned();
         assert!(reason.contains(&code.to_string()), "{reason}");
     }
-    assert_eq!((it.sent().len(), it.app.model().count()), (0, 4), "and is not repeated");
+    assert_eq!(
+        (it.sent().len(), it.app.model().count()),
+        (0, 4),
+        "a refused message was sent, or answered again"
+    );
     it.app.finish().await;
 }
 
@@ -461,7 +465,7 @@ async fn a_permanent_refusal_of_lark_ends_delivery_with_its_reason() {
 async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetched_once() {
     let it = LarkApp::start().await;
     it.handle(&message("om_1", P2P, "image", &json!({"image_key": "img_1"}), 0)).await;
-    let last = |it: &LarkApp| it.app.model().requests().pop().unwrap();
+    let last = |it: &LarkApp| it.app.last_request();
     assert_eq!(images_of(&last(&it)), [picture("img_1")]);
     let post = json!({"title": "", "content": [[{"tag": "text", "text": "both"}, {"tag": "img", "image_key": "img_2"}]]});
     it.handle(&message("om_2", P2P, "post", &post, 10)).await;
@@ -482,7 +486,7 @@ async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetc
     assert!(sent[3].ends_with("Not seen: image (it can no longer be fetched)."), "{sent:?}");
     assert!(sent[4].ends_with("Not seen: walk.mp4, 0:02 (videos cannot be watched here)."), "{sent:?}");
     assert_eq!(images_of(&last(&it)), shown);
-    assert_eq!(it.lark.codes("resource"), [0, 0, 0, 234_003], "each once");
+    assert_eq!(it.lark.codes("resource"), [0, 0, 0, 234_003], "a file was fetched twice");
     it.app.finish().await;
 }
 
@@ -500,18 +504,14 @@ pub(crate) fn pressed(value: &Value, chat: &str, user: &str) -> Value {
 
 #[tokio::test]
 async fn a_card_asks_for_a_call_and_one_press_of_who_may_makes_it() {
-    let shop = McpServer::start().await;
-    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
-    let settings =
-        [("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN), ("LARK_GROUP_CONTEXT", "0")];
-    let it = LarkApp::with(&settings).await;
+    let (shop, it) = LarkApp::with_shop(&json!({"tools": {"refund": {"approval": true}}}), &[]).await;
     it.lark.set_managers(GROUP, &["ou_owner", "ou_manager"]);
     for (n, user, is_let) in [(1, "ou_stranger", false), (2, "ou_manager", true), (3, "ou_ada", true)] {
         it.app.model().answer_tools(&[("shop_refund", json!({"order": format!("A{n}")}))]);
         it.handle(&mentioning(text(&format!("om_{n}"), GROUP, "@_user_1 pay it back", n))).await;
         let sent = it.lark.sent();
         let card = sent.last().unwrap();
-        assert!(sent[sent.len() - 2].text().contains("/approve"), "who has no buttons is told what to say");
+        assert!(sent[sent.len() - 2].text().contains("/approve"), "the text names no command");
         let values = card.button_values();
         assert_eq!((values.len(), card.msg_type.as_str()), (2, "interactive"), "{card:?}");
         let before = shop.carried_out().len();

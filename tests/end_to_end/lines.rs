@@ -80,9 +80,7 @@ async fn lines_of_one_chat_never_see_each_other() {
 #[tokio::test]
 async fn lines_that_wait_at_once_get_a_reply_each() {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "secret one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "secret one")).await;
     let waiting = [
         business("bc_a", 2, "honey one"),
         business("bc_b", 3, "candle one"),

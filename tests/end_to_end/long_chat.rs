@@ -6,21 +6,15 @@ use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_compactor::Compactor;
-use annals_core::chat_key::ChatKey;
 use annals_core::compaction::cut::Why;
 use annals_core::memory::{EntryKind, Finding, Owner, Source};
 use annals_core::record::Draft;
-use annals_core::settings::Env;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
-use annals_engine::compaction::Compaction;
-use annals_engine::settings::ViewConfig;
-use annals_engine::upkeep::Upkeep;
 use annals_store::history::due::shard_of;
 use annals_store::history::turn::Ending;
-use annals_store::history::{Consumed, History, Outcome, Position};
-use annals_store::memory::Memory;
+use annals_store::history::{Consumed, Outcome, Position};
 
-use crate::world::{START, World, claim, echo_agent, echo_upkeep, message};
+use crate::world::{START, World};
 
 /// Pause between two messages. The table then holds some 650 messages: nine days of them.
 const PACE: Duration = Duration::from_mins(20);
@@ -51,7 +45,6 @@ impl fmt::Display for Cost {
 /// The chat and what serves it.
 pub(crate) struct Chat {
     world: World,
-    history: History,
     agent: Agent,
     compactor: Compactor,
     said: u64,
@@ -60,13 +53,9 @@ pub(crate) struct Chat {
 
 impl Chat {
     pub(crate) async fn new() -> Self {
-        let world = World::new().await;
-        let history = world.history();
-        let env = Env::new(&|name| (name == "CONTEXT_WINDOW").then(|| WINDOW.to_owned()));
-        let view = ViewConfig::from_env(env).unwrap();
-        let agent = Agent { view, ..echo_agent(&history) };
-        let compactor = Compactor::new(history.clone(), Upkeep { view, ..echo_upkeep(&history) });
-        Self { next_sweep: world.clock.now(), world, history, agent, compactor, said: 0 }
+        let world = World::with(&[("CONTEXT_WINDOW", WINDOW)]).await;
+        let (agent, compactor) = (world.agent_of(&world.history), world.compactor());
+        Self { next_sweep: world.clock.now(), world, agent, compactor, said: 0 }
     }
 
     /// Goes on until `length` messages have been said.
@@ -74,7 +63,7 @@ impl Chat {
         while self.said < length {
             self.pass().await;
             let draft = self.next_message((self.said + 1).is_multiple_of(ASKS));
-            self.history.append(&draft).await.unwrap();
+            self.world.append(&draft).await;
             if draft.asks {
                 Box::pin(self.agent.run(&draft.chat, Some(&draft.key()))).await.unwrap();
             }
@@ -88,10 +77,10 @@ impl Chat {
         self.compact().await;
         let mut count = |what, consumed| costs.push(Cost { what, consumed });
 
-        let head = self.history.head(&chat()).await.unwrap();
+        let head = self.world.head().await;
         let policy = self.agent.view.policy(0);
         self.take();
-        let seen = self.history.context(&chat(), &head, None, &policy).await.unwrap();
+        let seen = self.world.history.context(&self.world.chat, &head, None, &policy).await.unwrap();
         count("context load", self.take());
         assert_eq!(seen.context.left_out, 0);
         assert!(
@@ -102,7 +91,7 @@ impl Chat {
         let draft = self.next_message(false);
         self.append_unregistered(&draft).await;
         count("append", self.take());
-        assert_eq!(self.history.append(&draft).await.unwrap().outcome, Outcome::Duplicate);
+        assert_eq!(self.world.append(&draft).await.outcome, Outcome::Duplicate);
         count("the same again (duplicate)", self.take());
         count("turn, with no memory to recall", self.turn().await);
         self.remember().await;
@@ -113,28 +102,28 @@ impl Chat {
         self.say_a_stretch().await;
         self.world.clock.advance(Duration::from_hours(1));
         self.take();
-        let visited = Box::pin(self.compactor.upkeep.visit(&chat())).await.unwrap();
+        let visited = Box::pin(self.compactor.upkeep.visit(&self.world.chat)).await.unwrap();
         count("compactor's visit, 100 messages to archive", self.take());
         assert!(u64::from(visited.archived) >= STRETCH && visited.finished, "{visited:?}");
-        Box::pin(self.compactor.upkeep.visit(&chat())).await.unwrap();
+        Box::pin(self.compactor.upkeep.visit(&self.world.chat)).await.unwrap();
         count("compactor's visit, nothing to do", self.take());
 
-        let newest = self.history.page(&chat(), &Position::Newest, 50).await.unwrap();
+        let newest = self.world.history.page(&self.world.chat, &Position::Newest, 50).await.unwrap();
         count("newest page of 50", self.take());
         let before = Position::Before(newest.before.unwrap());
-        assert_eq!(self.history.page(&chat(), &before, 50).await.unwrap().records.len(), 50);
+        assert_eq!(self.world.history.page(&self.world.chat, &before, 50).await.unwrap().records.len(), 50);
         count("the page of 50 before it", self.take());
         self.fall_silent().await;
         // By a process that has read no segment yet.
-        let other = self.world.history();
-        let oldest = other.page(&chat(), &Position::Oldest, 50).await.unwrap();
+        let other = self.world.another_process();
+        let oldest = other.page(&self.world.chat, &Position::Oldest, 50).await.unwrap();
         count("oldest page of 50, from the archive", other.meter().take());
         assert_eq!(oldest.records.len(), 50);
         costs
     }
 
     fn take(&self) -> Consumed {
-        self.history.meter().take()
+        self.world.history.meter().take()
     }
 
     /// The next message, as the Telegram parser makes it, with 300 characters of text.
@@ -147,7 +136,7 @@ impl Chat {
         let text = format!("message {:06} of ours: {story}", self.said);
         let ts = self.world.clock.now();
         let metadata = serde_json::from_value(metadata).unwrap();
-        Draft { chat_id: "42".into(), ts, metadata, asks, ..message(&chat(), self.said, 0, &text[..300]) }
+        Draft { chat_id: "42".into(), ts, metadata, asks, ..self.world.message(self.said, 0, &text[..300]) }
     }
 
     /// Twenty minutes pass, with what is on a schedule.
@@ -157,43 +146,37 @@ impl Chat {
             return;
         }
         self.next_sweep = self.world.clock.now().plus(Duration::from_hours(6));
-        let due = self.history.due(shard_of(&chat()), self.world.clock.now(), 1, None).await.unwrap();
+        let due = self
+            .world
+            .history
+            .due(shard_of(&self.world.chat), self.world.clock.now(), 1, None)
+            .await
+            .unwrap();
         if !due.chats.is_empty() {
             let report = self.compactor.run(self.next_sweep).await;
             assert_eq!((report.visited, report.failed), (1, 0));
         }
-        self.sweep().await;
-    }
-
-    /// Deletes what has expired, as the table's TTL does.
-    async fn sweep(&self) {
-        let now = self.world.clock.now().as_millis() / 1000;
-        for record in self.history.range(&chat(), None).await.unwrap() {
-            if record.expires_at.unwrap() >= now {
-                continue;
-            }
-            self.world.expire(&record).await;
-        }
+        self.world.expire_due().await;
     }
 
     /// Everybody falls silent, all is archived and leaves the table.
     async fn fall_silent(&mut self) {
         self.world.clock.advance(Duration::from_hours(24 * 20));
-        Box::pin(self.compactor.upkeep.visit(&chat())).await.unwrap();
-        self.sweep().await;
+        Box::pin(self.compactor.upkeep.visit(&self.world.chat)).await.unwrap();
+        self.world.expire_due().await;
     }
 
     /// Appends without the unit that registers the chat, once in 18 hours.
     async fn append_unregistered(&mut self, draft: &Draft) {
         let before = self.next_message(false);
-        self.history.append(&before).await.unwrap();
+        self.world.append(&before).await;
         self.take();
-        self.history.append(draft).await.unwrap();
+        self.world.append(draft).await;
     }
 
     async fn turn(&mut self) -> Consumed {
         let draft = self.next_message(true);
-        self.history.append(&draft).await.unwrap();
+        self.world.append(&draft).await;
         self.take();
         Box::pin(self.agent.run(&draft.chat, Some(&draft.key()))).await.unwrap();
         self.take()
@@ -203,19 +186,22 @@ impl Chat {
         for _ in 0..STRETCH {
             self.world.clock.advance(Duration::from_secs(10));
             let draft = self.next_message(false);
-            self.history.append(&draft).await.unwrap();
+            self.world.append(&draft).await;
         }
     }
 
     /// `/compact`: the summaries that it takes, the reading of what they sum up included, the claim and the end not.
     async fn compact(&mut self) -> Consumed {
-        let mut lease = claim(&self.history, &chat()).await;
-        let Upkeep { history, model, view, agent_id, metrics, .. } = self.compactor.upkeep.clone();
-        let compaction = Compaction { history, model, view, agent_id, metrics };
+        let mut lease = self.world.claim().await;
+        let compaction = self.world.compaction_of(&self.world.history);
         self.take();
         loop {
-            let seen =
-                self.history.context(&chat(), &lease.head, None, &self.agent.view.policy(0)).await.unwrap();
+            let seen = self
+                .world
+                .history
+                .context(&self.world.chat, &lease.head, None, &self.agent.view.policy(0))
+                .await
+                .unwrap();
             let Some(compacted) =
                 Box::pin(compaction.run(&lease, &seen.records, Why::Asked, None)).await.unwrap()
             else {
@@ -228,22 +214,22 @@ impl Chat {
             }
         }
         let consumed = self.take();
-        self.history.finish(&lease, &Ending::default()).await.unwrap();
+        self.world.history.finish(&lease, &Ending::default()).await.unwrap();
         self.take();
         consumed
     }
 
     async fn remember(&self) {
-        let (memory, owner) = (Memory::beside(&self.history), Owner::User("telegram-42".into()));
+        let owner = Owner::User("telegram-42".into());
         for number in 0..ENTRIES / 8 {
             let id = MessageId::number(number);
             let key = SortKey::message(Timestamp::from_millis(START).unwrap(), &id);
             let source = Source {
                 session: Source::session_id(
-                    &chat(),
+                    &self.world.chat,
                     Timestamp::from_millis(START).unwrap().plus(Duration::from_secs(number)),
                 ),
-                chat: chat(),
+                chat: self.world.chat.clone(),
                 from: key.clone(),
                 to: key,
                 from_id: id.clone(),
@@ -258,12 +244,12 @@ impl Chat {
                 ),
                 outside: Vec::new(),
             };
-            memory.capture(&owner, &source, &(0..8).map(finding).collect::<Vec<_>>()).await.unwrap();
+            self.world
+                .memory
+                .capture(&owner, &source, &(0..8).map(finding).collect::<Vec<_>>())
+                .await
+                .unwrap();
         }
         self.take();
     }
-}
-
-fn chat() -> ChatKey {
-    ChatKey::telegram(42, None)
 }

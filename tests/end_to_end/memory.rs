@@ -2,17 +2,13 @@
 //! the terminal.
 
 use annals_core::memory::{EntryKind, Finding, Owner, Source};
-use annals_core::record::Record;
-use annals_core::settings::Env;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
-use annals_local::memory as command;
-use annals_local::program::open_history;
 use annals_store::memory::{Captured, Memory};
-use annals_store::settings::retention;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, text_of};
+use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp};
+use crate::lark::{GROUP, P2P, receive_plain, text};
 use crate::updates::{Update, group, private};
 
 const OTHER_KEY: &str = "other-secret";
@@ -43,8 +39,7 @@ pub(crate) fn user(person: &str) -> Owner {
 }
 
 pub(crate) async fn memory_of(app: &TestApp) -> Memory {
-    let retention = retention(Env::new(&|_| None)).unwrap();
-    Memory::beside(&open_history(app.data_dir(), retention, app.clock().clone()).await.unwrap())
+    Memory::beside(&app.open_history().await)
 }
 
 /// Stores `texts` as what was found in a session of `chat`.
@@ -53,12 +48,18 @@ pub(crate) async fn remember(app: &TestApp, owner: &Owner, chat: &str, texts: &[
     assert_eq!(captured, Captured::Stored(texts.len()));
 }
 
-async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
+pub(crate) async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
     let list = memory_of(app).await.list(owner).await.unwrap();
     list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
 }
 
-async fn call(app: &TestApp, method: Method, path: &str, key: &str, body: Option<Value>) -> Answer {
+pub(crate) async fn call(
+    app: &TestApp,
+    method: Method,
+    path: &str,
+    key: &str,
+    body: Option<Value>,
+) -> Answer {
     let request = app.request(method, path).bearer_auth(key);
     Answer::of(match body {
         Some(body) => request.json(&body),
@@ -238,7 +239,7 @@ async fn telegram_people_see_and_forget_their_own() {
 
     let of_business = private(42, 9, "/memory").command().kind("business_message");
     app.receive(of_business.with("business_connection_id", json!("bc"))).await;
-    let last = app.telegram_api().sent().last().unwrap().text.clone();
+    let last = app.last_sent().text.clone();
     assert_eq!(last, "What is said here is not kept in memory.");
     // Recorded like any command, and in no context.
     assert_eq!(
@@ -263,7 +264,7 @@ async fn a_redelivered_forget_forgets_once_whenever_it_was_cut_off() {
     assert_eq!(texts(&app, &owner).await, left);
     app.receive(update.clone()).await;
     app.receive(update).await;
-    let sent: Vec<String> = app.telegram_api().sent().iter().map(|sent| sent.text.clone()).collect();
+    let sent = app.sent_texts();
     assert_eq!(sent, ["Forgotten: number 2."]);
     assert_eq!(texts(&app, &owner).await, left);
     // What is remembered later takes a number of its own.
@@ -292,27 +293,14 @@ async fn a_group_keeps_its_memory_when_it_moves() {
 async fn lark_people_see_and_forget_their_own() {
     let app = TestApp::builder().start().await;
     remember(&app, &user("lark-ou_ada"), "lark:chat:oc_ada", &["Lives in Bergen."]).await;
-    let say = async |id: &str, kind: &str, text: &str| {
-        let event = json!({
-            "schema": "2.0",
-            "header": {"event_id": id, "event_type": "im.message.receive_v1", "token": app.lark_token()},
-            "event": {
-                "sender": {"sender_id": {"open_id": "ou_ada"}, "sender_type": "user"},
-                "message": {"message_id": id, "chat_id": format!("oc_{kind}"), "chat_type": kind, "message_type": "text",
-                            "create_time": (NOW * 1000).to_string(), "content": json!({ "text": text }).to_string()},
-            },
-        });
-        let answer = Answer::of(app.request(Method::POST, "/lark").json(&event)).await;
-        assert_eq!(answer.status, StatusCode::OK, "{text}");
-    };
-    for (id, kind, text) in [
-        ("om_1", "p2p", "/memory"),
-        ("om_2", "group", "/memory"),
-        ("om_3", "p2p", "/forget 1"),
-        ("om_3", "p2p", "/forget 1"),
-        ("om_4", "p2p", "/memory"),
+    for (id, chat, said) in [
+        ("om_1", P2P, "/memory"),
+        ("om_2", GROUP, "/memory"),
+        ("om_3", P2P, "/forget 1"),
+        ("om_3", P2P, "/forget 1"),
+        ("om_4", P2P, "/memory"),
     ] {
-        say(id, kind, text).await;
+        receive_plain(&app, text(id, chat, said, 0)).await;
     }
     let sent = app.get("/local/outbox").await;
     let sent: Vec<&str> =
@@ -331,11 +319,9 @@ async fn lark_people_see_and_forget_their_own() {
 
 /// Returns the answer to `text` in a conversation of the key `app`.
 async fn said(app: &TestApp, chat: &str, user: &str, id: &str, text: &str) -> String {
-    let body = json!({"userId": user, "messageId": id, "text": text});
-    let path = format!("/v1/chats/{chat}/messages?wait=20");
-    let answer = app.as_time_passes(app.post(&path, APP_KEY, &body)).await;
+    let answer = app.ask(chat, APP_KEY, &json!({"userId": user, "messageId": id, "text": text})).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
-    text_of(&answer.body["reply"])
+    answer.reply_text()
 }
 
 #[tokio::test]
@@ -363,66 +349,9 @@ async fn over_http_a_conversation_of_several_people_shows_nobodys_entries() {
     // An admin who speaks as somebody else in a person's own chat is not that person.
     let direct = json!({"userId": "ada", "text": "/memory", "messageId": "d1"});
     let own = app.post("/v1/messages?wait=20", APP_KEY, &direct).await;
-    assert!(text_of(&own.body["reply"]).contains("Ada's second"));
+    assert!(own.reply_text().contains("Ada's second"));
     let other = json!({"userId": "ops", "text": "/memory", "messageId": "d2"});
-    let path = crate::app::chat_path("agent:annals:user:app/ada", "messages?wait=20");
-    let other = app.post(&path, OPS_KEY, &other).await;
-    assert_eq!(text_of(&other.body["reply"]), "I remember nothing about this group yet.");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn the_local_command_lists_corrects_and_forgets_beside_the_running_program() {
-    let app = TestApp::builder().start().await;
-    let owner = user("telegram-42");
-    remember(&app, &owner, "telegram:chat:42", &["Likes tea.\n\u{1b}[31mRed", "two"]).await;
-    let memory = memory_of(&app).await;
-    let ids: Vec<String> =
-        memory.list(&owner).await.unwrap().iter().map(|kept| kept.id().to_string()).collect();
-    let mut out = Vec::new();
-    command::list(&memory, &owner, &mut out).await.unwrap();
-    command::set(&memory, &ids[0], "Likes coffee.", &mut out).await.unwrap();
-    command::forget(&memory, &ids[1], &mut out).await.unwrap();
-    command::forget(&memory, &ids[1], &mut out).await.unwrap();
-    command::list(&memory, &user("nobody"), &mut out).await.unwrap();
-    let time = "2025-11-21T22:59:40Z";
-    let from = "    from telegram:chat:42, messages 1 to 9\n";
-    assert_eq!(
-        String::from_utf8(out).unwrap(),
-        format!(
-            "1. fact  {time}  {}\n    Likes tea.\n    [31mRed\n{from}2. fact  {time}  {}\n    two\n{from}\
-             1. fact  {time}  {}\n    Likes coffee.\n{from}    corrected {time}\n\
-             Forgotten.\nIt was forgotten before.\nNothing is remembered of user nobody.\n",
-            ids[0], ids[1], ids[0]
-        )
-    );
-    assert_eq!(texts(&app, &owner).await, [(1, "Likes coffee.".to_owned())]);
-    assert_eq!(list(&app, "userId=telegram-42", OPS_KEY).await[0]["text"], "Likes coffee.");
-    let error = command::forget(&memory, "x", &mut Vec::new()).await.unwrap_err();
-    assert_eq!(error.to_string(), "there is no such entry; `memory list` shows each entry's id");
-    app.finish().await;
-}
-
-/// The owner of the memory of each kind of chat, by records as the channels store them.
-#[tokio::test]
-async fn records_say_whose_session_it_is() {
-    let app = TestApp::builder().start().await;
-    app.receive(private(42, 1, "hello")).await;
-    app.receive(group(-42, 1, "hello")).await;
-    said(&app, "c1", "ada", "m1", "hello").await;
-    let owner = async |chat: &str, groups: bool| {
-        let records: Vec<Record> = app.records(chat).await;
-        annals_core::memory::owner::owner_of_session(&chat.parse().unwrap(), &records, groups)
-    };
-    app.idle().await;
-    assert_eq!(owner("telegram:chat:42", false).await, Some(user("telegram-42")));
-    assert_eq!(owner("http:chat:app:c1", false).await, Some(user("app/ada")));
-    assert_eq!(owner("telegram:chat:-42", false).await, None);
-    assert_eq!(
-        owner("telegram:chat:-42", true).await,
-        Some(Owner::Chat("telegram:chat:-42".parse().unwrap()))
-    );
-    said(&app, "c1", "bo", "m2", "hello").await;
-    assert_eq!(owner("http:chat:app:c1", false).await, None);
+    let other = app.ask("agent:annals:user:app/ada", OPS_KEY, &other).await;
+    assert_eq!(other.reply_text(), "I remember nothing about this group yet.");
     app.finish().await;
 }

@@ -14,30 +14,20 @@ use crate::world::World;
 
 const CHAT: &str = "telegram:chat:42";
 
-struct Bench {
-    world: World,
-    memory: Memory,
-}
-
-impl Bench {
-    async fn new() -> Self {
-        let world = World::new().await;
-        Self { memory: Memory::beside(&world.history()), world }
-    }
-
+impl World {
     /// The memory of a process that dies after this many calls.
     fn mortal(&self, calls: usize) -> Memory {
-        Memory::beside(&self.world.history_with(Faults::new(Plan::Before(calls + 1)), true))
+        Memory::beside(&self.history_with(Faults::new(Plan::Before(calls + 1))))
     }
 
-    async fn list(&self, owner: &Owner) -> Vec<(u32, String)> {
+    async fn entries(&self, owner: &Owner) -> Vec<(u32, String)> {
         let list = self.memory.list(owner).await.unwrap();
         list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
     }
 
     /// Every item of the table as text.
     async fn dump(&self) -> String {
-        format!("{:?}", self.world.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items())
+        format!("{:?}", self.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items())
     }
 
     async fn recalled(&self, owner: &Owner, query: &str, budget: u32) -> Vec<u32> {
@@ -52,43 +42,43 @@ fn numbered(texts: &[&str]) -> Vec<(u32, String)> {
 
 #[tokio::test]
 async fn a_session_is_captured_once() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let (ada, session) = (user("ada"), source(CHAT, 9));
-    assert!(!bench.memory.has_captured(&ada, &session).await.unwrap());
+    assert!(!world.memory.has_captured(&ada, &session).await.unwrap());
     let first = findings(&["one", "two", "three"]);
-    let captured = bench.memory.capture(&ada, &session, &first).await.unwrap();
+    let captured = world.memory.capture(&ada, &session, &first).await.unwrap();
     assert_eq!(captured, Captured::Stored(3));
-    assert!(bench.memory.has_captured(&ada, &session).await.unwrap());
+    assert!(world.memory.has_captured(&ada, &session).await.unwrap());
     let id = EntryId { owner: ada.clone(), number: 2 };
-    assert_eq!(bench.memory.delete(&id).await.unwrap(), Deleted::Now);
+    assert_eq!(world.memory.delete(&id).await.unwrap(), Deleted::Now);
     for again in [&first[..], &findings(&["other"]), &[]] {
-        let captured = bench.memory.capture(&ada, &session, again).await.unwrap();
+        let captured = world.memory.capture(&ada, &session, again).await.unwrap();
         assert_eq!(captured, Captured::Before);
     }
-    assert_eq!(bench.memory.delete(&id).await.unwrap(), Deleted::Before);
-    assert_eq!(bench.memory.get(&id).await.unwrap(), None);
+    assert_eq!(world.memory.delete(&id).await.unwrap(), Deleted::Before);
+    assert_eq!(world.memory.get(&id).await.unwrap(), None);
     let correction = Correction::of_text("two again").unwrap();
-    assert_eq!(bench.memory.correct(&id, &correction).await.unwrap(), None);
-    assert_eq!(bench.list(&ada).await, [(1, "one".to_owned()), (3, "three".to_owned())]);
+    assert_eq!(world.memory.correct(&id, &correction).await.unwrap(), None);
+    assert_eq!(world.entries(&ada).await, [(1, "one".to_owned()), (3, "three".to_owned())]);
     // Another session, another owner.
-    bench.memory.capture(&ada, &source(CHAT, 10), &findings(&["four"])).await.unwrap();
-    bench.memory.capture(&user("bo"), &session, &findings(&["Bo's"])).await.unwrap();
-    assert_eq!(bench.list(&ada).await.last().unwrap(), &(4, "four".to_owned()));
-    assert_eq!(bench.list(&user("bo")).await, numbered(&["Bo's"]));
+    world.memory.capture(&ada, &source(CHAT, 10), &findings(&["four"])).await.unwrap();
+    world.memory.capture(&user("bo"), &session, &findings(&["Bo's"])).await.unwrap();
+    assert_eq!(world.entries(&ada).await.last().unwrap(), &(4, "four".to_owned()));
+    assert_eq!(world.entries(&user("bo")).await, numbered(&["Bo's"]));
     // Nothing found is a capture too.
-    assert_eq!(bench.memory.capture(&ada, &source(CHAT, 11), &[]).await.unwrap(), Captured::Stored(0));
-    assert!(bench.memory.has_captured(&ada, &source(CHAT, 11)).await.unwrap());
-    assert!(!bench.memory.has_captured(&user("bo"), &source(CHAT, 11)).await.unwrap());
+    assert_eq!(world.memory.capture(&ada, &source(CHAT, 11), &[]).await.unwrap(), Captured::Stored(0));
+    assert!(world.memory.has_captured(&ada, &source(CHAT, 11)).await.unwrap());
+    assert!(!world.memory.has_captured(&user("bo"), &source(CHAT, 11)).await.unwrap());
 }
 
 #[tokio::test]
 async fn forgotten_entries_leave_no_text() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let ada = user("ada");
-    bench.memory.capture(&ada, &source(CHAT, 9), &findings(&["a secret garden", "kept"])).await.unwrap();
-    assert!(bench.dump().await.contains("secret garden"));
-    bench.memory.delete(&EntryId { owner: ada, number: 1 }).await.unwrap();
-    let dump = bench.dump().await;
+    world.memory.capture(&ada, &source(CHAT, 9), &findings(&["a secret garden", "kept"])).await.unwrap();
+    assert!(world.dump().await.contains("secret garden"));
+    world.memory.delete(&EntryId { owner: ada, number: 1 }).await.unwrap();
+    let dump = world.dump().await;
     assert!(!dump.contains("secret garden") && dump.contains("kept"), "{dump}");
 }
 
@@ -100,24 +90,24 @@ async fn a_crash_between_any_two_steps_changes_nothing() {
     let mut completed = false;
     for calls in 0..20 {
         for resumes_by_capture in [true, false] {
-            let bench = Bench::new().await;
+            let world = World::new().await;
             let (ada, session) = (user("ada"), source(CHAT, 9));
-            bench.memory.capture(&ada, &source(CHAT, 1), &findings(&["before"])).await.unwrap();
-            let died = bench.mortal(calls).capture(&ada, &session, &findings(&texts)).await.is_err();
+            world.memory.capture(&ada, &source(CHAT, 1), &findings(&["before"])).await.unwrap();
+            let died = world.mortal(calls).capture(&ada, &session, &findings(&texts)).await.is_err();
             completed |= !died;
             let begun = calls >= 2;
             // The next process dies too, at another step, and meanwhile another session is captured.
-            drop(bench.mortal(calls % 4).has_captured(&ada, &session).await);
-            bench.memory.capture(&ada, &source("http:chat:app:c1", 1), &findings(&["beside"])).await.unwrap();
+            drop(world.mortal(calls % 4).has_captured(&ada, &session).await);
+            world.memory.capture(&ada, &source("http:chat:app:c1", 1), &findings(&["beside"])).await.unwrap();
             if resumes_by_capture {
                 // The model's second answer differs.
                 let other = findings(&["two", "other", "words", "more"]);
-                let captured = bench.memory.capture(&ada, &session, &other).await.unwrap();
+                let captured = world.memory.capture(&ada, &session, &other).await.unwrap();
                 assert_eq!(captured, if begun { Captured::Before } else { Captured::Stored(4) }, "{calls}");
             } else {
-                assert_eq!(bench.memory.has_captured(&ada, &session).await.unwrap(), begun, "{calls}");
+                assert_eq!(world.memory.has_captured(&ada, &session).await.unwrap(), begun, "{calls}");
             }
-            let list = bench.list(&ada).await;
+            let list = world.entries(&ada).await;
             let numbers: Vec<u32> = list.iter().map(|(number, _)| *number).collect();
             assert_eq!(numbers, (1..).take(list.len()).collect::<Vec<_>>(), "{calls}: {list:?}");
             let found: Vec<&str> = list.iter().map(|(_, text)| text.as_str()).collect();
@@ -133,7 +123,7 @@ async fn a_crash_between_any_two_steps_changes_nothing() {
             };
             assert_eq!(sorted(found), sorted(wanted), "{calls}");
             // The text is in the entries alone.
-            assert_eq!(bench.dump().await.matches("findings").count(), 0, "{calls}");
+            assert_eq!(world.dump().await.matches("findings").count(), 0, "{calls}");
         }
     }
     assert!(completed, "the last of these processes lives long enough");
@@ -141,22 +131,22 @@ async fn a_crash_between_any_two_steps_changes_nothing() {
 
 #[tokio::test]
 async fn a_forgotten_entry_stays_forgotten_when_a_cut_off_capture_is_completed() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let (ada, session) = (user("ada"), source(CHAT, 9));
     // Read, plan, two entries of three.
-    bench.mortal(4).capture(&ada, &session, &findings(&["one", "two", "three"])).await.unwrap_err();
-    assert_eq!(bench.list(&ada).await, numbered(&["one", "two"]));
-    bench.memory.delete(&EntryId { owner: ada.clone(), number: 1 }).await.unwrap();
-    assert!(bench.memory.has_captured(&ada, &session).await.unwrap());
-    assert_eq!(bench.list(&ada).await, [(2, "two".to_owned()), (3, "three".to_owned())]);
+    world.mortal(4).capture(&ada, &session, &findings(&["one", "two", "three"])).await.unwrap_err();
+    assert_eq!(world.entries(&ada).await, numbered(&["one", "two"]));
+    world.memory.delete(&EntryId { owner: ada.clone(), number: 1 }).await.unwrap();
+    assert!(world.memory.has_captured(&ada, &session).await.unwrap());
+    assert_eq!(world.entries(&ada).await, [(2, "two".to_owned()), (3, "three".to_owned())]);
 }
 
 #[tokio::test]
 async fn captures_beside_each_other_end_as_one_each() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let ada = user("ada");
     let runs = (0..12_u64).map(|run| {
-        let (memory, ada) = (&bench.memory, &ada);
+        let (memory, ada) = (&world.memory, &ada);
         // Three runs of each of four sessions, each with an answer of its own.
         let (session, answer) = (run % 4, run / 4);
         let texts: Vec<String> = (0..3).map(|n| format!("s{session} a{answer} n{n}")).collect();
@@ -167,7 +157,7 @@ async fn captures_beside_each_other_end_as_one_each() {
     });
     let captured = join_all(runs).await;
     assert_eq!(captured.iter().filter(|captured| **captured == Captured::Stored(3)).count(), 4);
-    let list = bench.list(&ada).await;
+    let list = world.entries(&ada).await;
     assert_eq!(list.iter().map(|(number, _)| *number).collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
     let answers: BTreeSet<&str> = list.iter().map(|(_, text)| &text[..5]).collect();
     assert_eq!(answers.len(), 4, "one answer of each session: {list:?}");
@@ -175,7 +165,7 @@ async fn captures_beside_each_other_end_as_one_each() {
 
 #[tokio::test]
 async fn entries_that_match_the_message_are_recalled_first_also_in_chinese() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let ada = user("ada");
     let texts = [
         "她住在卑尔根,在大学工作。",
@@ -184,31 +174,31 @@ async fn entries_that_match_the_message_are_recalled_first_also_in_chinese() {
         "The cat is called Nils.",
         "计划五月去北京旅行。",
     ];
-    bench.memory.capture(&ada, &source(CHAT, 9), &findings(&texts)).await.unwrap();
-    assert_eq!(bench.recalled(&ada, "我想喝茶,你有什么推荐?", 10_000).await[0], 3);
-    assert_eq!(bench.recalled(&ada, "北京的天气怎么样", 10_000).await[0], 5);
-    assert_eq!(bench.recalled(&ada, "What ails my tomatoes?", 10_000).await, [2, 5, 4, 3, 1]);
+    world.memory.capture(&ada, &source(CHAT, 9), &findings(&texts)).await.unwrap();
+    assert_eq!(world.recalled(&ada, "我想喝茶,你有什么推荐?", 10_000).await[0], 3);
+    assert_eq!(world.recalled(&ada, "北京的天气怎么样", 10_000).await[0], 5);
+    assert_eq!(world.recalled(&ada, "What ails my tomatoes?", 10_000).await, [2, 5, 4, 3, 1]);
     // Nothing fits: the newest first.
-    assert_eq!(bench.recalled(&ada, "zzz", 10_000).await, [5, 4, 3, 2, 1]);
-    assert_eq!(bench.recalled(&ada, "", 10_000).await, [5, 4, 3, 2, 1]);
-    assert_eq!(bench.recalled(&ada, "tomatoes", 66).await, [2]);
-    assert_eq!(bench.recalled(&ada, "tomatoes", 5).await, [0; 0]);
-    assert_eq!(bench.recalled(&user("bo"), "tomatoes", 10_000).await, [0; 0]);
-    let section = bench.memory.recall_section(&ada, "tomatoes", 100).await.unwrap().unwrap();
+    assert_eq!(world.recalled(&ada, "zzz", 10_000).await, [5, 4, 3, 2, 1]);
+    assert_eq!(world.recalled(&ada, "", 10_000).await, [5, 4, 3, 2, 1]);
+    assert_eq!(world.recalled(&ada, "tomatoes", 66).await, [2]);
+    assert_eq!(world.recalled(&ada, "tomatoes", 5).await, [0; 0]);
+    assert_eq!(world.recalled(&user("bo"), "tomatoes", 10_000).await, [0; 0]);
+    let section = world.memory.recall_section(&ada, "tomatoes", 100).await.unwrap().unwrap();
     assert!(
         section.contains("not instructions") && section.contains("\n- [fact, 2026-11-21] Grows tomatoes")
     );
-    bench.memory.delete(&EntryId { owner: ada.clone(), number: 2 }).await.unwrap();
-    assert_eq!(bench.recalled(&ada, "tomatoes", 10_000).await, [5, 4, 3, 1]);
-    assert_eq!(bench.memory.recall_section(&user("bo"), "tomatoes", 100).await.unwrap(), None);
+    world.memory.delete(&EntryId { owner: ada.clone(), number: 2 }).await.unwrap();
+    assert_eq!(world.recalled(&ada, "tomatoes", 10_000).await, [5, 4, 3, 1]);
+    assert_eq!(world.memory.recall_section(&user("bo"), "tomatoes", 100).await.unwrap(), None);
 }
 
 /// A figure here is a promise, as in `budgets.rs`.
 #[tokio::test]
 async fn memory_costs_these_units() {
-    let bench = Bench::new().await;
+    let world = World::new().await;
     let ada = user("ada");
-    let meter = bench.memory.meter();
+    let meter = world.memory.meter();
     let used = || {
         let used = meter.take();
         (used.calls, used.read_units, used.write_units)
@@ -216,42 +206,42 @@ async fn memory_costs_these_units() {
     let sentence = "Grows tomatoes and beans on the balcony in Bergen, and waters them each morning.";
     let one = |n: u64| findings(&[&format!("{n} {sentence}")]);
     used();
-    bench.memory.recall(&ada, "tomatoes", 2000).await.unwrap();
+    world.memory.recall(&ada, "tomatoes", 2000).await.unwrap();
     assert_eq!(used(), (1, 0.5, 0.0));
-    bench.memory.has_captured(&ada, &source(CHAT, 1)).await.unwrap();
+    world.memory.has_captured(&ada, &source(CHAT, 1)).await.unwrap();
     assert_eq!(used(), (1, 1.0, 0.0));
-    bench.memory.capture(&ada, &source(CHAT, 1), &[]).await.unwrap();
+    world.memory.capture(&ada, &source(CHAT, 1), &[]).await.unwrap();
     assert_eq!(used(), (1, 0.0, 1.0));
-    bench.memory.capture(&ada, &source(CHAT, 2), &one(2)).await.unwrap();
+    world.memory.capture(&ada, &source(CHAT, 2), &one(2)).await.unwrap();
     assert_eq!(used(), (4, 0.5, 3.0));
     let three = findings(&[&format!("a {sentence}"), &format!("b {sentence}"), &format!("c {sentence}")]);
-    bench.memory.capture(&ada, &source(CHAT, 3), &three).await.unwrap();
+    world.memory.capture(&ada, &source(CHAT, 3), &three).await.unwrap();
     assert_eq!(used(), (6, 0.5, 5.0));
-    bench.memory.has_captured(&ada, &source(CHAT, 3)).await.unwrap();
+    world.memory.has_captured(&ada, &source(CHAT, 3)).await.unwrap();
     assert_eq!(used(), (1, 1.0, 0.0));
     for n in 4..=19 {
-        bench.memory.capture(&ada, &source(CHAT, n), &one(n)).await.unwrap();
+        world.memory.capture(&ada, &source(CHAT, n), &one(n)).await.unwrap();
     }
     used();
     // Twenty entries of some 700 bytes, with their front matter.
-    bench.memory.recall(&ada, "tomatoes", 2000).await.unwrap();
+    world.memory.recall(&ada, "tomatoes", 2000).await.unwrap();
     let (calls, read, write) = used();
     assert_eq!((calls, write), (1, 0.0));
     assert!(read <= 2.0, "{read}");
-    bench.memory.delete(&EntryId { owner: ada.clone(), number: 3 }).await.unwrap();
+    world.memory.delete(&EntryId { owner: ada.clone(), number: 3 }).await.unwrap();
     assert_eq!(used(), (1, 0.0, 1.0));
     let (number, correction) = (4, Correction::of_text("Grows beans.").unwrap());
-    bench.memory.correct(&EntryId { owner: ada.clone(), number }, &correction).await.unwrap();
+    world.memory.correct(&EntryId { owner: ada.clone(), number }, &correction).await.unwrap();
     assert_eq!(used(), (2, 1.0, 1.0));
     // Who has been known for years costs no more than the newest entries do.
     for n in 20..=60 {
         let eight: Vec<String> = (0..8).map(|k| format!("{n} {k} {sentence}")).collect();
         let eight: Vec<&str> = eight.iter().map(String::as_str).collect();
-        bench.memory.capture(&ada, &source(CHAT, n), &findings(&eight)).await.unwrap();
+        world.memory.capture(&ada, &source(CHAT, n), &findings(&eight)).await.unwrap();
     }
-    assert_eq!(bench.list(&ada).await.len(), 20 - 1 + 41 * 8);
+    assert_eq!(world.entries(&ada).await.len(), 20 - 1 + 41 * 8);
     used();
-    assert_eq!(bench.recalled(&ada, "tomatoes", 100_000).await.len(), MAX_RECALLED_FROM);
+    assert_eq!(world.recalled(&ada, "tomatoes", 100_000).await.len(), MAX_RECALLED_FROM);
     let (calls, read, _) = used();
     assert!(calls == 1 && read <= 20.0, "{read}");
 }

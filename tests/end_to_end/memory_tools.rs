@@ -2,38 +2,14 @@
 
 use annals_core::memory::{EntryId, Owner};
 use annals_store::memory::Saved;
-use annals_test_support::mcp_server::McpServer;
-use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, TestApp, chat_path};
-use crate::memory::{findings, memory_of, remember, source, user};
-use crate::outside_tools::with_shop;
+use crate::app::{APP_KEY, TestApp};
+use crate::memory::{findings, memory_of, remember, source, texts, user};
+use crate::outside_tools::{offered, results, start_with_shop};
 use crate::updates::{group, private};
 
 const SAVE: &str = "memory_save";
-
-async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
-    let list = memory_of(app).await.list(owner).await.unwrap();
-    list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
-}
-
-fn offered(request: &Value) -> Vec<&str> {
-    let tools = request["tools"].as_array();
-    tools.into_iter().flatten().map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
-}
-
-/// `(state, output or errorText)` of each call of the newest reply.
-async fn results(app: &TestApp, chat: &str) -> Vec<(String, Value)> {
-    let history = app.history(chat).await;
-    let parts = history.last().unwrap()["parts"].as_array().unwrap().clone();
-    let calls = parts.iter().filter(|part| part["toolCallId"].is_string());
-    let result = |part: &Value| {
-        let said = if part["output"].is_null() { &part["errorText"] } else { &part["output"] };
-        (part["state"].as_str().unwrap().to_owned(), said.clone())
-    };
-    calls.map(result).collect()
-}
 
 #[tokio::test]
 async fn the_tools_save_find_correct_and_forget_entries() {
@@ -79,8 +55,7 @@ const LYON: &str = "Ada lives in Lyon.";
 
 #[tokio::test]
 async fn an_entry_saved_after_an_approval_is_separate() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (_shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     app.model().answer_tools(&[(SAVE, json!({"text": TEA})), ("shop_refund", json!({"order": "A1"}))]);
     app.model().answer_tools(&[(SAVE, json!({"text": LYON}))]);
     app.handle(private(42, 1, "Tea, Lyon, and pay A1 back.")).await;
@@ -186,17 +161,13 @@ async fn forgetting_a_chat_removes_its_entries_also_those_that_replaced_others()
     let app = TestApp::start().await;
     let say = async |chat: &str, call: Value| {
         app.model().answer_tools(&[(SAVE, call)]);
-        let path = format!("{}?wait=20", chat_path(chat, "messages"));
-        let body = json!({"userId": "ada", "text": "Remember that."});
-        app.as_time_passes(app.post(&path, APP_KEY, &body)).await;
+        app.ask(chat, APP_KEY, &json!({"userId": "ada", "text": "Remember that."})).await;
     };
     say("c1", json!({"text": "Ada likes tea."})).await;
     say("c2", json!({"text": "Ada's secret is 4711.", "replaces": 1})).await;
     let ada = user("app/ada");
     assert_eq!(texts(&app, &ada).await, [(2, "Ada's secret is 4711.".to_owned())]);
-    let path = chat_path("c2", "messages").replace("/messages", "");
-    let deleted =
-        app.as_time_passes(Answer::of(app.request(Method::DELETE, &path).bearer_auth(APP_KEY))).await;
+    let deleted = app.forget("c2", APP_KEY).await;
     assert_eq!((deleted.status.as_u16(), &deleted.body["removed"]["memories"]), (200, &json!(1)));
     assert_eq!(texts(&app, &ada).await, []);
     // What differs in case or punctuation alone is a correction, too, and loses nothing.

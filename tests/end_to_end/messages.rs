@@ -1,10 +1,9 @@
 //! Telegram: a message is recorded once and answered once.
 
 use reqwest::Method;
-use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use crate::app::{NOW, TELEGRAM_SECRET, TestApp};
+use crate::app::{Answer, NOW, TELEGRAM_SECRET, TestApp};
 use crate::updates::{START, private};
 
 const CHAT: &str = "telegram:chat:42";
@@ -64,11 +63,7 @@ async fn without_the_secret_nothing_is_stored() {
         if let Some(secret) = secret {
             request = request.header("X-Telegram-Bot-Api-Secret-Token", secret);
         }
-        let response = request.send().await.unwrap();
-        assert_eq!(response.status(), 401, "{secret:?}");
-        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
-        let problem: Value = response.json().await.unwrap();
-        assert_eq!(problem["type"], "urn:annals:problem:unauthorized");
+        Answer::of(request).await.assert_problem(401, "unauthorized");
     }
     app.idle().await;
     assert_eq!(app.lines(CHAT).await, [""; 0]);
@@ -82,10 +77,7 @@ async fn an_invalid_update_is_refused_permanently() {
     for body in ["", "{", "hello", "[]", "[{\"update_id\":1}]", "null", "7", "\"x\"", "\u{feff}{}"] {
         let request = app.request(Method::POST, "/telegram").body(body);
         let request = request.header("X-Telegram-Bot-Api-Secret-Token", TELEGRAM_SECRET);
-        let response = request.send().await.unwrap();
-        assert_eq!(response.status(), 400, "{body:?}");
-        let problem: Value = response.json().await.unwrap();
-        assert_eq!(problem["type"], "urn:annals:problem:not-an-update", "{body:?}");
+        Answer::of(request).await.assert_problem(400, "not-an-update");
     }
     app.finish().await;
 }
@@ -117,9 +109,7 @@ async fn an_update_without_a_message_is_accepted_and_not_answered() {
 #[tokio::test]
 async fn two_messages_of_one_second_keep_their_order() {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 9, "first").at(5)).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 9, "first").at(5)).await;
     app.receive(private(42, 10, "second").at(5)).await;
     app.model().resume();
     app.idle().await;

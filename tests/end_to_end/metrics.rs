@@ -12,15 +12,12 @@ use annals_core::record::Draft;
 use annals_core::sort_key::SortKey;
 use annals_engine::compaction::Compaction;
 use annals_engine::delivery::Deliverer;
-use annals_engine::ingress::Ingress;
 use annals_io::metrics::{Metrics, NAMESPACE};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::app::wait_until;
-use crate::faults::Faults;
-use crate::solo::{NoQueue, Solo};
-use crate::world::{claim, message};
+use crate::app::passing;
+use crate::world::World;
 
 /// Takes what is sent, or refuses it for good.
 struct TestOutbox {
@@ -36,17 +33,17 @@ impl Outbox for TestOutbox {
 
 /// A chat whose ingress and agent count.
 struct Counted {
-    solo: Solo,
+    world: World,
     metrics: Metrics,
 }
 
 impl Counted {
     async fn new() -> Self {
-        Self { solo: Solo::new(&[("KEEP_RECENT", "2")]).await, metrics: Metrics::collected() }
+        Self { world: World::hosted(&[("KEEP_RECENT", "2")]).await, metrics: Metrics::collected() }
     }
 
     fn agent(&self, accepts: bool) -> Agent {
-        let agent = self.solo.agent(Faults::default());
+        let agent = self.world.agent();
         Agent {
             model: agent.model.with_metrics(self.metrics.clone()),
             deliverer: Deliverer::new([], Some(Arc::new(TestOutbox { accepts }))),
@@ -56,25 +53,20 @@ impl Counted {
     }
 
     async fn hear(&self, id: u64, text: &str) -> SortKey {
-        let ingress = Ingress::new(self.solo.history(), Arc::new(NoQueue), "annals".into());
-        let draft = Draft { asks: true, ..message(&self.solo.chat, id, i64::try_from(id).unwrap(), text) };
+        let draft = Draft { asks: true, ..self.world.message(id, id.cast_signed(), text) };
+        let ingress = self.world.ingress();
         ingress.with_metrics(self.metrics.clone()).receive(&draft).await.unwrap().base
     }
 
     /// A run, as time passes; whether it did its work.
     async fn run(&self, from: &SortKey, accepts: bool) -> bool {
-        let run = self.solo.start(self.agent(accepts), from);
-        wait_until("the run has ended", async || {
-            self.solo.world.clock.advance(Duration::from_millis(500));
-            run.is_finished()
-        })
-        .await;
-        run.await.unwrap().is_ok()
+        let run = self.world.start(self.agent(accepts), from);
+        passing(&self.world.clock, Duration::from_millis(500), run).await.unwrap().is_ok()
     }
 
     /// Reads the next report, by channel and name; each line is one of the embedded metric format.
     fn told(&self) -> BTreeMap<String, Value> {
-        let now = self.solo.world.clock.now();
+        let now = self.world.clock.now();
         let lines = self.metrics.take("annals-t", now);
         assert!(!format!("{lines:?}").contains("text of"), "{lines:?}");
         lines.iter().flat_map(|line| measured(line, now.as_millis())).collect()
@@ -134,7 +126,7 @@ async fn a_turn_is_counted_with_what_came_in_what_the_model_took_and_what_went_o
 
     assert!(chat.run(&from, true).await);
     let reply =
-        chat.solo.records().await.into_iter().find(|record| record.role() == Role::Assistant).unwrap();
+        chat.world.records().await.into_iter().find(|record| record.role() == Role::Assistant).unwrap();
     let usage = &reply.message.metadata.fields()["usage"];
     let mut told = chat.told();
     assert_eq!(latencies(&mut told), 1);
@@ -156,10 +148,10 @@ async fn a_failing_model_is_counted_and_so_is_the_turn_that_is_given_up() {
     let chat = Counted::new().await;
     let from = chat.hear(1, "text of a question").await;
     chat.told();
-    chat.solo.model.fail(6, 500);
+    chat.world.model().fail(6, 500);
     assert!(!chat.run(&from, true).await);
     assert_eq!(chat.told(), expected(&[("ModelErrors", json!(3)), ("TurnFailures", json!(1))]));
-    chat.solo.fail_turn(1).await;
+    chat.world.fail_turn(1).await;
     assert!(chat.run(&from, true).await, "the user is told");
     let given_up = [
         ("ModelErrors", json!(3)),
@@ -186,25 +178,19 @@ async fn compactions_are_counted_and_those_that_come_to_nothing() {
         let from = chat.hear(id, "text of a question").await;
         assert!(chat.run(&from, true).await);
     }
-    let agent = chat.agent(true);
-    let compaction = Compaction {
-        history: agent.history,
-        model: agent.model,
-        view: agent.view,
-        agent_id: agent.agent_id,
-        metrics: agent.metrics,
-    };
-    let lease = claim(&compaction.history, &chat.solo.chat).await;
-    let records = chat.solo.records().await;
+    let Agent { history, model, view, agent_id, metrics, .. } = chat.agent(true);
+    let compaction = Compaction { history, model, view, agent_id, metrics };
+    let lease = chat.world.claim().await;
+    let records = chat.world.records().await;
     chat.told();
 
-    chat.solo.model.answer_by(|_| Some(String::new()));
+    chat.world.model().answer_by(|_| Some(String::new()));
     assert!(compaction.run(&lease, &records, Why::Asked, None).await.is_err());
     let mut told = chat.told();
     latencies(&mut told);
     assert_eq!((&told["CompactionFailures"], told.get("Compactions")), (&json!(1), None));
 
-    chat.solo.model.answer_by(|_| None);
+    chat.world.model().answer_by(|_| None);
     assert!(compaction.run(&lease, &records, Why::Asked, None).await.unwrap().is_some());
     let told = chat.told();
     assert_eq!((&told["Compactions"], told.get("CompactionFailures")), (&json!(1), None));

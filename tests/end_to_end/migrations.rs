@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, wait_until};
+use crate::app::{TestApp, lines, wait_until};
 use crate::updates::{group, supergroup};
 
 const OLD: i64 = -4_100_200;
@@ -54,21 +54,9 @@ async fn history_goes_on(order: [usize; 2]) {
     assert_eq!(sent.iter().map(|sent| sent.chat_id).collect::<Vec<_>>(), [OLD, NEW]);
 
     // Pages go over both keys, both ways.
-    let path = format!("/v1/chats/{new}/messages?limit=2");
-    let (mut backward, mut forward) = (Vec::new(), Vec::new());
-    let mut page = app.get(&path).await;
-    loop {
-        backward.splice(0..0, page["messages"].as_array().unwrap().clone());
-        let Some(before) = page["before"].as_str() else { break };
-        page = app.get(&format!("{path}&before={before}")).await;
-    }
-    loop {
-        forward.extend(page["messages"].as_array().unwrap().clone());
-        let Some(after) = page["after"].as_str() else { break };
-        page = app.get(&format!("{path}&after={after}")).await;
-    }
-    assert_eq!(crate::app::lines(&backward), history);
-    assert_eq!(forward, backward);
+    let pages = app.pages_back(&new, 2).await;
+    assert_eq!(lines(&pages), history);
+    assert_eq!(app.pages_forward(&new, 2).await, pages);
     app.finish().await;
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::app::TestApp;
 use crate::memory::{remember, user};
 use crate::turns::assert_answered_once;
-use crate::updates::{group, private};
+use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
 const TOOL: &str = "chat_history_search";
@@ -34,11 +34,12 @@ async fn each_provider_answers_searches_and_sums_up() {
         let app = app.telegram().model_of(model).start().await;
         ada_says(&app, 1, "The gate code is 80-41-XQ, keep it.").await;
         ada_says(&app, 2, "Thank you.").await;
+        assert!(!app.last_request().to_string().contains(TOOL), "{model}: there is nothing to search yet");
         compact(&app, 3).await;
         assert_eq!(
             summary_of(&{
                 ada_says(&app, 4, "Hm.").await;
-                app.model().requests().pop().unwrap()
+                app.last_request()
             }),
             "Goal: to go on.",
             "{model}"
@@ -46,7 +47,7 @@ async fn each_provider_answers_searches_and_sums_up() {
         app.model().think("I should look.");
         app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
         ada_says(&app, 5, "What was the gate code?").await;
-        let request = app.model().requests().pop().unwrap();
+        let request = app.last_request();
         assert!(texts_of(&request, "tool").concat().contains("80-41-XQ"), "{model}: {request}");
         assert_eq!(texts_of(&request, "system"), ["Be brief."]);
         let records = app.records(CHAT).await;
@@ -61,7 +62,7 @@ async fn each_provider_answers_searches_and_sums_up() {
         );
         let said = "You said: What was the gate code?";
         assert_eq!(reply["parts"][5]["text"], said);
-        assert_eq!(app.telegram_api().sent().last().unwrap().text, said, "a thought is kept, and not said");
+        assert_eq!(app.last_sent().text, said, "the thought was sent");
         app.finish().await;
     }
 }
@@ -254,26 +255,7 @@ async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
         }
     }
     assert!(kept > 20, "{kept}");
-    assert!(notes.len() >= 4, "memory tells another thing each time: {notes:?}");
-    assert!(app.model().requests_for_notes().len() >= 2, "compactions came between");
+    assert!(notes.len() >= 4, "memory did not change between the turns: {notes:?}");
+    assert!(app.model().requests_for_notes().len() >= 2, "there was no compaction between the turns");
     app.finish().await;
-}
-
-/// The tokens that providers with explicit caches find again, by their own count.
-#[tokio::test]
-async fn a_provider_with_a_cache_finds_all_but_the_end_of_a_request() {
-    for model in PROVIDERS {
-        let app = TestApp::builder().set("MODEL_PROMPT_CACHE", "true").set("SYSTEM_PROMPT", "Be brief.");
-        let app = app.set("GROUP_ACTIVATION", "always").telegram().model_of(model).start().await;
-        for id in 1..12 {
-            app.handle(group(-7, id, &format!("{id}: {}", "lorem ipsum ".repeat(20)))).await;
-        }
-        let replies = app.records("telegram:chat:-7").await;
-        let usage = last_reply(&replies)["metadata"]["usage"].clone();
-        let (read, cached) =
-            (usage["inputTokens"].as_u64().unwrap(), usage["cachedInputTokens"].as_u64().unwrap());
-        // The last message and reply, and the one before, which followed the mark.
-        assert!(read > 1000 && cached > read * 3 / 4, "{model}: {usage}");
-        app.finish().await;
-    }
 }

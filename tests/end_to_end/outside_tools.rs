@@ -15,18 +15,25 @@ pub(crate) fn with_shop(shop: &McpServer, fields: &Value) -> Builder {
     with_shop_and(shop, fields, "openai:test")
 }
 
+/// Starts a shop and a program whose model may call its tools.
+pub(crate) async fn start_with_shop(fields: &Value) -> (McpServer, TestApp) {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, fields).start().await;
+    (shop, app)
+}
+
 fn with_shop_and(shop: &McpServer, fields: &Value, model: &'static str) -> Builder {
     TestApp::builder().telegram().model_of(model).set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
 }
 
-fn offered(request: &Value) -> Vec<&str> {
+pub(crate) fn offered(request: &Value) -> Vec<&str> {
     let tools = request["tools"].as_array();
     tools.into_iter().flatten().map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
 }
 
 /// `(state, output or errorText)` of each call of the newest reply.
-async fn results(app: &TestApp) -> Vec<(String, Value)> {
-    let history = app.history(CHAT).await;
+pub(crate) async fn results(app: &TestApp, chat: &str) -> Vec<(String, Value)> {
+    let history = app.history(chat).await;
     let parts = history.last().unwrap()["parts"].as_array().unwrap().clone();
     let calls = parts.iter().filter(|part| part["toolCallId"].is_string());
     let result = |part: &Value| {
@@ -38,8 +45,7 @@ async fn results(app: &TestApp) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn tools_are_listed_once_and_every_outcome_of_a_call_is_a_result() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"long": {"enabled": false}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"long": {"enabled": false}}})).await;
     assert_eq!((shop.sessions(), shop.lists()), (0, 0), "nothing is done at start");
     app.model().answer_tools(&[
         ("shop_lookup", json!({"order": "A1"})),
@@ -53,7 +59,7 @@ async fn tools_are_listed_once_and_every_outcome_of_a_call_is_a_result() {
     let own = ["memory_search", "memory_save", "memory_forget"];
     let shops = ["shop_lookup", "shop_refund", "shop_fail", "shop_slow", "shop_picture", "shop_old"];
     assert_eq!(offered(request), [&own[..], &shops].concat(), "every page of the list, in its order");
-    let told = results(&app).await;
+    let told = results(&app, CHAT).await;
     let (done, failed) = ("output-available".to_owned(), "output-error".to_owned());
     assert_eq!(told[0], (done.clone(), json!({"order": "A1", "total": 12.5})));
     assert_eq!(told[1], (failed.clone(), json!("the till is broken")));
@@ -91,7 +97,7 @@ async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_
         let app = with_shop_and(&shop, &json!({}), model).start().await;
         app.model().answer_tools(&[("shop_attach", json!({"name": "plan"}))]);
         app.ada_says(1, "Attach the plan.").await;
-        assert_eq!(results(&app).await, [("output-available".to_owned(), json!("done"))], "{model}");
+        assert_eq!(results(&app, CHAT).await, [("output-available".to_owned(), json!("done"))], "{model}");
         assert_eq!(shop.carried_out(), [("attach".to_owned(), json!({"name": "plan"}))]);
         let request = &app.model().requests()[0];
         let tools = request["tools"].as_array().unwrap();
@@ -129,9 +135,9 @@ async fn a_call_is_not_repeated_if_the_model_fails_afterwards() {
         let history = app.history(CHAT).await;
         let [_, reply] = &history[..] else { panic!("{history:#?}") };
         assert_eq!((&reply["id"], &reply["metadata"]["kind"]), (&json!("1/reply"), &json!("normal")));
-        assert_eq!(results(&app).await[0].0, "output-available");
+        assert_eq!(results(&app, CHAT).await[0].0, "output-available");
         assert_eq!(text_of(reply), UNFINISHED);
-        let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+        let told = app.sent_texts();
         assert_eq!(told, [UNFINISHED]);
         app.export(CHAT, &format!("unfinished-{status}")).await;
         // A redelivery finds it answered, and the next turn knows what was done.
@@ -152,8 +158,8 @@ async fn a_model_that_recovers_after_a_call_continues_with_its_result() {
     app.model().recover();
     app.idle_as_time_passes().await;
     assert_eq!(shop.carried_out().len(), 1);
-    assert_eq!(texts_of(&app.model().requests().pop().unwrap(), "tool").len(), 1);
-    let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    assert_eq!(texts_of(&app.last_request(), "tool").len(), 1);
+    let told = app.sent_texts();
     assert_eq!(told, ["You said: Where is my order?"]);
     app.finish().await;
 }
@@ -161,8 +167,7 @@ async fn a_model_that_recovers_after_a_call_continues_with_its_result() {
 /// A model that says nothing for as long as a run has.
 #[tokio::test]
 async fn a_call_is_kept_if_the_model_takes_too_long_afterwards() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).start().await;
+    let (shop, app) = start_with_shop(&json!({})).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.receive(private(42, 1, "Go.")).await;
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
@@ -171,19 +176,18 @@ async fn a_call_is_kept_if_the_model_takes_too_long_afterwards() {
     app.model().wait_for(2).await;
     app.idle_as_hours_pass().await;
     assert_eq!(shop.carried_out().len(), 1);
-    assert_eq!(results(&app).await, [("output-available".to_owned(), json!("at last"))]);
-    assert_eq!(app.telegram_api().sent().last().unwrap().text, UNFINISHED);
+    assert_eq!(results(&app, CHAT).await, [("output-available".to_owned(), json!("at last"))]);
+    assert_eq!(app.last_sent().text, UNFINISHED);
     app.model().resume();
     app.finish().await;
 }
 
 #[tokio::test]
 async fn a_result_is_cut_to_its_bound_and_kept_so() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).start().await;
+    let (_shop, app) = start_with_shop(&json!({})).await;
     app.model().answer_tools(&[("shop_long", json!({}))]);
     app.ada_says(1, "Tell me.").await;
-    let told = results(&app).await;
+    let told = results(&app, CHAT).await;
     let text = told[0].1.as_str().unwrap();
     assert!(text.starts_with("BEGIN") && text.ends_with("END") && text.contains("characters are left out"));
     assert!(annals_core::tokens::of_text(text) <= 4_000, "{}", text.len());
@@ -193,15 +197,14 @@ async fn a_result_is_cut_to_its_bound_and_kept_so() {
 
 #[tokio::test]
 async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"timeoutSecs": 2})).start().await;
+    let (_shop, app) = start_with_shop(&json!({"timeoutSecs": 2})).await;
     app.model().answer_tools(&[("shop_slow", json!({})), ("shop_lookup", json!({"order": "A1"}))]);
     app.handle_as_time_passes(private(42, 1, "Go.")).await;
-    let told = results(&app).await;
+    let told = results(&app, CHAT).await;
     let late = "there was no answer within 2 seconds. Whether the call was carried out is not known.";
     assert_eq!(told[0], ("output-error".into(), json!(late)));
     assert_eq!(told[1].0, "output-available");
-    assert_eq!(app.telegram_api().sent().last().unwrap().text, "You said: Go.");
+    assert_eq!(app.last_sent().text, "You said: Go.");
     app.finish().await;
 }
 
@@ -220,8 +223,7 @@ async fn a_redirect_of_a_server_is_not_followed() {
 /// `approval: destructive` relies on the server's hints about its tools. A compromised server could change them.
 #[tokio::test]
 async fn a_server_cannot_declare_a_destructive_tool_harmless() {
-    let shop = McpServer::start().await;
-    let mut app = with_shop(&shop, &json!({"approval": "destructive"})).start().await;
+    let (shop, mut app) = start_with_shop(&json!({"approval": "destructive"})).await;
     let refund = ("shop_refund", json!({"order": "A1"}));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"})), refund.clone()]);
     app.ada_says(1, "Pay A1 back.").await;
@@ -235,7 +237,7 @@ async fn a_server_cannot_declare_a_destructive_tool_harmless() {
         app.model().answer_tools(std::slice::from_ref(&refund));
         app.ada_says(id, "Now?").await;
         assert_eq!(carried_out(), ["lookup"]);
-        let asked = app.telegram_api().sent().pop().unwrap().text;
+        let asked = app.last_sent().text;
         assert!(asked.contains("May I call shop_refund"), "{asked}");
         app.restart().await;
     }
@@ -258,11 +260,10 @@ async fn a_server_cannot_declare_a_destructive_tool_harmless() {
 
 #[tokio::test]
 async fn a_server_that_is_down_is_left_out_and_comes_back() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).start().await;
+    let (shop, app) = start_with_shop(&json!({})).await;
     shop.set_down(true);
     app.ada_says(1, "Hello.").await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     assert_eq!(offered(&request), ["memory_search", "memory_save", "memory_forget"]);
     assert_eq!(notes_of(&request), "At the moment the tools of shop cannot be reached.");
     assert!(texts_of(&request, "system").is_empty(), "what a request starts with stays the same");
@@ -271,14 +272,14 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     assert_eq!(shop.lists(), 0, "for a while it is not asked again");
     app.clock().advance(Duration::from_secs(31));
     app.ada_says(3, "And now?").await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     assert!(offered(&request).contains(&"shop_lookup") && notes_of(&request).is_empty(), "{request}");
     // It goes down again: what is known of it stays, and a call says what is wrong.
     shop.set_down(true);
     app.clock().advance(Duration::from_secs(301));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     app.ada_says(4, "And now?").await;
-    let told = results(&app).await;
+    let told = results(&app, CHAT).await;
     let wanted = "the tool cannot be reached at the moment; nothing was carried out";
     assert_eq!(told[0], ("output-error".into(), json!(wanted)));
     app.finish().await;

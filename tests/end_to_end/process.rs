@@ -44,12 +44,6 @@ impl Process {
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
-
-    /// SIGKILL, as `kill -9`: nothing in the program gets to run.
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
 }
 
 impl Drop for Process {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use annals_core::record::Record;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, TestApp, chat_path, text_of};
@@ -67,25 +66,10 @@ async fn check(app: &TestApp, case: usize, posts: &[Post]) -> Result<(), TestCas
     prop_assert_eq!(answered, forms.len());
 
     prop_assert_eq!(&app.history(&chat).await, &listed);
-    let jsonl = app.request(Method::GET, &path).bearer_auth(APP_KEY).header("Accept", "application/x-ndjson");
-    let jsonl = jsonl.send().await.unwrap().text().await.unwrap();
-    let lines: Vec<Value> = jsonl.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    prop_assert_eq!(&lines, &listed);
+    prop_assert_eq!(&app.export_of(&path, APP_KEY).await, &listed);
     let limit = 1 + case % 4;
-    let first = format!("{}?limit={limit}", chat_path(&chat, "messages"));
-    let (mut page, mut backward) = (app.get(&first).await, Vec::new());
-    loop {
-        backward.splice(0..0, page["messages"].as_array().unwrap().clone());
-        let Some(before) = page["before"].as_str() else { break };
-        page = app.get(&format!("{first}&before={before}")).await;
-    }
-    prop_assert_eq!(&backward, &listed);
-    let mut forward = page["messages"].as_array().unwrap().clone();
-    while let Some(after) = page["after"].as_str() {
-        page = app.get(&format!("{first}&after={after}")).await;
-        forward.extend(page["messages"].as_array().unwrap().clone());
-    }
-    prop_assert_eq!(&forward, &listed);
+    prop_assert_eq!(&app.pages_back(&chat, limit).await, &listed);
+    prop_assert_eq!(&app.pages_forward(&chat, limit).await, &listed);
 
     let context = app.context(&chat).await;
     let newest = |id: &String| forms[id].last().cloned();

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::app::{passing, wait_until};
 use crate::turns::assert_answered_once;
-use crate::world::{World, echo_agent, message};
+use crate::world::{World, message};
 
 struct Bench {
     world: World,
@@ -45,16 +45,16 @@ impl Bench {
         let app = app.with_rate_limit(Some(lark::APP_RATE_LIMIT.shared_by(of)));
         let platforms = [Registered::new(Channel::Telegram, client), Registered::new(Channel::Lark, app)];
         let deliverer = Deliverer::new(platforms, None).with_rate_limits(true);
-        Agent { deliverer, ..echo_agent(&self.world.history()) }
+        Agent { deliverer, ..self.world.agent() }
     }
 
     /// Somebody says a text of so many pieces, each with its number.
     async fn hear(&self, chat: &ChatKey, chat_id: &str, number: u64, pieces: usize) -> SortKey {
         let text: Vec<String> =
             (0..pieces).map(|n| format!("p{number}-{n:03} {}", "lorem ".repeat(640))).collect();
-        let said = message(chat, number, i64::try_from(number).unwrap(), &text.join("\n\n"));
+        let said = message(chat, number, number.cast_signed(), &text.join("\n\n"));
         let draft = Draft { chat_id: chat_id.into(), asks: true, ..said };
-        self.world.history().append(&draft).await.unwrap().base
+        self.world.append(&draft).await.base
     }
 
     /// Runs a turn while time passes.
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     async fn records(&self, chat: &ChatKey) -> Vec<Record> {
-        self.world.history().range(chat, None).await.unwrap()
+        self.world.history.range(chat, None).await.unwrap()
     }
 }
 
@@ -101,14 +101,12 @@ async fn two_environments_send_one_chat_one_message_a_second() {
 async fn a_rate_limit_costs_no_units() {
     let bench = Bench::new().await;
     let (chat, agent) = (ChatKey::telegram(42, None), bench.agent(1));
-    let said = message(&chat, 1, 0, "hello");
-    let from =
-        bench.world.history().append(&Draft { chat_id: "42".into(), asks: true, ..said }).await.unwrap();
+    let from = bench.world.ask(1, 0, "hello").await;
     agent.history.meter().take();
-    agent.run(&chat, Some(&from.base)).await.unwrap();
+    agent.run(&chat, Some(&from)).await.unwrap();
     let cost = agent.history.meter().take();
     assert_eq!((cost.write_units, cost.calls), (4.0, 5), "{cost:?}");
-    let paced = bench.world.history().head(&chat).await.unwrap().paced;
+    let paced = bench.world.history.head(&chat).await.unwrap().paced;
     assert_eq!(paced, Some(bench.world.clock.now().plus(Duration::from_secs(1))));
 }
 
@@ -135,7 +133,7 @@ async fn a_long_reply_in_a_group_goes_on_in_the_next_run_where_one_has_no_time_f
     assert!(bench.telegram.statuses("sendMessage").iter().all(|status| *status == 200));
     assert_eq!(bench.sent(), numbered(1, 40).collect::<Vec<_>>());
     assert_answered_once(&bench.records(&chat).await);
-    assert_eq!(bench.world.history().head(&chat).await.unwrap().turn, None);
+    assert_eq!(bench.world.history.head(&chat).await.unwrap().turn, None);
 }
 
 #[tokio::test]
@@ -149,16 +147,16 @@ async fn messages_sent_by_a_dead_run_count_for_the_next_one_s_rate_limit() {
         async move { agent.run(&chat, Some(&from)).await }
     };
     let noted = wait_until("two pieces are noted", async || {
-        bench.world.history().head(&chat).await.unwrap().turn.is_some_and(|turn| turn.sent == 2)
+        bench.world.history.head(&chat).await.unwrap().turn.is_some_and(|turn| turn.sent == 2)
     });
     tokio::select! {
         biased;
         ended = passing(&bench.world.clock, Duration::from_millis(100), Box::pin(dies)) => panic!("{ended:?}"),
         () = noted => {}
     }
-    let head = bench.world.history().head(&chat).await.unwrap();
+    let head = bench.world.history.head(&chat).await.unwrap();
     assert!(head.paced.is_some());
-    bench.world.history().free(&chat).await.unwrap();
+    bench.world.history.free(&chat).await.unwrap();
     bench.run(&bench.agent(2), &chat, &from).await.unwrap();
     assert!(bench.telegram.statuses("sendMessage").iter().all(|status| *status == 200));
     let sent = bench.sent();
@@ -175,7 +173,7 @@ async fn a_chat_of_lark_is_sent_five_in_a_second() {
     let draft =
         Draft { channel: Channel::Lark, chat_id: "oc_ada".into(), message_id: id, asks: true, ..said };
     bench.lark.seed(json!({"message_id": "om_1", "chat_id": "oc_ada", "create_time": "1"}));
-    let from = bench.world.history().append(&draft).await.unwrap().base;
+    let from = bench.world.append(&draft).await.base;
     let started = bench.world.clock.now();
     let agent = bench.agent(1);
     let run = agent.run(&chat, Some(&from));

@@ -3,16 +3,15 @@
 use annals_core::memory::{EntryKind, Finding, Owner};
 use annals_core::tokens;
 use annals_test_support::model_api::notes_of;
-use reqwest::Method;
-use serde_json::json;
 
-use crate::app::{Answer, NOW, TestApp};
+use crate::app::TestApp;
+use crate::lark::{receive_plain, text};
 use crate::memory::{memory_of, remember, source, user};
 use crate::updates::{group, private};
 
 /// Returns the memory section of the last request for an answer.
 fn told(app: &TestApp) -> String {
-    notes_of(&app.model().requests().pop().unwrap())
+    notes_of(&app.last_request())
 }
 
 #[tokio::test]
@@ -83,17 +82,10 @@ async fn only_a_lark_chat_with_one_person_recalls_that_person_s_entries() {
         ("om_2", "oc_bo", "p2p", "ou_bo", false),
         ("om_3", "oc_group", "group", "ou_ada", false),
     ] {
-        let event = json!({
-            "schema": "2.0",
-            "header": {"event_id": id, "event_type": "im.message.receive_v1", "token": app.lark_token()},
-            "event": {
-                "sender": {"sender_id": {"open_id": sender}, "sender_type": "user"},
-                "message": {"message_id": id, "chat_id": chat, "chat_type": kind, "message_type": "text",
-                            "create_time": (NOW * 1000).to_string(), "content": json!({"text": "Where?"}).to_string()},
-            },
-        });
-        let answer = Answer::of(app.request(Method::POST, "/lark").json(&event)).await;
-        assert_eq!(answer.status, 200, "{id}");
+        let mut event = text(id, chat, "Where?", 0);
+        event["event"]["sender"]["sender_id"]["open_id"] = sender.into();
+        event["event"]["message"]["chat_type"] = kind.into();
+        receive_plain(&app, event).await;
         app.idle().await;
         let told = told(&app);
         assert_eq!(told.contains("Lives in Bergen."), is_told, "{id}: {told}");

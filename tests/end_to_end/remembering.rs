@@ -23,7 +23,7 @@ async fn says(app: &TestApp, person: i64, id: i64, text: &str) {
 
 /// Returns the prompt and the memory section of the last request for an answer.
 fn told(app: &TestApp) -> String {
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     let told = [texts_of(&request, "system").concat(), notes_of(&request)];
     told.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
@@ -67,7 +67,7 @@ async fn a_stale_session_is_captured_by_the_next_message_before_its_answer() {
     let later = 1 + 49 * 3600;
     says(&app, 42, later, "What do I drink?").await;
     assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
-    let asked = app.model().requests().pop().unwrap();
+    let asked = app.last_request();
     assert_eq!(texts_of(&asked, "user"), ["What do I drink?"], "the session itself is over");
     assert_eq!(memories(&app, "telegram-42").await.len(), 1);
     app.finish().await;
@@ -118,9 +118,7 @@ async fn a_conversation_of_two_callers_users_is_nobodys_memory() {
     let post = async |chat: &str, user: &str, text: &str| {
         // Within one millisecond, ids decide the order, and these are random.
         app.clock().advance(Duration::from_secs(1));
-        let body = json!({"userId": user, "text": text});
-        assert_eq!(app.post(&chat_path(chat, "messages"), APP_KEY, &body).await.status, 202);
-        app.idle().await;
+        app.say(chat, &json!({"userId": user, "text": text})).await;
     };
     post("shared", "ada", "I only drink green tea").await;
     post("shared", "bob", "I do not").await;

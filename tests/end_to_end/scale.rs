@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
 use annals_core::chat_key::ChatKey;
-use annals_core::sort_key::Timestamp;
 use annals_engine::upkeep::{UpkeepError, Visited};
+use annals_store::history::Consumed;
 use annals_store::history::due::{SHARDS, shard_of};
-use annals_store::history::{Consumed, History};
 use tokio::sync::Barrier;
 
-use crate::world::{World, chat, echo_upkeep, message};
+use crate::world::{World, chat, message};
 
 /// Time from a message until its chat is due, with the default settings.
 const DUE_AFTER: Duration = Duration::from_hours(36);
@@ -20,15 +19,11 @@ const DUE_AFTER: Duration = Duration::from_hours(36);
 const GUARD: Duration = Duration::from_secs(5);
 
 /// A message in each of so many chats, an hour after those of `world`.
-async fn fill(world: &World, history: &History, chats: std::ops::Range<usize>) {
+async fn fill(world: &World, chats: std::ops::Range<usize>) {
     world.clock.advance(Duration::from_hours(1));
     for number in chats {
-        history.append(&message(&chat(number), 1, 0, "hello")).await.unwrap();
+        world.append(&message(&chat(number), 1, 0, "hello")).await;
     }
-}
-
-fn deadline(history: &History) -> Timestamp {
-    history.clock().now().plus(Duration::from_hours(1))
 }
 
 /// Visits each of which waits until eight are under way.
@@ -56,21 +51,20 @@ impl Meeting {
 #[tokio::test]
 async fn eight_chats_are_visited_at_a_time_and_no_more() {
     let world = World::new().await;
-    let history = world.history();
-    fill(&world, &history, 0..24).await;
+    fill(&world, 0..24).await;
     world.clock.advance(DUE_AFTER);
     let meeting = Meeting::new();
     let visit = |_: ChatKey| meeting.clone().visit();
-    let compactor = Compactor::new(history.clone(), echo_upkeep(&history));
+    let compactor = world.compactor();
     // One that visits fewer never gets its eight together.
     for parallel in [1, 7] {
         let few = Compactor { parallel, ..compactor.clone() };
         let alone = Meeting::new();
-        let run = few.run_visiting(deadline(&history), |_| alone.clone().visit());
+        let run = few.run_visiting(world.in_an_hour(), |_| alone.clone().visit());
         assert!(tokio::time::timeout(GUARD / 5, run).await.is_err(), "{parallel}");
         assert_eq!(alone.most.load(Ordering::SeqCst), parallel);
     }
-    let run = compactor.run_visiting(deadline(&history), visit);
+    let run = compactor.run_visiting(world.in_an_hour(), visit);
     let report = tokio::time::timeout(GUARD, run).await.expect("eight visits do not meet");
     assert_eq!(report, Report { visited: 24, ..Report::default() });
     assert_eq!(meeting.most.load(Ordering::SeqCst), 8);
@@ -79,24 +73,23 @@ async fn eight_chats_are_visited_at_a_time_and_no_more() {
 /// Measures a run with one chat that is due, among so many that are not.
 async fn run_among(others: usize) -> Consumed {
     let world = World::new().await;
-    let history = world.history();
-    fill(&world, &history, 0..1).await;
-    fill(&world, &history, 1..1 + others).await;
+    fill(&world, 0..1).await;
+    fill(&world, 1..1 + others).await;
     world.clock.advance(DUE_AFTER.saturating_sub(Duration::from_hours(1)));
-    let compactor = Compactor::new(history.clone(), echo_upkeep(&history));
+    let compactor = world.compactor();
 
     // One that only looks.
-    history.meter().take();
-    let left = Compactor { most: 0, ..compactor.clone() }.run(deadline(&history)).await;
+    world.history.meter().take();
+    let left = Compactor { most: 0, ..compactor.clone() }.run(world.in_an_hour()).await;
     assert_eq!((left.visited, left.left), (0, 1));
-    let index = history.meter().take();
+    let index = world.history.meter().take();
     let shards = u32::from(SHARDS);
     assert_eq!((index.calls, index.write_units.to_bits()), (shards, 0), "among {others}: {index:?}");
     assert!(index.read_units <= 0.5 * f64::from(shards), "among {others}: {index:?}");
 
-    let report = compactor.run(deadline(&history)).await;
+    let report = compactor.run(world.in_an_hour()).await;
     assert_eq!((report.visited, report.archived), (1, 1));
-    history.meter().take()
+    world.history.meter().take()
 }
 
 #[tokio::test]

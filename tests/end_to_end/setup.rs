@@ -15,6 +15,10 @@ use crate::process::Process;
 /// The variables of the program.
 pub(crate) type Settings = Vec<(&'static str, String)>;
 
+pub(crate) fn settings(of: &[(&'static str, &str)]) -> Settings {
+    of.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
+}
+
 /// Runs the program to its end, while the emulators run on.
 pub(crate) async fn annals(settings: &Settings, arguments: &[&str]) -> (i32, String, String) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
@@ -25,13 +29,12 @@ pub(crate) async fn annals(settings: &Settings, arguments: &[&str]) -> (i32, Str
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-fn bot(telegram: &TelegramApi, secret: &str) -> Settings {
-    let mut settings =
-        vec![("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()), ("TELEGRAM_API_BASE", telegram.base_url().to_owned())];
+pub(crate) fn bot(telegram: &TelegramApi, secret: &str) -> Settings {
+    let mut bot = settings(&[("TELEGRAM_BOT_TOKEN", TOKEN), ("TELEGRAM_API_BASE", telegram.base_url())]);
     if !secret.is_empty() {
-        settings.push(("TELEGRAM_WEBHOOK_SECRET", secret.to_owned()));
+        bot.push(("TELEGRAM_WEBHOOK_SECRET", secret.to_owned()));
     }
-    settings
+    bot
 }
 
 #[tokio::test]
@@ -181,12 +184,12 @@ async fn a_setup_that_fails_changes_nothing_and_says_why() {
 }
 
 fn app(lark: &LarkApi) -> Settings {
-    vec![
-        ("LARK_APP_ID", APP_ID.to_owned()),
-        ("LARK_APP_SECRET", APP_SECRET.to_owned()),
-        ("LARK_VERIFICATION_TOKEN", "a-verification-token".to_owned()),
-        ("LARK_API_BASE", lark.base_url().to_owned()),
-    ]
+    settings(&[
+        ("LARK_APP_ID", APP_ID),
+        ("LARK_APP_SECRET", APP_SECRET),
+        ("LARK_VERIFICATION_TOKEN", "a-verification-token"),
+        ("LARK_API_BASE", lark.base_url()),
+    ])
 }
 
 #[tokio::test]

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use annals_compactor::{Compactor, Report, metrics};
-use annals_core::chat_key::ChatKey;
-use annals_core::sort_key::SortKey;
+use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::testing::set;
 use annals_local::stores::TABLE;
 use annals_store::history::due::shard_of;
-use annals_store::history::{History, MAX_PAGE, Position};
 
-use crate::world::{World, echo_upkeep, message, records_of};
+use crate::world::{START, World};
 
 /// Time from the first message until its chat is due, with the default settings.
 const DUE_AFTER: Duration = Duration::from_hours(36);
@@ -26,25 +24,17 @@ fn just_before(elapsed: Duration) -> Duration {
 /// A group where ten messages were said, the last of them long ago.
 struct Silence {
     world: World,
-    history: History,
-    chat: ChatKey,
     said: BTreeSet<SortKey>,
-    /// Returns the age of the first message.
-    elapsed: Duration,
 }
 
 impl Silence {
     async fn new() -> Self {
-        let world = World::new().await;
-        let (history, chat) = (world.history(), ChatKey::telegram(-7, None));
-        let mut silence = Self { world, history, chat, said: BTreeSet::new(), elapsed: Duration::ZERO };
+        let mut silence = Self { world: World::new().await, said: BTreeSet::new() };
         for number in 1..=10 {
-            let ts = i64::try_from(silence.elapsed.as_millis()).unwrap();
-            let mut draft = message(&silence.chat, number, ts, "nobody is asked");
+            let mut draft = silence.world.message(number, silence.world.elapsed_millis(), "nobody is asked");
             set(&mut draft.metadata, "chatType", "group");
             assert!(!draft.asks);
-            silence.history.append(&draft).await.unwrap();
-            silence.said.insert(draft.key());
+            silence.said.insert(silence.world.append(&draft).await.base);
             // All within the time for which a process remembers that it has registered a chat: the first is the entry.
             silence.pass_until(Duration::from_mins(110) * u32::try_from(number).unwrap()).await;
         }
@@ -52,22 +42,12 @@ impl Silence {
     }
 
     /// Time passes, an hour at a time; whatever has expired is deleted at each step.
-    async fn pass_until(&mut self, elapsed: Duration) {
-        while self.elapsed < elapsed {
-            let step = elapsed.saturating_sub(self.elapsed).min(Duration::from_hours(1));
-            self.world.clock.advance(step);
-            self.elapsed += step;
-            let now = self.world.clock.now().as_millis() / 1000;
-            for record in self.history.range(&self.chat, None).await.unwrap() {
-                if record.expires_at.unwrap() <= now {
-                    self.world.expire(&record).await;
-                }
-            }
+    async fn pass_until(&self, elapsed: Duration) {
+        let until = Timestamp::from_millis(START).unwrap().plus(elapsed);
+        while self.world.clock.now() < until {
+            self.world.clock.advance(until.since(self.world.clock.now()).min(Duration::from_hours(1)));
+            self.world.expire_due().await;
         }
-    }
-
-    fn compactor(&self) -> Compactor {
-        Compactor::new(self.history.clone(), echo_upkeep(&self.history))
     }
 
     async fn run(&self, compactor: &Compactor) -> Report {
@@ -76,7 +56,7 @@ impl Silence {
 
     /// Returns the metric of the alarm, from a run that sees the due chats and visits none.
     async fn grace_used(&self) -> f64 {
-        let report = self.run(&Compactor { most: 0, ..self.compactor() }).await;
+        let report = self.run(&Compactor { most: 0, ..self.world.compactor() }).await;
         assert_eq!(report.visited, 0);
         let line = metrics::embedded(&report, TABLE, GRACE, self.world.clock.now());
         line["GraceUsed"].as_f64().unwrap()
@@ -85,49 +65,44 @@ impl Silence {
     /// Counts the due entries of the index.
     async fn entries(&self) -> usize {
         let now = self.world.clock.now();
-        let due = self.history.due(shard_of(&self.chat), now, 100, None).await.unwrap();
+        let due = self.world.history.due(shard_of(&self.world.chat), now, 100, None).await.unwrap();
         due.chats.iter().map(|due| due.entries.len()).sum()
     }
 
     /// Returns the records in the table or in a segment.
     async fn kept(&self) -> BTreeSet<SortKey> {
-        let table = self.history.range(&self.chat, None).await.unwrap();
-        let mut kept: BTreeSet<SortKey> = table.into_iter().map(|record| record.key).collect();
-        for info in self.history.segments(&self.chat).await.unwrap() {
-            kept.extend(records_of(&self.history, &info).await.into_iter().map(|record| record.key));
-        }
-        kept
+        let table = self.world.records().await.into_iter().map(|record| record.key);
+        table.chain(self.world.archived().await.into_keys()).collect()
     }
 
     async fn listed(&self) -> BTreeSet<SortKey> {
-        let page = self.world.history().page(&self.chat, &Position::Oldest, MAX_PAGE).await.unwrap();
-        page.records.into_iter().map(|record| record.key).collect()
+        self.world.listed().await.into_iter().map(|record| record.key).collect()
     }
 }
 
 #[tokio::test]
 async fn a_silent_chat_loses_nothing_where_the_compactor_comes_within_the_grace() {
-    let mut silence = Silence::new().await;
+    let silence = Silence::new().await;
     silence.pass_until(just_before(DUE_AFTER)).await;
     assert_eq!((silence.entries().await, silence.grace_used().await.to_bits()), (0, 0));
     silence.pass_until(just_before(DUE_AFTER + GRACE)).await;
     assert_eq!(silence.entries().await, 1, "nothing else brings anybody here");
     let used = silence.grace_used().await;
     assert!((99.99..100.0).contains(&used), "{used}");
-    let report = silence.run(&silence.compactor()).await;
+    let report = silence.run(&silence.world.compactor()).await;
     assert_eq!((report.visited, report.archived, report.failed, report.left), (1, 10, 0, 0));
     assert_eq!(silence.kept().await, silence.said);
     assert_eq!(silence.grace_used().await.to_bits(), 0);
 
     // And nobody comes any more.
     silence.pass_until(LIFETIME + GRACE).await;
-    assert_eq!(silence.history.range(&silence.chat, None).await.unwrap(), []);
+    assert_eq!(silence.world.records().await, []);
     assert_eq!((silence.kept().await, silence.listed().await), (silence.said.clone(), silence.said.clone()));
 }
 
 #[tokio::test]
 async fn beyond_the_grace_a_silent_chat_is_lost_and_the_alarm_has_said_so() {
-    let mut silence = Silence::new().await;
+    let silence = Silence::new().await;
     silence.pass_until(just_before(DUE_AFTER + GRACE)).await;
     assert!(silence.grace_used().await < 100.0);
     silence.pass_until(DUE_AFTER + GRACE).await;
@@ -137,11 +112,11 @@ async fn beyond_the_grace_a_silent_chat_is_lost_and_the_alarm_has_said_so() {
     assert_eq!(silence.kept().await, silence.said);
     assert!(silence.grace_used().await >= 100.0);
     silence.pass_until(LIFETIME).await;
-    let report = silence.run(&silence.compactor()).await;
+    let report = silence.run(&silence.world.compactor()).await;
     // The first message was the entry, so nobody comes for the others either.
     assert_eq!((report.visited, silence.entries().await), (0, 0));
     assert_eq!(silence.kept().await.len(), 9);
     silence.pass_until(LIFETIME + DUE_AFTER).await;
-    silence.run(&silence.compactor()).await;
+    silence.run(&silence.world.compactor()).await;
     assert_eq!((silence.kept().await, silence.listed().await), (BTreeSet::new(), BTreeSet::new()));
 }

@@ -1,12 +1,11 @@
 //! `/stop`: the current turn ends, and later messages are answered.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use annals_agent::{Agent, TurnError};
+use annals_agent::TurnError;
 use annals_core::command::Command;
 use annals_core::record::{Draft, Kind, Record};
-use annals_engine::ingress::{Ingress, IngressError};
+use annals_engine::ingress::IngressError;
 use annals_store::history::History;
 use annals_store::history::HistoryError;
 use annals_store::history::stop::LOOK_AGAIN;
@@ -15,19 +14,14 @@ use serde_json::json;
 
 use crate::app::{APP_KEY, TestApp, a_while, text_of, wait_until};
 use crate::faults::{Faults, Plan};
-use crate::solo::{NoQueue, Solo};
 use crate::turns::assert_answered_once;
 use crate::updates::private;
-use crate::world::{claim, message, reply};
+use crate::world::{World, reply};
 
 const CHAT: &str = "telegram:chat:42";
 const STOPPED: &str = "Stopped.";
 const NOTHING_RUNS: &str = "Nothing is being answered at the moment.";
 const NOT_ANSWERED: &str = "Stopped before there was an answer.";
-
-fn sent(app: &TestApp) -> Vec<String> {
-    app.telegram_api().sent().into_iter().map(|sent| sent.text).collect()
-}
 
 /// The clock does not move: the run is stopped at once, and nothing else happens.
 #[tokio::test]
@@ -38,13 +32,13 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
     app.receive(private(42, 2, "about beans")).await;
     app.model().wait_for(1).await;
     app.receive(private(42, 3, "/stop").command()).await;
-    assert_eq!(sent(&app), [STOPPED]);
+    assert_eq!(app.sent_texts(), [STOPPED]);
     app.idle().await;
     assert_eq!(app.model().count(), 1);
     app.model().resume();
     app.model().answer_with("Beans.");
     app.handle(private(42, 4, "Just a haiku")).await;
-    assert_eq!(sent(&app), [STOPPED, "Beans."]);
+    assert_eq!(app.sent_texts(), [STOPPED, "Beans."]);
     let lines = app.lines(CHAT).await;
     assert_eq!(
         lines,
@@ -60,27 +54,25 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
     );
     assert_answered_once(&app.records(CHAT).await);
     assert_eq!(app.history(CHAT).await[2]["metadata"]["stoppedBy"], "3");
-    assert_eq!(app.context_lines(CHAT).await.len(), 4, "what was stopped is still in view");
+    assert_eq!(app.context_lines(CHAT).await.len(), 4, "what was stopped is not in view");
     app.finish().await;
 }
 
 #[tokio::test]
 async fn a_stop_that_comes_again_stops_nothing_more() {
     let mut app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "one")).await;
     let stop = private(42, 2, "/stop").command();
     app.handle(&stop).await;
     app.receive(private(42, 3, "two")).await;
     app.model().wait_for(2).await;
     app.receive(&stop).await;
     a_while().await;
-    assert_eq!(app.model().running(), 1, "the later message is being answered");
+    assert_eq!(app.model().running(), 1, "the later message is not being answered");
     app.restart().await;
     app.model().resume();
     app.handle(&stop).await;
-    assert_eq!(sent(&app), [STOPPED, "You said: one\ntwo"]);
+    assert_eq!(app.sent_texts(), [STOPPED, "You said: one\ntwo"]);
     assert_answered_once(&app.records(CHAT).await);
     app.finish().await;
 }
@@ -91,7 +83,7 @@ async fn stop_without_a_run_says_so() {
     app.receive(private(42, 1, "/stop").command()).await;
     app.handle(private(42, 2, "one")).await;
     app.handle(private(42, 3, "/stop@annals_test_bot").command()).await;
-    assert_eq!(sent(&app), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
+    assert_eq!(app.sent_texts(), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
     assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
     app.finish().await;
 }
@@ -125,7 +117,7 @@ async fn a_turn_between_two_attempts_is_stopped_too() {
     app.receive(private(42, 1, "one")).await;
     app.as_time_passes(app.model().wait_for(3)).await;
     app.handle_as_time_passes(private(42, 2, "/stop").command()).await;
-    assert_eq!(sent(&app), [STOPPED]);
+    assert_eq!(app.sent_texts(), [STOPPED]);
     assert_eq!(app.lines(CHAT).await[1], format!("1/notice assistant notice: {NOT_ANSWERED}"));
     app.finish().await;
 }
@@ -133,57 +125,54 @@ async fn a_turn_between_two_attempts_is_stopped_too() {
 /// A deployed function does not hear of it, and looks.
 #[tokio::test]
 async fn a_run_of_another_process_ends_within_two_seconds() {
-    let solo = Solo::new(&[]).await;
-    solo.model.hang();
-    let asked = solo.hear(0, "Write a novel", true).await;
-    let (agent, faults) = solo.counted_agent();
-    let run = solo.start(agent, &asked);
-    solo.model.wait_for(1).await;
-    faults.take();
-    solo.advance(LOOK_AGAIN.as_secs() - 1);
+    let world = World::hosted(&[]).await;
+    world.model().hang();
+    let asked = world.hear(0, "Write a novel", true).await;
+    let (history, requests) = world.counted();
+    let run = world.start(world.agent_of(&history), &asked);
+    world.model().wait_for(1).await;
+    requests.take();
+    world.advance(LOOK_AGAIN.as_secs() - 1);
     a_while().await;
-    assert_eq!(faults.take(), 0, "a turn that is answered soon does not look");
-    solo.advance(1);
-    wait_until("it looks", async || faults.requests() == 1).await;
-    assert_eq!(solo.stop(1).await.as_deref(), Some(STOPPED));
+    assert_eq!(requests.take(), 0, "the run looked for a stop too early");
+    world.advance(1);
+    wait_until("the run looks for a stop", async || requests.requests() == 1).await;
+    assert_eq!(world.stop(1).await.as_deref(), Some(STOPPED));
     a_while().await;
-    assert_eq!((run.is_finished(), faults.requests()), (false, 1));
-    solo.advance(LOOK_AGAIN.as_secs());
-    solo.ended(run).await.unwrap();
-    assert_eq!(listed(&solo.records().await)[1].1, NOT_ANSWERED);
-    assert_eq!(solo.history().head(&solo.chat).await.unwrap().stopped_to, None);
-    assert_eq!(solo.model.count(), 1);
+    assert_eq!((run.is_finished(), requests.requests()), (false, 1));
+    world.advance(LOOK_AGAIN.as_secs());
+    world.ended(run).await.unwrap();
+    assert_eq!(listed(&world.records().await)[1].1, NOT_ANSWERED);
+    assert_eq!(world.head().await.stopped_to, None);
+    assert_eq!(world.model().count(), 1);
 }
 
 /// The reply of a run that has committed may be stored already, or in these moments.
 #[tokio::test]
 async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
     for is_stored in [true, false] {
-        let solo = Solo::new(&[]).await;
-        let (one, agent) = (solo.hear(0, "one", true).await, solo.agent(Faults::default()));
-        solo.run(&one).await;
-        let two = solo.hear(1, "two", true).await;
-        let lease = claim(&solo.history(), &solo.chat).await;
+        let world = World::hosted(&[]).await;
+        let (one, agent) = (world.hear(0, "one", true).await, world.agent());
+        world.run(&one).await;
+        let two = world.hear(1, "two", true).await;
+        let lease = world.claim().await;
         let turn = OpenTurn::new(vec![two.clone()]);
-        solo.history().commit(&lease, &turn).await.unwrap();
+        world.history.commit(&lease, &turn).await.unwrap();
         let late = reply(std::slice::from_ref(&two), 2, "the answer");
         if is_stored {
-            solo.history().append_reply(&solo.chat, late.clone()).await.unwrap();
+            world.history.append_reply(&world.chat, late.clone()).await.unwrap();
         }
-        assert_eq!(solo.stop(2).await.as_deref(), Some(STOPPED));
-        let noted = solo.history().commit(&lease, &turn).await;
-        assert!(matches!(noted, Err(HistoryError::LeaseLost)), "no piece is noted any more: {noted:?}");
-        solo.start(agent, &two).await.unwrap().unwrap();
+        assert_eq!(world.stop(2).await.as_deref(), Some(STOPPED));
+        let noted = world.history.commit(&lease, &turn).await;
+        assert!(matches!(noted, Err(HistoryError::LeaseLost)), "a stopped run noted a piece: {noted:?}");
+        world.start(agent, &two).await.unwrap().unwrap();
         // Late, it finds the record that is there.
-        solo.history().append_reply(&solo.chat, late).await.unwrap();
-        let records = solo.records().await;
+        world.history.append_reply(&world.chat, late).await.unwrap();
+        let records = world.records().await;
         assert_answered_once(&records);
         let text = if is_stored { "the answer" } else { NOT_ANSWERED };
-        assert_eq!(
-            listed(&records)[3],
-            ("2/reply".replace("reply", if is_stored { "reply" } else { "notice" }), text.into())
-        );
-        let head = solo.history().head(&solo.chat).await.unwrap();
+        assert_eq!(listed(&records)[3], (if is_stored { "2/reply" } else { "2/notice" }.into(), text.into()));
+        let head = world.head().await;
         assert_eq!((head.turn, head.stopped_to), (None, None));
     }
 }
@@ -194,13 +183,14 @@ async fn a_delivery_is_stopped() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     app.telegram_api().rate_limit(1, 7);
     app.receive(private(42, 1, "one")).await;
-    wait_until("it is throttled", async || !app.telegram_api().statuses("sendMessage").is_empty()).await;
+    wait_until("the delivery is throttled", async || !app.telegram_api().statuses("sendMessage").is_empty())
+        .await;
     app.handle(private(42, 2, "/stop").command()).await;
     app.clock().advance(Duration::from_mins(1));
     a_while().await;
-    assert_eq!(sent(&app), [STOPPED]);
+    assert_eq!(app.sent_texts(), [STOPPED]);
     let history = app.history(CHAT).await;
-    assert_eq!(text_of(&history[1]), "You said: one", "it stays");
+    assert_eq!(text_of(&history[1]), "You said: one", "the stored reply has changed");
     let reason = "stopped by /stop while it was being sent";
     assert_eq!(history[1]["metadata"]["deliveryFailure"]["reason"], reason);
     app.finish().await;
@@ -223,34 +213,34 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
     let mut is_reached = true;
     for repeats_first in [true, false] {
         let what = format!("{:?}, {repeats_first}", plan(number));
-        let solo = Solo::new(&[]).await;
-        let one = solo.hear(0, "one", true).await;
-        solo.model.hang();
-        let run = solo.start(solo.agent(Faults::default()), &one);
-        solo.model.wait_for(1).await;
+        let world = World::hosted(&[]).await;
+        let one = world.hear(0, "one", true).await;
+        world.model().hang();
+        let run = world.start_run(&one);
+        world.model().wait_for(1).await;
         let faults = Faults::new(plan(number));
         // Told or not.
-        let history = solo.world.history_with(faults.clone(), true);
-        drop(Box::pin(solo.try_stop(1, &history)).await);
+        let history = world.history_with(faults.clone());
+        drop(Box::pin(world.try_stop(1, &history)).await);
         is_reached &= faults.requests() >= number;
-        let two = Draft { asks: true, ..solo.in_time(2, "two") };
-        let two = solo.history().append(&two).await.unwrap().base;
+        let two = Draft { asks: true, ..world.in_time(2, "two") };
+        let two = world.history.append(&two).await.unwrap().base;
         if repeats_first {
-            let told = solo.stop(1).await;
+            let told = world.stop(1).await;
             assert!(told.is_none() || told.as_deref() == Some(STOPPED), "{what}: {told:?}");
-            solo.advance(LOOK_AGAIN.as_secs());
+            world.advance(LOOK_AGAIN.as_secs());
         }
-        solo.model.resume();
-        let ended = solo.ended(run).await;
+        world.model().resume();
+        let ended = world.ended(run).await;
         assert!(
             matches!(ended, Ok(()) | Err(TurnError::History(HistoryError::LeaseLost))),
             "{what}: {ended:?}"
         );
-        solo.start(solo.agent(Faults::default()), &one).await.unwrap().unwrap();
-        drop(solo.stop(1).await);
+        world.start_run(&one).await.unwrap().unwrap();
+        drop(world.stop(1).await);
         // What the stop itself has queued.
-        solo.run(&two).await;
-        let records = solo.records().await;
+        world.run(&two).await;
+        let records = world.records().await;
         assert_answered_once(&records);
         let told = records.iter().filter(|record| record.message_id.as_str() == "2/notice");
         assert_eq!(told.count(), 1, "{what}: {:?}", listed(&records));
@@ -260,7 +250,7 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
         }
         let last = records.last().unwrap();
         assert_eq!((last.covers(), last.kind()), (&[two][..], Kind::Normal), "{what}");
-        let head = solo.history().head(&solo.chat).await.unwrap();
+        let head = world.head().await;
         assert_eq!((head.turn, head.stopped_to), (None, None), "{what}");
     }
     is_reached
@@ -276,7 +266,7 @@ async fn new_and_stop_do_not_wait_for_a_run() {
     app.receive(private(42, 2, "/new").command()).await;
     app.receive(private(42, 3, "/help").command()).await;
     app.receive(private(42, 4, "/stop").command()).await;
-    let said = sent(&app);
+    let said = app.sent_texts();
     assert_eq!(
         (said.len(), said[0].as_str(), said[2].as_str()),
         (3, "New conversation. What is on your mind?", STOPPED)
@@ -292,49 +282,44 @@ async fn new_and_stop_do_not_wait_for_a_run() {
 /// A `/compact` is a turn, and can be stopped as one.
 #[tokio::test]
 async fn a_compaction_is_stopped() {
-    let solo = Solo::new(&[("KEEP_RECENT", "2")]).await;
+    let world = World::hosted(&[("KEEP_RECENT", "2")]).await;
     for minute in 0..6 {
-        solo.hear(minute, &format!("message {minute}: {}", "lorem ipsum ".repeat(20)), false).await;
+        world.hear(minute, &format!("message {minute}: {}", "lorem ipsum ".repeat(20)), false).await;
     }
-    let command = solo.hear_compact(7).await;
-    solo.model.hang_notes();
-    let run = solo.start(solo.agent(Faults::default()), &command);
-    solo.model.wait_for_notes(1).await;
-    assert_eq!(solo.stop(8).await.as_deref(), Some(STOPPED));
-    solo.world.clock.advance(Duration::from_secs(2));
-    solo.ended(run).await.unwrap();
-    let records = solo.records().await;
+    let command = world.hear_compact(7).await;
+    world.model().hang_notes();
+    let run = world.start_run(&command);
+    world.model().wait_for_notes(1).await;
+    assert_eq!(world.stop(8).await.as_deref(), Some(STOPPED));
+    world.clock.advance(Duration::from_secs(2));
+    world.ended(run).await.unwrap();
+    let records = world.records().await;
     let covering: Vec<&Record> = records.iter().filter(|record| record.covers().contains(&command)).collect();
     assert_eq!(covering.len(), 1);
     assert_eq!(covering[0].message.plain_text(), NOT_ANSWERED);
-    assert_eq!(solo.summaries().await, []);
-    solo.model.resume();
+    assert_eq!(world.summaries().await, []);
+    world.model().resume();
 }
 
 fn listed(records: &[Record]) -> Vec<(String, String)> {
     records.iter().map(|record| (record.message_id.to_string(), record.message.plain_text())).collect()
 }
 
-impl Solo {
-    fn counted_agent(&self) -> (Agent, Faults) {
-        let faults = Faults::default();
-        (self.agent(faults.clone()), faults)
+impl World {
+    /// A message of Ada so many seconds after the start, while the clock stands still: a run looks only when a test wants it.
+    fn in_time(&self, seconds: i64, text: &str) -> Draft {
+        let id = u64::try_from(seconds).unwrap() + 1;
+        Draft { chat_id: "42".into(), ..self.message(id, seconds * 1000, text) }
     }
 
-    /// A message of Ada so many minutes after the start, while the clock stands still: a run looks only when a test wants it.
-    fn in_time(&self, minute: i64, text: &str) -> Draft {
-        let id = u64::try_from(minute).unwrap() + 1;
-        Draft { chat_id: "42".into(), ..message(&self.chat, id, minute * 60_000, text) }
+    /// Receives `/stop`; returns the confirmation, unless it was sent before.
+    async fn stop(&self, seconds: i64) -> Option<String> {
+        Box::pin(self.try_stop(seconds, &self.history)).await.unwrap()
     }
 
-    /// Ada types `/stop`; returns the confirmation, unless it was sent before.
-    async fn stop(&self, minute: i64) -> Option<String> {
-        Box::pin(self.try_stop(minute, &self.world.history())).await.unwrap()
-    }
-
-    async fn try_stop(&self, minute: i64, history: &History) -> Result<Option<String>, IngressError> {
-        let ingress = Ingress::new(history.clone(), Arc::new(NoQueue), "annals".into());
-        let draft = self.in_time(minute, "/stop");
+    async fn try_stop(&self, seconds: i64, history: &History) -> Result<Option<String>, IngressError> {
+        let ingress = self.ingress_of(history);
+        let draft = self.in_time(seconds, "/stop");
         let confirmation = ingress.command(&Command::Stop, &draft).await?.confirmation;
         let Some(confirmation) = confirmation else { return Ok(None) };
         let text = confirmation.text.clone();

@@ -8,18 +8,16 @@ mod stage;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::pin::Pin;
-use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use annals_core::command::Command;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
-use annals_store::history::MAX_PAGE;
 use annals_store::queue::Turn;
 
-use self::stage::{Act, Outcome, Remembered, Stage};
+use self::stage::{Act, Outcome, Remembered};
 use crate::faults::{Faults, Plan};
-use crate::world::{LEASE, World};
+use crate::world::{LEASE, SMALL, World};
 
 const HOUR: i64 = 3600;
 /// The compactor's first request after those that read the index, one for each shard; before it nothing is done.
@@ -28,7 +26,7 @@ const BEHIND_THE_INDEX: usize = 16;
 /// A path: what there is before it, and what is done then.
 struct Path {
     settings: &'static [(&'static str, &'static str)],
-    prepare: fn(&Stage) -> Pin<Box<dyn Future<Output = ()> + '_>>,
+    prepare: fn(&World) -> Pin<Box<dyn Future<Output = ()> + '_>>,
     act: Act,
     /// Before which request the first stop is.
     first: usize,
@@ -48,19 +46,20 @@ struct Prepared {
 impl Path {
     fn prepare(&self) -> Prepared {
         let (world, now, turns, said, summaries) = block_on(async {
-            let stage = Stage::new(World::new().await, self.settings, VecDeque::new());
-            (self.prepare)(&stage).await;
-            let (now, said) = (stage.world.clock.now(), stage.said().await);
-            let turns = stage.queue.0.lock().unwrap().clone();
-            let summaries = summaries(&stage.listed(MAX_PAGE).await);
-            (stage.world, now, turns, said, summaries)
+            let world = World::with(self.settings).await;
+            (self.prepare)(&world).await;
+            let (now, said) = (world.clock.now(), world.said().await);
+            let turns = world.queue.take().into();
+            let summaries = summaries(&world.listed().await);
+            (world, now, turns, said, summaries)
         });
         Prepared { dir: world.into_dir(), now, turns, said, summaries }
     }
 
-    async fn stage(&self, prepared: &Prepared) -> Stage {
-        let world = World::copy_of(prepared.dir.path(), prepared.now).await;
-        Stage::new(world, self.settings, prepared.turns.clone())
+    async fn world(&self, prepared: &Prepared) -> World {
+        let world = World::copy_of(prepared.dir.path(), prepared.now, self.settings).await;
+        world.queue.0.lock().unwrap().clone_from(&prepared.turns);
+        world
     }
 
     /// Stops the path at each request, and answers at how many. `expect` looks at the path that was not stopped.
@@ -68,14 +67,14 @@ impl Path {
         let prepared = self.prepare();
         let checked_at = prepared.now.plus(Duration::from_hours(1));
         let (reference, requests, made) = block_on(async {
-            let stage = self.stage(&prepared).await;
+            let world = self.world(&prepared).await;
             let faults = Faults::default();
-            stage.act(self.act, &faults).await.unwrap();
+            world.act(self.act, &faults).await.unwrap();
             let requests = faults.requests();
-            let made = summaries(&stage.listed(MAX_PAGE).await) - prepared.summaries;
-            stage.world.clock.advance(checked_at.since(stage.world.clock.now()));
-            let outcome = stage.check(&prepared.said, "undisturbed").await;
-            let memory = stage.check_in_months(prepared.now, "undisturbed").await;
+            let made = summaries(&world.listed().await) - prepared.summaries;
+            world.clock.advance(checked_at.since(world.clock.now()));
+            let outcome = world.check(&prepared.said, "undisturbed").await;
+            let memory = world.check_in_months(prepared.now, "undisturbed").await;
             ((outcome, memory), requests, made)
         });
         expect(&reference.0, made);
@@ -88,21 +87,21 @@ impl Path {
                     let plan = || if is_stop { Plan::Before(number) } else { Plan::Lost(number) };
                     let what = format!("{:?} of {requests}, late: {late:?}", plan());
                     block_on(async {
-                        let stage = self.stage(&prepared).await;
+                        let world = self.world(&prepared).await;
                         let faults = Faults::new(plan());
-                        stage.act(self.act, &faults).await;
+                        world.act(self.act, &faults).await;
                         assert!(faults.requests() >= number, "{what}: was not stopped");
                         let mut said = prepared.said.clone();
                         if let Some(at) = late {
-                            for draft in [stage.draft(*at, false), stage.draft(at + 1, true)] {
+                            for draft in [world.long_draft(*at, false), world.long_draft(at + 1, true)] {
                                 said.insert(draft.key().base());
-                                stage.ingress().receive(&draft).await.unwrap();
+                                world.receive(&draft).await;
                             }
                         }
-                        stage.resume(self.act, &what).await;
-                        stage.world.clock.advance(checked_at.since(stage.world.clock.now()));
-                        let outcome = stage.check(&said, &what).await;
-                        let memory = stage.check_in_months(prepared.now, &what).await;
+                        world.resume(self.act, &what).await;
+                        world.clock.advance(checked_at.since(world.clock.now()));
+                        let outcome = world.check(&said, &what).await;
+                        let memory = world.check_in_months(prepared.now, &what).await;
                         if late.is_none() && is_stop {
                             assert_eq!((outcome, memory), reference, "{what}");
                         } else {
@@ -130,22 +129,19 @@ fn summaries(records: &[Record]) -> usize {
     records.iter().filter(|record| record.kind() == Kind::Summary).count()
 }
 
-/// A window of 300 tokens for messages, and four that stay.
-const SMALL: &[(&str, &str)] = &[("CONTEXT_WINDOW", "375"), ("KEEP_RECENT", "4")];
-
 #[test]
 fn a_turn_that_summarises_before_it_answers() {
     let path = Path {
         settings: SMALL,
-        prepare: |stage| {
+        prepare: |world| {
             Box::pin(async move {
                 for n in 0..4 {
-                    stage.say_and_answer(n * 60).await;
+                    world.say_and_answer(n * 60).await;
                 }
                 for n in 4..10 {
-                    stage.hear(n * 60, false).await;
+                    world.receive(&world.long_draft(n * 60, false)).await;
                 }
-                stage.hear(800, true).await;
+                world.receive(&world.long_draft(800, true)).await;
             })
         },
         act: Act::Turn,
@@ -160,12 +156,12 @@ fn a_turn_that_summarises_before_it_answers() {
 fn a_compaction_that_somebody_asks_for() {
     let path = Path {
         settings: &[("CONTEXT_WINDOW", "450"), ("KEEP_RECENT", "2")],
-        prepare: |stage| {
+        prepare: |world| {
             Box::pin(async move {
                 for n in 0..4 {
-                    stage.say_and_answer(n * 60).await;
+                    world.say_and_answer(n * 60).await;
                 }
-                stage.command(400, &Command::Compact, "/compact the numbers").await;
+                world.command(400, &Command::Compact, "/compact the numbers").await;
             })
         },
         act: Act::Turn,
@@ -183,12 +179,12 @@ fn a_compaction_that_somebody_asks_for() {
 fn a_visit_to_a_chat_that_has_grown_quiet() {
     let path = Path {
         settings: SMALL,
-        prepare: |stage| {
+        prepare: |world| {
             Box::pin(async move {
                 for n in 0..3 {
-                    stage.say_and_answer(n * 60).await;
+                    world.say_and_answer(n * 60).await;
                 }
-                stage.at(60 * HOUR);
+                world.advance_to(60 * HOUR);
             })
         },
         act: Act::Visit,
@@ -201,9 +197,9 @@ fn a_visit_to_a_chat_that_has_grown_quiet() {
 }
 
 /// A chat where somebody has written every 40 hours, so that its first records leave the table soon; nobody visited it.
-async fn live(stage: &Stage) {
+async fn live(world: &World) {
     for n in 0..4 {
-        stage.say_and_answer(n * 40 * HOUR).await;
+        world.say_and_answer(n * 40 * HOUR).await;
     }
 }
 
@@ -211,10 +207,10 @@ async fn live(stage: &Stage) {
 fn a_visit_to_a_live_chat_whose_records_leave_the_table_soon() {
     let path = Path {
         settings: SMALL,
-        prepare: |stage| {
+        prepare: |world| {
             Box::pin(async move {
-                live(stage).await;
-                stage.at(130 * HOUR);
+                live(world).await;
+                world.advance_to(130 * HOUR);
             })
         },
         act: Act::Visit,
@@ -231,10 +227,10 @@ fn a_visit_to_a_live_chat_whose_records_leave_the_table_soon() {
 fn a_turn_of_a_live_chat_that_no_compactor_has_visited() {
     let path = Path {
         settings: SMALL,
-        prepare: |stage| {
+        prepare: |world| {
             Box::pin(async move {
-                live(stage).await;
-                stage.hear(160 * HOUR, true).await;
+                live(world).await;
+                world.receive(&world.long_draft(160 * HOUR, true)).await;
             })
         },
         act: Act::Turn,
@@ -248,13 +244,13 @@ fn a_turn_of_a_live_chat_that_no_compactor_has_visited() {
 fn a_turn_after_new() {
     let path = Path {
         settings: SMALL,
-        prepare: |stage| {
+        prepare: |world| {
             Box::pin(async move {
                 for n in 0..4 {
-                    stage.say_and_answer(n * 60).await;
+                    world.say_and_answer(n * 60).await;
                 }
                 let new = Command::New { first_message: Some("And now?".into()) };
-                stage.command(300, &new, "/new And now?").await;
+                world.command(300, &new, "/new And now?").await;
             })
         },
         act: Act::Turn,
@@ -271,10 +267,10 @@ fn a_turn_after_new() {
 fn a_visit_that_a_turn_overtakes() {
     let path = Path {
         settings: SMALL,
-        prepare: |stage| {
+        prepare: |world| {
             Box::pin(async move {
-                live(stage).await;
-                stage.at(158 * HOUR);
+                live(world).await;
+                world.advance_to(158 * HOUR);
             })
         },
         act: Act::Visit,
@@ -284,28 +280,28 @@ fn a_visit_that_a_turn_overtakes() {
     let prepared = path.prepare();
     let checked_at = prepared.now.plus(Duration::from_hours(1));
     let asked = 158 * HOUR + 60;
-    let go_on = async |stage: &Stage, late: Option<i64>| {
+    let go_on = async |world: &World, late: Option<i64>| {
         if let Some(late) = late {
-            stage.ingress().receive(&stage.draft(late, false)).await.unwrap();
+            world.receive(&world.long_draft(late, false)).await;
         }
-        stage.hear(asked, true).await;
-        stage.run_turns(stage.world.history()).await.unwrap();
+        world.receive(&world.long_draft(asked, true)).await;
+        world.run_turns(world.another_process()).await.unwrap();
     };
-    let look = async |stage: &Stage, late: Option<i64>, what: &str| {
-        let of = |at: i64| stage.draft(at, true).key().base();
+    let look = async |world: &World, late: Option<i64>, what: &str| {
+        let of = |at: i64| world.long_draft(at, true).key().base();
         let said = prepared.said.iter().cloned().chain([of(asked)]).chain(late.map(of)).collect();
-        stage.world.clock.advance(checked_at.since(stage.world.clock.now()));
-        stage.run_compactor(stage.world.history()).await.unwrap_or_else(|| panic!("{what}: no visit"));
-        let outcome = stage.check(&said, what).await;
-        (outcome, stage.check_in_months(prepared.now, what).await)
+        world.clock.advance(checked_at.since(world.clock.now()));
+        world.visit(world.another_process()).await.unwrap_or_else(|| panic!("{what}: no visit"));
+        let outcome = world.check(&said, what).await;
+        (outcome, world.check_in_months(prepared.now, what).await)
     };
     let (reference, requests) = block_on(async {
-        let stage = path.stage(&prepared).await;
+        let world = path.world(&prepared).await;
         let faults = Faults::default();
-        stage.upkeep(&stage.history(&faults)).visit(&stage.chat).await.unwrap();
+        world.upkeep_of(&world.history_with(faults.clone())).visit(&world.chat).await.unwrap();
         let requests = faults.requests();
-        go_on(&stage, None).await;
-        (look(&stage, None, "undisturbed").await, requests)
+        go_on(&world, None).await;
+        (look(&world, None, "undisturbed").await, requests)
     });
     for number in 1..=requests {
         for late in [None, Some(20 * HOUR)] {
@@ -313,17 +309,17 @@ fn a_visit_that_a_turn_overtakes() {
             let mut runtime = tokio::runtime::Builder::new_multi_thread();
             let runtime = runtime.worker_threads(3).enable_all().build().unwrap();
             runtime.block_on(Box::pin(async {
-                let stage = path.stage(&prepared).await;
-                let ((stalled, has_stalled), (go, goes)) = (mpsc::channel(), mpsc::channel());
-                let faults = Faults::new(Plan::Stall(number, Mutex::new((stalled, goes))));
-                let (upkeep, chat) = (stage.upkeep(&stage.history(&faults)), stage.chat.clone());
+                let world = path.world(&prepared).await;
+                let (faults, stall) = Faults::stalling(number);
+                let (upkeep, chat) =
+                    (world.upkeep_of(&world.history_with(faults.clone())), world.chat.clone());
                 let visit = tokio::spawn(async move { upkeep.visit(&chat).await });
-                has_stalled.recv().unwrap();
-                go_on(&stage, late).await;
-                go.send(()).unwrap();
+                stall.reached();
+                go_on(&world, late).await;
+                stall.go_on();
                 // It may find out that it was overtaken, or be through with all that it does.
                 let _ = visit.await.unwrap();
-                let found = look(&stage, late, &what).await;
+                let found = look(&world, late, &what).await;
                 if late.is_none() {
                     assert_eq!(found, reference, "{what}");
                 }
@@ -338,10 +334,10 @@ fn a_visit_that_a_turn_overtakes() {
 fn a_plan_of_a_session_that_has_ended_holds_nothing_up() {
     let path = Path {
         settings: SMALL,
-        prepare: |stage| {
+        prepare: |world| {
             Box::pin(async move {
-                live(stage).await;
-                stage.at(130 * HOUR);
+                live(world).await;
+                world.advance_to(130 * HOUR);
             })
         },
         act: Act::Visit,
@@ -350,24 +346,24 @@ fn a_plan_of_a_session_that_has_ended_holds_nothing_up() {
     };
     let prepared = path.prepare();
     block_on(async {
-        let stage = path.stage(&prepared).await;
+        let world = path.world(&prepared).await;
         let mut number = 0;
-        while stage.head().await.compacting.is_none() {
+        while world.head().await.compacting.is_none() {
             number += 1;
             assert!(number < 100, "no visit gets as far as its plan");
-            stage.act(Act::Visit, &Faults::new(Plan::Before(number))).await;
-            stage.world.clock.advance(LEASE + Duration::from_secs(1));
+            world.act(Act::Visit, &Faults::new(Plan::Before(number))).await;
+            world.clock.advance(LEASE + Duration::from_secs(1));
         }
-        let now = (stage.world.clock.now().since(prepared.now).as_secs()).cast_signed() + 130 * HOUR;
-        stage.command(now, &Command::New { first_message: Some("And now?".into()) }, "/new And now?").await;
-        stage.say_and_answer(now + 60).await;
-        stage.say_and_answer(now + 120).await;
-        assert!(stage.head().await.compacting.is_some());
-        stage.command(now + 180, &Command::Compact, "/compact").await;
-        stage.run_turns(stage.world.history()).await.unwrap();
-        let listed = stage.listed(MAX_PAGE).await;
+        let now = (world.clock.now().since(prepared.now).as_secs()).cast_signed() + 130 * HOUR;
+        world.command(now, &Command::New { first_message: Some("And now?".into()) }, "/new And now?").await;
+        world.say_and_answer(now + 60).await;
+        world.say_and_answer(now + 120).await;
+        assert!(world.head().await.compacting.is_some());
+        world.command(now + 180, &Command::Compact, "/compact").await;
+        world.run_turns(world.another_process()).await.unwrap();
+        let listed = world.listed().await;
         let told = listed.last().unwrap().message.plain_text();
         assert!(told.starts_with("Done: 1 message is"), "{told}");
-        assert_eq!((summaries(&listed), stage.head().await.compacting), (1, None));
+        assert_eq!((summaries(&listed), world.head().await.compacting), (1, None));
     });
 }

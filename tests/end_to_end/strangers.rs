@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use annals_test_support::lark_api::APP_ID;
-use annals_test_support::mcp_server::{self, McpServer};
+use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, a_while, chat_path};
+use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, a_while};
 use crate::approvals::press;
 use crate::lark::{GROUP, LarkApp, P2P, TOKEN, message, pressed, text};
 use crate::outside_tools::with_shop;
@@ -90,7 +90,7 @@ async fn a_button_pressed_by_a_stranger_does_nothing() {
     app.telegram_api().set_administrators(-7, &[50]);
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     app.handle_as_time_passes(group(-7, 1, "@annals_test_bot pay A1 back").mention()).await;
-    let asked = app.telegram_api().sent().pop().unwrap();
+    let asked = app.last_sent();
     assert_eq!(press(&app, &asked, (0, 0), 50, "c1").await, 200);
     app.handle_as_time_passes(group(-7, 2, "/approve").by(50).command()).await;
     assert_eq!(shop.carried_out(), []);
@@ -104,8 +104,7 @@ async fn a_button_pressed_by_a_stranger_does_nothing() {
 #[tokio::test]
 async fn callers_with_a_key_are_no_strangers() {
     let app = with("telegram-42", "telegram:chat:42").await;
-    let body = json!({"userId": "ada", "text": "hello"});
-    let answer = app.as_time_passes(app.post("/v1/chats/c/messages?wait=20", APP_KEY, &body)).await;
+    let answer = app.ask("c", APP_KEY, &json!({"userId": "ada", "text": "hello"})).await;
     assert_eq!(answer.status, 200, "{:#}", answer.body);
     app.finish().await;
 }
@@ -208,16 +207,8 @@ async fn a_group_of_strangers_alone_costs_no_model() {
 /// Lark's event of a press does not say that the chat is private.
 #[tokio::test]
 async fn on_lark_an_allowed_person_s_button_works_in_their_private_chat() {
-    let shop = McpServer::start().await;
-    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
-    let it = LarkApp::with(&[
-        ("TOOLS", tools.as_str()),
-        ("SHOP_TOKEN", mcp_server::TOKEN),
-        ("LARK_GROUP_CONTEXT", "0"),
-        ("ALLOW_FROM", "lark-ou_ada"),
-        ("ALLOW_CHATS", "lark:chat:oc_group"),
-    ])
-    .await;
+    let allowed = [("ALLOW_FROM", "lark-ou_ada"), ("ALLOW_CHATS", "lark:chat:oc_group")];
+    let (_shop, it) = LarkApp::with_shop(&json!({"tools": {"refund": {"approval": true}}}), &allowed).await;
     it.app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     it.receive(&text("om_1", P2P, "Pay A1 back.", 0)).await;
     it.app.idle_as_time_passes().await;
@@ -287,9 +278,7 @@ async fn a_forgotten_chat_is_no_stranger_s_either() {
     let app = with("telegram-42", "").await;
     app.receive(private(43, 1, "hello")).await;
     assert_eq!(strangers(&app).await.len(), 1);
-    let path = chat_path("telegram:chat:43", "");
-    let deleted = app.request(Method::DELETE, path.trim_end_matches('/')).bearer_auth(OPS_KEY).send().await;
-    assert_eq!(deleted.unwrap().status(), 200);
+    assert_eq!(app.forget("telegram:chat:43", OPS_KEY).await.status, 200);
     assert_eq!(strangers(&app).await, Vec::<Value>::new(), "name, person and chat are kept");
     app.finish().await;
 }

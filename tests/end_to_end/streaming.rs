@@ -4,20 +4,13 @@ use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_core::message::Role;
-use annals_core::record::Draft;
-use annals_core::sort_key::SortKey;
 use annals_engine::live::{Live, LiveEvent, ReplyEvent};
 
 use crate::app::{a_while, passing};
-use crate::world::{World, chat, claim, echo_agent, message};
-
-async fn said(world: &World, id: u64, text: &str) -> SortKey {
-    let draft = Draft { asks: true, ..message(&chat(1), id, i64::try_from(id).unwrap(), text) };
-    world.history().append(&draft).await.unwrap().base
-}
+use crate::world::World;
 
 async fn replies(world: &World) -> Vec<String> {
-    let records = world.history().range(&chat(1), None).await.unwrap();
+    let records = world.records().await;
     let replies = records.iter().filter(|record| record.role() == Role::Assistant);
     replies.map(|reply| reply.message.plain_text()).collect()
 }
@@ -26,16 +19,15 @@ async fn replies(world: &World) -> Vec<String> {
 #[tokio::test]
 async fn the_streaming_function_runs_its_turn_as_soon_as_the_chat_is_free() {
     let world = World::new().await;
-    let history = world.history();
-    let live = Live::on();
-    let agent = Agent { live: live.clone(), ..echo_agent(&history) };
-    let from = said(&world, 1, "one two").await;
-    let mut listener = live.listen(&chat(1)).unwrap();
-    let other = claim(&history, &chat(1)).await;
-    let run = tokio::spawn(async move { annals_streaming::run(&agent, &chat(1), &from).await });
+    let (live, chat) = (Live::on(), world.chat.clone());
+    let agent = Agent { live: live.clone(), ..world.agent() };
+    let from = world.ask(1, 1, "one two").await;
+    let mut listener = live.listen(&chat).unwrap();
+    let other = world.claim().await;
+    let run = tokio::spawn(async move { annals_streaming::run(&agent, &chat, &from).await });
     a_while().await;
     assert_eq!(replies(&world).await, [""; 0], "another run has the chat");
-    history.release(&other).await.unwrap();
+    world.history.release(&other).await.unwrap();
     passing(&world.clock, Duration::from_millis(100), run).await.unwrap();
     assert_eq!(replies(&world).await, ["one two"]);
 
@@ -55,14 +47,13 @@ async fn the_streaming_function_runs_its_turn_as_soon_as_the_chat_is_free() {
 #[tokio::test]
 async fn a_turn_that_waits_too_long_is_left_to_the_queue() {
     let world = World::new().await;
-    let history = world.history();
-    let agent = echo_agent(&history);
-    let from = said(&world, 1, "hello").await;
-    let other = claim(&history, &chat(1)).await;
+    let (agent, chat) = (world.agent(), world.chat.clone());
+    let from = world.ask(1, 1, "hello").await;
+    let other = world.claim().await;
     let started = world.clock.now();
-    let run = tokio::spawn(async move { annals_streaming::run(&agent, &chat(1), &from).await });
+    let run = tokio::spawn(async move { annals_streaming::run(&agent, &chat, &from).await });
     passing(&world.clock, Duration::from_secs(1), run).await.unwrap();
     assert!(world.clock.now().since(started) < Duration::from_secs(90), "it goes on without the chat");
     assert_eq!(replies(&world).await, [""; 0]);
-    history.release(&other).await.unwrap();
+    world.history.release(&other).await.unwrap();
 }

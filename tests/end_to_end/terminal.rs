@@ -5,15 +5,13 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::{API_KEY, ModelApi};
-use reqwest::Method;
 use rexpect::session::{PtySession, spawn_command};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::app::{Answer, OPS_KEY, TestApp, lines};
-use crate::outside_tools::with_shop;
+use crate::app::{OPS_KEY, TestApp, lines};
+use crate::outside_tools::start_with_shop;
 
 const CHAT: &str = "agent:annals:user:local";
 /// Timeout of a wait for output on a screen, in milliseconds.
@@ -104,7 +102,7 @@ async fn it_talks_through_the_program_that_serves_and_says_when_there_is_no_answ
     let dir = app.data_dir().to_owned();
     let chat = async |text: &'static str| {
         let command = annals(&dir, &["chat", text]);
-        app.as_time_passes(async { spawn_blocking(move || piped(command, "")).await.unwrap() }).await
+        app.as_time_passes(beside(move || piped(command, ""))).await
     };
     assert_eq!(chat("hello").await, printed("You said: hello\n"));
     app.model().fail(9, 500);
@@ -124,9 +122,7 @@ async fn it_does_not_wait_for_an_answer_in_a_chat_that_was_forgotten() {
     let command = annals(app.data_dir(), &["chat", "hello"]);
     let talk = spawn_blocking(move || piped(command, ""));
     app.model().wait_for(1).await;
-    let path = format!("/v1/chats/{}", CHAT.replace(':', "%3A"));
-    let forgotten = Answer::of(app.request(Method::DELETE, &path).bearer_auth(OPS_KEY));
-    assert_eq!(app.as_time_passes(forgotten).await.status, 200);
+    assert_eq!(app.forget(CHAT, OPS_KEY).await.status, 200);
     let (code, out, error) = app.as_time_passes(talk).await.unwrap();
     assert!(code == 1 && out.is_empty() && error.contains("the chat was forgotten"), "{code} {out} {error}");
     app.idle_as_time_passes().await;
@@ -145,7 +141,7 @@ async fn messages_before_a_kill_are_answered_after_the_next_start() {
     assert_eq!(history(dir.path()), ["user: a question"]);
     model.resume();
     let next = hosted(dir.path(), &["chat", "another"], &model);
-    let (code, out, _) = spawn_blocking(move || piped(next, "")).await.unwrap();
+    let (code, out, _) = beside(move || piped(next, "")).await;
     assert!(code == 0 && out.contains("another"), "{out}");
     let history = history(dir.path());
     let users: Vec<&String> = history.iter().filter(|line| line.starts_with("user")).collect();
@@ -162,6 +158,11 @@ fn on_screen(command: Command) -> PtySession {
     spawn_command(command, Some(PATIENCE)).unwrap()
 }
 
+/// Does what waits for a screen or a program, beside the emulators.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    spawn_blocking(work).await.unwrap()
+}
+
 /// Presses these keys.
 fn press(screen: &mut PtySession, keys: &str) {
     screen.send(keys).unwrap();
@@ -172,6 +173,13 @@ fn press(screen: &mut PtySession, keys: &str) {
 fn prompted(screen: &mut PtySession) {
     screen.exp_string("\x1b[?2004h").unwrap();
     screen.exp_string("> ").unwrap();
+}
+
+/// Leaves at the next prompt; returns what is printed until the end.
+fn quit(screen: &mut PtySession) -> String {
+    prompted(screen);
+    screen.send_line("/quit").unwrap();
+    screen.exp_eof().unwrap()
 }
 
 #[test]
@@ -213,9 +221,7 @@ fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() 
     press(&mut screen, "\x1b[A\x1b[A");
     screen.exp_string("hello **there**").unwrap();
     screen.send_line("").unwrap();
-    prompted(&mut screen);
-    screen.send_line("/quit").unwrap();
-    screen.exp_eof().unwrap();
+    quit(&mut screen);
     assert_eq!(history(dir.path()).iter().filter(|line| *line == "user: hello **there**").count(), 2);
 }
 
@@ -225,15 +231,14 @@ async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
     let model = ModelApi::start().await;
     model.hang();
     let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
-    let mut screen = spawn_blocking(move || {
+    let mut screen = beside(move || {
         prompted(&mut screen);
         screen.send_line("write a novel").unwrap();
         screen
     })
-    .await
-    .unwrap();
+    .await;
     model.wait_for(1).await;
-    let mut screen = spawn_blocking(move || {
+    let mut screen = beside(move || {
         screen.exp_string("waiting").unwrap();
         screen.send_control('c').unwrap();
         let before = screen.exp_string("stopped").unwrap();
@@ -241,18 +246,14 @@ async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
         prompted(&mut screen);
         screen
     })
-    .await
-    .unwrap();
+    .await;
     model.resume();
-    spawn_blocking(move || {
+    beside(move || {
         screen.send_line("a haiku then").unwrap();
         screen.exp_string("You said: write a novel\r\na haiku then").unwrap();
-        prompted(&mut screen);
-        screen.send_line("/quit").unwrap();
-        screen.exp_eof().unwrap();
+        quit(&mut screen);
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(
         history(dir.path()),
         [
@@ -268,8 +269,7 @@ async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
 
 #[tokio::test]
 async fn a_call_that_needs_approval_is_asked_about_and_the_reply_continues() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     let mut screen = on_screen(annals(app.data_dir(), &["chat"]));
     let talk = spawn_blocking(move || {
@@ -282,9 +282,7 @@ async fn a_call_that_needs_approval_is_asked_about_and_the_reply_continues() {
         screen.send_line("y").unwrap();
         screen.exp_string("Approved: shop_refund.").unwrap();
         screen.exp_string("You said: Pay A1 back.").unwrap();
-        prompted(&mut screen);
-        screen.send_line("/quit").unwrap();
-        screen.exp_eof().unwrap();
+        quit(&mut screen);
     });
     app.as_time_passes(async { talk.await.unwrap() }).await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
@@ -299,19 +297,18 @@ async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one
     let mut command = hosted(dir.path(), &["chat"], &model);
     command.env("NO_COLOR", "1");
     let mut screen = on_screen(command);
-    let mut screen = spawn_blocking(move || {
+    let mut screen = beside(move || {
         prompted(&mut screen);
         screen.send_line("one").unwrap();
         // Without colours too.
         screen.exp_string("waiting").unwrap();
         screen
     })
-    .await
-    .unwrap();
+    .await;
     model.wait_for(1).await;
     press(&mut screen, "two\rthree\rfo");
     model.resume();
-    let rest = spawn_blocking(move || {
+    let rest = beside(move || {
         let before = screen.exp_string("You said: one").unwrap();
         assert!(!before.contains("two") && !before.contains("\x1b[2m"), "{before:?}");
         screen.exp_string("You said: two").unwrap();
@@ -320,12 +317,9 @@ async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one
         screen.exp_string("fo").unwrap();
         press(&mut screen, "ur\r");
         screen.exp_string("You said: four").unwrap();
-        prompted(&mut screen);
-        screen.send_line("/quit").unwrap();
-        screen.exp_eof().unwrap()
+        quit(&mut screen)
     })
-    .await
-    .unwrap();
+    .await;
     assert!(!rest.contains("You said"), "{rest:?}");
     let said = ["one", "two", "three", "four"];
     let wanted: Vec<String> = said
@@ -338,8 +332,7 @@ async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one
 /// The person who wrote it did not know what would be asked.
 #[tokio::test]
 async fn text_typed_before_a_question_does_not_answer_it() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     app.model().hang();
     let mut screen = on_screen(annals(app.data_dir(), &["chat"]));
@@ -385,9 +378,7 @@ async fn a_refusing_model_is_reported_in_one_line_at_the_prompt_and_on_stderr() 
         let before = screen.exp_string(WHY).unwrap();
         let behind = screen.exp_string("; once more").unwrap();
         let then = screen.exp_string("You said: hello").unwrap();
-        prompted(&mut screen);
-        screen.send_line("/quit").unwrap();
-        [before, behind, then, screen.exp_eof().unwrap()].concat()
+        [before, behind, then, quit(&mut screen)].concat()
     });
     let pipe = hosted(other.path(), &["chat", "hello"], &its_model);
     let in_pipe = spawn_blocking(move || piped(pipe, ""));
@@ -406,14 +397,13 @@ async fn no_color_removes_colours_from_logs_and_findings() {
         let mut command = annals(dir.path(), &[]);
         command.env("ANNALS_PORT", "0").env("RUST_LOG", "info").env(plain.0, plain.1);
         let mut screen = on_screen(command);
-        let (mut screen, base) = spawn_blocking(move || {
+        let (mut screen, base) = beside(move || {
             screen.exp_string("Annals answers at ").unwrap();
             let base = screen.read_line().unwrap();
             screen.exp_string("Stop with").unwrap();
             (screen, base)
         })
-        .await
-        .unwrap();
+        .await;
         let update = json!({"update_id": 1, "message": {"message_id": 1, "date": 1_795_305_600, "text": "hello",
             "chat": {"id": 42, "type": "private", "first_name": "A"}, "from": {"id": 42, "is_bot": false, "first_name": "A"}}});
         let told = reqwest::Client::new()
@@ -425,14 +415,13 @@ async fn no_color_removes_colours_from_logs_and_findings() {
         assert!(told.await.unwrap().status().is_success());
         let mut command = annals(dir.path(), &["doctor"]);
         command.env("ANNALS_PORT", base.trim().rsplit(':').next().unwrap()).env(plain.0, plain.1);
-        let (logged, found) = spawn_blocking(move || {
+        let (logged, found) = beside(move || {
             let logged = screen.exp_string("Stored").unwrap();
             let found = on_screen(command).exp_eof().unwrap();
             screen.send_control('c').unwrap();
             (logged + &screen.exp_eof().unwrap(), found)
         })
-        .await
-        .unwrap();
+        .await;
         assert!(found.contains("ok     table annals"), "{found}");
         assert!(!format!("{logged}{found}").contains('\x1b'), "{plain:?}: {logged:?} {found:?}");
     }

@@ -44,7 +44,7 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     assert_eq!(states(answered.last().unwrap()), ["step-start", "output-available", "step-start", "text"]);
     let seen = |request: &Value| request["messages"].to_string();
     app.ada_says(5, "Good.").await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     let roles: Vec<&str> =
         request["messages"].as_array().unwrap().iter().rev().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles[..5], ["user", "assistant", "tool", "assistant", "user"], "a call is sent as a call");
@@ -69,7 +69,7 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     assert_eq!(context.len(), 3);
     assert!(!json!(context).to_string().contains(TOOL), "{context:#?}");
     app.ada_says(7, "And now?").await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     assert!(!seen(&request).contains(TOOL), "{request}");
     assert!(!request["messages"].to_string().contains("tool_call"), "{request}");
     // The history has both.

@@ -7,7 +7,7 @@ use annals_test_support::model_api::{last_user_line, texts_of};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, NOW, TestApp, text_of};
+use crate::app::{NOW, TestApp, text_of};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -48,7 +48,7 @@ async fn a_model_that_fails_on_ends_in_one_notice_within_a_minute() {
     assert!(app.clock().now().as_millis() < (NOW + 60) * 1000, "{}", app.clock().now());
     assert_eq!(app.lines(CHAT).await, ["7 user: hello", &format!("7/notice assistant notice: {NOTICE}")]);
     assert_answered_once(&app.records(CHAT).await);
-    let told: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    let told = app.sent_texts();
     assert_eq!(told, [NOTICE]);
 
     // It counts as answered, and stays in the Context.
@@ -97,9 +97,7 @@ async fn messages_during_a_model_s_failure_are_answered_when_it_recovers() {
 #[tokio::test]
 async fn messages_during_a_turn_are_answered_by_the_next() {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "one")).await;
     for (id, text) in [(2, "two"), (3, "three"), (4, "four")] {
         app.receive(private(42, id, text)).await;
     }
@@ -126,9 +124,7 @@ async fn messages_during_a_turn_are_answered_by_the_next() {
 #[tokio::test]
 async fn chats_run_concurrently_and_each_has_one_run_at_a_time() {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(1, 1, "chat1 hello")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(1, 1, "chat1 hello")).await;
     app.receive(private(2, 1, "chat2 hello")).await;
     app.model().wait_for(2).await;
     assert_eq!(app.model().running(), 2);
@@ -205,12 +201,10 @@ async fn in_fresh_mode_each_message_starts_a_session() {
 #[tokio::test]
 async fn the_answer_to_a_late_message_follows_it_directly() {
     let app = TestApp::builder().model().start().await;
-    let path = "/v1/chats/c1/messages";
     // The last lies outside of the Session of the others.
     for (id, ts) in [("a", NOW * 1000), ("b", NOW * 1000 - 5000), ("c", NOW * 1000 - 2500), ("d", 1)] {
         let body = json!({"userId": "ada", "text": format!("I am {id}"), "messageId": id, "ts": ts});
-        assert_eq!(app.post(path, APP_KEY, &body).await.status, 202);
-        app.idle().await;
+        app.say("c1", &body).await;
         assert_eq!(last_user_line(app.model().requests().last().unwrap()), format!("I am {id}"));
     }
     let history = app.history("http:chat:app:c1").await;
@@ -239,7 +233,7 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
     for id in 1..7 {
         app.handle(private(42, id, &text(id))).await;
     }
-    let last = app.model().requests().pop().unwrap();
+    let last = app.last_request();
     let asked = texts_of(&last, "user");
     assert!(asked.len() < 6 && asked.len() > 1, "{asked:?}");
     assert!(asked.last().unwrap().starts_with("message 6"));
@@ -249,7 +243,7 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
     assert!(context["tokens"].as_u64().unwrap() <= 100);
 
     app.handle(private(42, 7, &text(7).repeat(20))).await;
-    let last = app.model().requests().pop().unwrap();
+    let last = app.last_request();
     // What no window holds is asked with its middle left out; the history keeps the whole, and says so.
     let [asked] = &texts_of(&last, "user")[..] else { panic!("{last}") };
     assert!(asked.starts_with("message 7 beans") && asked.trim_end().ends_with("beans"), "{asked}");
@@ -265,9 +259,7 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
 #[tokio::test]
 async fn messages_unanswered_at_a_stop_are_answered_after_the_restart() {
     let mut app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "one")).await;
     app.receive(private(42, 2, "two")).await;
     app.restart().await;
     app.model().resume();

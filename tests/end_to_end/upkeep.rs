@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use annals_core::settings::Env;
-use annals_local::program::open_history;
 use annals_local::stores::TABLE;
 use annals_store::history::due::{Entry, shard_of};
-use annals_store::settings::retention;
 
 use crate::app::{TestApp, wait_until};
 use crate::updates::private;
@@ -26,9 +23,7 @@ async fn chats_are_visited_when_due_and_records_expire_afterwards() {
         let is_record = |sk: &str| sk.starts_with(|first: char| first.is_ascii_digit());
         items.iter().any(|item| is_record(item["sk"].as_s().unwrap()))
     };
-    let history = open_history(app.data_dir(), retention(Env::new(&|_| None)).unwrap(), app.clock().clone())
-        .await
-        .unwrap();
+    let history = app.open_history().await;
     let chat = CHAT.parse().unwrap();
     let due = async || -> Vec<Entry> {
         let page = history.due(shard_of(&chat), app.clock().now(), 100, None).await.unwrap();

@@ -12,7 +12,7 @@ use annals_model::Model;
 use annals_test_support::model_api::{is_for_summary, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, NOW, TestApp, chat_path};
+use crate::app::{Builder, NOW, TestApp, chat_path};
 use crate::updates::{group, private};
 
 const CHAT: &str = "telegram:chat:42";
@@ -74,8 +74,7 @@ async fn the_system_prompt_and_the_threshold_decide_when_to_summarise() {
             let ts = (NOW + n * 60) * 1000;
             let text = format!("message {n}: {}", words(16));
             let body = json!({"userId": "ada", "messageId": format!("m{n}"), "ts": ts, "text": text});
-            assert_eq!(app.post(&chat_path("c", "messages"), APP_KEY, &body).await.status, 202);
-            app.idle().await;
+            app.say("c", &body).await;
         }
         assert_eq!(summaries(&app.history("http:chat:app:c").await) > 0, expected, "{setting}");
         app.finish().await;
@@ -147,7 +146,7 @@ async fn asked_behind_a_backlog(app: &TestApp, messages: i64) -> Value {
         app.receive(group(-7, id, &format!("message {id}: {}", words(44)))).await;
     }
     app.handle(group(-7, 900, "@annals_test_bot And now?").mention()).await;
-    app.model().requests().pop().unwrap()
+    app.last_request()
 }
 
 fn ids_counted(app: &TestApp) -> usize {
@@ -190,7 +189,7 @@ async fn a_backlog_beyond_a_turn_s_summaries_is_continued_by_the_next_turn() {
         turns += 1;
         assert!(turns < 5, "still not caught up");
         app.handle(group(-7, 900 + turns, "@annals_test_bot And now?").mention()).await;
-        assert!(estimated(&app.model().requests().pop().unwrap()) <= BUDGET);
+        assert!(estimated(&app.last_request()) <= BUDGET);
         let history = app.history(GROUP).await;
         if history.last().unwrap()["metadata"].get("context").is_none() {
             break;
@@ -198,8 +197,7 @@ async fn a_backlog_beyond_a_turn_s_summaries_is_continued_by_the_next_turn() {
     }
     let context = app.get(&chat_path(GROUP, "context")).await;
     assert!(context["tokens"].as_u64().unwrap() <= u64::from(BUDGET), "{context}");
-    let shown =
-        texts_of(&app.model().requests().pop().unwrap(), "user").concat().matches(" message ").count();
+    let shown = texts_of(&app.last_request(), "user").concat().matches(" message ").count();
     assert_eq!(shown + ids_counted(&app), 70, "each message in one");
     app.finish().await;
 }
@@ -217,7 +215,7 @@ async fn unanswered_messages_are_sent_verbatim() {
     for id in 1..25 {
         let before = app.model().requests_for_notes().len();
         app.ada_says(id, &text(id)).await;
-        let asked = texts_of(&app.model().requests().pop().unwrap(), "user");
+        let asked = texts_of(&app.last_request(), "user");
         assert_eq!(asked.last().cloned(), sent(&text(id)));
         right_behind_a_summary += usize::from(app.model().requests_for_notes().len() > before);
     }
@@ -225,7 +223,7 @@ async fn unanswered_messages_are_sent_verbatim() {
     // Also where it takes most of the window, so that all the rest becomes a summary.
     let long = format!("{}\n{}", text(25), words(370));
     app.ada_says(25, &long).await;
-    let request = app.model().requests().pop().unwrap();
+    let request = app.last_request();
     assert_eq!(texts_of(&request, "user").last().cloned(), sent(&long));
     assert!(estimated(&request) <= BUDGET, "{}", estimated(&request));
     assert!(replies(&app.history(CHAT).await).iter().all(|reply| reply["metadata"].get("context").is_none()));

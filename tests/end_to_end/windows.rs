@@ -3,7 +3,7 @@
 use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
-use crate::app::{OPS_KEY, TestApp, chat_path, text_of, wait_until};
+use crate::app::{OPS_KEY, TestApp, chat_path, ids, text_of, wait_until};
 use crate::turns::assert_answered_once;
 use crate::updates::{START, private};
 
@@ -12,9 +12,7 @@ const CHAT: &str = "telegram:chat:42";
 /// A turn runs; two Telegram messages (of seconds 2 and 4) and an admin's HTTP post, of `ts`, wait for it.
 async fn wait_at_once(ts: i64) -> (TestApp, Value) {
     let app = TestApp::start().await;
-    app.model().hang();
-    app.receive(private(42, 1, "one")).await;
-    app.model().wait_for(1).await;
+    app.hold(private(42, 1, "one")).await;
     app.receive(private(42, 2, "two")).await;
     app.receive(private(42, 4, "four")).await;
     let body = json!({"userId": "olle", "text": "by HTTP", "messageId": "h", "ts": ts});
@@ -39,8 +37,7 @@ async fn check(ts: i64, listed: [&str; 7]) {
     assert_eq!(received, [("You said: one", Some(1)), (format!("You said: {last}").as_str(), Some(4))]);
     assert_eq!(app.model().count(), 3);
     let history = app.history(CHAT).await;
-    let ids: Vec<&str> = history.iter().map(|message| message["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, listed);
+    assert_eq!(ids(&history), listed);
     assert_answered_once(&app.records(CHAT).await);
     // No turn sees what another is to answer.
     let telegrams = &app.model().requests()[if listed[2] == "h" { 2 } else { 1 }];

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use annals_core::settings::Env;
-use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
 use annals_engine::settings::{MemoryConfig, ViewConfig};
 use annals_http::chat::Web;
@@ -13,8 +12,6 @@ use annals_http::limit::Limits;
 use annals_http::settings::{CorsOrigins, api_keys};
 use annals_http::{Http, random_id};
 use annals_local::server::{HEADER_TIMEOUT, serve};
-use annals_store::queue::{QueueError, Turn, TurnQueue};
-use futures::future::BoxFuture;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method};
 
@@ -57,31 +54,21 @@ async fn an_address_that_guesses_waits_longer_and_longer_and_a_right_key_passes(
     app.finish().await;
 }
 
-/// A queue that only counts.
-struct Counted(Arc<AtomicUsize>);
-
-impl TurnQueue for Counted {
-    fn enqueue<'a>(&'a self, _: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async { Ok(()) })
-    }
-}
-
 /// The streaming URL has no gateway in front: anybody who finds it calls the function itself.
 #[tokio::test]
 async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
     let world = World::new().await;
     let (history, stores) = world.counted();
-    let calls = Arc::new(AtomicUsize::new(0));
-    let ingress = Ingress::new(history, Arc::new(Counted(Arc::clone(&calls))), "annals".into());
-    let runs = Arc::clone(&calls);
+    let ingress = world.ingress_of(&history);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
     let keys = |name: &str| (name == "HTTP_API_KEYS").then(|| "ops:ops-secret:admin".to_owned());
     let router = annals_http::router(Http {
         web: Web {
             ingress: ingress.clone(),
             live: Live::on(),
             run: Some(Arc::new(move |_, _| {
-                runs.fetch_add(1, Ordering::SeqCst);
+                counted.fetch_add(1, Ordering::SeqCst);
                 Box::pin(async {})
             })),
             patience: Duration::from_secs(1),
@@ -118,5 +105,6 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
         }
     }
     assert!(refused > 15, "{refused}");
-    assert_eq!((stores.requests() - before, calls.load(Ordering::SeqCst)), (0, 0));
+    assert_eq!((stores.requests() - before, runs.load(Ordering::SeqCst)), (0, 0));
+    assert_eq!(world.queue.take(), []);
 }
