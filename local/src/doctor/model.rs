@@ -80,7 +80,7 @@ async fn list(
     model: &HostedModel,
 ) -> reqwest::Result<(u16, Vec<String>)> {
     let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build()?;
-    let mut request = client.get(format!("{base}/models"));
+    let mut request = client.get(model.models_url(base));
     if let Some(key) = &settings.api_key {
         for (name, value) in model.headers(key.expose_secret()) {
             request = request.header(name, value);

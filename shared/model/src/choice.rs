@@ -51,7 +51,12 @@ impl HostedModel {
         self.provider.name()
     }
 
-    /// Returns the ids of models in the answer to `GET /models`.
+    /// Returns the URL of the provider's list of models.
+    pub fn models_url(&self, base_url: &str) -> String {
+        self.provider.models_url(base_url)
+    }
+
+    /// Returns the ids in a list of models.
     pub fn listed_models<'a>(&self, answer: &'a Value) -> Vec<&'a str> {
         self.provider.listed_models(answer)
     }

@@ -16,7 +16,6 @@ use aws_config::SdkConfig;
 use futures::FutureExt;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
 
 use super::answer::{Answer, NO_SINK, PartialAnswer, Sink};
 use super::choice::{HostedModel, ModelSettings};
@@ -254,9 +253,8 @@ impl Hosted {
 
     /// Adds `frame` to the answer: a piece, or if it `is_whole`, an answer in one.
     fn read(&self, frame: &Frame, is_whole: bool, partial: &mut PartialAnswer<'_>) -> Result<(), ModelError> {
-        let has_error = |body: &Value| body["error"].is_object() || body["error"].is_string();
-        if frame.event == "error" || has_error(&frame.data) {
-            return Err(failure::of_body(None, &frame.data));
+        if let Some(error) = self.model.provider.error_in(frame) {
+            return Err(failure::of_body(None, error));
         }
         if !is_whole {
             self.model.provider.read_frame(frame, partial);

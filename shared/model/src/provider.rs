@@ -28,7 +28,12 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
         vec![("authorization", format!("Bearer {}", key.unwrap_or("none")))]
     }
 
-    /// Returns the ids of models in the answer to `GET /models`, which `doctor` asks.
+    /// Returns the URL of the provider's list of models, which `doctor` asks.
+    fn models_url(&self, base_url: &str) -> String {
+        format!("{base_url}/models")
+    }
+
+    /// Returns the ids in a list of models.
     fn listed_models<'a>(&self, answer: &'a Value) -> Vec<&'a str> {
         answer["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str()).collect()
     }
@@ -44,6 +49,12 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
     /// Returns true if an endpoint refuses a request because of its optional part, so that it is sent again without that.
     fn refuses_option(&self, _status: u16, _body: &str) -> bool {
         false
+    }
+
+    /// Returns the body of an error that came in a stream instead of an answer, or after a part of it.
+    fn error_in<'a>(&self, frame: &'a Frame) -> Option<&'a Value> {
+        let error = &frame.data["error"];
+        (frame.event == "error" || error.is_object() || error.is_string()).then_some(&frame.data)
     }
 
     /// Adds one frame of a stream to the answer.
