@@ -134,21 +134,14 @@ impl Program {
             Upkeep { access: config.access, ..Upkeep::new(history.clone(), model.clone(), &config.agent) };
         let compactor = Compactor::new(history.clone(), upkeep);
         let agent = Agent {
-            history,
-            model,
             deliverer,
             surroundings,
             servers: servers(config.tools, clock.clone())?,
-            memory: config.agent.memory,
-            view: config.agent.view,
-            system_prompt: config.agent.system_prompt.clone(),
-            agent_id: config.agent.agent_id.clone(),
-            metrics: Metrics::default(),
             live: Live::on(),
             stream_replies: config.delivery.stream_replies,
             lease: LEASE,
             quiet: config.reply_quiet,
-            clock: clock.clone(),
+            ..Agent::new(history, model, &config.agent)
         };
         let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);
         let terminal = terminal.bind(&config.data_dir);

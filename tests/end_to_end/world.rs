@@ -170,24 +170,8 @@ impl World {
 
     /// Returns an agent that delivers nowhere.
     pub(crate) fn agent_of(&self, history: &History) -> Agent {
-        let Upkeep { history, model, view, memory, agent_id, metrics, access: _ } = self.upkeep_of(history);
-        Agent {
-            clock: history.clock().clone(),
-            history,
-            model,
-            deliverer: Deliverer::default(),
-            surroundings: Vec::new(),
-            servers: None,
-            view,
-            memory,
-            system_prompt: self.config().system_prompt,
-            agent_id,
-            metrics,
-            live: Live::default(),
-            stream_replies: false,
-            lease: LEASE,
-            quiet: Duration::ZERO,
-        }
+        let Upkeep { history, model, metrics, .. } = self.upkeep_of(history);
+        Agent { metrics, ..Agent::new(history, model, &self.config()) }
     }
 
     pub(crate) fn upkeep(&self) -> Upkeep {

@@ -9,13 +9,16 @@ use annals_core::tokens;
 use annals_engine::compaction::Compaction;
 use annals_engine::delivery::Deliverer;
 use annals_engine::live::Live;
-use annals_engine::settings::{MemoryConfig, ViewConfig};
+use annals_engine::settings::{AgentConfig, MemoryConfig, ViewConfig};
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
 use annals_model::Model;
 use annals_store::history::History;
 
 use crate::mcp::Servers;
+
+/// The function's timeout in the template, after which no run of it is alive.
+pub const LEASE: Duration = Duration::from_mins(5);
 
 /// Answers chats.
 #[derive(Clone)]
@@ -53,6 +56,27 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Creates an agent without tools that answers at once, delivers nowhere and has no listeners.
+    pub fn new(history: History, model: Model, config: &AgentConfig) -> Self {
+        Self {
+            clock: history.clock().clone(),
+            history,
+            model,
+            deliverer: Deliverer::default(),
+            surroundings: Vec::new(),
+            view: config.view,
+            memory: config.memory,
+            servers: None,
+            system_prompt: config.system_prompt.clone(),
+            agent_id: config.agent_id.clone(),
+            metrics: Metrics::default(),
+            live: Live::default(),
+            stream_replies: false,
+            lease: LEASE,
+            quiet: Duration::ZERO,
+        }
+    }
+
     /// Returns the compaction of this agent's chats.
     pub(crate) fn compaction(&self) -> Compaction {
         Compaction {

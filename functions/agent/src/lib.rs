@@ -38,12 +38,7 @@ mod tools;
 mod turn;
 mod typing;
 
-pub use agent::Agent;
+pub use agent::{Agent, LEASE};
 pub use answer::is_failure_notice;
 pub use error::{TurnError, Undone};
 pub use retry_policy::{Attempt, MAX_ANSWER_REQUESTS, MAX_REQUESTS};
-
-use std::time::Duration;
-
-/// The function's timeout in the template, after which no run of it is alive.
-pub const LEASE: Duration = Duration::from_mins(5);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_agent::mcp::Servers;
-use annals_agent::{Agent, LEASE, batch};
+use annals_agent::{Agent, batch};
 use annals_channel::settings::DeliveryConfig;
 use annals_engine::delivery::Deliverer;
 use annals_engine::live::Live;
@@ -35,23 +35,17 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let queue = aws::queue(&aws, queue);
     let tools = aws::tools(&aws, tools, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
+    let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
     let agent = Agent {
-        history,
-        model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
         surroundings: platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect(),
         deliverer: Deliverer::new(platforms, None).with_rate_limits(delivery.is_rate_limited),
         servers,
-        memory: config.memory,
-        view: config.view,
-        system_prompt: config.system_prompt,
-        agent_id: config.agent_id,
         metrics,
         // Drafts are the only listeners in this process.
         live: if delivery.stream_replies { Live::on() } else { Live::default() },
         stream_replies: delivery.stream_replies,
-        lease: LEASE,
         quiet,
-        clock,
+        ..Agent::new(history, model, &config)
     };
     let shared = Arc::new((agent, queue));
     // One invocation at a time, unless the environment allows more (`AWS_LAMBDA_MAX_CONCURRENCY`): a turn mostly waits.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use annals_agent::mcp::Servers;
 use annals_agent::{Agent, LEASE};
-use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins};
@@ -48,24 +47,15 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
             .with_memory(config.memory.is_on)
     };
     let live = Live::on();
-    let agent = Arc::new(Agent {
-        history: history.clone(),
-        model: Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone()),
-        // Clients of rooms fetch their replies.
-        deliverer: Deliverer::default(),
-        surroundings: Vec::new(),
+    let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
+    // It delivers nowhere: clients of rooms fetch their replies.
+    let agent = Agent {
         servers,
-        memory: config.memory,
-        view: config.view,
-        system_prompt: config.system_prompt,
-        agent_id: config.agent_id.clone(),
         metrics: metrics.clone(),
         live: live.clone(),
-        stream_replies: false,
-        lease: LEASE,
-        quiet: Duration::ZERO,
-        clock: clock.clone(),
-    });
+        ..Agent::new(history.clone(), model, &config)
+    };
+    let agent = Arc::new(agent);
     let runs = reporter.clone();
     let web = Web {
         ingress: ingress(Arc::new(SafetyNet(queue.clone()))),

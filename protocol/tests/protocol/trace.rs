@@ -150,23 +150,8 @@ impl<'a> Bench<'a> {
 
     fn agent(&self, log: &Log) -> Agent {
         let config = AgentConfig::from_env(Env::new(&|_| None), Some("echo")).unwrap();
-        Agent {
-            history: self.history(log),
-            model: Answers::Echo,
-            deliverer: Deliverer::new([], Some(Arc::new(log.clone()))),
-            surroundings: Vec::new(),
-            view: config.view,
-            memory: annals_engine::settings::MemoryConfig::default(),
-            servers: None,
-            system_prompt: None,
-            agent_id: "annals".into(),
-            metrics: Metrics::default(),
-            live: Live::default(),
-            stream_replies: false,
-            lease: LEASE,
-            quiet: Duration::ZERO,
-            clock: self.clock.clone(),
-        }
+        let deliverer = Deliverer::new([], Some(Arc::new(log.clone())));
+        Agent { deliverer, ..Agent::new(self.history(log), Answers::Echo, &config) }
     }
 
     /// Receives the message at `place`, until nothing is left to do for it.
