@@ -22,7 +22,6 @@ use annals_http::limit::Limits;
 use annals_http::settings::ApiKey;
 use annals_http::{AfterForgetting, Http, random_id};
 use annals_io::clock::Clock;
-use annals_io::metrics::Metrics;
 use annals_model::{Model, ModelSettings};
 use annals_runtime::aws;
 use annals_runtime::problem::Problem;
