@@ -356,14 +356,13 @@ fn a_history_outlives_its_stack() {
 
 #[test]
 fn a_function_lives_as_long_as_its_code_counts_on() {
-    const AGENT: &str = include_str!("../../functions/agent/src/lib.rs");
     const COMPACTOR: &str = include_str!("../../functions/compactor/src/main.rs");
     let number = |source: &str, before: &str| -> u64 {
         let (_, rest) = source.split_once(before).unwrap_or_else(|| panic!("no {before}"));
         rest[..rest.find(')').unwrap()].parse().unwrap()
     };
     let secs = &TEMPLATE["Mappings"]["Agent"]["Secs"];
-    let lease = 60 * number(AGENT, "const LEASE: Duration = Duration::from_mins(");
+    let lease = annals_agent::LEASE.as_secs();
     assert_eq!(properties("Agent")["Timeout"], json!({"Fn::FindInMap": ["Agent", "Secs", "Timeout"]}));
     assert_eq!(secs["Timeout"], lease, "after it no run is alive");
     // It has runs too.
