@@ -424,6 +424,9 @@ async fn messages_of_the_gateway_are_answered_by_the_bot_where_they_were_said() 
     assert_eq!(it.app.history(&format!("agent:annals:thread:{GUILD}:9")).await.len(), 2);
     assert_eq!(it.discord.count("GET /channels/*"), 2, "the type of each channel is asked for once");
 
+    it.handle(&message(3, CHANNEL, &format!("<@{APPLICATION_ID}> /memory"))).await;
+    assert_eq!(it.discord.texts().pop().unwrap(), "I remember nothing about this group yet.");
+
     let edited = json!({"id": snowflake(0), "channel_id": CHANNEL, "guild_id": GUILD, "content": "the roses are wet",
         "author": {"id": ADA, "username": "ada"}, "edited_timestamp": Timestamp::from_secs(NOW + 30).rfc3339()});
     it.handle(&json!({"op": 0, "t": "MESSAGE_UPDATE", "d": edited})).await;

@@ -5,6 +5,7 @@ use std::process::Output;
 use annals_channel_telegram::allowed_updates;
 use annals_core::command;
 use annals_test_support::aws_api::AwsApi;
+use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::{Value, json};
@@ -280,4 +281,77 @@ async fn a_profile_that_signs_in_another_way_is_met_with_what_to_run() {
             "{name}: {out}"
         );
     }
+}
+
+fn discord_app(discord: &DiscordApi) -> Settings {
+    let (key, base) = (public_key(), discord.base_url());
+    settings(&[
+        ("DISCORD_APPLICATION_ID", APPLICATION_ID),
+        ("DISCORD_PUBLIC_KEY", &key),
+        ("DISCORD_BOT_TOKEN", BOT_TOKEN),
+        ("DISCORD_API_BASE", &base),
+    ])
+}
+
+#[tokio::test]
+async fn setup_registers_discord_s_commands_and_sets_its_addresses() {
+    let (discord, dir) = (DiscordApi::start().await, tempfile::tempdir().unwrap());
+    let settings = discord_app(&discord);
+    let process = Process::start(dir.path(), &settings);
+    let url = format!("{}/discord", process.base);
+    for _ in 0..2 {
+        let (code, out, err) = annals(&settings, &["setup", "discord", "--url", &url]).await;
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        assert!(
+            out.starts_with(&format!("app       Annals ({APPLICATION_ID})\naddress   {url}: interactions")),
+            "{out}"
+        );
+        assert!(
+            out.contains(&format!("https://discord.com/oauth2/authorize?client_id={APPLICATION_ID}")),
+            "{out}"
+        );
+        assert!(out.contains("Message Content intent") && !out.contains(BOT_TOKEN), "{out}");
+    }
+    let application = discord.application();
+    assert_eq!(application["interactions_endpoint_url"], url);
+    assert_eq!(
+        (&application["event_webhooks_url"], &application["event_webhooks_status"]),
+        (&json!(url), &json!(2))
+    );
+    let events = json!(["APPLICATION_AUTHORIZED", "APPLICATION_DEAUTHORIZED"]);
+    assert_eq!(application["event_webhooks_types"], events);
+    assert_eq!(application["integration_types_config"].as_object().unwrap().len(), 2);
+    let commands = discord.commands();
+    let names: Vec<&str> = commands.iter().map(|command| command["name"].as_str().unwrap()).collect();
+    assert_eq!((names[0], *names.last().unwrap()), ("ask", "Answer this"));
+    assert_eq!(names.len(), command::menu().count() + 2);
+}
+
+#[tokio::test]
+async fn setup_changes_nothing_at_discord_if_something_does_not_fit() {
+    let (discord, dir) = (DiscordApi::start().await, tempfile::tempdir().unwrap());
+    let settings = discord_app(&discord);
+    let with = |name: &'static str, value: &str| {
+        let mut other = settings.clone();
+        other.retain(|(known, _)| *known != name);
+        other.push((name, value.to_owned()));
+        other
+    };
+    let process = Process::start(dir.path(), &[]);
+    let (here, nowhere) = (format!("{}/discord", process.base), "http://127.0.0.1:9/discord");
+    let other_key = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8";
+    for (settings, url, wanted) in [
+        (&with("DISCORD_BOT_TOKEN", ""), here.as_str(), "DISCORD_BOT_TOKEN is not set"),
+        (&with("DISCORD_BOT_TOKEN", "x.y.z"), &here, "check DISCORD_BOT_TOKEN"),
+        (&with("DISCORD_APPLICATION_ID", "7"), &here, "DISCORD_APPLICATION_ID is 7"),
+        (&with("DISCORD_PUBLIC_KEY", other_key), &here, "is not the application's public key"),
+        (&settings, nowhere, "no connection can be made to it"),
+        // The program has the development key.
+        (&settings, &here, "must have this DISCORD_PUBLIC_KEY"),
+    ] {
+        let (code, out, err) = annals(settings, &["setup", "discord", "--url", url]).await;
+        assert!(code == 1 && err.contains(wanted) && !err.contains(BOT_TOKEN), "{wanted}: {out}{err}");
+    }
+    assert!(discord.commands().is_empty());
+    assert_eq!(discord.application()["interactions_endpoint_url"], Value::Null);
 }

@@ -80,8 +80,9 @@ pub trait Webhook: Send + Sync + 'static {
         result: &ApprovalResult,
     ) -> impl Future<Output = Option<Response>> + Send;
 
-    /// Returns the response that shows `confirmation` to the sender of `command`; `None` if it has to be sent to the chat.
-    fn respond_to_command(&self, command: &Command, confirmation: &str) -> Option<Response>;
+    /// Returns the response that shows `confirmation` to the sender of `command`, which came as `draft`; `None` if it has to be
+    /// sent to the chat.
+    fn respond_to_command(&self, command: &Command, draft: &Draft, confirmation: &str) -> Option<Response>;
 }
 
 /// A response to a call, with a status of success.

@@ -146,7 +146,7 @@ impl<W: Webhook> Receiver<W> {
         let Commanded { appended, confirmation } = Box::pin(self.ingress.command(command, &draft)).await?;
         tracing::info!(outcome = ?appended.outcome, "command");
         let Some(confirmation) = confirmation else { return Ok(None) };
-        let response = self.webhook.respond_to_command(command, &confirmation.text);
+        let response = self.webhook.respond_to_command(command, &draft, &confirmation.text);
         // An outbox shows what a platform would show.
         if response.is_none() || self.deliverer.platform(&confirmation.to).is_none() {
             self.ingress.tell(&draft, &confirmation, &self.deliverer, self.clock.now()).await?;

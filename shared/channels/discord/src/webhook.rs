@@ -174,8 +174,9 @@ impl Webhook for DiscordWebhook {
         Some(respond::to_press(&press.details, &result.text, result.effect))
     }
 
-    fn respond_to_command(&self, command: &Command, confirmation: &str) -> Option<Response> {
-        Some(respond::to_command(command, confirmation))
+    /// Returns `None` for a command in a message, to which there is no response.
+    fn respond_to_command(&self, command: &Command, draft: &Draft, confirmation: &str) -> Option<Response> {
+        draft.reply_token.as_ref().map(|_| respond::to_command(command, confirmation))
     }
 }
 

@@ -212,7 +212,12 @@ impl Webhook for LarkWebhook {
     }
 
     /// Returns `None`: Lark shows no text of a response.
-    fn respond_to_command(&self, _command: &Command, _confirmation: &str) -> Option<Response> {
+    fn respond_to_command(
+        &self,
+        _command: &Command,
+        _draft: &Draft,
+        _confirmation: &str,
+    ) -> Option<Response> {
         None
     }
 }

@@ -142,7 +142,12 @@ impl Webhook for TelegramWebhook {
     }
 
     /// Returns `None`: Telegram shows no text of a response.
-    fn respond_to_command(&self, _command: &Command, _confirmation: &str) -> Option<Response> {
+    fn respond_to_command(
+        &self,
+        _command: &Command,
+        _draft: &Draft,
+        _confirmation: &str,
+    ) -> Option<Response> {
         None
     }
 }
