@@ -154,7 +154,7 @@ impl<H: Host> Relay<H> {
         let ended = tokio::select! {
             () = shutdown.clone() => Ended::Shutdown,
             () = stalled.notified() => {
-                tracing::warn!("messages of Discord cannot be stored; disconnecting until they can");
+                tracing::error!("messages of Discord cannot be stored; disconnecting until they can");
                 Ended::Behind
             }
             ended = connection.read() => ended?,
