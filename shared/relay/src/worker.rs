@@ -11,6 +11,7 @@ use annals_store::relay::{Missed, RelayPlace, RelaySession};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
+use tokio::time::timeout;
 
 use crate::event::{Event, Guild, Ready, Received};
 use crate::hold::{Hold, LeaseLost};
@@ -23,6 +24,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 const SAVE_OTHERS_EVERY: Duration = Duration::from_secs(30);
 /// Time for which an event may fail before the connection is dropped.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// Time for one call of the host.
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// First and longest pause before a failed call is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -141,15 +144,16 @@ impl<H: Host> Worker<'_, H> {
         let (started, mut pause) = (self.clock.now(), PAUSES.0);
         loop {
             self.hold.check()?;
-            match call().await {
-                Ok(done) => return Ok(Some(done)),
-                Err(HostError::Refused(error)) => {
+            match timeout(CALL_TIMEOUT, call()).await {
+                Ok(Ok(done)) => return Ok(Some(done)),
+                Ok(Err(HostError::Refused(error))) => {
                     tracing::warn!(error = %chain(&*error), "cannot {operation}; skipped");
                     return Ok(None);
                 }
-                Err(HostError::Failed(error)) => {
+                Ok(Err(HostError::Failed(error))) => {
                     tracing::warn!(error = %chain(&*error), "failed to {operation}; retrying");
                 }
+                Err(_) => tracing::warn!("failed to {operation} in time; retrying"),
             }
             if self.clock.now().since(started) >= PATIENCE {
                 self.stalled.notify_one();

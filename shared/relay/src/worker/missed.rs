@@ -1,7 +1,7 @@
 //! Fetches the messages that were sent between two sessions.
 //!
-//! Edits and deletions from that time are not fetched, nor is the first direct message of a person whose channel is not
-//! known yet: Discord lists neither.
+//! Discord lists neither edits and deletions from that time, nor threads that were archived meanwhile, nor the channels of
+//! direct messages: so the first message of a person whose channel the host does not know is not fetched.
 
 use std::time::Duration;
 
