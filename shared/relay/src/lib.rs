@@ -1,6 +1,6 @@
 //! The relay of Discord's gateway: ordinary messages arrive only through it, over a connection that must stay open.
 //!
-//! [`Relay`] receives the events, gives those of messages to its [`Host`], which stores them, and saves its place behind
+//! [`Relay`] receives the events, gives those of messages to its [`Host`], which stores them, and saves its place after
 //! each: session, sequence number and the newest message. So an event is lost by no crash: it is saved as done only after
 //! it is stored, and what comes twice is a duplicate.
 //!

@@ -163,7 +163,7 @@ impl<H: Host> Relay<H> {
                 return Ok(Ended::Behind);
             }
         };
-        // Here the connection is dropped, and the queue ends behind its last event.
+        // Here the connection is dropped, and the queue ends after its last event.
         match ended {
             Ended::Shutdown | Ended::Fatal(_) => tokio::select! {
                 stored = &mut storing => stored?,
