@@ -53,6 +53,22 @@ async fn a_host_that_fails_for_minutes_ends_the_connection_but_not_the_session()
 }
 
 #[tokio::test]
+async fn an_outage_of_the_store_ends_the_connection_with_the_lease_and_loses_nothing() {
+    let world = World::new().await;
+    let relay = world.started().await;
+    world.outage.set(true);
+    world.say(CHANNEL, "at its begin");
+    until("the lease has run out", async || world.gateway.connections() == 0).await;
+    world.say(CHANNEL, "during it");
+    world.outage.set(false);
+    world.until_stored(CHANNEL, &["at its begin", "during it"]).await;
+    assert_eq!((world.gateway.resumes(), world.gateway.identifies()), (1, 1));
+    assert!(world.gateway.client_closes().is_empty());
+    relay.shut_down().await;
+    world.assert_well_behaved();
+}
+
+#[tokio::test]
 async fn more_events_than_the_queue_takes_end_the_connection_and_come_again() {
     const EVENTS: usize = 1_100;
     let world = World::new().await;

@@ -15,6 +15,9 @@ use annals_relay::{Host, HostError, Relay, RelayConfig, RelayError};
 use annals_store::history::{History, MAX_PAGE, Position, Retention};
 use annals_store::relay::{RelayPlace, RelayStatus, RelayStore};
 use annals_test_support::discord_gateway::{BOT_ID, DiscordGateway, Post, TOKEN};
+use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -33,6 +36,7 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) store: RelayStore,
     pub(crate) sink: Sink,
+    pub(crate) outage: Outage,
     history: History,
     ticking: JoinHandle<()>,
     _dir: TempDir,
@@ -61,6 +65,32 @@ struct SinkState {
     reads: Mutex<Vec<String>>,
 }
 
+/// An outage of DynamoDB, as its client's interceptor. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outage(Arc<AtomicBool>);
+
+impl Outage {
+    /// Begins or ends it.
+    pub(crate) fn set(&self, is_down: bool) {
+        self.0.store(is_down, Ordering::SeqCst);
+    }
+}
+
+impl Intercept for Outage {
+    fn name(&self) -> &'static str {
+        "Outage"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if self.0.load(Ordering::SeqCst) { Err("outage".into()) } else { Ok(()) }
+    }
+}
+
 /// A running relay.
 pub(crate) struct Running {
     shutdown: Arc<Notify>,
@@ -69,10 +99,15 @@ pub(crate) struct Running {
 
 /// Opens the stores of `dir`.
 pub(crate) async fn open(dir: &Path, clock: &Clock) -> (History, RelayStore) {
+    open_with(dir, clock, Outage::default()).await
+}
+
+async fn open_with(dir: &Path, clock: &Clock, outage: Outage) -> (History, RelayStore) {
     let stores = Stores::open(dir).await.unwrap();
+    let config = stores.dynamodb.config().to_builder().interceptor(outage).build();
+    let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
     let retention = Retention { stale_after: None, archive_grace: Duration::from_hours(168), archive: true };
-    let history =
-        History::new(stores.dynamodb, TABLE.into(), stores.s3, BUCKET.into(), clock.clone(), retention);
+    let history = History::new(dynamodb, TABLE.into(), stores.s3, BUCKET.into(), clock.clone(), retention);
     let store = RelayStore::beside(&history, BOT_ID);
     (history, store)
 }
@@ -195,10 +230,11 @@ impl World {
         gateway.add_channel(DIRECT, None, 1);
         let clock = Clock::manual(Timestamp::from_millis(START).unwrap());
         let dir = tempfile::tempdir().unwrap();
-        let (history, store) = open(dir.path(), &clock).await;
+        let outage = Outage::default();
+        let (history, store) = open_with(dir.path(), &clock, outage.clone()).await;
         let sink = Sink::new(Some(Arc::clone(&gateway)), history.clone());
         let ticking = tokio::spawn(tick(clock.clone()));
-        Self { gateway, clock, store, sink, history, ticking, _dir: dir }
+        Self { gateway, clock, store, sink, outage, history, ticking, _dir: dir }
     }
 
     /// A relay that stores with this world's sink.
