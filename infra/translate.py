@@ -21,10 +21,11 @@ from samtranslator.translator.transform import transform
 
 TELEGRAM = {"TelegramSecret": "annals/telegram"}
 LARK = {"LarkSecret": "annals/lark"}
+DISCORD = {"DiscordSecret": "annals/discord"}
 HTTP = {"HttpSecret": "annals/http"}
 MODEL = {"Model": "openai:m", "ModelSecret": "annals/model"}
 EVERYTHING = {
-    **TELEGRAM, **LARK, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20", "StreamingConcurrency": "10",
+    **TELEGRAM, **LARK, **DISCORD, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20", "StreamingConcurrency": "10",
     "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
     "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
     "SecretsRevision": "2", "ToolsObject": "settings/annals/tools.json", "ToolsSecret": "annals/tools",
@@ -37,11 +38,12 @@ ECHO = {"Model": "echo"}
 COMBINATIONS = {
     "telegram": ({**ECHO, **TELEGRAM}, {"Telegram"}),
     "lark": ({**ECHO, **LARK}, {"Lark"}),
+    "discord": ({**ECHO, **DISCORD}, {"Discord"}),
     "http": ({**ECHO, **HTTP}, {"Http", "HttpStreaming"}),
     "telegram-lark": ({**MODEL, **TELEGRAM, **LARK}, {"Telegram", "Lark"}),
     "tools": ({**MODEL, **HTTP, "Tools": '{"mcpServers": {"shop": {"url": "https://shop/mcp"}}}'}, {"Http", "HttpStreaming"}),
-    "all": ({**MODEL, **TELEGRAM, **LARK, **HTTP}, {"Telegram", "Lark", "Http", "HttpStreaming"}),
-    "everything": (EVERYTHING, {"Telegram", "Lark", "Http", "HttpStreaming"}),
+    "all": ({**MODEL, **TELEGRAM, **LARK, **DISCORD, **HTTP}, {"Telegram", "Lark", "Discord", "Http", "HttpStreaming"}),
+    "everything": (EVERYTHING, {"Telegram", "Lark", "Discord", "Http", "HttpStreaming"}),
     "restored": ({**ECHO, **HTTP, "RestoredTable": "annals-restored"}, {"Http", "HttpStreaming"}),
     "own-topic": ({**ECHO, **HTTP, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"}, {"Http", "HttpStreaming"}),
 }

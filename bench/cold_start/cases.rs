@@ -9,6 +9,7 @@ use annals_core::message::Part;
 use annals_core::record::{Channel, Draft, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
+use annals_test_support::discord_api;
 use annals_test_support::model_api::{API_KEY, ModelApi};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use axum::body::Bytes;
@@ -33,6 +34,7 @@ pub(crate) enum First {
     TelegramMessage,
     LarkMessage,
     LarkChallenge,
+    DiscordCommand,
     HttpMessage,
     WebTurn,
     Turn,
@@ -84,6 +86,7 @@ impl World {
             case("telegram", "a message", First::TelegramMessage, &[telegram]),
             case("lark", "a message, encrypted", First::LarkMessage, &[]),
             case("lark", "a challenge", First::LarkChallenge, &[]),
+            case("discord", "a command", First::DiscordCommand, &[]),
             case("http", "a message", First::HttpMessage, &[]),
             case("streaming", "a message", First::HttpMessage, &[echo]),
             case("streaming", "a turn of `/api/chat`, `MODEL=echo`", First::WebTurn, &[echo]),
@@ -156,6 +159,18 @@ impl World {
                 lark["body"] = body.into();
                 lark
             }
+            First::DiscordCommand => {
+                let mut discord = event(include_str!("../../infra/events/discord-interaction.json"));
+                let mut call = event(discord["body"].as_str().unwrap());
+                let millis = u64::try_from(now().as_millis()).unwrap() - 1_420_070_400_000;
+                call["id"] = ((millis << 22) + round).to_string().into();
+                let body = call.to_string();
+                for (name, value) in discord_api::signed(body.as_bytes()) {
+                    discord["headers"][name] = value.into();
+                }
+                discord["body"] = body.into();
+                discord
+            }
             First::HttpMessage | First::WebTurn => {
                 let (id, text) = (format!("m{round}"), "Hello!");
                 let part = json!({"type": "text", "text": text});
@@ -209,7 +224,7 @@ impl World {
             let answer: Value = serde_json::from_slice(answer).unwrap();
             match first {
                 First::Put => assert_eq!(answer["statusCode"], 200, "{answer}"),
-                First::TelegramMessage | First::LarkMessage | First::HttpMessage => {
+                First::TelegramMessage | First::LarkMessage | First::DiscordCommand | First::HttpMessage => {
                     assert!(matches!(answer["statusCode"].as_u64(), Some(200 | 202)), "{answer}");
                     assert_eq!(queued.len(), 2);
                 }
@@ -238,7 +253,7 @@ impl World {
 }
 
 /// Returns the settings in the secret, which all functions share here.
-fn secret() -> [(&'static str, String); 8] {
+fn secret() -> [(&'static str, String); 10] {
     [
         ("HTTP_API_KEYS", "me:http-secret:admin".to_owned()),
         ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
@@ -247,6 +262,8 @@ fn secret() -> [(&'static str, String); 8] {
         ("LARK_APP_SECRET", "lark-app-secret".to_owned()),
         ("LARK_VERIFICATION_TOKEN", LARK_TOKEN.to_owned()),
         ("LARK_ENCRYPT_KEY", LARK_KEY.to_owned()),
+        ("DISCORD_APPLICATION_ID", discord_api::APPLICATION_ID.to_owned()),
+        ("DISCORD_PUBLIC_KEY", discord_api::public_key()),
         ("MODEL_API_KEY", API_KEY.to_owned()),
     ]
 }

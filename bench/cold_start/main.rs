@@ -17,7 +17,8 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use runtime_api::{Launch, launch};
 
-const FUNCTIONS: [&str; 7] = ["minimal", "telegram", "lark", "http", "streaming", "agent", "compactor"];
+const FUNCTIONS: [&str; 8] =
+    ["minimal", "telegram", "lark", "discord", "http", "streaming", "agent", "compactor"];
 
 #[derive(Parser)]
 #[command(about = "Cold starts of the functions, beside a minimal one")]

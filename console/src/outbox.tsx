@@ -31,13 +31,15 @@ export function Outbox() {
         {entries && entries.length > 0 && <p className="small">{plural(entries.length, 'reply', 'replies')}</p>}
         <ol className="cards">
           {entries?.map((entry, at) => {
-            const chat = `${entry.channel}:chat:${entry.chatId}`;
+            // A channel of Discord does not name its chat.
+            const chat = entry.channel === 'discord' ? `agent::channel::${entry.chatId}` : `${entry.channel}:chat:${entry.chatId}`;
             return (
               <li key={entries.length - at}>
                 <article className="card">
                   <p className="row spread small">
                     <span>
-                      <ChannelBadge name={nameOf(chat)} /> to <a href={href({ at: 'chat', chat, view: 'history' })}>{entry.chatId}</a>
+                      <ChannelBadge name={nameOf(chat)} /> to{' '}
+                      {entry.channel === 'discord' ? entry.chatId : <a href={href({ at: 'chat', chat, view: 'history' })}>{entry.chatId}</a>}
                     </span>
                     <span>{when(entry.ts)}</span>
                   </p>

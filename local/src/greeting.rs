@@ -111,10 +111,9 @@ impl Greeting {
             writeln!(out, "curl {request}{header} -H 'Content-Type: application/json' -d '{body}'\n")
         };
         for Shown { about, example, .. } in channels {
-            let Some(Example { header, body }) = example else { continue };
-            let header =
-                header.as_ref().map(|(name, value)| format!(" -H \"{name}: {value}\"")).unwrap_or_default();
-            curl(&format!("-X POST {base}{}", about.path), &header, body)?;
+            let Some(Example { headers, body }) = example else { continue };
+            let headers = headers.iter().map(|(name, value)| format!(" -H \"{name}: {value}\""));
+            curl(&format!("-X POST {base}{}", about.path), &headers.collect::<String>(), body)?;
         }
         let bearer = format!(" -H 'Authorization: Bearer {api_key}'");
         let message = json!({"userId": "ada", "messageId": "hello-1", "text": "hello"});

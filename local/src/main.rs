@@ -68,7 +68,7 @@ enum Command {
     },
     /// Post recorded webhook bodies (files, or folders of .json files) to the running program
     Replay {
-        /// Bodies as JSON, Telegram's updates and Lark's events; of a folder, its .json files, and not those of folders in it
+        /// Bodies as JSON: Telegram's updates, Lark's events, Discord's calls; of a folder, its .json files, and not those of folders in it
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
@@ -149,7 +149,7 @@ enum MemoryCommand {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct OwnerArguments {
-    /// Such as telegram-42, lark-ou_ada or app/ada
+    /// Such as telegram-42, lark-ou_ada, discord-7 or app/ada
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// Such as telegram:chat:-42

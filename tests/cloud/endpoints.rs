@@ -1,5 +1,6 @@
 //! Each endpoint: recorded webhooks, redeliveries, and refused callers.
 
+use annals_io::clock::Clock;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -88,6 +89,35 @@ fn a_webhook_without_the_secret_is_refused_and_leaves_nothing() {
             assert_eq!(stack.stored(chat).await, [""; 0]);
         }
         assert!(stack.telegram.sent_to(990).is_empty());
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn a_recorded_discord_command_is_stored_and_answered_once_however_often_it_comes() {
+    beside(async |stack| {
+        let mut call = recorded("discord")["02_ask_in_channel"].clone();
+        call["channel_id"] = json!("990");
+        call["token"] = json!("cloud-interaction");
+        let until = now_millis() - 1_420_070_400_000;
+        call["id"] = json!((until << 22).to_string());
+        let chat = format!("agent:annals:channel:{}:990", call["guild_id"].as_str().unwrap());
+        assert_eq!(stack.post_discord(&call).await, (200, json!({"type": 5})));
+        let replies = || stack.discord.sent().iter().filter(|sent| sent.channel_id == "990").count();
+        soon("the reply is delivered", async || replies() > 0).await;
+        let stored = stack.stored(&chat).await;
+        assert_eq!(stored.len(), 2, "{stored:?}");
+        assert!(stack.discord.sent().iter().any(|sent| sent.channel_id == "990" && sent.is_original));
+
+        assert_eq!(stack.post_discord(&call).await.0, 200);
+        stack.idle().await;
+        assert_eq!((stack.stored(&chat).await, replies()), (stored, 1));
+        let forged = stack.api(Method::POST, "/discord").body(call.to_string()).send().await.unwrap();
+        assert_eq!(forged.status(), 401);
+        let ping = json!({"id": "1", "type": 1, "application_id": "1", "version": 1});
+        assert_eq!(stack.post_discord(&ping).await, (200, json!({"type": 1})));
+        let event = &recorded("discord")["26_deauthorized"];
+        assert_eq!(stack.post_discord(event).await.0, 204);
     });
 }
 
@@ -232,4 +262,9 @@ fn the_function_url_streams_what_the_api_answers() {
             );
         }
     });
+}
+
+/// Returns the time, in epoch milliseconds: the token of an interaction ends after a quarter of an hour.
+fn now_millis() -> i64 {
+    Clock::system().now().as_millis()
 }

@@ -11,6 +11,7 @@ use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEAD
 use annals_io::clock::Clock;
 use annals_store::history::{History, Retention};
 use annals_store::settings::StoreConfig;
+use annals_test_support::discord_api::{self, DiscordApi};
 use annals_test_support::fixtures::all_payloads;
 use annals_test_support::lark_api::LarkApi;
 use annals_test_support::model_api::ModelApi;
@@ -34,6 +35,7 @@ pub(crate) struct Stack {
     pub(crate) http: reqwest::Client,
     pub(crate) telegram: TelegramApi,
     pub(crate) lark: LarkApi,
+    pub(crate) discord: DiscordApi,
     pub(crate) model: ModelApi,
     history: History,
 }
@@ -87,6 +89,7 @@ impl Stack {
             http: reqwest::Client::new(),
             telegram: TelegramApi::start_at(port("ANNALS_CLOUD_TELEGRAM_PORT")).await,
             lark: LarkApi::start_at(port("ANNALS_CLOUD_LARK_PORT")).await,
+            discord: DiscordApi::start_at(port("ANNALS_CLOUD_DISCORD_PORT")).await,
             model: ModelApi::start_at(port("ANNALS_CLOUD_MODEL_PORT")).await,
             history: annals_runtime::aws::history(&aws, store, Clock::system()),
             description,
@@ -141,6 +144,22 @@ impl Stack {
             request = request.header(name, value);
         }
         request.send().await.unwrap().status().as_u16()
+    }
+
+    /// Posts `call` as Discord does, which from then on takes answers to it.
+    pub(crate) async fn post_discord(&self, call: &Value) -> (u16, Value) {
+        let body = call.to_string();
+        let mut request = self.api(Method::POST, "/discord").header("content-type", "application/json");
+        for (name, value) in discord_api::signed(body.as_bytes()) {
+            request = request.header(name, value);
+        }
+        let response = request.body(body).send().await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.json().await.unwrap_or_default();
+        if status == 200 && call["token"].is_string() {
+            self.discord.responded(call, &body);
+        }
+        (status, body)
     }
 
     /// The body and the headers of Lark's call for `event`.

@@ -1,5 +1,6 @@
 //! `annals aws`: the program's stores, queue and secrets through the SDK, for a function in a container.
 
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -173,6 +174,7 @@ async fn secrets_manager_has_what_the_program_goes_by() {
             "HTTP_API_KEYS": "app:s1,ops:s2:admin",
             "TELEGRAM_BOT_TOKEN": "1:development", "TELEGRAM_WEBHOOK_SECRET": key.trim(),
             "LARK_APP_ID": "cli_1", "LARK_APP_SECRET": "s3", "LARK_VERIFICATION_TOKEN": "t", "LARK_ENCRYPT_KEY": "k",
+            "DISCORD_APPLICATION_ID": "1000000000000000000", "DISCORD_PUBLIC_KEY": public_key_of(key.trim()),
         })
     );
     // By its ARN too, and many at a time.
@@ -229,4 +231,11 @@ async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
     assert_eq!(again["AWS_SECRET_ACCESS_KEY"], printed["AWS_SECRET_ACCESS_KEY"]);
     let right = Clients::new(&again, &printed["AWS_SECRET_ACCESS_KEY"]);
     assert!(right.dynamodb.list_tables().send().await.unwrap().table_names().contains(&"annals".to_owned()));
+}
+
+/// Returns the public key of the key pair that the local program makes of the data directory's key.
+fn public_key_of(key: &str) -> String {
+    let seed = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
+    let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref()).unwrap();
+    hex::encode(pair.public_key().as_ref())
 }

@@ -1,6 +1,7 @@
 //! `doctor`: reports a healthy stack as healthy, and each fault with its remedy, without hiding another check.
 
 use annals_test_support::aws_api::{Account, AwsApi, BUCKET, DEAD_LETTERS, QUEUE, TABLE};
+use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
 use annals_test_support::model_api::{self, ModelApi};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi};
@@ -16,6 +17,7 @@ struct Stack {
     aws: AwsApi,
     telegram: TelegramApi,
     lark: LarkApi,
+    discord: DiscordApi,
     model: ModelApi,
     /// Answers in the place of the functions.
     _process: Process,
@@ -26,22 +28,27 @@ impl Stack {
     async fn start() -> Self {
         let (aws, telegram, lark, model) =
             tokio::join!(AwsApi::start(), TelegramApi::start(), LarkApi::start(), ModelApi::start());
+        let discord = DiscordApi::start().await;
         telegram.allow_http();
         aws.create_secret(
             "annals",
             &json!({
                 "HTTP_API_KEYS": "app:an-api-secret", "TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_WEBHOOK_SECRET": SECRET,
                 "LARK_APP_ID": APP_ID, "LARK_APP_SECRET": APP_SECRET, "LARK_VERIFICATION_TOKEN": "a-verification-token",
-                "LARK_ENCRYPT_KEY": "an-encrypt-key", "MODEL_API_KEY": model_api::API_KEY,
+                "LARK_ENCRYPT_KEY": "an-encrypt-key", "DISCORD_APPLICATION_ID": APPLICATION_ID,
+                "DISCORD_PUBLIC_KEY": public_key(), "DISCORD_BOT_TOKEN": BOT_TOKEN, "MODEL_API_KEY": model_api::API_KEY,
             })
             .to_string(),
         );
         let dir = tempfile::tempdir().unwrap();
-        let bot = bot(&telegram, SECRET);
+        let mut bot = bot(&telegram, SECRET);
+        bot.extend(settings_of(&discord));
         let process = Process::start(dir.path(), &bot);
         let url = format!("{}/telegram", process.base);
         assert_eq!(annals(&bot, &["setup", "telegram", "--url", &url]).await.0, 0);
-        Self { aws, telegram, lark, model, _process: process, _dir: dir }
+        let url = format!("{}/discord", process.base);
+        assert_eq!(annals(&bot, &["setup", "discord", "--url", &url]).await.0, 0);
+        Self { aws, telegram, lark, discord, model, _process: process, _dir: dir }
     }
 
     fn settings(&self) -> Settings {
@@ -50,6 +57,7 @@ impl Stack {
             ("ANNALS_SECRETS", "annals".to_owned()),
             ("TELEGRAM_API_BASE", self.telegram.base_url().to_owned()),
             ("LARK_API_BASE", self.lark.base_url().to_owned()),
+            ("DISCORD_API_BASE", self.discord.base_url()),
             ("MODEL", "openai:test".into()),
             ("MODEL_BASE_URL", self.model.base_url()),
         ]);
@@ -67,6 +75,7 @@ impl Stack {
             APP_SECRET,
             "a-verification-token",
             "an-encrypt-key",
+            BOT_TOKEN,
             model_api::API_KEY,
             "test-secret-access-key",
             "\x1b[",
@@ -83,6 +92,15 @@ impl Stack {
         let [fault] = faults[..] else { panic!("not one fault in {check} ({words}): {faults:#?}") };
         assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
     }
+}
+
+fn settings_of(discord: &DiscordApi) -> Settings {
+    vec![
+        ("DISCORD_APPLICATION_ID", APPLICATION_ID.to_owned()),
+        ("DISCORD_PUBLIC_KEY", public_key()),
+        ("DISCORD_BOT_TOKEN", BOT_TOKEN.to_owned()),
+        ("DISCORD_API_BASE", discord.base_url()),
+    ]
 }
 
 fn faults(lines: &[String]) -> Vec<&str> {
@@ -119,7 +137,12 @@ async fn a_healthy_stack_is_reported_as_healthy() {
         "telegram address",
         "lark app",
         "lark events",
+        "discord app",
+        "discord address",
+        "discord commands",
+        "discord intent",
         "model",
+        "clock",
         "clock",
         "clock",
         "clock",
@@ -220,6 +243,7 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
 #[tokio::test]
 async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
     let stack = Stack::start().await;
+    stack.discord.grant_message_content();
     let with = |name: &'static str, value: &str| {
         let mut settings = stack.settings();
         settings.retain(|(other, _)| *other != name);
@@ -338,7 +362,7 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     let (code, out, err) = annals(&at(port), &["doctor"]).await;
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     for line in [
-        "ok     settings             MODEL echo, Telegram not set up, Lark not set up, the development API key",
+        "ok     settings             MODEL echo, Telegram not set up, Lark not set up, Discord not set up, the development API key",
         &format!("ok     program              answers at {}", process.base),
         "ok     table annals         active, with pk and sk",
         "ok     table index          due, active",
@@ -360,4 +384,32 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
         other.display()
     );
     assert!(code == 1 && out.lines().any(|line| line.starts_with(&wanted)), "{out}");
+}
+
+#[tokio::test]
+async fn each_fault_of_discord_is_reported_with_its_remedy() {
+    let stack = Stack::start().await;
+    let with = |name: &'static str, value: &str| {
+        let mut settings = stack.settings();
+        settings.push((name, value.to_owned()));
+        settings
+    };
+    let always = with("GROUP_ACTIVATION", "always");
+    stack
+        .assert_fault(
+            &with("DISCORD_API_BASE", "http://127.0.0.1:9"),
+            "discord app",
+            "check DISCORD_API_BASE",
+        )
+        .await;
+    let (_, lines) = stack.lines(&always).await;
+    assert!(
+        faults(&lines).iter().any(|fault| fault.contains("turn on the Message Content intent")),
+        "{lines:#?}"
+    );
+    stack.discord.grant_message_content();
+    let (_, lines) = stack.lines(&always).await;
+    assert!(!faults(&lines).iter().any(|fault| fault.starts_with("discord")), "{lines:#?}");
+    stack.discord.refuse_token();
+    stack.assert_fault(&stack.settings(), "discord app", "check DISCORD_BOT_TOKEN").await;
 }

@@ -45,6 +45,8 @@ async fn each_event_is_taken_by_what_it_is_for() {
     assert_eq!(answered(&process, "lark-message.json").await, (200, "{}".into()));
     let challenge = r#"{"challenge":"0e9c1f6a-7f0b-4f4e-9d3a-5b8d2f6c1a70"}"#;
     assert_eq!(answered(&process, "lark-challenge.json").await, (200, challenge.into()));
+    assert_eq!(answered(&process, "discord-interaction.json").await, (200, r#"{"type":5}"#.into()));
+    assert_eq!(answered(&process, "discord-ping.json").await, (200, r#"{"type":1}"#.into()));
     let (status, body) = answered(&process, "http-message.json").await;
     assert!(status == 202 && body.contains(r#""chatKey":"http:chat:dev:hello""#), "{status} {body}");
     let (status, body) = answered(&process, "http-history.json").await;

@@ -182,7 +182,7 @@ async fn with_a_real_bot_no_development_secret_is_accepted() {
 
     // The printed calls work as they are printed: all but that with Telegram's own secret, which is not shown.
     let calls: Vec<&String> = process.printed.iter().filter(|line| line.starts_with("curl")).collect();
-    assert_eq!(calls.len(), 4, "{calls:#?}");
+    assert_eq!(calls.len(), 5, "{calls:#?}");
     for call in calls {
         let output = Command::new("sh")
             .args(["-c", &format!("{call} --silent --fail --max-time 20")])

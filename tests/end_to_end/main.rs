@@ -33,6 +33,7 @@ mod compaction;
 mod console;
 mod constant_cost;
 mod delivery;
+mod discord;
 mod doctor;
 mod due;
 mod edited_commands;

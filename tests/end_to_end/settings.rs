@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings};
+use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_lark::settings::LarkConfig;
 use annals_channel_telegram::settings::TelegramConfig;
 use annals_core::settings::{ConfigError, Env, Setting, Unset};
@@ -19,9 +20,10 @@ use serde_json::{Value, json};
 use crate::settings_page;
 
 /// The settings in each secret, by the parameter that names it.
-const SECRETS: [(&str, &[&str]); 5] = [
+const SECRETS: [(&str, &[&str]); 6] = [
     ("TelegramSecret", &["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]),
     ("LarkSecret", &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_ENCRYPT_KEY", "LARK_VERIFICATION_TOKEN"]),
+    ("DiscordSecret", &["DISCORD_APPLICATION_ID", "DISCORD_BOT_TOKEN", "DISCORD_PUBLIC_KEY"]),
     ("HttpSecret", &["HTTP_API_KEYS"]),
     ("ModelSecret", &["MODEL_API_KEY", "MODEL_FALLBACK_API_KEY"]),
     // What `TOOLS` names, whatever that is.
@@ -45,12 +47,13 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 19] = [
+const READERS: [(&str, Reader); 20] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
     ("TelegramConfig::from_env(env)", |env| TelegramConfig::from_env(env).map(drop)),
     ("LarkConfig::from_env(env)", |env| LarkConfig::from_env(env).map(drop)),
+    ("DiscordConfig::from_env(env)", |env| DiscordConfig::from_env(env).map(drop)),
     ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),
     ("MemoryConfig::from_env(env)", |env| MemoryConfig::from_env(env).map(drop)),
     ("memory_is_on(env)", |env| memory_is_on(env).map(drop)),
@@ -111,7 +114,7 @@ fn read_by(function: &str) -> BTreeSet<String> {
         main += &code(format!("shared/channels/{program}/src/webhook.rs"));
     }
     if main.contains("platforms(env") {
-        for channel in ["telegram", "lark"] {
+        for channel in ["telegram", "lark", "discord"] {
             main += &code(format!("shared/channels/{channel}/src/platform.rs"));
         }
     }
@@ -122,6 +125,8 @@ fn read_by(function: &str) -> BTreeSet<String> {
             "HTTP_API_KEYS" => "app:0123456789abcdef",
             "MODEL" => "echo",
             "TELEGRAM_BOT_TOKEN" => "1:x",
+            "DISCORD_APPLICATION_ID" => "1",
+            "DISCORD_PUBLIC_KEY" => "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8",
             "ANNALS_TABLE"
             | "ANNALS_BUCKET"
             | "TELEGRAM_WEBHOOK_SECRET"
@@ -196,7 +201,7 @@ fn the_deployment_page_makes_a_secret_of_its_own_for_each_function() {
             held
         })
         .collect();
-    assert_eq!(held, ["HttpSecret", "TelegramSecret", "LarkSecret", "ModelSecret"]);
+    assert_eq!(held, ["HttpSecret", "TelegramSecret", "LarkSecret", "DiscordSecret", "ModelSecret"]);
 }
 
 /// Each setting of the code is in the template or in a secret.
@@ -255,6 +260,15 @@ fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
     assert!(unread.is_empty(), "docs/settings.md describes {unread:?}, which nothing reads");
 }
 
+/// Events of Discord, which are written like settings.
+const EVENTS: [&str; 5] = [
+    "APPLICATION_AUTHORIZED",
+    "APPLICATION_DEAUTHORIZED",
+    "MESSAGE_CREATE",
+    "MESSAGE_UPDATE",
+    "MESSAGE_DELETE",
+];
+
 /// The texts in the code that look like the name of a setting.
 fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -282,7 +296,8 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
                 matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY")
                     || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
-            named.extend(line.split('"').skip(1).step_by(2).filter(is_setting).map(str::to_owned));
+            let texts = line.split('"').skip(1).step_by(2).filter(is_setting);
+            named.extend(texts.filter(|text| !EVENTS.contains(text)).map(str::to_owned));
         }
     }
 }

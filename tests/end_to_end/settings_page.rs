@@ -17,6 +17,7 @@ const SECTIONS: [(&str, &[&[Setting]]); 6] = [
             &annals_channel::settings::SETTINGS,
             &annals_channel_telegram::settings::SETTINGS,
             &annals_channel_lark::settings::SETTINGS,
+            &annals_channel_discord::settings::SETTINGS,
         ],
     ),
     ("HTTP API", &[&annals_http::settings::SETTINGS]),

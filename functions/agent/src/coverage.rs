@@ -45,11 +45,12 @@ pub(crate) fn records_of_turn(
 }
 
 /// Returns those of the `unanswered` messages that one reply can answer: from the oldest on, all of its chat window, and no
-/// more than a head and a reply can hold.
+/// more than a head and a reply can hold. A message with a reply token is answered alone, since the platform shows its
+/// sender that it waits.
 pub(crate) fn covered_by_one_turn(records: &[Record], unanswered: Vec<SortKey>) -> Vec<SortKey> {
     let window = |base: &SortKey| {
         let record = records.iter().find(|record| record.key.base() == *base && record.role() == Role::User);
-        record.map(|record| (record.channel, &record.chat_id))
+        record.map(|record| (record.channel, &record.chat_id, record.reply_token()))
     };
     let first = unanswered.first().and_then(window);
     let mut bytes = 0;

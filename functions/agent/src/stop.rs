@@ -1,8 +1,9 @@
 //! Ending a turn that a `/stop` has stopped: a notice covers its messages, or the rest of its reply is not sent.
 
+use annals_channel::delivery::{NO_PROGRESS, OutgoingReply};
 use annals_core::approval;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{DeliveryFailure, Kind};
+use annals_core::record::{DeliveryFailure, Kind, Record};
 use annals_store::history::ReplyAppended;
 use annals_store::history::turn::Ending;
 
@@ -27,7 +28,10 @@ pub(crate) async fn end(agent: &Agent, mut turn: ClaimedTurn, command_id: &str) 
         message.metadata.copy_line_of(&turn.newest.message.metadata);
         message.metadata.set_stopped_by(command_id);
         match turn.put_reply(history, &agent.agent_id, Kind::Notice, message).await? {
-            ReplyAppended::Stored(notice) => feed.stored(&notice),
+            ReplyAppended::Stored(notice) => {
+                feed.stored(&notice);
+                tell(agent, &turn, &notice).await;
+            }
             ReplyAppended::Present(reply) => stored = Some(reply),
         }
     }
@@ -44,4 +48,25 @@ pub(crate) async fn end(agent: &Agent, mut turn: ClaimedTurn, command_id: &str) 
     }
     history.finish(&turn.lease, &Ending::default()).await?;
     Ok(())
+}
+
+/// Sends `notice` to a sender whom the platform shows that the answer is on its way. Others see the confirmation of the
+/// command alone.
+async fn tell(agent: &Agent, turn: &ClaimedTurn, notice: &Record) {
+    if turn.newest.reply_token().is_none() {
+        return;
+    }
+    let text = notice.message.plain_text();
+    let reply = OutgoingReply {
+        to: &turn.newest,
+        key: &notice.key,
+        text: &text,
+        question: "",
+        ts: notice.sent_at,
+        moved_to: None,
+        requests: &[],
+    };
+    if let Err(error) = agent.deliverer.deliver(reply, 0, NO_PROGRESS).await {
+        tracing::info!(%error, "failed to tell the sender of a stopped message; the platform shows it as unanswered");
+    }
 }

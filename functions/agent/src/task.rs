@@ -5,6 +5,7 @@ use annals_core::context::{Context, Policy, context};
 use annals_core::memory::Source;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Kind, Record};
+use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_engine::live::ReplyStart;
 use annals_store::history::turn::{Ending, Lease, OpenTurn};
@@ -78,6 +79,12 @@ impl PausedReply {
     /// Returns the newest form of the reply.
     pub(crate) fn newest(&self) -> &Record {
         approval::newest_form(&self.forms, &self.reply.key).unwrap_or(&self.reply)
+    }
+
+    /// Returns the reply token of the last answer to its requests. It is valid for longer than that of the question.
+    pub(crate) fn reply_token(&self) -> Option<&ReplyToken> {
+        let answers = self.forms.iter().filter(|form| form.reply_token().is_some());
+        answers.max_by_key(|answer| answer.sent_at)?.reply_token()
     }
 }
 

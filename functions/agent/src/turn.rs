@@ -156,6 +156,9 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
             (turn, reply, 0, feed)
         }
         Task::Resume { mut turn, offered, paused } => {
+            if let Some(token) = paused.reply_token() {
+                turn.newest.set_reply_token(token.clone());
+            }
             let feed = begin(&turn);
             let reply = Box::pin(resume(agent, &mut turn, offered, &paused, attempt, until, &feed)).await?;
             (turn, reply, paused.shown_parts, feed)

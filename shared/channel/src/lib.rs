@@ -8,7 +8,7 @@
 //! - [`platform`]: the client of a platform, which sends replies
 //! - [`webhook`]: the webhook of a platform, and the events that it brings
 //! - [`rate_limit`]: rate limits
-//! - [`seam`]: places at which a text may be cut
+//! - [`split`]: division of a Markdown text into messages; [`seam`]: places at which a text may be cut
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
@@ -26,6 +26,7 @@ pub mod rate_limit;
 pub mod seam;
 pub mod settings;
 pub mod setup;
+pub mod split;
 pub mod surroundings;
 pub mod testing;
 pub mod webhook;

@@ -24,8 +24,6 @@ pub struct About {
     pub platform: &'static str,
     /// Path of the webhook.
     pub path: &'static str,
-    /// Settings without which the channel is not set up.
-    pub required: &'static [&'static str],
     /// Settings by which the webhook tells the platform's calls from forged ones.
     pub proofs: &'static [&'static str],
     /// The command `setup`.
@@ -113,8 +111,8 @@ pub struct Clients {
 /// A call of a webhook for `curl`. Its parts are for a shell, inside double and single quotes.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// A header with a secret, or with a variable that has it.
-    pub header: Option<(&'static str, String)>,
+    /// The headers that prove that the call is the platform's: secrets, variables that have them, or signatures.
+    pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Value,
 }

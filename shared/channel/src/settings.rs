@@ -15,12 +15,12 @@ pub const SETTINGS: [Setting; 8] = [
     Setting::described(
         ALLOW_FROM,
         "everybody",
-        "Persons of Telegram and Lark, comma-separated: [guide](guide.md#who-may-use-the-bot)",
+        "Persons of Telegram, Lark and Discord, comma-separated: [guide](guide.md#who-may-use-the-bot)",
     ),
     Setting::described(
         ALLOW_CHATS,
         "every chat",
-        "ChatKeys, comma-separated (`telegram:chat:-100123`, `lark:chat:oc_…`)",
+        "ChatKeys, comma-separated (`telegram:chat:-100123`, `lark:chat:oc_…`, `agent:annals:channel:<guild>:<channel>`)",
     ),
     STREAM_REPLIES,
     DELIVERY_PACING,
@@ -41,7 +41,7 @@ const DM_SCOPE: Setting = Setting::new(
     "DM_SCOPE",
     "chat",
     "`chat`: a private chat has its own history. `user`: it is the person's direct chat, \
-     `agent:<AGENT_ID>:user:telegram-<id>` or `…:user:lark-<open_id>`",
+     `agent:<AGENT_ID>:user:telegram-<id>` or `…:user:lark-<open_id>`; on Discord it always is",
 );
 const ALLOW_FROM: &str = "ALLOW_FROM";
 const ALLOW_CHATS: &str = "ALLOW_CHATS";

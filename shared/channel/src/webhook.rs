@@ -8,7 +8,8 @@ use std::time::Duration;
 use annals_core::approval::Button;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::command::Command;
-use annals_core::record::{Draft, Record};
+use annals_core::message::{Part, Role};
+use annals_core::record::{Draft, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -71,16 +72,27 @@ pub trait Webhook: Send + Sync + 'static {
     /// a person's message.
     fn withdrawn(&self, record: &Record, at: Timestamp) -> Option<Draft>;
 
-    /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the body
-    /// of the response, if it is not the [usual](Webhook::response) one.
+    /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the
+    /// response, if it is not [that of the call](Events::response).
     fn respond_to_press(
         &self,
         press: &Press<Self::Button>,
         result: &ApprovalResult,
-    ) -> impl Future<Output = Option<Value>> + Send;
+    ) -> impl Future<Output = Option<Response>> + Send;
 
-    /// Returns the body of the response to a call whose events are stored; `None` is an empty one.
-    fn response(&self) -> Option<Value>;
+    /// Returns the response that shows `confirmation` to the sender of `command`; `None` if it has to be sent to the chat.
+    fn respond_to_command(&self, command: &Command, confirmation: &str) -> Option<Response>;
+}
+
+/// A response to a call, with a status of success.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Response {
+    /// 200 without a body.
+    Empty,
+    /// 204.
+    NoContent,
+    /// 200 with this body.
+    Json(Value),
 }
 
 /// Result of [`Webhook::verify`].
@@ -88,8 +100,8 @@ pub trait Webhook: Send + Sync + 'static {
 pub enum Verified {
     /// An event of the platform.
     Event(Value),
-    /// A call that is answered at once with this body, such as the platform's check of the address.
-    Answer(Value),
+    /// A call that is answered at once, such as the platform's check of the address.
+    Answer(Response),
     /// The call is the platform's, but its body is not an event: 400.
     NotAnEvent,
 }
@@ -106,6 +118,10 @@ pub struct Events<B> {
     /// False if the times of the drafts are those of the event and not of the message: then the time that was stored first
     /// is kept.
     pub has_own_time: bool,
+    /// The response once all of them are stored.
+    pub response: Response,
+    /// The response if their sender may not use the bot.
+    pub refusal: Response,
 }
 
 /// An event of a platform.
@@ -238,6 +254,26 @@ pub struct Places {
     pub exact: Option<(SortKey, Vec<ChatKey>)>,
     /// The chat among whose newest messages it is looked for otherwise.
     pub window: Option<ChatKey>,
+}
+
+/// Returns the form to append when the message of `record` was withdrawn, with these `words` and the time `form_ts`; `record`
+/// is any form of it. The new form contains only that fact, so that the text leaves the Context, while the earlier records
+/// stay for the audit. It does not ask.
+///
+/// Returns `None` for records that are not a person's message: notices, summaries, replies, and boundaries, whose text is
+/// stored as a message of its own after them.
+pub fn withdrawn(record: &Record, form_ts: Timestamp, words: &str) -> Option<Draft> {
+    let is_message = matches!(record.kind(), Kind::Normal | Kind::Event | Kind::Revision);
+    if !is_message || record.role() != Role::User {
+        return None;
+    }
+    let mut draft = Draft::from(record)
+        .of_kind(if record.kind() == Kind::Event { Kind::Event } else { Kind::Normal })
+        .with_form_ts(Some(form_ts))
+        .with_parts(vec![Part::text(words)])
+        .asking(false);
+    draft.metadata.set_recalled();
+    Some(draft)
 }
 
 /// Text for a person who answered an approval request, and the effect of the answer.

@@ -107,7 +107,10 @@ impl Access {
             Place::TelegramChat { chat_id } if !chat_id.starts_with('-') => {
                 self.of_private(chat, &format!("telegram-{chat_id}")) == Admission::Full
             }
-            Place::Direct { user_id, .. } => self.of_private(chat, user_id) == Admission::Full,
+            // Discord's people have their bare id in the key of their direct chat.
+            Place::Direct { user_id, .. } => [user_id.clone(), format!("discord-{user_id}")]
+                .iter()
+                .any(|person| self.of_private(chat, person) == Admission::Full),
             Place::TelegramChat { .. }
             | Place::TelegramTopic { .. }
             | Place::LarkChat { .. }

@@ -19,6 +19,7 @@
 //! - [`approval`]: calls that a person must approve first; [`visible`]: how people are shown them
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: estimates of tokens
+//! - [`reply_token`]: secrets with which a message is answered
 //! - [`refusal`]: whether a model declined
 //! - [`ranking`]: texts by how well they fit a question
 //! - [`settings`]: lookup of settings
@@ -41,6 +42,7 @@ pub mod ranking;
 pub mod record;
 pub mod recording;
 pub mod refusal;
+pub mod reply_token;
 pub mod sender;
 pub mod settings;
 pub mod sort_key;

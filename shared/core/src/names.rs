@@ -14,7 +14,7 @@ pub enum Channel {
     Telegram,
     /// A Lark (Feishu) bot.
     Lark,
-    /// A Discord application. Not in the code yet.
+    /// A Discord application.
     Discord,
     /// The HTTP API.
     Http,

@@ -10,6 +10,7 @@ use crate::chat_key::{ActorKey, ChatKey, KeyError, Place};
 use crate::message::{Part, Role, UiMessage};
 use crate::metadata::{Listing, Metadata};
 pub use crate::names::{Channel, Kind, UnknownName};
+use crate::reply_token::ReplyToken;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// A message as a channel passes it on: everything in its record that comes from the event alone.
@@ -56,6 +57,8 @@ pub struct Draft {
     pub opens_session: bool,
     /// See [`Record::person`].
     pub person: Option<String>,
+    /// The secret with which the platform lets this message be answered.
+    pub reply_token: Option<ReplyToken>,
 }
 
 /// The chat and the sender that a [`Draft`] comes from.
@@ -106,6 +109,7 @@ impl Draft {
             asks: false,
             opens_session: false,
             person: None,
+            reply_token: None,
         }
     }
 
@@ -161,6 +165,12 @@ impl Draft {
     #[must_use]
     pub fn of_person(self, person: impl Into<Option<String>>) -> Self {
         Self { person: person.into(), ..self }
+    }
+
+    /// Sets [`Draft::reply_token`].
+    #[must_use]
+    pub fn with_reply_token(self, reply_token: ReplyToken) -> Self {
+        Self { reply_token: Some(reply_token), ..self }
     }
 
     /// Returns the Person who sent it: see `ADMINS` and `ALLOW_FROM`.
@@ -302,6 +312,8 @@ pub struct Said {
     pub album: Option<String>,
     /// True if it asks for an answer.
     pub asks: bool,
+    /// See [`Draft::reply_token`].
+    pub reply_token: Option<ReplyToken>,
 }
 
 /// The attributes of what the agent answers.
@@ -332,6 +344,8 @@ pub struct Attributes {
     pub delivery_failure: Option<DeliveryFailure>,
     /// On summaries: the messages that it replaces.
     pub source: Option<Source>,
+    /// See [`Draft::reply_token`].
+    pub reply_token: Option<ReplyToken>,
 }
 
 impl Details {
@@ -340,8 +354,9 @@ impl Details {
     /// Returns `None` for a summary without [`Attributes::source`]. Attributes that such a record does not have
     /// are dropped.
     pub fn of(kind: Kind, role: Role, key: &SortKey, attributes: Attributes) -> Option<Self> {
-        let Attributes { form_ts, revision, album, asks, covers, delivery_failure, source } = attributes;
-        let said = Said { revision, form_ts, album, asks };
+        let Attributes { form_ts, revision, album, asks, covers, delivery_failure, source, reply_token } =
+            attributes;
+        let said = Said { revision, form_ts, album, asks, reply_token };
         let answer = Answer { revision, covers, delivery_failure };
         let is_of_agent = role == Role::Assistant;
         Some(match kind {
@@ -359,8 +374,8 @@ impl Details {
     pub fn attributes(&self) -> Attributes {
         match self.clone() {
             Self::Message(said) | Self::Event(said) | Self::Boundary(said) | Self::Command(said) => {
-                let Said { revision, form_ts, album, asks } = said;
-                Attributes { form_ts, revision, album, asks, ..Attributes::default() }
+                let Said { revision, form_ts, album, asks, reply_token } = said;
+                Attributes { form_ts, revision, album, asks, reply_token, ..Attributes::default() }
             }
             Self::Reply(answer) | Self::Notice(answer) => {
                 let Answer { revision, covers, delivery_failure } = answer;
@@ -419,6 +434,22 @@ impl Record {
     /// Returns true if it asks for an answer.
     pub fn asks(&self) -> bool {
         self.details.said().is_some_and(|said| said.asks)
+    }
+
+    /// Returns the secret with which the platform lets it be answered.
+    pub fn reply_token(&self) -> Option<&ReplyToken> {
+        self.details.said()?.reply_token.as_ref()
+    }
+
+    /// Sets the secret with which the platform lets it be answered. Does nothing to what the agent says.
+    pub fn set_reply_token(&mut self, token: ReplyToken) {
+        if let Details::Message(said)
+        | Details::Event(said)
+        | Details::Boundary(said)
+        | Details::Command(said) = &mut self.details
+        {
+            said.reply_token = Some(token);
+        }
     }
 
     /// Makes it a message that asks for no answer.

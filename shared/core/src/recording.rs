@@ -16,6 +16,7 @@ pub fn record_of(draft: &Draft, key: SortKey, revision: u32, sent_at: Timestamp)
         form_ts: draft.form_ts,
         album: draft.album.clone(),
         asks: draft.asks && draft.role == Role::User,
+        reply_token: draft.reply_token.clone(),
     });
     Record {
         chat: draft.chat.clone(),

@@ -265,17 +265,14 @@ impl Ingress {
         Ok(Commanded { appended, confirmation })
     }
 
-    /// Carries out a command and sends its confirmation through `deliverer`, at `now`. If the platform will never
-    /// accept the confirmation, it is recorded all the same.
-    pub async fn command_and_tell(
+    /// Sends a confirmation through `deliverer`, at `now`. If the platform will never accept it, that is only logged.
+    pub async fn tell(
         &self,
-        command: &Command,
         draft: &Draft,
+        confirmation: &Confirmation,
         deliverer: &Deliverer,
         now: Timestamp,
-    ) -> Result<Appended, IngressError> {
-        let Commanded { appended, confirmation } = Box::pin(self.command(command, draft)).await?;
-        let Some(confirmation) = confirmation else { return Ok(appended) };
+    ) -> Result<(), IngressError> {
         let reply = OutgoingReply {
             to: &confirmation.to,
             key: &confirmation.key,
@@ -296,8 +293,7 @@ impl Ingress {
             }
             Ok(()) => {}
         }
-        Box::pin(self.confirmed(draft, confirmation)).await?;
-        Ok(appended)
+        Ok(())
     }
 
     /// Records that the confirmation was sent. Called after sending, so that a crash in between sends it twice rather

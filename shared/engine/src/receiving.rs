@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_channel::webhook::{ApprovalResult, Events, Incoming, Press, ReadError, Webhook};
+use annals_channel::webhook::{ApprovalResult, Events, Incoming, Press, ReadError, Response, Webhook};
 use annals_core::access::Admission;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::delivery::Deliverer;
-use crate::ingress::{Ingress, IngressError, refused};
+use crate::ingress::{Commanded, Ingress, IngressError, refused};
 
 /// Time after a message within which its own event may still arrive.
 const ON_ITS_WAY: Duration = Duration::from_mins(1);
@@ -53,8 +53,8 @@ pub enum ReceiveError {
 }
 
 impl<W: Webhook> Receiver<W> {
-    /// Stores what `event` brings. Returns the body of the response; `None` is an empty one.
-    pub async fn receive(&self, event: Value) -> Result<Option<Value>, ReceiveError> {
+    /// Stores what `event` brings. Returns the response.
+    pub async fn receive(&self, event: Value) -> Result<Response, ReceiveError> {
         let receiving = Box::pin(self.receive_all(event));
         match W::DEADLINE {
             // Cut off anywhere, an event is completed by its redelivery.
@@ -63,12 +63,15 @@ impl<W: Webhook> Receiver<W> {
         }
     }
 
-    async fn receive_all(&self, event: Value) -> Result<Option<Value>, ReceiveError> {
-        let Events { incoming, has_own_time } = self.webhook.read(event).await?;
-        let mut response = self.webhook.response();
+    async fn receive_all(&self, event: Value) -> Result<Response, ReceiveError> {
+        let Events { incoming, has_own_time, mut response, refusal } = self.webhook.read(event).await?;
         for incoming in incoming {
             match incoming {
-                Incoming::Message(draft) => self.message(*draft, has_own_time).await?,
+                Incoming::Message(draft) => {
+                    if self.message(*draft, has_own_time).await? != Admission::Full {
+                        response = refusal.clone();
+                    }
+                }
                 Incoming::Partial(draft) => {
                     about(&draft.chat);
                     if self.ingress.admit(&draft).await != Admission::Refused {
@@ -76,7 +79,17 @@ impl<W: Webhook> Receiver<W> {
                         self.message(draft, has_own_time).await?;
                     }
                 }
-                Incoming::Command { command, draft } => self.command(&command, *draft, has_own_time).await?,
+                Incoming::Command { command, draft } => {
+                    let admission = self.ingress.admit(&draft).await;
+                    if admission == Admission::Full {
+                        response = self.command(&command, *draft, has_own_time).await?.unwrap_or(response);
+                        continue;
+                    }
+                    if admission == Admission::Context {
+                        self.message(*draft, has_own_time).await?;
+                    }
+                    response = refusal.clone();
+                }
                 Incoming::Migration { old, new, at, event } => {
                     about(&new);
                     if self.ingress.admit(&event).await != Admission::Refused {
@@ -94,19 +107,21 @@ impl<W: Webhook> Receiver<W> {
                     self.ingress.history().set_blocked(&chat, None).await?;
                     tracing::info!("chat entered");
                 }
-                Incoming::Press(press) => response = self.press(&press).await?.or(response),
+                Incoming::Press(press) => response = self.press(&press).await?.unwrap_or(response),
                 Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "event ignored"),
             }
         }
         Ok(response)
     }
 
-    async fn message(&self, draft: Draft, has_own_time: bool) -> Result<(), ReceiveError> {
+    /// Stores a message, if its sender may use the bot.
+    async fn message(&self, draft: Draft, has_own_time: bool) -> Result<Admission, ReceiveError> {
         about(&draft.chat);
-        let draft = match self.ingress.admit(&draft).await {
+        let admission = self.ingress.admit(&draft).await;
+        let draft = match admission {
             Admission::Full => draft,
             Admission::Context => draft.asking(false),
-            Admission::Refused => return Ok(()),
+            Admission::Refused => return Ok(admission),
         };
         let mut draft = self.timed(draft, has_own_time).await?;
         if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
@@ -116,21 +131,28 @@ impl<W: Webhook> Receiver<W> {
         }
         let appended = self.ingress.receive(&draft).await?;
         tracing::info!(outcome = ?appended.outcome, asks = draft.asks, "message");
-        Ok(())
+        Ok(admission)
     }
 
-    async fn command(&self, command: &Command, draft: Draft, has_own_time: bool) -> Result<(), ReceiveError> {
+    /// Carries out a command of a person who may use the bot. Returns the response that confirms it, if there is one.
+    async fn command(
+        &self,
+        command: &Command,
+        draft: Draft,
+        has_own_time: bool,
+    ) -> Result<Option<Response>, ReceiveError> {
         about(&draft.chat);
-        match self.ingress.admit(&draft).await {
-            Admission::Full => {}
-            Admission::Context => return self.message(draft, has_own_time).await,
-            Admission::Refused => return Ok(()),
-        }
         let draft = self.timed(draft, has_own_time).await?;
-        let now = self.clock.now();
-        let appended = self.ingress.command_and_tell(command, &draft, &self.deliverer, now).await?;
+        let Commanded { appended, confirmation } = Box::pin(self.ingress.command(command, &draft)).await?;
         tracing::info!(outcome = ?appended.outcome, "command");
-        Ok(())
+        let Some(confirmation) = confirmation else { return Ok(None) };
+        let response = self.webhook.respond_to_command(command, &confirmation.text);
+        // An outbox shows what a platform would show.
+        if response.is_none() || self.deliverer.platform(&confirmation.to).is_none() {
+            self.ingress.tell(&draft, &confirmation, &self.deliverer, self.clock.now()).await?;
+        }
+        Box::pin(self.ingress.confirmed(&draft, confirmation)).await?;
+        Ok(response)
     }
 
     async fn membership(&self, chat: &ChatKey, can_write: bool, at: Timestamp) -> Result<(), ReceiveError> {
@@ -143,7 +165,7 @@ impl<W: Webhook> Receiver<W> {
         Ok(())
     }
 
-    async fn press(&self, press: &Press<W::Button>) -> Result<Option<Value>, ReceiveError> {
+    async fn press(&self, press: &Press<W::Button>) -> Result<Option<Response>, ReceiveError> {
         about(&press.by.chat);
         let result: ApprovalResult = if self.ingress.admits_press(&press.by) {
             self.ingress.pressed(&press.button, &press.by).await?

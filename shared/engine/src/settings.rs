@@ -57,14 +57,14 @@ const CAPTURE_GROUP_MEMORY: Setting = Setting::new(
 const REPLY_QUIET: Setting = Setting::new(
     "REPLY_QUIET",
     "1s",
-    "a duration, at most `10s`: how long a Telegram or Lark chat must be quiet before it is answered, at most five times \
+    "a duration, at most `10s`: how long a platform's chat must be quiet before it is answered, at most five times \
      that in all; `0` does not wait",
 );
 
 /// Maximum quiet time. A run waits up to five times that long, and needs the rest of its time to answer.
 const MAX_QUIET: Duration = Duration::from_secs(10);
 
-/// Reads `REPLY_QUIET`: time without new messages after which a chat of Telegram or Lark is answered. Zero answers at
+/// Reads `REPLY_QUIET`: time without new messages after which a platform's chat is answered. Zero answers at
 /// once.
 pub fn reply_quiet(env: Env<'_>) -> Result<Duration, ConfigError> {
     let quiet = env.duration(&REPLY_QUIET)?;

@@ -45,6 +45,7 @@ macro_rules! channels {
 channels! {
     annals_channel_telegram,
     annals_channel_lark,
+    annals_channel_discord,
 }
 
 /// A channel whose settings have not been read.

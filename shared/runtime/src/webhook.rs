@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annals_channel::webhook::{MAX_BODY_BYTES, ReadError, Unverified, Verified, Webhook};
+use annals_channel::webhook::{self, MAX_BODY_BYTES, ReadError, Unverified, Verified, Webhook};
 use annals_engine::receiving::{ReceiveError, Receiver};
 use axum::body::Body;
 use axum::extract::State;
@@ -45,17 +45,24 @@ async fn webhook<W: Webhook>(
     drop(body);
     let event = match verified {
         Verified::Event(event) => event,
-        Verified::Answer(answer) => return Ok(Json(answer).into_response()),
+        Verified::Answer(answer) => return Ok(response(answer)),
         Verified::NotAnEvent => return Err(not_an_event()),
     };
     match receiver.receive(event).await {
-        Ok(Some(body)) => Ok(Json(body).into_response()),
-        Ok(None) => Ok(StatusCode::OK.into_response()),
+        Ok(answer) => Ok(response(answer)),
         Err(ReceiveError::Read(ReadError::NotAnEvent)) => Err(not_an_event()),
         Err(error) => {
             tracing::error!(%error, path = W::PATH, "failed to store an event; the platform will deliver it again");
             Err(Problem::unavailable())
         }
+    }
+}
+
+fn response(response: webhook::Response) -> Response {
+    match response {
+        webhook::Response::Empty => StatusCode::OK.into_response(),
+        webhook::Response::NoContent => StatusCode::NO_CONTENT.into_response(),
+        webhook::Response::Json(body) => Json(body).into_response(),
     }
 }
 

@@ -36,6 +36,12 @@ fn each_event_is_taken_by_the_function_that_it_is_for() {
             ("LARK_APP_SECRET", DEV_LARK_APP.1),
             ("LARK_VERIFICATION_TOKEN", DEV_LARK_TOKEN),
         ];
+        let discord = [
+            ("ANNALS_SECRETS", ""),
+            ("DISCORD_APPLICATION_ID", "1000000000000000000"),
+            // Of the local program's development key pair.
+            ("DISCORD_PUBLIC_KEY", "ec6cf833bc6c7564cde8b4877e8a972e1fcb3febcec78167ce8b30707e1f4786"),
+        ];
         let encrypted = [&lark[..], &[("LARK_ENCRYPT_KEY", ENCRYPT_KEY)]].concat();
         let http = [("ANNALS_SECRETS", ""), ("HTTP_API_KEYS", &*api_keys)];
         let challenge = r#"{"challenge":"0e9c1f6a-7f0b-4f4e-9d3a-5b8d2f6c1a70"}"#;
@@ -47,6 +53,11 @@ fn each_event_is_taken_by_the_function_that_it_is_for() {
                 "Lark",
                 &encrypted[..],
                 &[("lark-encrypted", 200, "{}"), ("lark-challenge-encrypted", 200, challenge)],
+            ),
+            (
+                "Discord",
+                &discord[..],
+                &[("discord-interaction", 200, r#"{"type":5}"#), ("discord-ping", 200, r#"{"type":1}"#)],
             ),
             (
                 "Http",

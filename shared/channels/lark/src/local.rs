@@ -51,7 +51,6 @@ impl LocalChannel for Local {
             channel: Channel::Lark,
             platform: "Lark",
             path: LarkWebhook::PATH,
-            required: &[APP_ID, APP_SECRET, VERIFICATION_TOKEN],
             proofs: &[VERIFICATION_TOKEN, ENCRYPT_KEY],
             setup: setup::COMMAND,
         }
@@ -118,7 +117,10 @@ impl LocalChannel for Local {
         let header = json!({"event_id": "hello-1", "event_type": "im.message.receive_v1",
             "token": self.token(key).expose_secret()});
         let event = json!({"sender": sender, "message": message});
-        Some(Example { header: None, body: json!({"schema": "2.0", "header": header, "event": event}) })
+        Some(Example {
+            headers: Vec::new(),
+            body: json!({"schema": "2.0", "header": header, "event": event}),
+        })
     }
 
     fn replay(&self, key: Option<&SecretString>, _body: &[u8], json: &Value) -> Option<Replayed> {

@@ -9,9 +9,9 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
+use annals_channel::webhook::withdrawn;
 use annals_core::chat_key::ChatKey;
-use annals_core::message::{Part, Role};
-use annals_core::record::{Draft, Kind, Record};
+use annals_core::record::{Draft, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use serde_json::Value;
 
@@ -30,22 +30,8 @@ pub fn places(item: &Value, settings: &Settings) -> Option<(SortKey, Vec<ChatKey
     Some((SortKey::message(message.created?, &message.id), chats))
 }
 
-/// Returns the form to append when a message was recalled at the time `at`; `record` is any form of it. The new form
-/// contains only that fact, so that the text leaves the Context, while the earlier records stay for the audit. It does
-/// not ask.
-///
-/// Returns `None` for records that are not a person's message: notices, summaries, replies, and boundaries, whose text
-/// is stored as a message of its own after them.
+/// Returns the form to append when a message was recalled at the time `at`: see [`withdrawn`].
 pub fn recalled(record: &Record, at: Timestamp) -> Option<Draft> {
-    let is_message = matches!(record.kind(), Kind::Normal | Kind::Event | Kind::Revision);
-    if !is_message || record.role() != Role::User {
-        return None;
-    }
-    let mut draft = Draft::from(record)
-        .of_kind(if record.kind() == Kind::Event { Kind::Event } else { Kind::Normal })
-        .with_form_ts(Some(record.form_ts().map_or(at, |form| form.max(at))))
-        .with_parts(vec![Part::text("[message recalled]")])
-        .asking(false);
-    draft.metadata.set_recalled();
-    Some(draft)
+    let form_ts = record.form_ts().map_or(at, |form| form.max(at));
+    withdrawn(record, form_ts, "[message recalled]")
 }

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Unverified, Verified, Webhook,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Response, Unverified, Verified,
+    Webhook,
 };
 use annals_core::chat_key::{ChatKey, Place};
+use annals_core::command::Command;
 use annals_core::record::{Draft, Record};
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::{MessageId, Timestamp};
@@ -149,7 +151,7 @@ impl Webhook for LarkWebhook {
         };
         match verify(&signature(headers), body, &secrets) {
             Ok(verify::Verified::Challenge(challenge)) => {
-                Ok(Verified::Answer(json!({ "challenge": challenge })))
+                Ok(Verified::Answer(Response::Json(json!({ "challenge": challenge }))))
             }
             Ok(verify::Verified::Event(event)) => Ok(Verified::Event(event)),
             Err(error) => {
@@ -167,6 +169,8 @@ impl Webhook for LarkWebhook {
         Ok(Events {
             incoming: incoming.map_err(|error| ReadError::Settings(error.to_string()))?,
             has_own_time,
+            response: Response::Json(json!({})),
+            refusal: Response::Json(json!({})),
         })
     }
 
@@ -202,13 +206,14 @@ impl Webhook for LarkWebhook {
         recall::recalled(record, at)
     }
 
-    async fn respond_to_press(&self, _press: &Press<()>, result: &ApprovalResult) -> Option<Value> {
+    async fn respond_to_press(&self, _press: &Press<()>, result: &ApprovalResult) -> Option<Response> {
         let kind = if result.effect == Effect::Refused { "warning" } else { "success" };
-        Some(json!({"toast": {"type": kind, "content": result.text}}))
+        Some(Response::Json(json!({"toast": {"type": kind, "content": result.text}})))
     }
 
-    fn response(&self) -> Option<Value> {
-        Some(json!({}))
+    /// Returns `None`: Lark shows no text of a response.
+    fn respond_to_command(&self, _command: &Command, _confirmation: &str) -> Option<Response> {
+        None
     }
 }
 

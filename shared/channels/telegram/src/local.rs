@@ -47,7 +47,6 @@ impl LocalChannel for Local {
             channel: Channel::Telegram,
             platform: "Telegram",
             path: TelegramWebhook::PATH,
-            required: &[TOKEN, SECRET],
             proofs: &[SECRET],
             setup: setup::COMMAND,
         }
@@ -102,7 +101,7 @@ impl LocalChannel for Local {
         let body = json!({"update_id": 1, "message": {"message_id": 1, "date": today,
             "chat": {"id": 42, "type": "private", "first_name": "Ada"},
             "from": {"id": 42, "is_bot": false, "first_name": "Ada"}, "text": "hello"}});
-        Some(Example { header: Some(("X-Telegram-Bot-Api-Secret-Token", secret)), body })
+        Some(Example { headers: vec![("X-Telegram-Bot-Api-Secret-Token", secret)], body })
     }
 
     fn replay(&self, key: Option<&SecretString>, body: &[u8], json: &Value) -> Option<Replayed> {

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Unverified, Verified, Webhook,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Response, Unverified, Verified,
+    Webhook,
 };
+use annals_core::command::Command;
 use annals_core::record::{Draft, Record};
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::{MessageId, Timestamp};
@@ -102,7 +104,7 @@ impl Webhook for TelegramWebhook {
         let bot = self.identity.bot(needs_username(&update)).await?;
         // Telegram would send no such update: 400.
         let incoming = parse(&update, &bot, &self.settings).map_err(|_| ReadError::NotAnEvent)?;
-        Ok(Events { incoming, has_own_time: true })
+        Ok(Events { incoming, has_own_time: true, response: Response::Empty, refusal: Response::Empty })
     }
 
     /// Returns `draft`: updates are complete.
@@ -123,7 +125,7 @@ impl Webhook for TelegramWebhook {
         None
     }
 
-    async fn respond_to_press(&self, press: &Press<Keyboard>, result: &ApprovalResult) -> Option<Value> {
+    async fn respond_to_press(&self, press: &Press<Keyboard>, result: &ApprovalResult) -> Option<Response> {
         let client = self.identity.client.as_ref()?;
         let Keyboard { callback_id, under, left } = &press.details;
         if let Err(error) =
@@ -139,7 +141,8 @@ impl Webhook for TelegramWebhook {
         None
     }
 
-    fn response(&self) -> Option<Value> {
+    /// Returns `None`: Telegram shows no text of a response.
+    fn respond_to_command(&self, _command: &Command, _confirmation: &str) -> Option<Response> {
         None
     }
 }

@@ -6,6 +6,7 @@
 use annals_core::chat_key::{ActorKey, ChatKey};
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Attributes, Channel, DeliveryFailure, Details, Kind, Record, Source};
+use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ pub(super) struct Fields {
     pub(super) source: Option<Source>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) person: Option<String>,
+    /// Only in an item: a segment is exported.
+    #[serde(skip)]
+    pub(super) reply_token: Option<ReplyToken>,
 }
 
 impl Fields {
@@ -66,7 +70,7 @@ impl Fields {
             person,
             details,
         } = record;
-        let Attributes { form_ts, revision, album, asks, covers, delivery_failure, source } =
+        let Attributes { form_ts, revision, album, asks, covers, delivery_failure, source, reply_token } =
             details.attributes();
         Self {
             chat_key: chat.clone(),
@@ -90,6 +94,7 @@ impl Fields {
             delivery_failure,
             source,
             person: person.clone(),
+            reply_token,
         }
     }
 
@@ -118,8 +123,10 @@ impl Fields {
             delivery_failure,
             source,
             person,
+            reply_token,
         } = self;
-        let attributes = Attributes { form_ts, revision, album, asks, covers, delivery_failure, source };
+        let attributes =
+            Attributes { form_ts, revision, album, asks, covers, delivery_failure, source, reply_token };
         Some(Record {
             chat: chat_key,
             details: Details::of(kind, role, &sk, attributes)?,

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Optional: `formTs` (if it is not `ts`), `revision` (n > 0), `revisions` (number of later forms of a message),
-//! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), `person`, and for a large message `body`
+//! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), `person`, `replyToken` (JSON, a secret: see
+//! [`ReplyToken`](annals_core::reply_token::ReplyToken)), and for a large message `body`
 //! (its S3 key) and `digest` in place of `message`. A summary has `source`, a JSON object
 //! `{"from": …, "fromId": …, "to": …, "toId": …, "count": …, "lastInteraction": …, "readAt": …}`, and `counts` (sort
 //! keys, newline-separated, deflated: its keys share most of their digits).
@@ -82,6 +83,7 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
         delivery_failure: _,
         source,
         person,
+        reply_token,
     } = Fields::of(record);
     let mut item = Item::new();
     let mut set = |name: &str, value: AttributeValue| item.insert(name.to_owned(), value);
@@ -128,6 +130,9 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
     }
     if let Some(person) = person {
         set("person", string(person));
+    }
+    if let Some(Ok(json)) = reply_token.as_ref().map(serde_json::to_string) {
+        set("replyToken", string(json));
     }
     if let Some(source) = source {
         let json = json!({
@@ -231,6 +236,7 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
             None => None,
         },
         person: text(item, "person").map(str::to_owned),
+        reply_token: text(item, "replyToken").and_then(|json| serde_json::from_str(json).ok()),
     };
     if let Some(body) = text(item, "body") {
         return Ok(Stored::Body {

@@ -148,7 +148,7 @@ impl History {
         let mut record = Record {
             chat: reply.chat.clone(),
             ts: reply.ts,
-            details: Details::Command(Said::default()),
+            details: Details::Command(Said { reply_token: by.reply_token.clone(), ..Said::default() }),
             ..self.record_of(by, key, 0)
         };
         set(&mut record.message.metadata);

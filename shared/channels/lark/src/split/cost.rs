@@ -3,7 +3,7 @@
 /// Returns the bytes that `text` takes in the body of a request, where it is a JSON string within a JSON string. A `<`
 /// counts as the five bytes of the character reference that a card may need for it.
 pub fn cost(text: &str) -> usize {
-    text.chars().map(cost_of).sum()
+    super::DIALECT.cost(text)
 }
 
 pub(super) fn cost_of(c: char) -> usize {

@@ -68,6 +68,16 @@ fn samples() -> Vec<(&'static str, Item)> {
                 &json!({"album": "138", "formTs": made_at, "person": "dev/ada"}),
             ),
         ),
+        (
+            "question with a reply token",
+            sample(
+                "",
+                "7",
+                "user",
+                "normal",
+                &json!({"asks": true, "replyToken": r#"{"token":"aW50","until":1763766820000}"#}),
+            ),
+        ),
         ("text of /new", sample("#1message", "7", "user", "normal", &json!({"asks": true}))),
         (
             "edit",

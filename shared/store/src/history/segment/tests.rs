@@ -97,7 +97,16 @@ fn stored() -> impl Strategy<Value = Stored> {
             Some(_) => UiMessage::new(message_id.as_str(), message.role, Vec::new()),
             None => message,
         };
-        let attributes = Attributes { form_ts, revision, album, asks, covers, delivery_failure, source };
+        let attributes = Attributes {
+            form_ts,
+            revision,
+            album,
+            asks,
+            covers,
+            delivery_failure,
+            source,
+            reply_token: None,
+        };
         let details = Details::of(kind, message.role, &key, attributes).unwrap();
         let record = Record {
             chat: ChatKey::telegram(42, None),

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use super::cost::cost;
-use crate::dialect::OPTIONS;
+use super::Dialect;
 
 /// Structure of a text. Positions are in bytes.
 pub(super) struct Outline<'a> {
@@ -44,8 +43,8 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Outline<'a> {
-    /// Returns the outline of `text`. Markup of more than `most` bytes is not repeated in each piece.
-    pub(super) fn of(text: &'a str, most: usize) -> Self {
+    /// Returns the outline of `text`. Markup of more than `most` is not repeated in each piece.
+    pub(super) fn of(text: &'a str, most: usize, dialect: &Dialect) -> Self {
         let mut outline = Self {
             edges: Vec::new(),
             items: Vec::new(),
@@ -55,7 +54,7 @@ impl<'a> Outline<'a> {
         };
         let mut depth = 0_usize;
         let mut lists = 0_usize;
-        for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
+        for (event, range) in Parser::new_ext(text, dialect.options).into_offset_iter() {
             match event {
                 Event::Start(tag) => {
                     if depth == 0 {
@@ -75,9 +74,9 @@ impl<'a> Outline<'a> {
                         }
                         Tag::Item if lists == 1 => outline.items.push(line_start(text, range.start)),
                         Tag::CodeBlock(CodeBlockKind::Fenced(_)) => {
-                            outline.codes.extend(Code::of(text, range, most));
+                            outline.codes.extend(Code::of(text, range, most, dialect));
                         }
-                        Tag::Table(_) => outline.tables.push(Table::of(text, range, most)),
+                        Tag::Table(_) => outline.tables.push(Table::of(text, range, most, dialect)),
                         _ => {}
                     }
                 }
@@ -138,7 +137,7 @@ impl<'a> Outline<'a> {
 
 impl Code {
     /// Returns the code block at `range`, if it can be closed and opened again.
-    fn of(text: &str, range: Range<usize>, most: usize) -> Option<Self> {
+    fn of(text: &str, range: Range<usize>, most: usize, dialect: &Dialect) -> Option<Self> {
         let block = &text[range.clone()];
         let (first, rest) = block.split_once('\n')?;
         let mark = first.chars().next()?;
@@ -152,18 +151,18 @@ impl Code {
             rest.lines().next_back().is_some_and(|last| last.trim_start_matches([' ', '>']) == fence);
         let last = if is_closed { rest.rfind('\n').map_or(0, |at| at + 1) } else { rest.len() };
         let start = range.start + first.len() + 1;
-        let fits = cost(&open) + cost(&close) + 6 <= most;
+        let fits = dialect.cost(&open) + dialect.cost(&close) + 6 <= most;
         fits.then(|| Self { block: range.clone(), body: start..start + last, open, close })
     }
 }
 
 impl<'a> Table<'a> {
-    fn of(text: &'a str, range: Range<usize>, most: usize) -> Self {
+    fn of(text: &'a str, range: Range<usize>, most: usize, dialect: &Dialect) -> Self {
         let start = line_start(text, range.start);
         let mut ends = text[start..range.end].match_indices('\n').map(|(at, _)| start + at + 1);
         let rows = ends.nth(1).unwrap_or(range.end);
         let head = &text[start..rows];
-        let head = if cost(head) <= most { head } else { "" };
+        let head = if dialect.cost(head) <= most { head } else { "" };
         let first_row = rows.min(range.end);
         Self { start, end: range.end, head, rows: first_row..range.end }
     }

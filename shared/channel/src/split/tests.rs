@@ -1,8 +1,31 @@
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Parser};
 
-use super::*;
-use crate::dialect::OPTIONS;
+use super::{Dialect, LEAST, Options};
+
+const OPTIONS: Options =
+    Options::ENABLE_STRIKETHROUGH.union(Options::ENABLE_TABLES).union(Options::ENABLE_TASKLISTS);
+
+/// Counts the bytes in a JSON string within a JSON string.
+const DIALECT: Dialect = Dialect { options: OPTIONS, cost_of, max_tables: 3 };
+
+fn cost_of(c: char) -> usize {
+    match c {
+        '"' | '\\' => 4,
+        '\n' | '\r' | '\t' => 3,
+        '\0'..='\u{1f}' => 7,
+        '<' => 5,
+        c => c.len_utf8(),
+    }
+}
+
+fn cost(text: &str) -> usize {
+    DIALECT.cost(text)
+}
+
+fn split(markdown: &str, limit: usize) -> Vec<String> {
+    super::split(markdown, limit, &DIALECT)
+}
 
 fn check(markdown: &str, limit: usize, pieces: &[&str]) {
     assert_eq!(split(markdown, limit), pieces, "{markdown}");

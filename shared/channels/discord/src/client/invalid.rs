@@ -1,0 +1,102 @@
+//! Count of the responses for which Discord bans an address: [`Invalid`].
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use annals_core::sort_key::Timestamp;
+
+use super::SendError;
+
+/// Time over which Discord counts.
+const WINDOW: Duration = Duration::from_mins(10);
+/// Maximum number of invalid responses of this process in that time. Discord bans an address at 10,000, and an address may be
+/// shared by many functions.
+pub const MAX_INVALID: usize = 100;
+
+/// The invalid responses (401, 403, 429) of the last ten minutes.
+#[derive(Debug, Default)]
+pub(super) struct Invalid(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    times: VecDeque<Timestamp>,
+    /// Time of the last 401 for the bot's token.
+    unauthorized: Option<Timestamp>,
+}
+
+impl Invalid {
+    /// Checks if the request `method` may be made at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The error that an equal request would get, or that there were too many invalid responses.
+    pub(super) fn check(
+        &self,
+        method: &'static str,
+        is_of_bot: bool,
+        now: Timestamp,
+    ) -> Result<(), SendError> {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_of_bot && counted.unauthorized.is_some_and(|at| now.since(at) < WINDOW) {
+            let description = "the bot's token was refused in the last ten minutes".to_owned();
+            return Err(SendError::Refused { method, status: 401, code: 0, description });
+        }
+        while counted.times.front().is_some_and(|at| now.since(*at) >= WINDOW) {
+            counted.times.pop_front();
+        }
+        match counted.times.front() {
+            Some(first) if counted.times.len() >= MAX_INVALID => {
+                Err(SendError::RateLimited { retry_after: first.plus(WINDOW).since(now) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a response.
+    pub(super) fn count(&self, status: u16, is_of_bot: bool, now: Timestamp) {
+        if !matches!(status, 401 | 403 | 429) {
+            return;
+        }
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.times.push_back(now);
+        if status == 401 && is_of_bot {
+            counted.unauthorized = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_end_long_before_a_ban_and_begin_again_after_ten_minutes() {
+        let at = |secs: i64| Timestamp::from_secs(1_795_305_600 + secs);
+        let invalid = Invalid::default();
+        for _ in 0..MAX_INVALID {
+            assert!(invalid.check("send", true, at(0)).is_ok());
+            invalid.count(403, true, at(0));
+            invalid.count(404, true, at(0));
+        }
+        let refused = invalid.check("send", false, at(60)).unwrap_err();
+        assert!(matches!(refused, SendError::RateLimited { retry_after } if retry_after.as_secs() == 540));
+        assert!(invalid.check("send", true, at(600)).is_ok());
+    }
+
+    #[test]
+    fn a_refused_token_is_not_tried_again_for_ten_minutes() {
+        let at = |secs: i64| Timestamp::from_secs(1_795_305_600 + secs);
+        let invalid = Invalid::default();
+        invalid.count(401, false, at(0));
+        assert!(
+            invalid.check("send", true, at(1)).is_ok(),
+            "the token of an interaction says nothing of the bot's"
+        );
+        invalid.count(401, true, at(1));
+        let refused = invalid.check("send", true, at(2)).unwrap_err();
+        assert!(matches!(refused, SendError::Refused { status: 401, .. }) && refused.is_permanent());
+        assert!(invalid.check("follow up", false, at(2)).is_ok());
+        assert!(invalid.check("send", true, at(601)).is_ok());
+    }
+}

@@ -1,0 +1,124 @@
+//! Sends messages: answers to interactions, and messages of the bot.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Call, Client, SendError};
+use crate::address::Address;
+use crate::render::{no_mentions, without_previews};
+
+/// A message of a reply.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The text.
+    pub content: &'a str,
+    /// The rest of the reply, to be sent as a file, if there is one.
+    pub file: Option<&'a str>,
+    /// The buttons.
+    pub components: Option<&'a Value>,
+    /// See [`nonce`].
+    pub nonce: &'a str,
+    /// True for the first message of the first answer.
+    pub is_first: bool,
+}
+
+/// Returns the `nonce` of message number `index` of the reply that is stored at `key` (chat and sort key): 24 characters, the
+/// same in every attempt.
+pub fn nonce(key: &str, index: usize) -> String {
+    let hash = digest(&SHA256, format!("{key}\n{index}").as_bytes());
+    hex::encode(&hash.as_ref()[..12])
+}
+
+impl Client {
+    /// Sends `message`: as the answer to the interaction of `address` or a follow-up of it, or if that is over, as a message of
+    /// the bot in the channel.
+    pub async fn send_message(&self, address: &Address, message: Message<'_>) -> Result<(), SendError> {
+        let token = address.token.as_ref().and_then(|token| token.at(self.clock.now()));
+        if let Some(token) = token {
+            let answered = if message.is_first {
+                match self.edit_original(token, message).await {
+                    Err(SendError::Deleted) => self.follow_up(token, message).await,
+                    edited => edited,
+                }
+            } else {
+                self.follow_up(token, message).await
+            };
+            match answered {
+                Err(SendError::Ended) => {
+                    tracing::info!("an interaction has ended; its answer goes to the channel");
+                }
+                answered => return answered,
+            }
+        }
+        self.create(address, message).await
+    }
+
+    async fn edit_original(&self, token: &str, message: Message<'_>) -> Result<(), SendError> {
+        let url = self.url(&["webhooks", &self.application_id, token, "messages", "@original"]);
+        self.send(Call {
+            name: "edit of the answer to an interaction",
+            method: Method::PATCH,
+            url,
+            body: Some(&body(message)),
+            file: message.file,
+            is_of_bot: false,
+            is_repeatable: true,
+        })
+        .await
+    }
+
+    async fn follow_up(&self, token: &str, message: Message<'_>) -> Result<(), SendError> {
+        let mut url = self.url(&["webhooks", &self.application_id, token]);
+        url.query_pairs_mut().append_pair("wait", "true");
+        self.send(Call {
+            name: "follow-up to an interaction",
+            method: Method::POST,
+            url,
+            body: Some(&body(message)),
+            file: message.file,
+            is_of_bot: false,
+            is_repeatable: false,
+        })
+        .await
+    }
+
+    async fn create(&self, address: &Address, message: Message<'_>) -> Result<(), SendError> {
+        let mut body = body(message);
+        body["nonce"] = message.nonce.into();
+        body["enforce_nonce"] = true.into();
+        if let Some(id) = address.message_id.as_deref().filter(|_| message.is_first) {
+            body["message_reference"] = json!({"message_id": id, "fail_if_not_exists": false});
+        }
+        self.send(Call {
+            name: "create message",
+            method: Method::POST,
+            url: self.url(&["channels", &address.channel_id, "messages"]),
+            body: Some(&body),
+            file: message.file,
+            is_of_bot: true,
+            // By its nonce.
+            is_repeatable: true,
+        })
+        .await
+    }
+
+    async fn send(&self, call: Call<'_>) -> Result<(), SendError> {
+        let mut effort = annals_channel::client::Effort::new(&self.clock, self.patience);
+        let slot = effort.wait_for_slot(self.share.as_ref()).await;
+        slot.map_err(|retry_after| SendError::RateLimited { retry_after })?;
+        self.call::<Value>(&call).await.map(|_| ())
+    }
+}
+
+fn body(message: Message<'_>) -> Value {
+    let mut body = json!({
+        "content": message.content,
+        "flags": without_previews(0),
+        "allowed_mentions": no_mentions(),
+    });
+    if let Some(components) = message.components {
+        body["components"] = components.clone();
+    }
+    body
+}

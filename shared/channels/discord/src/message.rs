@@ -1,0 +1,160 @@
+//! Messages of the gateway, and of the REST API, which have the same form.
+//!
+//! ```json
+//! {"op": 0, "s": 42, "t": "MESSAGE_CREATE", "d": {"id": "1457…", "channel_id": "1457…", "channel_type": 0,
+//!  "guild_id": "1457…", "author": {"id": "1033…", "username": "ada"}, "member": {"nick": "Ada"},
+//!  "content": "<@1457…> hello", "mentions": [{"id": "1457…"}], "type": 0, "edited_timestamp": null}}
+//! ```
+//!
+//! Source: [message create](https://discord.com/developers/docs/events/gateway-events#message-create).
+
+use std::time::Duration;
+
+use annals_channel::json::JsonView;
+use annals_channel::settings::Settings;
+use annals_channel::webhook::Refusal;
+use annals_core::command::Command;
+use annals_core::message::Part;
+use annals_core::metadata::ChatType;
+use annals_core::record::{Draft, Kind};
+use annals_core::sort_key::{MessageId, Timestamp};
+use serde_json::{Value, json};
+
+use crate::bot::Bot;
+use crate::content::{Content, named};
+use crate::gate;
+use crate::metadata::{self, Ids, Sender};
+use crate::parse::Incoming;
+use crate::place::Window;
+use crate::snowflake;
+
+/// Dispatches of the gateway that are read.
+pub const DISPATCHES: [&str; 3] = [CREATED, EDITED, DELETED];
+const CREATED: &str = "MESSAGE_CREATE";
+const EDITED: &str = "MESSAGE_UPDATE";
+const DELETED: &str = "MESSAGE_DELETE";
+
+/// Parses the dispatch `kind` with this `message`.
+pub(super) fn parse(
+    kind: &str,
+    message: JsonView<'_>,
+    bot: &Bot,
+    settings: &Settings,
+) -> Result<Incoming, Refusal> {
+    match kind {
+        CREATED => said(message, false, bot, settings),
+        // Discord adds the previews of links in this way, too.
+        EDITED if !message.has("edited_timestamp") => Err("not edited by a person".into()),
+        EDITED => said(message, true, bot, settings),
+        DELETED => deleted(message),
+        _ => Err("holds no message of a chat".into()),
+    }
+}
+
+/// Returns the window of a message in a guild, if `event` does not tell whether it is a thread.
+pub(super) fn missing_type(event: &Value) -> Option<&str> {
+    let message = event.get("d").and_then(JsonView::of)?;
+    let kind = event.get("t")?.as_str()?;
+    let is_said = kind == CREATED || kind == EDITED;
+    let is_missing = message.has("guild_id") && message.int("channel_type").is_none();
+    message.id("channel_id").filter(|_| is_said && is_missing)
+}
+
+/// Adds the type of its channel to `event`.
+pub(super) fn with_type(mut event: Value, channel_type: i64) -> Value {
+    if let Some(Value::Object(message)) = event.get_mut("d") {
+        message.insert("channel_type".into(), json!(channel_type));
+    }
+    event
+}
+
+fn said(message: JsonView<'_>, is_edit: bool, bot: &Bot, settings: &Settings) -> Result<Incoming, Refusal> {
+    let author = message.object("author").ok_or("the message has no author")?;
+    let sender = Sender::of(author, message.object("member")).ok_or("the author has no id")?;
+    if sender.id == bot.id {
+        return Err("the bot's own message, which is stored as a reply".into());
+    }
+    let window = Window::of_message(message)?;
+    let chat_type = window.chat_type();
+    let content = Content::of(message);
+    if content.parts.is_empty() {
+        return Err("Discord withholds its content (intent MESSAGE_CONTENT), or it has none".into());
+    }
+    let id = message.id("id").ok_or("the message has no id")?;
+    let ts = snowflake::time_of(id).unwrap_or(Timestamp::MIN);
+    let may_ask = !sender.is_bot && !message.has("webhook_id") && !content.is_event;
+    let command = gate::command(message, &content.said, chat_type, bot).filter(|_| may_ask && !is_edit);
+    let parts = match &command {
+        Some(_) => vec![Part::text(gate::without_mention(&content.said, bot))],
+        None => without_own_mention(content.parts, &content.said, message, bot),
+    };
+    let asks = match &command {
+        Some(command) => matches!(command, Command::New { first_message: Some(_) }),
+        None => may_ask && gate::asks(message, chat_type, bot, settings),
+    };
+    let metadata = metadata::of(sender, chat_type, reply_to(message, chat_type), &Ids::default());
+    let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
+    let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
+        .with_form_ts(message.text("edited_timestamp").and_then(time).or(Some(ts)))
+        .of_kind(if content.is_event { Kind::Event } else { Kind::Normal })
+        .with_parts(parts)
+        .with_metadata(metadata)
+        .asking(asks);
+    Ok(match command {
+        Some(command) => Incoming::Command { command, draft: Box::new(draft) },
+        None => Incoming::Message(Box::new(draft)),
+    })
+}
+
+/// Removes a mention of the bot at the start, unless there is nothing else.
+fn without_own_mention(mut parts: Vec<Part>, said: &str, message: JsonView<'_>, bot: &Bot) -> Vec<Part> {
+    let bare = gate::without_mention(said, bot);
+    let is_mentioned = !bare.is_empty() && bare.len() < said.trim_start().len();
+    // Other texts follow in the same part.
+    let (whole, bare) = (named(said, message), named(bare, message));
+    if let Some(first) = parts.first_mut().filter(|_| is_mentioned)
+        && let annals_core::message::PartView::Text(text) = first.view()
+        && let Some(rest) = text.strip_prefix(whole.as_str())
+    {
+        *first = Part::text(format!("{bare}{rest}"));
+    }
+    parts
+}
+
+fn reply_to(message: JsonView<'_>, chat_type: ChatType) -> Option<Value> {
+    const FORWARD: i64 = 1;
+    let reference = message.object("message_reference")?;
+    let id = reference.id("message_id").filter(|_| reference.int("type") != Some(FORWARD))?;
+    let mut reply = json!({"messageId": id});
+    let original = message.object("referenced_message");
+    let text = original.and_then(|original| original.text("content"));
+    let name = original
+        .and_then(|original| Sender::of(original.object("author")?, None))
+        .map(|sender| sender.shown_name().to_owned());
+    // In direct messages the whole conversation is known.
+    if let (ChatType::Group, Some(original), Some(text)) = (chat_type, original, text) {
+        reply["text"] = named(text, original).chars().take(200).collect::<String>().into();
+        reply["senderName"] = name.into();
+    }
+    Some(reply)
+}
+
+/// Returns the withdrawal of a message. Its window is written as `<guildId>/<channelId>`, or `<channelId>` for direct messages.
+fn deleted(message: JsonView<'_>) -> Result<Incoming, Refusal> {
+    let id = message.id("id").ok_or("the message has no id")?;
+    let channel_id = message.id("channel_id").ok_or("the message has no channel")?;
+    let chat_id = match message.id("guild_id") {
+        Some(guild_id) => format!("{guild_id}/{channel_id}"),
+        None => channel_id.to_owned(),
+    };
+    let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
+    // The event has no time of its own.
+    let at = snowflake::time_of(id).unwrap_or(Timestamp::MIN).plus(Duration::from_millis(1));
+    Ok(Incoming::Withdrawal { chat_id, message_id, at })
+}
+
+/// Parses a time such as `2026-01-05T00:49:57.143000+00:00`.
+pub(super) fn time(text: &str) -> Option<Timestamp> {
+    let utc = text.strip_suffix("+00:00").unwrap_or(text);
+    Timestamp::parse_rfc3339(&format!("{}Z", utc.trim_end_matches('Z')))
+}

@@ -1,0 +1,109 @@
+//! `setup discord`: registers the commands, and sets the addresses of the application.
+//!
+//! 1. Reads the application of the bot's token, and compares it with the settings.
+//! 2. Probes whether the address refuses a call without a signature, as Annals does.
+//! 3. Sets the addresses. Discord then checks the address with signatures of its own, right and wrong ones.
+//! 4. Registers the commands.
+
+use annals_channel::setup::{Failure, Setup, SetupCommand, prober, unreachable};
+use annals_io::clock::Clock;
+use annals_io::errors::chain;
+use reqwest::{StatusCode, Url};
+
+use crate::client::{Application, Client, Endpoints};
+use crate::commands::commands;
+use crate::settings::{APPLICATION_ID, BOT_TOKEN, DiscordConfig, PUBLIC_KEY};
+
+/// The command.
+pub(super) const COMMAND: SetupCommand = SetupCommand {
+    about: "Register the commands of the application of `DISCORD_BOT_TOKEN`, and set its addresses",
+    url: "Address for interactions and webhook events: https://…/discord",
+    secret: "Read the application's settings from this secret in Secrets Manager",
+    needed: &[APPLICATION_ID, PUBLIC_KEY, BOT_TOKEN],
+    held: &[APPLICATION_ID, PUBLIC_KEY, BOT_TOKEN],
+    options: &[],
+};
+
+pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
+    let Setup { url, env, out, .. } = setup;
+    let config = DiscordConfig::from_env(env)?.ok_or(
+        "DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY are not set: the page General Information of the application in \
+         the developer portal has them",
+    )?;
+    if config.bot_token.is_none() {
+        return Err("DISCORD_BOT_TOKEN is not set: the page Bot of the application in the developer portal makes one. \
+                    It registers the commands, even for a bot that answers commands alone"
+            .into());
+    }
+    let client = Client::new(&config, Clock::system())?;
+    let application = client.application().await?;
+    writeln!(out, "app       {} ({})", application.name, application.id)?;
+    if let Some(problem) = mismatch(&application, &config) {
+        return Err(problem.into());
+    }
+    if let Some(problem) = probe(&url).await? {
+        return Err(format!(
+            "{url}: {problem}\n\nNothing was changed. Start the program there with these settings, and run this again."
+        )
+        .into());
+    }
+    let set = client.set_endpoints(&Endpoints { url: url.as_str() }).await.map_err(|error| {
+        format!(
+            "{}\n\nDiscord checks the address when it is set: the program there must have this DISCORD_PUBLIC_KEY.",
+            chain(&error)
+        )
+    })?;
+    if set.interactions_endpoint_url.as_deref() != Some(url.as_str()) {
+        return Err("Discord did not keep the address for interactions: run this again".into());
+    }
+    writeln!(out, "address   {url}: interactions, and events of installations")?;
+    let registered = client
+        .set_commands(&commands())
+        .await
+        .map_err(|error| format!("the address is set, but not the commands: {}", chain(&error)))?;
+    writeln!(out, "commands  {registered} registered, for servers, direct messages and group DMs")?;
+    writeln!(out, "\nLeft to do:\n")?;
+    writeln!(out, "1. Add the app to a server or to your account:")?;
+    writeln!(out, "     https://discord.com/oauth2/authorize?client_id={}", application.id)?;
+    writeln!(
+        out,
+        "2. For messages that are not commands (mentions, replies, direct messages), run the relay: docs/channels.md#discord"
+    )?;
+    if !application.has_message_content() {
+        writeln!(
+            out,
+            "3. Only for GROUP_ACTIVATION=always: turn on the Message Content intent, on the page Bot of the application"
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns what differs between the application and the settings.
+pub(super) fn mismatch(application: &Application, config: &DiscordConfig) -> Option<String> {
+    if application.id != config.application_id {
+        return Some(format!(
+            "DISCORD_BOT_TOKEN is that of the application {}, and DISCORD_APPLICATION_ID is {}",
+            application.id, config.application_id
+        ));
+    }
+    let is_own = application.verify_key.eq_ignore_ascii_case(&hex::encode(config.public_key));
+    (!is_own).then(|| "DISCORD_PUBLIC_KEY is not the application's public key".to_owned())
+}
+
+/// Probes whether the address refuses a call without a signature, and returns the reason if it does not.
+pub(super) async fn probe(url: &Url) -> Result<Option<String>, Failure> {
+    let request = prober()?.post(url.clone()).header("Content-Type", "application/json").body("{}");
+    let answer = match request.send().await {
+        Ok(answer) => answer,
+        Err(error) => return Ok(Some(unreachable(&error).to_owned())),
+    };
+    Ok(match answer.status() {
+        StatusCode::UNAUTHORIZED => None,
+        StatusCode::FORBIDDEN => Some(
+            "the program there was started without DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY, or its tunnel does not \
+             rewrite the Host header"
+                .into(),
+        ),
+        status => Some(format!("it answers {} to a call without a signature; Annals answers 401", status.as_u16())),
+    })
+}

@@ -1,0 +1,199 @@
+//! `POST /discord`: [`DiscordWebhook`].
+//!
+//! Interactions and webhook events come to one address, and are signed in the same way. Discord does not deliver an interaction
+//! again: its sender sees that it failed, and repeats it. It delivers a webhook event again for ten minutes. The relay passes
+//! the dispatches of the gateway to [`DiscordWebhook::read`], too.
+//!
+//! Source: <https://discord.com/developers/docs/interactions/overview>.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use annals_channel::json::JsonView;
+use annals_channel::settings::Settings;
+use annals_channel::webhook::{
+    ApprovalResult, Events, MAX_BODY_BYTES, ParseError, Places, Press, ReadError, Response, Unverified,
+    Verified, Webhook, withdrawn,
+};
+use annals_core::chat_key::ChatKey;
+use annals_core::command::Command;
+use annals_core::record::{Draft, Record};
+use annals_core::settings::{ConfigError, Env};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_io::clock::Clock;
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::Value;
+
+use crate::bot::Bot;
+use crate::buttons::Pressed;
+use crate::client::{CHANNEL_RATE_LIMIT, Client, SendError};
+use crate::parse::{is_webhook_event, parse};
+use crate::place::chats_of_guild;
+use crate::settings::{APPLICATION_ID, DiscordConfig};
+use crate::verify::{KEY_BYTES, SIGNATURE_HEADER, TIMESTAMP_HEADER, is_signed};
+use crate::{message, respond, snowflake};
+
+/// Longest wait for Discord's rate limit while a call waits for its response.
+pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(1);
+/// Types of an interaction that checks the address, and of such a webhook event.
+const PING: i64 = 1;
+const EVENT_PING: i64 = 0;
+/// Maximum number of channels whose type is known.
+const MAX_KNOWN_CHANNELS: usize = 10_000;
+
+/// The webhook of one application.
+pub struct DiscordWebhook {
+    settings: Settings,
+    public_key: [u8; KEY_BYTES],
+    bot: Bot,
+    /// `None` if Discord is not set up, or without a bot's token.
+    client: Option<Client>,
+    /// Types of channels, for messages that do not tell them.
+    types: Mutex<HashMap<String, i64>>,
+}
+
+impl DiscordWebhook {
+    /// Creates the webhook of the application with this key and this bot. `client` reads what a message of the gateway leaves
+    /// out.
+    pub fn new(settings: Settings, public_key: [u8; KEY_BYTES], bot: Bot, client: Option<Client>) -> Self {
+        let client = client.filter(Client::has_bot);
+        Self { settings, public_key, bot, client, types: Mutex::default() }
+    }
+
+    /// Returns the event with the type of its channel, if the event leaves that out. A channel that cannot be read for good
+    /// counts as one of a guild that is not a thread.
+    async fn with_type(&self, event: Value) -> Result<Value, ReadError> {
+        let Some(channel_id) = message::missing_type(&event) else { return Ok(event) };
+        let known = self.types.lock().unwrap_or_else(PoisonError::into_inner).get(channel_id).copied();
+        if let Some(kind) = known {
+            return Ok(message::with_type(event, kind));
+        }
+        let Some(client) = &self.client else { return Ok(event) };
+        match client.channel(channel_id).await {
+            Ok(channel) => {
+                let mut types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+                if types.len() >= MAX_KNOWN_CHANNELS {
+                    types.clear();
+                }
+                types.insert(channel_id.to_owned(), channel.kind);
+                drop(types);
+                Ok(message::with_type(event, channel.kind))
+            }
+            Err(error) if error.is_permanent() => {
+                tracing::warn!(%error, "failed to get the type of a channel; it counts as no thread");
+                Ok(event)
+            }
+            Err(error) => Err(ReadError::Platform(error.to_string())),
+        }
+    }
+
+    /// Returns the chats that the window of a withdrawal may be: see `message.rs`.
+    async fn chats(&self, window: &str) -> Result<Vec<ChatKey>, ReadError> {
+        let wrong = |error: annals_core::chat_key::KeyError| ReadError::Settings(error.to_string());
+        if let Some((guild_id, channel_id)) = window.split_once('/') {
+            return Ok(chats_of_guild(guild_id, channel_id, &self.settings).map_err(wrong)?.into());
+        }
+        let Some(client) = &self.client else { return Ok(Vec::new()) };
+        match client.channel(window).await {
+            Ok(channel) => match channel.recipient() {
+                Some(user_id) => Ok(vec![ChatKey::direct(&self.settings.agent_id, user_id).map_err(wrong)?]),
+                None => Ok(Vec::new()),
+            },
+            Err(error) if SendError::is_permanent(&error) => Ok(Vec::new()),
+            Err(error) => Err(ReadError::Platform(error.to_string())),
+        }
+    }
+}
+
+impl Webhook for DiscordWebhook {
+    type Button = Pressed;
+
+    const PATH: &'static str = "/discord";
+    const DEADLINE: Option<Duration> = Some(Duration::from_millis(2500));
+    const REFUSAL: &'static str = "invalid request signature";
+    const LEFT: &'static str = "the person removed the app";
+
+    fn body_limit(&self, headers: &HeaderMap) -> Result<usize, Unverified> {
+        let is_complete = [SIGNATURE_HEADER, TIMESTAMP_HEADER].iter().all(|name| headers.contains_key(*name));
+        if is_complete { Ok(MAX_BODY_BYTES) } else { Err(Unverified) }
+    }
+
+    fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<Verified, Unverified> {
+        let header = |name| headers.get(name).map(HeaderValue::as_bytes);
+        if !is_signed(&self.public_key, header(SIGNATURE_HEADER), header(TIMESTAMP_HEADER), body) {
+            return Err(Unverified);
+        }
+        let Ok(call) = serde_json::from_slice::<Value>(body) else { return Ok(Verified::NotAnEvent) };
+        Ok(match JsonView::of(&call) {
+            None => Verified::NotAnEvent,
+            Some(view) if is_webhook_event(view) && view.int("type") == Some(EVENT_PING) => {
+                Verified::Answer(Response::NoContent)
+            }
+            Some(view) if !is_webhook_event(view) && view.int("type") == Some(PING) => {
+                Verified::Answer(respond::pong())
+            }
+            Some(_) => Verified::Event(call),
+        })
+    }
+
+    async fn read(&self, event: Value) -> Result<Events<Pressed>, ReadError> {
+        let event = self.with_type(event).await?;
+        parse(&event, &self.bot, &self.settings).map_err(|error| match error {
+            ParseError::NotAnObject => ReadError::NotAnEvent,
+            error @ ParseError::AgentId(_) => ReadError::Settings(error.to_string()),
+        })
+    }
+
+    /// Returns `draft`: calls are complete.
+    async fn complete(&self, draft: Draft) -> Result<Draft, ReadError> {
+        Ok(draft)
+    }
+
+    /// Returns false: the gateway tells of a deletion after the message.
+    async fn is_withdrawn(&self, _draft: &Draft, _now: Timestamp) -> bool {
+        false
+    }
+
+    async fn places(&self, chat_id: &str, message_id: &MessageId) -> Result<Places, ReadError> {
+        let Some(ts) = snowflake::time_of(message_id.as_str()) else {
+            return Ok(Places { exact: None, window: None });
+        };
+        let chats = self.chats(chat_id).await?;
+        Ok(Places { exact: Some((SortKey::message(ts, message_id), chats)), window: None })
+    }
+
+    /// The form follows all others, since the event has no time.
+    fn withdrawn(&self, record: &Record, at: Timestamp) -> Option<Draft> {
+        let form_ts = record.form_ts().map_or(at, |form| form.plus(Duration::from_millis(1)).max(at));
+        withdrawn(record, form_ts, "[message deleted]")
+    }
+
+    async fn respond_to_press(&self, press: &Press<Pressed>, result: &ApprovalResult) -> Option<Response> {
+        Some(respond::to_press(&press.details, &result.text, result.effect))
+    }
+
+    fn respond_to_command(&self, command: &Command, confirmation: &str) -> Option<Response> {
+        Some(respond::to_command(command, confirmation))
+    }
+}
+
+/// Creates the webhook of the deployed function, and the client that asks for administrators.
+///
+/// # Errors
+///
+/// A setting is missing or malformed.
+pub fn from_env(
+    env: Env<'_>,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<(DiscordWebhook, Client), Box<dyn Error + Send + Sync>> {
+    let config =
+        DiscordConfig::from_env(env)?.ok_or_else(|| ConfigError::new(APPLICATION_ID, "is not set"))?;
+    let client = Client::new(&config, clock.clone())?
+        .with_patience(WEBHOOK_PATIENCE)
+        .with_rate_limit(Some(CHANNEL_RATE_LIMIT));
+    let webhook = DiscordWebhook::new(settings.clone(), config.public_key, config.bot, Some(client.clone()));
+    Ok((webhook, client))
+}

@@ -1,0 +1,50 @@
+//! Secrets with which a platform's message is answered: [`ReplyToken`].
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sort_key::Timestamp;
+
+/// A secret of a platform with which one message can be answered for a while, such as the token of a Discord interaction.
+///
+/// It is stored as an attribute of the message's record in the table, and nowhere else: it is in no [`UiMessage`], segment,
+/// export or log.
+///
+/// [`UiMessage`]: crate::message::UiMessage
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplyToken {
+    token: String,
+    until: Timestamp,
+}
+
+impl ReplyToken {
+    /// Creates a token that the platform accepts before `until`.
+    pub fn new(token: impl Into<String>, until: Timestamp) -> Self {
+        Self { token: token.into(), until }
+    }
+
+    /// Returns the secret, if the platform accepts it at `now`.
+    pub fn at(&self, now: Timestamp) -> Option<&str> {
+        (now < self.until).then_some(self.token.as_str())
+    }
+}
+
+impl fmt::Debug for ReplyToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyToken").field("until", &self.until).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_given_out_until_its_end_and_never_shown() {
+        let at = |millis| Timestamp::from_millis(millis).unwrap();
+        let token = ReplyToken::new("s3cret", at(1000));
+        assert_eq!((token.at(at(999)), token.at(at(1000))), (Some("s3cret"), None));
+        assert!(!format!("{token:?}").contains("s3cret"));
+    }
+}

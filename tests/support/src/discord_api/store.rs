@@ -1,0 +1,407 @@
+//! The emulator's state, and its answers to calls.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use axum::http::{Method, Uri};
+use serde_json::{Map, Value, json};
+
+use super::{application, public_key};
+
+/// The only application, which is also its bot's user id.
+pub const APPLICATION_ID: &str = "1457469483726668048";
+/// The bot's token, whose first part is that id in Base64.
+pub const BOT_TOKEN: &str = "MTQ1NzQ2OTQ4MzcyNjY2ODA0OA.GtEsTx.0123456789";
+
+/// Longest content of a message, in code points.
+const MAX_CONTENT: usize = 2000;
+/// Number of follow-ups of an interaction of an app that is installed for the user alone.
+const MAX_FOLLOW_UPS: usize = 5;
+/// Flags: previews of links suppressed; seen by one person alone.
+const SUPPRESS_EMBEDS: u64 = 1 << 2;
+const EPHEMERAL: u64 = 1 << 6;
+
+/// A message as people see it.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "what a message has, each by itself")]
+pub struct Sent {
+    /// The channel.
+    pub channel_id: String,
+    /// The token of the interaction that it answers; `None` for a message of the bot's own.
+    pub token: Option<String>,
+    /// True for the first answer to an interaction, which is edited.
+    pub is_original: bool,
+    /// The text.
+    pub content: String,
+    /// The file that belongs to it.
+    pub file: Option<String>,
+    /// `components`
+    pub components: Value,
+    /// The message that it refers to.
+    pub refers_to: Option<String>,
+    /// True if one person alone sees it.
+    pub is_ephemeral: bool,
+    /// True if it notifies people whom its text mentions.
+    pub notifies: bool,
+    /// True if its links have no previews.
+    pub has_no_previews: bool,
+    nonce: Option<String>,
+    /// Its id.
+    pub id: String,
+}
+
+/// A call, taken or refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Method and path, with `*` for each id and token, such as `POST /channels/*/messages`.
+    pub name: String,
+    /// The HTTP status that it was answered with.
+    pub status: u16,
+}
+
+/// The answer to a call.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) kind: &'static str,
+    pub(super) body: Vec<u8>,
+    pub(super) hangs: bool,
+}
+
+impl Answer {
+    fn json(body: &Value) -> Self {
+        Self::with(200, body)
+    }
+
+    fn with(status: u16, body: &Value) -> Self {
+        Self { status, kind: "application/json", body: body.to_string().into_bytes(), hangs: false }
+    }
+
+    pub(super) fn error(status: u16, code: i64, message: &str) -> Self {
+        Self::with(status, &json!({"code": code, "message": message}))
+    }
+
+    fn nothing() -> Self {
+        Self { status: 204, kind: "text/plain", body: Vec::new(), hangs: false }
+    }
+}
+
+/// An interaction that was responded to.
+pub(super) struct Interaction {
+    channel_id: String,
+    is_of_user_alone: bool,
+    is_ephemeral: bool,
+    follow_ups: usize,
+    is_original_deleted: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Store {
+    pub(super) base: String,
+    pub(super) sent: Vec<Sent>,
+    pub(super) calls: Vec<Call>,
+    pub(super) commands: Vec<Value>,
+    settings: Map<String, Value>,
+    pub(super) flags: u64,
+    pub(super) interactions: HashMap<String, Interaction>,
+    pub(super) expelled: HashSet<String>,
+    pub(super) refuses_token: bool,
+    pub(super) rate_limit: (usize, f64),
+    pub(super) fail: (usize, u16),
+    pub(super) hang: usize,
+    pub(super) delay: Duration,
+    pub(super) channels: HashMap<String, Value>,
+    pub(super) listed: HashMap<String, Vec<Value>>,
+    pub(super) administrators: (String, String),
+}
+
+impl Store {
+    pub(super) fn application(&self) -> Value {
+        let own = json!({"id": APPLICATION_ID, "name": "Annals", "verify_key": public_key(), "flags": self.flags,
+            "interactions_endpoint_url": null});
+        let mut own = own.as_object().cloned().unwrap_or_default();
+        own.extend(self.settings.clone());
+        Value::Object(own)
+    }
+
+    pub(super) fn responded(&mut self, call: &Value, response: &Value) {
+        let owners = &call["authorizing_integration_owners"];
+        let token = call["token"].as_str().unwrap().to_owned();
+        let interaction = Interaction {
+            channel_id: call["channel_id"].as_str().unwrap_or_default().to_owned(),
+            is_of_user_alone: owners.get("1").is_some() && owners.get("0").is_none(),
+            is_ephemeral: response["data"]["flags"].as_u64().unwrap_or(0) & EPHEMERAL != 0,
+            follow_ups: 0,
+            is_original_deleted: false,
+        };
+        // A replay changes nothing.
+        self.interactions.entry(token).or_insert(interaction);
+    }
+
+    pub(super) fn delete_original(&mut self, token: &str) {
+        self.interactions.get_mut(token).unwrap().is_original_deleted = true;
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        method: &Method,
+        uri: &Uri,
+        authorization: &str,
+        kind: &str,
+        body: &[u8],
+    ) -> Answer {
+        let path = uri.path().strip_prefix("/api/v10").unwrap_or(uri.path());
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let name = format!("{method} {}", shown(&segments));
+        let answer = self.answer_to(method, &segments, uri, authorization, kind, body);
+        self.calls.push(Call { name, status: answer.status });
+        answer
+    }
+
+    fn answer_to(
+        &mut self,
+        method: &Method,
+        segments: &[&str],
+        uri: &Uri,
+        authorization: &str,
+        kind: &str,
+        body: &[u8],
+    ) -> Answer {
+        if take(&mut self.fail.0) {
+            return Answer { status: self.fail.1, kind: "text/html", body: b"<html>".to_vec(), hangs: false };
+        }
+        if take(&mut self.rate_limit.0) {
+            let body = json!({"message": "You are being rate limited.", "retry_after": self.rate_limit.1, "global": false});
+            return Answer::with(429, &body);
+        }
+        let needs_token = !matches!(segments, ["webhooks", ..] | ["attachments", _, _, _]);
+        let is_known = authorization == format!("Bot {BOT_TOKEN}") && !self.refuses_token;
+        if needs_token && !is_known {
+            return Answer::error(401, 0, "401: Unauthorized");
+        }
+        let (body, file) = read_body(kind, body);
+        let mut answer = match (method.as_str(), segments) {
+            ("GET", ["applications", "@me"]) => Answer::json(&self.application()),
+            ("PATCH", ["applications", "@me"]) => {
+                self.settings.extend(body.as_object().cloned().unwrap_or_default());
+                Answer::json(&self.application())
+            }
+            ("PUT", ["applications", APPLICATION_ID, "commands"]) => self.put_commands(body),
+            ("GET", ["applications", APPLICATION_ID, "commands"]) => Answer::json(&json!(self.commands)),
+            ("PATCH", ["webhooks", APPLICATION_ID, token, "messages", "@original"]) => {
+                self.edit_original(token, &body, file)
+            }
+            ("POST", ["webhooks", APPLICATION_ID, token]) => self.follow_up(token, &body, file),
+            ("POST", ["channels", channel, "messages"]) => self.create(channel, &body, file),
+            ("GET", ["channels", channel, "messages"]) => self.list(channel, uri.query().unwrap_or_default()),
+            ("POST", ["channels", _, "typing"]) => Answer::nothing(),
+            ("GET", ["channels", channel]) => Answer::json(&self.channel(channel)),
+            ("GET", ["guilds", guild]) => self.guild(guild),
+            ("GET", ["guilds", _, "members", user]) => {
+                let roles = if *user == self.administrators.1 { json!(["900"]) } else { json!([]) };
+                Answer::json(&json!({"user": {"id": user}, "roles": roles}))
+            }
+            ("POST", ["attachments", "refresh-urls"]) => self.refresh(&body),
+            ("GET", ["attachments", _, _, name]) => {
+                let png = [
+                    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89",
+                    name.as_bytes(),
+                ];
+                Answer { status: 200, kind: "image/png", body: png.concat(), hangs: false }
+            }
+            _ => Answer::error(404, 0, "404: Not Found"),
+        };
+        answer.hangs = take(&mut self.hang);
+        answer
+    }
+
+    fn put_commands(&mut self, body: Value) -> Answer {
+        let Value::Array(commands) = body else { return Answer::error(400, 50_035, "Invalid Form Body") };
+        if let Some(why) = commands.iter().find_map(application::invalid_command) {
+            return Answer::error(400, 50_035, why);
+        }
+        self.commands = commands;
+        Answer::json(&json!(self.commands))
+    }
+
+    fn edit_original(&mut self, token: &str, body: &Value, file: Option<String>) -> Answer {
+        let Some(interaction) = self.interactions.get(token) else { return unknown_webhook() };
+        if interaction.is_original_deleted {
+            return Answer::error(404, 10_008, "Unknown Message");
+        }
+        let known =
+            self.sent.iter().position(|sent| sent.is_original && sent.token.as_deref() == Some(token));
+        let message = match self.message(&interaction.channel_id, body, file) {
+            Ok(message) => message,
+            Err(refused) => return refused,
+        };
+        let is_ephemeral = interaction.is_ephemeral;
+        let message = Sent { token: Some(token.to_owned()), is_original: true, is_ephemeral, ..message };
+        let answer = Answer::json(&json!({"id": message.id, "content": message.content}));
+        match known {
+            Some(at) => self.sent[at] = message,
+            None => self.sent.push(message),
+        }
+        answer
+    }
+
+    fn follow_up(&mut self, token: &str, body: &Value, file: Option<String>) -> Answer {
+        let Some(interaction) = self.interactions.get_mut(token) else { return unknown_webhook() };
+        if interaction.is_of_user_alone && interaction.follow_ups >= MAX_FOLLOW_UPS {
+            return Answer::error(
+                400,
+                40_094,
+                "This interaction has reached the maximum number of follow-ups",
+            );
+        }
+        let channel_id = interaction.channel_id.clone();
+        match self.message(&channel_id, body, file) {
+            Ok(message) => {
+                self.interactions.get_mut(token).unwrap().follow_ups += 1;
+                self.keep(Sent { token: Some(token.to_owned()), ..message })
+            }
+            Err(refused) => refused,
+        }
+    }
+
+    fn create(&mut self, channel_id: &str, body: &Value, file: Option<String>) -> Answer {
+        if self.expelled.contains(channel_id) {
+            return Answer::error(403, 50_001, "Missing Access");
+        }
+        let nonce = body["nonce"].as_str().map(str::to_owned);
+        if nonce.as_ref().is_some_and(|nonce| nonce.len() > 25) {
+            return Answer::error(400, 50_035, "Invalid Form Body: nonce");
+        }
+        let is_known = |sent: &&Sent| nonce.is_some() && sent.nonce == nonce && sent.channel_id == channel_id;
+        if body["enforce_nonce"] == true
+            && let Some(known) = self.sent.iter().find(is_known)
+        {
+            return Answer::json(&json!({"id": known.id, "content": known.content}));
+        }
+        match self.message(channel_id, body, file) {
+            Ok(message) => self.keep(Sent { nonce, ..message }),
+            Err(refused) => refused,
+        }
+    }
+
+    fn keep(&mut self, message: Sent) -> Answer {
+        let answer = Answer::json(&json!({"id": message.id, "content": message.content}));
+        self.sent.push(message);
+        answer
+    }
+
+    /// Returns the message of a request, if Discord takes it.
+    fn message(&self, channel_id: &str, body: &Value, file: Option<String>) -> Result<Sent, Answer> {
+        let content = body["content"].as_str().unwrap_or_default().to_owned();
+        if content.chars().count() > MAX_CONTENT {
+            return Err(Answer::error(400, 50_035, "Invalid Form Body: Must be 2000 or fewer in length."));
+        }
+        if content.trim().is_empty() && file.is_none() && body["embeds"].is_null() {
+            return Err(Answer::error(400, 50_006, "Cannot send an empty message"));
+        }
+        let rows = body["components"].as_array().cloned().unwrap_or_default();
+        if rows.len() > 5
+            || rows.iter().any(|row| row["components"].as_array().is_none_or(|all| all.len() > 5))
+        {
+            return Err(Answer::error(400, 50_035, "Invalid Form Body: components"));
+        }
+        let flags = body["flags"].as_u64().unwrap_or(0);
+        let parse = &body["allowed_mentions"]["parse"];
+        Ok(Sent {
+            channel_id: channel_id.to_owned(),
+            token: None,
+            is_original: false,
+            content,
+            file,
+            components: body["components"].clone(),
+            refers_to: body["message_reference"]["message_id"].as_str().map(str::to_owned),
+            is_ephemeral: flags & EPHEMERAL != 0,
+            notifies: parse.as_array().is_none_or(|parse| !parse.is_empty()),
+            has_no_previews: flags & SUPPRESS_EMBEDS != 0,
+            nonce: None,
+            id: (1_600_000_000_000_000_000_u64 + self.sent.len() as u64).to_string(),
+        })
+    }
+
+    fn channel(&self, id: &str) -> Value {
+        let own = || json!({"id": id, "type": 0, "guild_id": "290926798626357999", "name": "garden"});
+        self.channels.get(id).cloned().unwrap_or_else(own)
+    }
+
+    fn guild(&self, id: &str) -> Answer {
+        let roles = json!([{"id": id, "permissions": "0"}, {"id": "900", "permissions": "8"}]);
+        Answer::json(&json!({"id": id, "owner_id": self.administrators.0, "roles": roles}))
+    }
+
+    /// Lists the messages after `after`, the newest first.
+    fn list(&self, channel: &str, query: &str) -> Answer {
+        let value = |name: &str| {
+            query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
+        };
+        let (after, limit) = (value("after").unwrap_or(0), value("limit").unwrap_or(50));
+        let id = |message: &Value| message["id"].as_str().and_then(|id| id.parse::<u64>().ok()).unwrap_or(0);
+        let mut messages = self.listed.get(channel).cloned().unwrap_or_default();
+        messages.retain(|message| id(message) > after);
+        messages.sort_by_key(id);
+        messages.truncate(usize::try_from(limit.min(100)).unwrap());
+        messages.reverse();
+        Answer::json(&json!(messages))
+    }
+
+    fn refresh(&self, body: &Value) -> Answer {
+        let url = body["attachment_urls"][0].as_str().unwrap_or_default();
+        let path =
+            url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+        let refreshed = format!("{}/{path}?ex=68c0ffee", self.base);
+        Answer::json(&json!({"refreshed_urls": [{"original": url, "refreshed": refreshed}]}))
+    }
+}
+
+fn unknown_webhook() -> Answer {
+    Answer::error(404, 10_015, "Unknown Webhook")
+}
+
+/// Counts down, and returns true if there was something left.
+fn take(times: &mut usize) -> bool {
+    let takes = *times > 0;
+    *times -= usize::from(takes);
+    takes
+}
+
+/// Returns a path with `*` for ids and tokens.
+fn shown(segments: &[&str]) -> String {
+    const WORDS: [&str; 14] = [
+        "applications",
+        "@me",
+        "commands",
+        "webhooks",
+        "messages",
+        "@original",
+        "channels",
+        "typing",
+        "guilds",
+        "members",
+        "attachments",
+        "refresh-urls",
+        "gateway",
+        "bot",
+    ];
+    segments
+        .iter()
+        .map(|segment| if WORDS.contains(segment) { format!("/{segment}") } else { "/*".into() })
+        .collect()
+}
+
+/// Reads a body of JSON, or a form with JSON and a file.
+fn read_body(kind: &str, body: &[u8]) -> (Value, Option<String>) {
+    let Some(boundary) = kind.strip_prefix("multipart/form-data; boundary=") else {
+        return (serde_json::from_slice(body).unwrap_or_default(), None);
+    };
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let part = |name: &str| {
+        let field = format!("name=\"{name}\"");
+        let part = text.split(&format!("--{boundary}")).find(|part| part.contains(&field))?;
+        Some(part.split_once("\r\n\r\n")?.1.trim_end_matches("\r\n").to_owned())
+    };
+    let json = part("payload_json").and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+    (json, part("files[0]"))
+}
