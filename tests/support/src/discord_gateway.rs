@@ -38,10 +38,9 @@ use messages::Messages;
 pub use messages::Post;
 use session::Session;
 
-/// The token of the only bot.
-pub const TOKEN: &str = "MTEwMDAwMDAwMDAwMDAwMDAwMQ.test.TokenOfTheTestBot";
-/// The bot's id, which is also its application's.
-pub const BOT_ID: &str = "1100000000000000001";
+/// The token of the only bot, and its id, which is also its application's.
+pub use crate::discord_api::{APPLICATION_ID as BOT_ID, BOT_TOKEN as TOKEN};
+
 /// The intent `MESSAGE_CONTENT`.
 pub const MESSAGE_CONTENT: u64 = 1 << 15;
 
