@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::settings::{DeliveryConfig, access, channel_settings};
+use annals_channel_discord::settings::DiscordConfig;
 use annals_core::access::Access;
 use annals_core::settings::{ConfigError, Env, Setting};
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
@@ -74,6 +75,8 @@ pub struct LocalConfig {
     pub channels: Vec<Arc<dyn ServedChannel>>,
     /// Settings of all channels.
     pub channel_settings: Settings,
+    /// The application whose gateway is relayed: one with a bot's token.
+    pub relayed: Option<DiscordConfig>,
     /// `TOOLS`
     pub tools: Option<ToolsSetting>,
     /// `ADMINS`
@@ -134,6 +137,7 @@ impl LocalConfig {
             key: None,
             channels,
             channel_settings: channel_settings(env)?,
+            relayed: DiscordConfig::from_env(env)?.filter(|config| config.bot_token.is_some()),
             tools,
             admins,
             access: access(env)?,

@@ -11,6 +11,7 @@ use annals_agent::mcp::Servers;
 use annals_channel::local::Clients;
 use annals_compactor::Compactor;
 use annals_core::chat_key::ChatKey;
+use annals_discord_relay::{DiscordHost, relay};
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
@@ -23,6 +24,7 @@ use annals_http::settings::ApiKey;
 use annals_http::{AfterForgetting, Http, random_id};
 use annals_io::clock::Clock;
 use annals_model::{Model, ModelSettings};
+use annals_relay::Relay;
 use annals_runtime::aws;
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
@@ -67,6 +69,7 @@ pub struct Program {
     /// Endpoint for terminals, or the reason why there is none.
     terminal: anyhow::Result<BoundEndpoint>,
     gateway: Option<Gateway>,
+    relay: Option<Relay<DiscordHost>>,
     _lock: DataLock,
 }
 
@@ -147,6 +150,10 @@ impl Program {
         let channels = webhooks.into_iter().fold(Router::new(), |all, route| {
             all.merge(route(ingress.clone(), confirmer.clone(), clock.clone()))
         });
+        let discord = config.relayed.as_ref();
+        let relay = discord.map(|discord| {
+            relay(discord, &config.channel_settings, ingress.clone(), confirmer.clone(), clock.clone())
+        });
         let http = annals_http::router(Http {
             after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone())),
             // A stream lasts as long as its run.
@@ -181,6 +188,8 @@ impl Program {
             stores,
             terminal,
             gateway: None,
+            // Of two processes only one holds the lock, so the lease of one that died is free.
+            relay: relay.transpose()?.map(|relay| relay.with_holder("local")),
             _lock: data_lock,
         })
     }
@@ -225,6 +234,9 @@ impl Program {
             }
         };
         let gateway = self.gateway.map(|gateway| tokio::spawn(gateway.serve()));
+        // Not from a terminal's own program: the other channels do not receive there either.
+        let relay = self.relay.filter(|_| self.listener.is_some());
+        let relay = relay.map(|relay| tokio::spawn(run_relay(relay)));
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let shutdown = async move {
             shutdown.await;
@@ -244,10 +256,17 @@ impl Program {
         }
         turns.abort();
         upkeep.abort();
-        for task in [terminal, gateway].into_iter().flatten() {
+        for task in [terminal, gateway, relay].into_iter().flatten() {
             task.abort();
         }
         Ok(())
+    }
+}
+
+/// Relays Discord's gateway until it is aborted, which is as good as a crash: nothing is lost by it.
+async fn run_relay(relay: Relay<DiscordHost>) {
+    if let Err(error) = relay.run(std::future::pending()).await {
+        tracing::error!(%error, "the relay of Discord's gateway has stopped; start Annals again after the repair");
     }
 }
 

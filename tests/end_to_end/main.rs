@@ -34,6 +34,7 @@ mod console;
 mod constant_cost;
 mod delivery;
 mod discord;
+mod discord_relay;
 mod doctor;
 mod due;
 mod edited_commands;

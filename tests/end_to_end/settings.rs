@@ -40,9 +40,10 @@ const OF_ALL: [&str; 5] = [
     "RUST_LOG",
 ];
 
-/// Variables that the template omits: Lambda sets the first, the second has the same default, the third may be
-/// in any secret.
-const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_HEADERS"];
+/// Variables that the template omits: Lambda sets the first two, the third has the same default, the fourth may be in any
+/// secret.
+const LEFT_OUT: [&str; 4] =
+    ["AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_RUNTIME_API", "OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_HEADERS"];
 
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
@@ -109,8 +110,10 @@ fn read_by(function: &str) -> BTreeSet<String> {
     };
     let mut main = code(format!("functions/{program}/src/main.rs"));
     main += &code("shared/runtime/src/process.rs".into());
-    if main.contains("serve_webhook(") {
+    if main.contains("runtime::function::") {
         main += &code("shared/runtime/src/function.rs".into());
+    }
+    if main.contains("serve_webhook(") {
         main += &code(format!("shared/channels/{program}/src/webhook.rs"));
     }
     if main.contains("platforms(env") {
@@ -261,9 +264,11 @@ fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
 }
 
 /// Events of Discord, which are written like settings.
-const EVENTS: [&str; 5] = [
+const EVENTS: [&str; 7] = [
     "APPLICATION_AUTHORIZED",
     "APPLICATION_DEAUTHORIZED",
+    "GUILD_CREATE",
+    "GUILD_DELETE",
     "MESSAGE_CREATE",
     "MESSAGE_UPDATE",
     "MESSAGE_DELETE",

@@ -1,4 +1,4 @@
-//! The function of a webhook: [`serve_webhook`].
+//! The function of a webhook: [`serve_webhook`]; its [`ingress`].
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,20 +30,36 @@ async fn serve<W: Webhook, P: Platform + 'static>(
     of_channel: impl FnOnce(Env<'_>, &Settings, &Clock) -> Result<(W, P), FunctionError>,
     process: Process,
 ) -> Result<(), FunctionError> {
-    let Process { aws, settings, history, metrics, reporter, clock, .. } = process;
-    let env = settings.env();
-    let (settings, access) = (channel_settings(env)?, access(env)?);
-    let (admins, memory_is_on) = (admins(env)?, memory_is_on(env)?);
-    let queue = env.required("ANNALS_QUEUE_URL")?;
+    let env = process.settings.env();
+    let settings = channel_settings(env)?;
+    let clock = process.clock.clone();
     let (webhook, platform) = of_channel(env, &settings, &clock)?;
+    let (ingress, deliverer) = ingress(channel, platform, &settings, &process)?;
+    let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
+    lambda_http::run(process.reporter.of_router(router)).await
+}
 
+/// Creates the ingress of the events of `channel`, and the deliverer of the confirmations of commands, which `platform`
+/// sends.
+///
+/// # Errors
+///
+/// A setting is missing or malformed.
+pub fn ingress<P: Platform + 'static>(
+    channel: Channel,
+    platform: P,
+    settings: &Settings,
+    process: &Process,
+) -> Result<(Ingress, Deliverer), FunctionError> {
+    let env = process.settings.env();
+    let (access, admins, memory_is_on) = (access(env)?, admins(env)?, memory_is_on(env)?);
+    let queue = Arc::new(aws::queue(&process.aws, env.required("ANNALS_QUEUE_URL")?));
     let deliverer = Deliverer::new([Registered::new(channel, platform)], None);
     let approvers = Approvers { admins: admins.into(), platforms: Some(deliverer.clone()) };
-    let ingress = Ingress::new(history, Arc::new(aws::queue(&aws, queue)), settings.agent_id)
-        .with_metrics(metrics)
+    let ingress = Ingress::new(process.history.clone(), queue, settings.agent_id.clone())
+        .with_metrics(process.metrics.clone())
         .with_approvers(approvers)
         .with_access(access)
         .with_memory(memory_is_on);
-    let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
-    lambda_http::run(reporter.of_router(router)).await
+    Ok((ingress, deliverer))
 }

@@ -5,9 +5,11 @@
 //! - [`history`]: records in DynamoDB, large bodies and archived segments in S3
 //! - [`memory`]: entries of memory in DynamoDB
 //! - [`queue`]: turns in SQS, or in the local program's own queue
+//! - [`relay`]: lease and place of the relay of Discord's gateway
 //! - [`settings`]: names of table and bucket, retention
 
 pub mod history;
 pub mod memory;
 pub mod queue;
+pub mod relay;
 pub mod settings;

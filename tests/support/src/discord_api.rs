@@ -153,6 +153,11 @@ impl DiscordApi {
         self.store().administrators = (owner.to_owned(), member.to_owned());
     }
 
+    /// The gateway is at this address.
+    pub fn set_gateway(&self, url: &str) {
+        url.clone_into(&mut self.store().gateway);
+    }
+
     /// The privileged intent for the content of messages is on.
     pub fn grant_message_content(&self) {
         self.store().flags |= 1 << 19;

@@ -3,7 +3,8 @@
 //!
 //! # Layout
 //!
-//! - [`telegram_api`], [`lark_api`], [`discord_api`]: the platforms. They keep what they took and refuse what the platforms refuse.
+//! - [`telegram_api`], [`lark_api`], [`discord_api`], [`discord_gateway`]: the platforms. They keep what they took and refuse
+//!   what the platforms refuse.
 //! - [`model_api`]: OpenAI, Anthropic and Amazon Bedrock.
 //! - [`mcp_server`]: a server of tools over the Model Context Protocol.
 //! - [`aws_api`]: AWS, as far as `annals doctor` and `annals setup` look at it.
@@ -19,6 +20,7 @@
 
 pub mod aws_api;
 pub mod discord_api;
+pub mod discord_gateway;
 pub mod fixtures;
 pub mod json;
 pub mod lark_api;

@@ -97,6 +97,8 @@ pub(super) struct Interaction {
 #[derive(Default)]
 pub(super) struct Store {
     pub(super) base: String,
+    /// Address of the gateway.
+    pub(super) gateway: String,
     pub(super) sent: Vec<Sent>,
     pub(super) calls: Vec<Call>,
     pub(super) commands: Vec<Value>,
@@ -180,6 +182,10 @@ impl Store {
         }
         let (body, file) = read_body(kind, body);
         let mut answer = match (method.as_str(), segments) {
+            ("GET", ["gateway", "bot"]) => {
+                let limit = json!({"total": 1000, "remaining": 1000, "reset_after": 0, "max_concurrency": 1});
+                Answer::json(&json!({"url": self.gateway, "shards": 1, "session_start_limit": limit}))
+            }
             ("GET", ["applications", "@me"]) => Answer::json(&self.application()),
             ("PATCH", ["applications", "@me"]) => {
                 self.settings.extend(body.as_object().cloned().unwrap_or_default());

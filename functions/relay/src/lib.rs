@@ -1,0 +1,116 @@
+//! The relay of Discord's gateway, with Discord's channel as the place where messages are stored and read.
+//!
+//! The binary has two homes: a scheduled Lambda function that hands over to its next invocation, and a container that is
+//! always on. The local program is the third.
+
+use annals_channel::settings::{GroupActivation, Settings};
+use annals_channel::webhook::ReadError;
+use annals_channel_discord::client::{Client, SendError};
+use annals_channel_discord::settings::DiscordConfig;
+use annals_channel_discord::webhook::DiscordWebhook;
+use annals_core::chat_key::{ChatKey, Place};
+use annals_core::record::Channel;
+use annals_core::settings::ConfigError;
+use annals_engine::delivery::Deliverer;
+use annals_engine::ingress::Ingress;
+use annals_engine::receiving::{ReceiveError, Receiver};
+use annals_io::clock::Clock;
+use annals_relay::host::PAGE;
+use annals_relay::{Host, HostError, Relay, RelayConfig};
+use annals_store::history::directory::MAX_CHATS;
+use annals_store::history::{History, HistoryError, Position};
+use annals_store::relay::RelayStore;
+use serde_json::Value;
+use tracing::Instrument;
+use tracing::field::Empty;
+
+/// Pages of the list of chats that are searched for direct messages.
+const MAX_PAGES: usize = 5;
+/// Newest records of a person's chat that are searched for one of Discord.
+const MAX_RECORDS: usize = 20;
+
+/// Creates the relay of the application of `config`. It stores by `ingress`, and confirms commands by `deliverer`.
+///
+/// # Errors
+///
+/// A setting is missing or malformed.
+pub fn relay(
+    config: &DiscordConfig,
+    settings: &Settings,
+    ingress: Ingress,
+    deliverer: Deliverer,
+    clock: Clock,
+) -> Result<Relay<DiscordHost>, ConfigError> {
+    let token = config.bot_token.clone();
+    let token =
+        token.ok_or_else(|| ConfigError::new("DISCORD_BOT_TOKEN", "is not set, which the relay needs"))?;
+    let client = Client::new(config, clock.clone())?;
+    let store = RelayStore::beside(ingress.history(), &config.application_id);
+    let bot = config.bot.clone();
+    let webhook = DiscordWebhook::new(settings.clone(), config.public_key, bot, Some(client.clone()));
+    let receiver = Receiver { webhook, ingress, deliverer, clock: clock.clone() };
+    let relay = RelayConfig {
+        application_id: config.application_id.clone(),
+        token,
+        api_base: config.api_base.trim_end_matches('/').to_owned(),
+        needs_message_content: settings.group_activation == GroupActivation::Always,
+    };
+    Ok(Relay::new(relay, store, DiscordHost { receiver, client }, clock))
+}
+
+/// Stores messages as Discord's webhook does, and reads missed ones with Discord's REST API.
+pub struct DiscordHost {
+    receiver: Receiver<DiscordWebhook>,
+    client: Client,
+}
+
+impl Host for DiscordHost {
+    async fn receive(&self, dispatch: Value) -> Result<(), HostError> {
+        let span = tracing::error_span!("dispatch", session = Empty);
+        match self.receiver.receive(dispatch).instrument(span).await {
+            // Dispatches come in order, so a message that is not stored yet is not on its way either.
+            Ok(_) | Err(ReceiveError::EarlyWithdrawal) => Ok(()),
+            Err(error @ ReceiveError::Read(ReadError::NotAnEvent)) => Err(HostError::Refused(error.into())),
+            Err(error) => Err(HostError::Failed(error.into())),
+        }
+    }
+
+    async fn messages_after(&self, channel_id: &str, after: u64) -> Result<Vec<Value>, HostError> {
+        self.client.messages_after(channel_id, after, PAGE).await.map_err(|error| match error {
+            // The gateway ends the relay for such a token.
+            SendError::NoBot | SendError::Refused { status: 401, .. } => HostError::Failed(error.into()),
+            error if error.is_permanent() => HostError::Refused(error.into()),
+            error => HostError::Failed(error.into()),
+        })
+    }
+
+    async fn direct_channels(&self) -> Result<Vec<String>, HostError> {
+        let channels = direct_channels(self.receiver.ingress.history()).await;
+        channels.map_err(|error| HostError::Failed(error.into()))
+    }
+}
+
+/// Returns the channels of the direct messages with the people who wrote last, on any channel.
+async fn direct_channels(history: &History) -> Result<Vec<String>, HistoryError> {
+    let (mut channels, mut before) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let page = history.chats(before.as_ref(), MAX_CHATS).await?;
+        for listed in page.chats {
+            if matches!(listed.chat.place(), Place::Direct { .. }) {
+                channels.extend(direct_channel(history, &listed.chat).await?);
+            }
+        }
+        before = page.before;
+        if before.is_none() {
+            break;
+        }
+    }
+    Ok(channels)
+}
+
+/// Returns the channel of the newest direct message of Discord in a person's chat.
+async fn direct_channel(history: &History, chat: &ChatKey) -> Result<Option<String>, HistoryError> {
+    let page = history.page(chat, &Position::Newest, MAX_RECORDS).await?;
+    let newest = page.records.into_iter().rev().find(|record| record.channel == Channel::Discord);
+    Ok(newest.map(|record| record.chat_id))
+}
