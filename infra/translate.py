@@ -25,7 +25,7 @@ DISCORD = {"DiscordSecret": "annals/discord"}
 HTTP = {"HttpSecret": "annals/http"}
 MODEL = {"Model": "openai:m", "ModelSecret": "annals/model"}
 EVERYTHING = {
-    **TELEGRAM, **LARK, **DISCORD, **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20", "StreamingConcurrency": "10",
+    **TELEGRAM, **LARK, **DISCORD, "DiscordRelay": "on", **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20", "StreamingConcurrency": "10",
     "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
     "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
     "SecretsRevision": "2", "ToolsObject": "settings/annals/tools.json", "ToolsSecret": "annals/tools",
@@ -39,17 +39,19 @@ COMBINATIONS = {
     "telegram": ({**ECHO, **TELEGRAM}, {"Telegram"}),
     "lark": ({**ECHO, **LARK}, {"Lark"}),
     "discord": ({**ECHO, **DISCORD}, {"Discord"}),
+    "relay": ({**ECHO, **DISCORD, "DiscordRelay": "on"}, {"Discord", "Relay"}),
     "http": ({**ECHO, **HTTP}, {"Http", "HttpStreaming"}),
     "telegram-lark": ({**MODEL, **TELEGRAM, **LARK}, {"Telegram", "Lark"}),
     "tools": ({**MODEL, **HTTP, "Tools": '{"mcpServers": {"shop": {"url": "https://shop/mcp"}}}'}, {"Http", "HttpStreaming"}),
     "all": ({**MODEL, **TELEGRAM, **LARK, **DISCORD, **HTTP}, {"Telegram", "Lark", "Discord", "Http", "HttpStreaming"}),
-    "everything": (EVERYTHING, {"Telegram", "Lark", "Discord", "Http", "HttpStreaming"}),
+    "everything": (EVERYTHING, {"Telegram", "Lark", "Discord", "Relay", "Http", "HttpStreaming"}),
     "restored": ({**ECHO, **HTTP, "RestoredTable": "annals-restored"}, {"Http", "HttpStreaming"}),
     "own-topic": ({**ECHO, **HTTP, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"}, {"Http", "HttpStreaming"}),
 }
 # Parameters that a rule refuses, and the rule.
 REFUSED = {
     "AtLeastOneDoor": ECHO,
+    "RelayHasDiscord": {**ECHO, **HTTP, "DiscordRelay": "on"},
     "HostedModelHasKeyOrServer": {**HTTP, "Model": "openai:m"},
     "OneDocumentOfTools": {**EVERYTHING, "Tools": "{}"},
     "OneAddressForAlarms": {**EVERYTHING, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"},

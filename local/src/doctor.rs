@@ -14,6 +14,7 @@ mod clocks;
 mod finding;
 mod local;
 mod model;
+mod relay;
 mod settings;
 mod stack;
 
@@ -75,6 +76,7 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
             None => vec![Finding::none(*name, "not set up")],
         })?;
     }
+    report(relay::check(env, aws.as_ref().filter(|_| is_stack), &clock).await)?;
     report(model::check(model).await)?;
     report(clocks::check(&found, aws.as_ref().filter(|_| is_stack), &clock).await)?;
     match faults {

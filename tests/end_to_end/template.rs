@@ -89,6 +89,10 @@ fn each_channel_is_named_in_the_same_places() {
     let mut places = channels.iter().map(|channel| {
         let mut found = BTreeSet::new();
         collect(&TEMPLATE, "", channel.about.platform, &mut found);
+        // Discord alone has a relay beside its webhook.
+        found.retain(|place| {
+            !place.starts_with("/Conditions/HasRelay/") && !place.starts_with("/Resources/Relay")
+        });
         found
     });
     let first = places.next().unwrap();
@@ -324,7 +328,7 @@ fn no_role_may_use_every_model_or_list_the_whole_bucket() {
         }
         listing += policies.matches("s3:prefix").count();
     }
-    assert_eq!(listing, 7);
+    assert_eq!(listing, 8);
 }
 
 /// Nothing that holds a history goes with its stack, or lies open.

@@ -187,6 +187,8 @@ impl Account {
                 "ContinuousBackupsStatus": "ENABLED",
                 "PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": self.recovery},
             }})),
+            // The table is empty.
+            "GetItem" => Ok(json!({})),
             _ => refuse("UnknownOperationException", ""),
         }
     }

@@ -243,6 +243,12 @@ fn again(stored: &Stored, item: &Item) -> Item {
     to_item(stored.record(), message)
 }
 
+fn without(item: &Item, attribute: &str) -> Item {
+    let mut item = item.clone();
+    item.remove(attribute);
+    item
+}
+
 #[test]
 fn every_kind_of_record_is_stored_as_ever() {
     let mut golden = String::new();
@@ -256,7 +262,9 @@ fn every_kind_of_record_is_stored_as_ever() {
         let key = &stored.record().key;
         let bytes = segment::compress([line.as_slice()].into_iter());
         let (read, _) = segment::decode(&bytes, &ChatKey::telegram(42, None), key, key).unwrap();
-        assert_eq!(read, [stored], "{name}");
+        // A segment is exported, so it contains no reply token.
+        let exported = from_item(&without(&item, "replyToken")).unwrap();
+        assert_eq!(read, [exported], "{name}");
 
         golden.extend(["# ", name, "\n", &shown(&item), "\n", &String::from_utf8(line).unwrap(), "\n"]);
     }

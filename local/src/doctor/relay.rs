@@ -1,0 +1,41 @@
+//! Checks whether a relay of Discord's gateway runs, by which ordinary messages arrive.
+
+use annals_channel::finding::Finding;
+use annals_channel_discord::settings::DiscordConfig;
+use annals_core::settings::Env;
+use annals_io::clock::Clock;
+use annals_runtime::aws;
+use annals_store::relay::RelayStore;
+use annals_store::settings::{StoreConfig, retention};
+use aws_config::SdkConfig;
+
+use crate::config::data_dir;
+use crate::program::open_history;
+
+const CHECK: &str = "discord relay";
+
+/// Checks the relay of the bot's token, if one is set; `aws` is the account of a stack. Without the stores, which are checked
+/// elsewhere, there is nothing to say.
+pub(super) async fn check(env: Env<'_>, aws: Option<&SdkConfig>, clock: &Clock) -> Vec<Finding> {
+    let Ok(Some(config)) = DiscordConfig::from_env(env) else { return Vec::new() };
+    if config.bot_token.is_none() {
+        return Vec::new();
+    }
+    let history = match (aws, StoreConfig::from_env(env), retention(env)) {
+        (Some(aws), Ok(store), _) => aws::history(aws, store, clock.clone()),
+        (None, _, Ok(retention)) => match open_history(&data_dir(env), retention, clock.clone()).await {
+            Ok(history) => history,
+            Err(_) => return Vec::new(),
+        },
+        _ => return Vec::new(),
+    };
+    vec![match RelayStore::beside(&history, &config.application_id).status().await {
+        Ok(status) if status.runs_until.is_some() => Finding::ok(CHECK, "runs"),
+        Ok(_) => Finding::none(
+            CHECK,
+            "none runs, so only commands arrive, and no messages: cargo run has one, a stack with DiscordRelay=on, or a \
+             container",
+        ),
+        Err(_) => return Vec::new(),
+    }]
+}
