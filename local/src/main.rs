@@ -72,13 +72,16 @@ enum Command {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Talk to the bot here, as the person `local`
+    /// Talk to the bot here, as the person `local` or another
     ///
     /// It is the same chat each time. Uses the running program if there is one. In a pipe, standard input is the message, and
     /// only the reply goes to standard output; the exit status is 1 if there is no reply.
     Chat {
         /// Send this single message, and print the reply
         message: Option<String>,
+        /// The person who speaks, by default `ANNALS_USER` or `local`; the same as an admin key's userId
+        #[arg(long, value_name = "NAME")]
+        user: Option<String>,
     },
     /// Import histories of other programs: Telegram Desktop's JSON export, `UIMessage`s one a line or in an array
     ///
@@ -182,7 +185,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<bool> {
     let env = Env::new(&process_env);
     let clock = Clock::system();
     match arguments.command {
-        Some(Command::Chat { message }) => Box::pin(terminal::chat(message, env, clock)).await,
+        Some(Command::Chat { message, user }) => Box::pin(terminal::chat(message, user, env, clock)).await,
         command => Box::pin(run_other(command, env, clock)).await.map(|()| true),
     }
 }
