@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::settings::Settings;
-use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings};
+use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings, links};
 use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
+use annals_core::person::Links;
 use annals_core::settings::{ConfigError, Env, Setting};
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
 use annals_http::settings::{
@@ -82,6 +83,8 @@ pub struct LocalConfig {
     pub channels: Vec<Arc<dyn ServedChannel>>,
     /// Settings of all channels.
     pub channel_settings: Settings,
+    /// `LINKS`
+    pub links: Links,
     /// `TOOLS`
     pub tools: Option<ToolsSetting>,
     /// `ADMINS`
@@ -149,6 +152,7 @@ impl LocalConfig {
             key: None,
             channels,
             channel_settings: channel_settings(env)?,
+            links: links(env)?,
             tools,
             admins,
             access: access(env)?,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings};
+use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings, dm_scope, links};
 use annals_channel_lark::settings::LarkConfig;
 use annals_channel_telegram::settings::TelegramConfig;
 use annals_core::settings::{ConfigError, Env, Setting, Unset};
@@ -45,7 +45,7 @@ const LEFT_OUT: [&str; 3] = ["AWS_LAMBDA_FUNCTION_NAME", "OTEL_SERVICE_NAME", "O
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 19] = [
+const READERS: [(&str, Reader); 21] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -60,6 +60,8 @@ const READERS: [(&str, Reader); 19] = [
     ("agent_id(env)", |env| agent_id(env).map(drop)),
     ("HttpConfig::deployed(env)", |env| HttpConfig::deployed(env).map(drop)),
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
+    ("dm_scope(env)", |env| dm_scope(env).map(drop)),
+    ("links(env)", |env| links(env).map(drop)),
     ("access(env)", |env| access(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
     // The code behind these is read with the rest.
@@ -279,7 +281,7 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
             });
             let is_setting = |text: &&str| {
                 let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY")
+                matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY" | "LINKS")
                     || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             named.extend(line.split('"').skip(1).step_by(2).filter(is_setting).map(str::to_owned));

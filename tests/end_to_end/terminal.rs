@@ -31,7 +31,7 @@ fn hosted(data_dir: &Path, arguments: &[&str], model: &ModelApi) -> Command {
 }
 
 /// Runs it with `input` on standard input: its status, what it prints, and what it says beside.
-fn piped(mut command: Command, input: &str) -> (i32, String, String) {
+pub(crate) fn piped(mut command: Command, input: &str) -> (i32, String, String) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     // It may have ended without reading.
@@ -190,7 +190,7 @@ fn on_screen(command: Command) -> PtySession {
 }
 
 /// Does what waits for a screen or a program, beside the emulators.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     spawn_blocking(work).await.unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_channel::platform::{Platform, Registered};
-use annals_channel::settings::{Settings, access, channel_settings};
+use annals_channel::settings::{Settings, access, channel_settings, links};
 use annals_channel::webhook::Webhook;
 use annals_core::record::Channel;
 use annals_core::settings::Env;
@@ -32,7 +32,7 @@ async fn serve<W: Webhook, P: Platform + 'static>(
 ) -> Result<(), FunctionError> {
     let Process { aws, settings, history, metrics, reporter, clock, .. } = process;
     let env = settings.env();
-    let (settings, access) = (channel_settings(env)?, access(env)?);
+    let (settings, access, links) = (channel_settings(env)?, access(env)?, links(env)?);
     let (admins, memory_is_on) = (admins(env)?, memory_is_on(env)?);
     let queue = env.required("ANNALS_QUEUE_URL")?;
     let (webhook, platform) = of_channel(env, &settings, &clock)?;
@@ -43,6 +43,7 @@ async fn serve<W: Webhook, P: Platform + 'static>(
         .with_metrics(metrics)
         .with_approvers(approvers)
         .with_access(access)
+        .with_people(settings.dm_scope, links)
         .with_memory(memory_is_on);
     let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
     lambda_http::run(reporter.of_router(router)).await

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Entries are numbered from 1, without gaps, in order of creation. A deleted entry leaves its number, and no text, so
-//! a number never comes to mean another entry. Nothing here expires. `store/capture.rs` makes entries of Sessions.
+//! a number never comes to mean another entry. Nothing here expires. `memory/capture.rs` makes entries of Sessions; `memory/moving.rs`
+//! moves them to another owner.
 //!
 //! # Undoing changes by the agent's tools
 //!
@@ -22,6 +23,7 @@
 //! time it is not returned any more, and the next reader of its owner's entries deletes it.
 
 mod capture;
+mod moving;
 
 use std::time::Duration;
 
