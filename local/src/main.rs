@@ -4,10 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use annals_channel::settings::channel_settings;
+use annals_channel::settings::{DmScope, channel_settings, dm_scope};
 use annals_channel_telegram::settings::TelegramConfig;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::memory::Owner;
+use annals_core::person::canonical;
 use annals_core::settings::Env;
 use annals_engine::settings::ViewConfig;
 use annals_io::clock::Clock;
@@ -30,6 +31,7 @@ use annals_local::tty;
 use annals_runtime::telemetry;
 use annals_store::history::History;
 use annals_store::memory::Memory;
+use annals_store::people::People;
 use annals_store::settings::{StoreConfig, retention};
 use clap::{Args, Parser, Subcommand};
 
@@ -243,6 +245,10 @@ async fn run_other(command: Option<Command>, env: Env<'_>, clock: Clock) -> anyh
             let out = &mut std::io::stdout().lock();
             match command {
                 MemoryCommand::List { owner: OwnerArguments { user: Some(person), .. } } => {
+                    let person = match dm_scope(env)? {
+                        DmScope::User => People::beside(&history).person_of(&person).await?,
+                        DmScope::Chat => canonical(&person).to_owned(),
+                    };
                     memory::list(&store, &Owner::User(person), out).await
                 }
                 MemoryCommand::List { owner: OwnerArguments { chat, .. } } => {

@@ -71,6 +71,7 @@ mod openapi;
 mod outside_tools;
 mod paging;
 mod people;
+mod person_routes;
 mod poisoned;
 mod process;
 mod progress;

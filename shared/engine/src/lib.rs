@@ -10,11 +10,12 @@
 //! - [`compaction`]: the steps that turn older messages into a summary
 //! - [`remembering`]: captures Sessions as memory, and recalls it
 //! - [`upkeep`]: the work for a chat that is due
-//! - [`forgetting`]: deletes everything of a chat
+//! - [`forgetting`]: deletes everything of a chat; [`erasing`]: of a person
 //! - [`settings`]: settings of the agent's answers
 
 pub mod compaction;
 pub mod delivery;
+pub mod erasing;
 pub mod forgetting;
 pub mod ingress;
 pub mod joining;

@@ -318,6 +318,17 @@ impl Memory {
         })
     }
 
+    /// Deletes everything of `owner`: entries, what can be undone of them, and the items of captures. Returns the number
+    /// of entries. Safe to repeat.
+    pub async fn forget_all(&self, owner: &Owner) -> Result<usize, MemoryError> {
+        let Overview { kept, undoable } = self.overview(owner).await?;
+        let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten).count();
+        let pk = owner.partition();
+        let keys = self.table.keys(&pk).await?;
+        self.table.delete(&pk, keys).await?;
+        Ok(count)
+    }
+
     /// Deletes the entries of `owner` from `chat`, and the items of captures there; for a group's own memory, all of
     /// it. Returns the number of entries. Safe to repeat.
     pub async fn forget_chat(&self, owner: &Owner, chat: &ChatKey) -> Result<usize, MemoryError> {

@@ -142,6 +142,9 @@ pub struct Erasure {
     /// The chats that are still to be visited in the list of chats: those after this cursor, or from the top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
+    /// True if the whole list was walked, and only chats that were used since are still to be visited.
+    #[serde(default)]
+    pub walked: bool,
 }
 
 /// A failure to read or change links. What was stored before stays stored.
