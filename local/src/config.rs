@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::settings::Settings;
-use annals_channel::settings::{DeliveryConfig, access, channel_settings};
+use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings, links};
 use annals_channel_discord::settings::DiscordConfig;
 use annals_core::access::Access;
+use annals_core::chat_key::ChatKey;
+use annals_core::person::Links;
 use annals_core::settings::{ConfigError, Env, Setting};
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
 use annals_http::settings::{
@@ -25,7 +27,7 @@ use crate::stores::files;
 use crate::stores::private::secret_of;
 
 /// Settings that only the local program has.
-pub const SETTINGS: [Setting; 3] = [DATA_DIR, HOST, PORT];
+pub const SETTINGS: [Setting; 4] = [DATA_DIR, HOST, PORT, USER];
 
 const DATA_DIR: Setting = Setting::new(
     "ANNALS_DATA_DIR",
@@ -40,6 +42,11 @@ const HOST: Setting = Setting::new(
 );
 const PORT: Setting =
     Setting::new("ANNALS_PORT", "3000", "local only: 0 to 65535; `0` picks a free one and prints it");
+const USER: Setting = Setting::new(
+    "ANNALS_USER",
+    "local",
+    "local only: the person at the terminal, unless `chat --user NAME` names one",
+);
 
 /// API key if no platform is set up: name `dev`, admin.
 pub const DEV_API_KEY: &str = "dev";
@@ -53,6 +60,8 @@ pub struct LocalConfig {
     pub host: IpAddr,
     /// `ANNALS_PORT`; 0 picks a free one.
     pub port: u16,
+    /// `ANNALS_USER`: the person at the terminal.
+    pub user: String,
     /// Settings of the agent, with `echo` as the default model.
     pub agent: AgentConfig,
     /// `REPLY_QUIET`
@@ -77,6 +86,8 @@ pub struct LocalConfig {
     pub channel_settings: Settings,
     /// The application whose gateway is relayed: one with a bot's token.
     pub relayed: Option<DiscordConfig>,
+    /// `LINKS`
+    pub links: Links,
     /// `TOOLS`
     pub tools: Option<ToolsSetting>,
     /// `ADMINS`
@@ -126,6 +137,7 @@ impl LocalConfig {
             data_dir: data_dir(env),
             host,
             port,
+            user: user(env)?,
             agent: AgentConfig::from_env(env, Some("echo"))?,
             reply_quiet: reply_quiet(env)?,
             delivery: DeliveryConfig::from_env(env)?,
@@ -138,6 +150,7 @@ impl LocalConfig {
             channels,
             channel_settings: channel_settings(env)?,
             relayed: DiscordConfig::from_env(env)?.filter(|config| config.bot_token.is_some()),
+            links: links(env)?,
             tools,
             admins,
             access: access(env)?,
@@ -198,6 +211,15 @@ pub(crate) fn joined(names: &[&str], last: &str) -> String {
     match names {
         [names @ .., name] if !names.is_empty() => format!("{} {last} {name}", names.join(", ")),
         names => names.concat(),
+    }
+}
+
+/// Reads `ANNALS_USER`, by default `local`.
+fn user(env: Env<'_>) -> Result<String, ConfigError> {
+    let user = env.value(&USER);
+    match ChatKey::direct(&agent_id(env)?, &user) {
+        Ok(_) => Ok(user),
+        Err(error) => Err(ConfigError::new(USER.name, format!("cannot be part of a chat key: {error}"))),
     }
 }
 

@@ -4,10 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use annals_channel::settings::channel_settings;
+use annals_channel::settings::{DmScope, channel_settings, dm_scope};
 use annals_channel_telegram::settings::TelegramConfig;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::memory::Owner;
+use annals_core::person::canonical;
 use annals_core::settings::Env;
 use annals_engine::settings::ViewConfig;
 use annals_io::clock::Clock;
@@ -30,6 +31,7 @@ use annals_local::tty;
 use annals_runtime::telemetry;
 use annals_store::history::History;
 use annals_store::memory::Memory;
+use annals_store::people::People;
 use annals_store::settings::{StoreConfig, retention};
 use clap::{Args, Parser, Subcommand};
 
@@ -72,13 +74,16 @@ enum Command {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Talk to the bot here, as the person `local`
+    /// Talk to the bot here, as the person `local` or another
     ///
     /// It is the same chat each time. Uses the running program if there is one. In a pipe, standard input is the message, and
     /// only the reply goes to standard output; the exit status is 1 if there is no reply.
     Chat {
         /// Send this single message, and print the reply
         message: Option<String>,
+        /// The person who speaks, by default `ANNALS_USER` or `local`; the same as an admin key's userId
+        #[arg(long, value_name = "NAME")]
+        user: Option<String>,
     },
     /// Import histories of other programs: Telegram Desktop's JSON export, `UIMessage`s one a line or in an array
     ///
@@ -182,7 +187,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<bool> {
     let env = Env::new(&process_env);
     let clock = Clock::system();
     match arguments.command {
-        Some(Command::Chat { message }) => Box::pin(terminal::chat(message, env, clock)).await,
+        Some(Command::Chat { message, user }) => Box::pin(terminal::chat(message, user, env, clock)).await,
         command => Box::pin(run_other(command, env, clock)).await.map(|()| true),
     }
 }
@@ -240,6 +245,10 @@ async fn run_other(command: Option<Command>, env: Env<'_>, clock: Clock) -> anyh
             let out = &mut std::io::stdout().lock();
             match command {
                 MemoryCommand::List { owner: OwnerArguments { user: Some(person), .. } } => {
+                    let person = match dm_scope(env)? {
+                        DmScope::User => People::beside(&history).person_of(&person).await?,
+                        DmScope::Chat => canonical(&person).to_owned(),
+                    };
                     memory::list(&store, &Owner::User(person), out).await
                 }
                 MemoryCommand::List { owner: OwnerArguments { chat, .. } } => {

@@ -130,6 +130,7 @@ impl Program {
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
             .with_approvers(approvers)
             .with_access(config.access.clone())
+            .with_people(config.channel_settings.dm_scope, config.links)
             .with_memory(config.agent.memory.is_on);
         let model = model(&config.agent.model, &clock).await?;
         let upkeep =

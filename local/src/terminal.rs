@@ -1,4 +1,4 @@
-//! `annals chat`: the bot in the terminal, as the person `local`.
+//! `annals chat`: the bot in the terminal, as the person `local` or another.
 //!
 //! Only one program at a time may use a data directory, so the terminal never opens the stores itself: it talks to the program
 //! that does. If none runs, it runs one for as long as it lasts. Either way the same [`endpoint`] answers, on a Unix socket in the
@@ -24,6 +24,7 @@ mod wire;
 
 use std::io::{IsTerminal, Read};
 
+use annals_core::chat_key::ChatKey;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use anyhow::Context;
@@ -33,12 +34,21 @@ use session::Session;
 use crate::config::LocalConfig;
 use crate::tty;
 
-/// Runs a conversation until the person leaves, or sends the single `message` and prints the reply. Returns true if all messages
+/// Runs a conversation of `user`, by default `ANNALS_USER`, until the person leaves, or sends the single `message` and prints the reply. Returns true if all messages
 /// were answered.
 ///
 /// Without a `message` and without a terminal, the message is the whole standard input.
-pub async fn chat(message: Option<String>, env: Env<'_>, clock: Clock) -> anyhow::Result<bool> {
-    let config = LocalConfig::from_env(env)?;
+pub async fn chat(
+    message: Option<String>,
+    user: Option<String>,
+    env: Env<'_>,
+    clock: Clock,
+) -> anyhow::Result<bool> {
+    let mut config = LocalConfig::from_env(env)?;
+    if let Some(user) = user {
+        ChatKey::direct(&config.agent.agent_id, &user).context("--user names nobody")?;
+        config.user = user;
+    }
     let (has_keys, has_screen) = (std::io::stdin().is_terminal(), std::io::stdout().is_terminal());
     let style = Style {
         colours: tty::has_colours(env, &std::io::stdout()),

@@ -200,6 +200,12 @@ impl TestApp {
         self.run().await;
     }
 
+    /// Starts the program again with another value of a setting.
+    pub(crate) async fn set(&mut self, name: &str, value: &str) {
+        self.settings.insert(name.into(), value.into());
+        self.restart().await;
+    }
+
     /// Stops the program and cuts off running turns.
     pub(crate) async fn stop(&mut self) {
         let Some(Running { runtime, shutdown, served, .. }) = self.running.take() else { return };
@@ -353,6 +359,12 @@ impl TestApp {
         let route = path.split('?').next().unwrap_or_default();
         openapi::check("GET", route, 200, "application/json", &body);
         body
+    }
+
+    /// Returns the replies in the outbox.
+    pub(crate) async fn get_outbox(&self) -> Vec<Value> {
+        let request = self.request(Method::GET, "/local/outbox").bearer_auth(OPS_KEY);
+        request.send().await.unwrap().json().await.unwrap()
     }
 
     /// Posts `body` to `path` with the API key `key`.

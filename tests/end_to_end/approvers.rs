@@ -3,11 +3,13 @@
 
 use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path};
 use crate::approvals::press;
 use crate::lark::{self, LarkApp, mentioning, pressed, text};
+use crate::memory::call;
 use crate::outside_tools::{start_with_shop, with_shop};
 use crate::updates::{group, private};
 
@@ -391,4 +393,25 @@ async fn two_simultaneous_approvals_make_one_call() {
         assert_eq!(shop.carried_out().len(), 1);
         app.finish().await;
     }
+}
+
+/// An administrator is one by any of their identities, wherever they say so.
+#[tokio::test]
+async fn an_administrator_may_approve_by_a_linked_identity() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &asks(&json!("admins"))).set("GROUP_ACTIVATION", "always");
+    let app = app.set("ADMINS", "ada").set("DM_SCOPE", "user").start().await;
+    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    say(&app, 43, 1, "Pay A1 back.").await;
+    say(&app, 42, 2, "/approve").await;
+    assert_eq!(shop.carried_out().len(), 0);
+    let links = json!({"links": ["telegram-42"]});
+    let linked = call(&app, Method::PUT, "/v1/people/ada/links", OPS_KEY, Some(links)).await;
+    assert_eq!(linked.status, 200);
+    app.idle().await;
+    say(&app, 43, 3, "/approve").await;
+    assert_eq!(shop.carried_out().len(), 0);
+    say(&app, 42, 4, "/approve").await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+    app.finish().await;
 }

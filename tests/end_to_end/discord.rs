@@ -6,11 +6,13 @@ use annals_core::sort_key::Timestamp;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, Sent, public_key, signed};
 use annals_test_support::fixtures::all_payloads;
 use annals_test_support::mcp_server::{self, McpServer};
-use annals_test_support::model_api::{images_of, lines_said};
+use annals_test_support::model_api::{images_of, is_for_summary, lines_said};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{Answer, NOW, TestApp};
+use crate::people::{code_in, http, summed_up};
+use crate::terminal::{annals, beside, piped};
 
 pub(crate) const GUILD: &str = "290926798626357999";
 pub(crate) const CHANNEL: &str = "645027906669510667";
@@ -493,4 +495,54 @@ async fn without_discord_calls_are_signed_by_the_development_key_and_answers_go_
     let outbox = app.get("/local/outbox").await;
     assert_eq!((&outbox[0]["channel"], &outbox[0]["text"]), (&json!("discord"), &json!("hello")));
     app.finish().await;
+}
+
+/// The code of `/link` is shown to its sender alone, and what the terminal was told is known in Discord afterwards.
+#[tokio::test]
+async fn a_person_of_another_channel_is_known_after_a_link() {
+    let it = DiscordApp::with(&[("DISCORD_BOT_TOKEN", BOT_TOKEN), ("DM_SCOPE", "user")]).await;
+    let link = |word: &str, seconds: i64| {
+        it.app.advance_to((NOW + seconds) * 1000);
+        direct(command("link", &json!([{"name": "code", "type": 3, "value": word}]), seconds))
+    };
+    it.app
+        .model()
+        .answer_by(|request| is_for_summary(request).then(|| format!("Facts: {}", summed_up(request))));
+    it.handle(&direct(ask("My dog is Rex", 0))).await;
+    let dir = it.app.data_dir().to_owned();
+    let said = beside(move || piped(annals(&dir, &["chat", "--user", "ada", "My name is Ada"]), ""));
+    it.app.as_time_passes(said).await;
+
+    let code = code_in(&http(&it.app, "ada", "/link").await);
+    let whose = it.handle(&link(&code, 100)).await;
+    assert_eq!(whose["data"]["flags"], 68, "only for the sender");
+    let whose = whose["data"]["content"].as_str().unwrap().to_owned();
+    assert!(whose.contains("the code of ada on the HTTP API."), "{whose}");
+    let agreed = it.handle(&link("yes", 101)).await;
+    assert!(agreed["data"]["content"].as_str().unwrap().contains("as ada on the HTTP API"), "{agreed}");
+    let asked = http(&it.app, "ada", "/link").await;
+    assert!(asked.contains(&format!("by {ADA} on Discord, called “Ada” there")), "{asked}");
+    assert!(http(&it.app, "ada", "/link yes").await.starts_with("Linked: "));
+    it.app.idle_as_time_passes().await;
+
+    it.app.advance_to((NOW + 200) * 1000);
+    it.handle(&direct(ask("What is my name?", 200))).await;
+    let request = it.app.last_request()["messages"].to_string();
+    assert!(request.contains("My name is Ada") && request.contains("My dog is Rex"), "{request}");
+    let sent = it.discord.sent().pop().unwrap();
+    assert_eq!((sent.content.as_str(), sent.is_original), ("You said: What is my name?", true));
+    let joined = it.app.lines("agent:annals:user:ada").await;
+    assert!(joined.contains(&format!("{} user: What is my name?", snowflake(200))), "{joined:#?}");
+
+    // Somebody else, and Ada in a server, are told nothing.
+    let mut other = direct(ask("And mine?", 201));
+    other["user"]["id"] = json!("1033044521375764531");
+    for call in [other, ask("And here?", 202)] {
+        it.handle(&call).await;
+        let request = it.app.last_request()["messages"].to_string();
+        assert!(!request.contains("My name is Ada"), "{request}");
+    }
+    let refused = it.handle(&command("link", &json!([]), 203)).await;
+    assert_eq!(refused["data"]["content"], "This works in a direct chat with me only.");
+    it.app.finish().await;
 }

@@ -31,7 +31,7 @@ fn hosted(data_dir: &Path, arguments: &[&str], model: &ModelApi) -> Command {
 }
 
 /// Runs it with `input` on standard input: its status, what it prints, and what it says beside.
-fn piped(mut command: Command, input: &str) -> (i32, String, String) {
+pub(crate) fn piped(mut command: Command, input: &str) -> (i32, String, String) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     // It may have ended without reading.
@@ -94,6 +94,37 @@ fn a_pipe_gets_the_reply_alone_and_a_status() {
     let Output { status, stderr, .. } = child.wait_with_output().unwrap();
     assert_eq!((status.code(), String::from_utf8(stderr).unwrap()), (Some(0), String::new()));
     assert_eq!(history(dir.path()).last().unwrap(), "assistant: to nobody");
+}
+
+/// Each person has a chat of their own, which the name of a setting and of an option choose alike.
+#[test]
+fn a_name_chooses_the_person_at_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let chat = |user: Option<&str>, arguments: &[&str]| {
+        let mut command = annals(dir.path(), &[&["chat"], arguments].concat());
+        command.envs(user.map(|user| ("ANNALS_USER", user)));
+        piped(command, "")
+    };
+    assert_eq!(chat(None, &["I am local"]), printed("I am local\n"));
+    assert_eq!(chat(Some("Ada & Bo"), &["We are two"]), printed("We are two\n"));
+    assert_eq!(chat(Some("bo"), &["--user", "Ada & Bo", "Still we"]), printed("Still we\n"));
+    let said = |user: &str| {
+        let key = format!("agent:annals:user:{user}");
+        let output = annals(dir.path(), &["history", &key, "--jsonl"]).output().unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let messages = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let said = messages.filter(|message| message["role"] == "user");
+        said.map(|message| (message["metadata"]["userId"].clone(), message["parts"][0]["text"].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(said("local"), [(json!("local"), json!("I am local"))]);
+    let pair = [(json!("Ada & Bo"), json!("We are two")), (json!("Ada & Bo"), json!("Still we"))];
+    assert_eq!(said("Ada & Bo"), pair);
+    for (user, named) in [(Some("a\nb"), "ANNALS_USER"), (None, "--user")] {
+        let arguments: &[&str] = if user.is_none() { &["--user", "", "hi"] } else { &["hi"] };
+        let (code, out, error) = chat(user, arguments);
+        assert!(code == 1 && out.is_empty() && error.contains(named), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -159,7 +190,7 @@ fn on_screen(command: Command) -> PtySession {
 }
 
 /// Does what waits for a screen or a program, beside the emulators.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     spawn_blocking(work).await.unwrap()
 }
 

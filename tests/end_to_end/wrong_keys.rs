@@ -76,7 +76,7 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
         ingress,
         keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
         view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
-        memory: MemoryConfig { is_on: true, groups: false },
+        memory: MemoryConfig::default(),
         system_prompt: None,
         cors_origins: CorsOrigins::None,
         console: true,

@@ -5,8 +5,11 @@ use std::time::Duration;
 use annals_channel::delivery::DeliveryError;
 use annals_core::sort_key::Timestamp;
 use annals_engine::compaction::CompactionError;
+use annals_engine::joining::JoinError;
 use annals_model::ModelError;
 use annals_store::history::HistoryError;
+use annals_store::memory::MemoryError;
+use annals_store::people::PeopleError;
 
 use crate::retry_policy::Attempt;
 
@@ -22,6 +25,12 @@ pub enum TurnError {
     /// A `/compact` failed.
     #[error("failed to compact a chat on /compact; it is retried: {0}")]
     Compaction(CompactionError),
+    /// The memory of a linked person could not be moved.
+    #[error("failed to move memory entries to a linked person; it is retried: {0}")]
+    Memory(#[from] MemoryError),
+    /// The links of a person could not be read or changed.
+    #[error(transparent)]
+    People(#[from] PeopleError),
     /// The reply is stored, but not delivered.
     #[error("failed to deliver a stored reply; it is retried: {0}")]
     Delivery(DeliveryError),
@@ -53,6 +62,15 @@ impl TurnError {
     /// Returns true if another run took the chat over.
     pub(crate) fn is_lease_lost(&self) -> bool {
         matches!(self, Self::History(HistoryError::LeaseLost))
+    }
+}
+
+impl From<JoinError> for TurnError {
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::Memory(error) => error.into(),
+            JoinError::Compaction(error) => error.into(),
+        }
     }
 }
 

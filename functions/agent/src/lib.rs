@@ -7,7 +7,7 @@
 //! - `find.rs`: finds the work and prepares it; [`next`]: the decision, pure; `coverage.rs`: the messages of one turn, pure;
 //!   `task.rs`: the work
 //! - `quiet.rs`: waits for the rest of a burst; `surroundings.rs`: reads the messages around one of a group;
-//!   `remember.rs`: captures and recalls memory; `budget.rs`: compacts
+//!   `remember.rs`: captures and recalls memory; `join.rs`: tells of other chats of the person; `budget.rs`: compacts
 //! - `answer.rs`, `resume.rs`, `stop.rs`: a new reply, one that continues after an approval, one that a `/stop` ended
 //! - `ask.rs`: asks the model for a reply; `rounds.rs`: the reply while it is made, and its calls; `images.rs`: its images
 //! - `tools.rs`: the tools of a turn; [`mcp`]: external tools
@@ -24,6 +24,7 @@ mod deliver;
 mod error;
 mod find;
 mod images;
+mod join;
 pub mod mcp;
 pub mod next;
 mod quiet;

@@ -2,7 +2,7 @@
 //! tried. Pure; the loops that do the work ask it.
 //!
 //! *Invariant:* a turn asks the model at most [`MAX_ANSWER_REQUESTS`] (78) times for its answer, and at most
-//! [`MAX_REQUESTS`] (306) times in all, summaries and captures included: a test derives the first, and the second is a sum of
+//! [`MAX_REQUESTS`] (322) times in all, summaries and captures included: a test derives the first, and the second is a sum of
 //! bounds. A run that ends with its process, or because the store fails, is no attempt: the queue repeats it, up to 100 times.
 //! A reply that continues after an approval is a turn of its own.
 
@@ -21,6 +21,7 @@ const SHORTENINGS: u32 = 3; // in one run, of a question that the model finds to
 pub(crate) const ROUNDS: u32 = 8; // answers with calls in one run; the next must be text
 pub(crate) const CALLS: usize = 8; // of one answer that are carried out
 pub(crate) const SUMMARIES: u32 = 4; // before a turn, and for a `/compact`
+pub(crate) const JOINS: u32 = 4; // chats of a person that one run tells of; the last attempt asks no model
 pub(crate) const FILE_TRIES: u32 = 2; // requests to a platform for one file in a turn
 
 // Bounds by time.
@@ -39,10 +40,11 @@ const MAX_BACKOFF: Duration = Duration::from_secs(8); // for a provider that ask
 /// and of the fallback; the last attempt may have all rounds of calls.
 pub const MAX_ANSWER_REQUESTS: u32 = TRIES * (ATTEMPTS * (1 + SHORTENINGS + 1 + 1) + ROUNDS);
 /// Maximum number of requests for one turn. Each attempt may make four summaries before it asks and one each time that it
-/// shortens the question, and capture three sessions; each of these requests may go to two models. A run that finds its
+/// shortens the question, and capture three sessions, and all but the last may sum up four other chats; each of these requests may go to two models. A run that finds its
 /// reply stored asks nothing.
-pub const MAX_REQUESTS: u32 =
-    MAX_ANSWER_REQUESTS + ATTEMPTS * 2 * ((SUMMARIES + SHORTENINGS) * MAX_HALVINGS + MAX_SESSIONS);
+pub const MAX_REQUESTS: u32 = MAX_ANSWER_REQUESTS
+    + ATTEMPTS * 2 * ((SUMMARIES + SHORTENINGS) * MAX_HALVINGS + MAX_SESSIONS)
+    + (ATTEMPTS - 1) * 2 * JOINS;
 
 /// Number of an attempt at one turn, from 1.
 ///
@@ -318,6 +320,6 @@ mod tests {
     #[test]
     fn a_turn_asks_the_model_so_often_and_no_more() {
         assert_eq!(most_requests(&asking(1, true), &mut HashMap::new()), MAX_ANSWER_REQUESTS);
-        assert_eq!((MAX_ANSWER_REQUESTS, MAX_REQUESTS), (78, 306), "as the module says");
+        assert_eq!((MAX_ANSWER_REQUESTS, MAX_REQUESTS), (78, 322), "as the module says");
     }
 }

@@ -16,6 +16,7 @@ use crate::answer::{answer, answer_compact_command};
 use crate::deliver::deliver;
 use crate::error::{TurnError, Undone};
 use crate::find::{announce, are_answered, find};
+use crate::join::carry_out_joins;
 use crate::next::has_stopped;
 use crate::resume::resume;
 use crate::retry_policy::{Attempt, MODEL_RESERVE, SEND_RESERVE};
@@ -116,6 +117,7 @@ struct MayLeaveMore(bool);
 
 async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnError> {
     let Run { lease, named, is_first, attempt, started, typing } = run;
+    Box::pin(carry_out_joins(agent, lease, named, attempt)).await?;
     let found = if is_first && are_answered(agent, lease, named).await? {
         Found { task: Task::Nothing, ending: Ending::default(), leaves_more: false }
     } else {

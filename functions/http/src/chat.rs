@@ -20,12 +20,13 @@ mod submit;
 
 use std::sync::Arc;
 
+use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::message::Part;
-use annals_core::record::Channel;
+use annals_core::record::{Channel, Draft};
 use annals_core::sort_key::MessageId;
-use annals_engine::ingress::{Commanded, STOPPED};
+use annals_engine::ingress::{Commanded, Ingress, STOPPED};
 use annals_engine::live::Listener;
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
@@ -34,19 +35,21 @@ use axum::body::Body as RequestBody;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use body::{ChatRequest, Submission};
+use body::{ChatRequest, Scope, Submission};
 use chunks::ChunkEncoder;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stream::ReplyStream;
 use submit::Accepted;
 use tokio::task::JoinHandle;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::follow::{Awaited, Follower};
 use crate::messages::Reset;
-use crate::request::{Body, InChat, InRoom, NewId, RoomPath, UserId, draft};
+use crate::request::{
+    Body, InChat, InRoom, NewId, Query, QueryParameters, RoomPath, UserId, bad_user, draft,
+};
 use crate::state::Http;
 
 pub use crate::state::{Run, Web};
@@ -80,15 +83,19 @@ pub(crate) async fn say(
     let read = http.limits.bodies.read(body, MAX_BODY_BYTES, &http.clock).await;
     let read = read.map_err(|error| error.problem(TOO_LARGE))?;
     let request = Submission::parse(&read)?;
-    let chat = caller.room(&request.id)?;
-    telemetry::about(&chat);
+    let own = caller.room(&request.id)?;
+    let user_id = UserId::or_name(request.user_id.clone(), &caller);
+    let room = http.room(&caller, own, request.scope, &user_id).await?;
+    let chat = room.chat.clone();
     // Before the append, so that no part of the reply is missed.
     let listener = http.web.live.listen(&chat);
     let Accepted { awaited, encoder, may_be_stored, is_past_known } =
-        Box::pin(http.submit(&caller, &chat, request)).await?;
+        Box::pin(http.submit(&caller, &room, &user_id, request)).await?;
     // The parsed request takes many times the memory of its body, whose share is held until here.
     drop(read);
-    let run = http.web.run.as_ref().map(|run| tokio::spawn(run(chat.clone(), awaited.base())));
+    // A run here delivers nowhere, and in a person's chat it could take up messages of other channels.
+    let run = http.web.run.as_ref().filter(|_| room.direct.is_none());
+    let run = run.map(|run| tokio::spawn(run(chat.clone(), awaited.base())));
     let mut response = http.stream(chat, awaited, listener, may_be_stored, encoder, run);
     let past = HeaderValue::from_static(if is_past_known { "same" } else { "differs" });
     response.headers_mut().insert(PAST, past);
@@ -97,13 +104,16 @@ pub(crate) async fn say(
 
 /// `GET /api/chat/{id}/stream`: streams the reply that is being made, from its beginning; 204 if there is none.
 #[utoipa::path(get, path = "/api/chat/{id}/stream", operation_id = "resumeChat", tag = "chat", security(("key" = [])),
-    params(RoomPath),
+    params(RoomPath, ScopeQuery),
     responses((status = 200, description = "The reply that is being made", body = String, content_type = "text/event-stream"),
         (status = 204, description = "No reply is being made")))]
 pub(crate) async fn resume(
     State(http): State<Arc<Http>>,
-    InRoom(InChat { chat, .. }): InRoom,
+    InRoom(InChat { caller, chat }): InRoom,
+    Query(query): Query<ScopeQuery>,
 ) -> Result<Response, Failure> {
+    let user_id = UserId::or_name(query.user_id()?, &caller);
+    let chat = http.room(&caller, chat, query.scope(), &user_id).await?.chat;
     let listener = http.web.live.listen(&chat);
     let Some(awaited) = http.awaited(&chat).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     Ok(http.stream(chat, awaited, listener, true, ChunkEncoder::new("", &[]), None))
@@ -124,16 +134,21 @@ pub(crate) struct Stopped {
 
 /// `POST /api/chat/{id}/stop`: does what `/stop` does; the body may name the sender as `userId`, and the command as `messageId`.
 #[utoipa::path(post, path = "/api/chat/{id}/stop", operation_id = "stopChat", tag = "chat", security(("key" = [])),
-    params(RoomPath),
+    params(RoomPath, ScopeQuery),
     request_body(content = Reset, content_type = "application/json"),
     responses((status = 200, description = "No reply is being made any more", body = Stopped)))]
 pub(crate) async fn stop(
     State(http): State<Arc<Http>>,
     InRoom(InChat { caller, chat }): InRoom,
+    Query(query): Query<ScopeQuery>,
     Body(Reset { user_id, message_id }): Body<Reset>,
 ) -> Result<Json<Stopped>, Failure> {
-    let user_id = UserId::or_name(user_id, &caller);
-    let ingress = &http.web.ingress;
+    let user_id = match user_id {
+        Some(UserId(user_id)) => user_id,
+        None => UserId::or_name(query.user_id()?, &caller),
+    };
+    let room = http.room(&caller, chat, query.scope(), &user_id).await?;
+    let (chat, ingress) = (room.chat.clone(), http.ingress_of(&room));
     let (_, read) = http.read_context(&chat).await?;
     let now = http.now_after(&read);
     let (message_id, ts) = match message_id {
@@ -144,7 +159,7 @@ pub(crate) async fn stop(
         None => (http.new_message_id()?, now),
     };
     let parts = vec![Part::text("/stop")];
-    let draft = draft(&caller, &chat, Channel::Web, &user_id, message_id.clone(), ts, parts);
+    let draft = room.placed(draft(&caller, &chat, Channel::Web, &user_id, message_id.clone(), ts, parts));
     let commanded = ingress.command_alone(&Command::Stop, &draft).await?;
     let Commanded { appended, confirmation } = commanded.ok_or_else(Problem::command_id_taken)?;
     let stopped = if let Some(confirmation) = confirmation {
@@ -159,7 +174,71 @@ pub(crate) async fn stop(
     Ok(Json(Stopped { chat_key: chat, message_id, stopped }))
 }
 
+/// The chat of a room.
+pub(crate) struct Room {
+    chat: ChatKey,
+    /// The identity of its user and their Person, if it is their direct chat.
+    direct: Option<(String, String)>,
+}
+
+impl Room {
+    /// Returns a draft of the room's user.
+    fn placed(&self, mut draft: Draft) -> Draft {
+        if let Some((identity, person)) = &self.direct {
+            (draft.chat_id, draft.person) = (identity.clone(), Some(person.clone()));
+        }
+        draft
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ScopeQuery {
+    /// As in the body of `POST /api/chat`.
+    scope: Option<Scope>,
+    /// With `scope=user`: the user; by default the key's name.
+    user_id: Option<String>,
+}
+
+impl QueryParameters for ScopeQuery {}
+
+impl ScopeQuery {
+    fn scope(&self) -> Scope {
+        self.scope.unwrap_or_default()
+    }
+
+    fn user_id(&self) -> Result<Option<UserId>, Problem> {
+        let user_id = self.user_id.clone().map(UserId::try_from).transpose();
+        user_id.map_err(|rule| bad_user(rule.to_owned()))
+    }
+}
+
 impl Http {
+    /// Returns the chat of the room `own`: itself, or if it asks for that under `DM_SCOPE=user`, the direct chat of
+    /// `user_id`.
+    async fn room(
+        &self,
+        caller: &Caller,
+        own: ChatKey,
+        scope: Scope,
+        user_id: &str,
+    ) -> Result<Room, Failure> {
+        if scope == Scope::Room || self.ingress.dm_scope() == DmScope::Chat {
+            telemetry::about(&own);
+            return Ok(Room { chat: own, direct: None });
+        }
+        let identity = self.identity(caller, user_id)?;
+        let direct = self.ingress.direct_chat(&identity, None, self.clock.now()).await?;
+        telemetry::about(&direct.chat);
+        Ok(Room { chat: direct.chat, direct: Some((identity, direct.person)) })
+    }
+
+    /// Returns the ingress for messages of a room. A turn of a person's chat is the agent's from the start.
+    fn ingress_of(&self, room: &Room) -> &Ingress {
+        if room.direct.is_some() { &self.ingress } else { &self.web.ingress }
+    }
+
     /// Returns the answer that streams a reply.
     fn stream(
         &self,

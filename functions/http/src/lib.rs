@@ -11,6 +11,7 @@
 //! - `history.rs`: reads histories and contexts; `segments.rs`: the archive; `chats.rs`: the list of chats
 //! - `forget.rs`: forgets a chat
 //! - `memory.rs`: lists, corrects and deletes memory entries
+//! - `people.rs`: one person in all chats: links, export, erasure
 //! - `strangers.rs`: lists refused people and chats
 //! - `console.rs`: the web page for people
 //! - `openapi.rs`: the description of the API; `schema.rs`: schemas for it
@@ -29,6 +30,7 @@ pub mod limit;
 mod memory;
 mod messages;
 mod openapi;
+mod people;
 mod request;
 mod schema;
 mod segments;
@@ -92,6 +94,9 @@ fn routes(http: Http) -> Router {
         .route("/api/chat", route(post(chat::say)))
         .route("/api/chat/{id}/stream", route(get(chat::resume)))
         .route("/api/chat/{id}/stop", route(post(chat::stop)))
+        .route("/v1/people/{id}", route(get(people::one).delete(people::delete)))
+        .route("/v1/people/{id}/links", route(put(people::link)))
+        .route("/v1/people/{id}/export", route(get(people::export)))
         .route("/v1/memory", route(get(memory::list)))
         .route("/v1/memory/{id}", route(put(memory::correct).delete(memory::delete)))
         .fallback(async || Problem::not_found())

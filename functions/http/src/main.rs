@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use annals_channel::settings::agent_id;
+use annals_channel::settings::{agent_id, dm_scope, links};
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::settings::{MemoryConfig, ViewConfig, admins};
 use annals_http::chat::Web;
@@ -24,12 +24,14 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let (config, responses) = (HttpConfig::deployed(env)?, HttpResponses::from_env(env)?);
     let (view, memory) = (ViewConfig::from_env(env)?, MemoryConfig::from_env(env)?);
     let (admins, agent_id) = (admins(env)?, agent_id(env)?);
+    let (dm_scope, links) = (dm_scope(env)?, links(env)?);
     let queue = env.required("ANNALS_QUEUE_URL")?;
 
     let approvers = Approvers { admins: admins.into(), platforms: None };
     let ingress = Ingress::new(history, Arc::new(aws::queue(&aws, queue)), agent_id)
         .with_metrics(metrics)
         .with_approvers(approvers)
+        .with_people(dm_scope, links)
         .with_memory(memory.is_on);
     let web = Web::buffered(ingress.clone());
     let http = Http::deployed(config, ingress, web, view, memory, clock);

@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
+use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::{Correction, CorrectionError, EntryId, EntryKind, Owner, StoredEntry};
+use annals_core::person::canonical;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
 use annals_store::memory::{Deleted, Overview, Undoable};
@@ -184,7 +186,13 @@ pub(crate) async fn list(
             let detail = format!("{} bytes are more than {MAX_USER_ID_BYTES}", user_id.len());
             return Err(bad_user(detail).into());
         }
-        (Some(user_id), None) => Owner::User(caller.crossing_user_id(&user_id)),
+        (Some(user_id), None) => {
+            let identity = caller.crossing_user_id(&user_id);
+            Owner::User(match http.ingress.dm_scope() {
+                DmScope::User => http.ingress.people().person_of(&identity).await?,
+                DmScope::Chat => canonical(&identity).to_owned(),
+            })
+        }
         (None, Some(chat)) => Owner::Chat(http.ingress.history().first_name(&caller.chat(&chat)?).await?),
         _ => return Err(OwnerQuery::invalid().into()),
     };

@@ -23,8 +23,8 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::request::{
-    Body, ChatPath, InChat, JsonBody, NewId, Query, QueryParameters, UserId, bad_ts, bad_user, command,
-    draft, invalid_field, invalid_ts,
+    Body, ChatPath, InChat, JsonBody, NewId, Query, QueryParameters, UserId, bad_ts, command, draft,
+    invalid_field, invalid_ts,
 };
 use crate::schema;
 use crate::state::Http;
@@ -156,6 +156,14 @@ pub(crate) struct Receipt {
     reply: Option<UiMessage>,
 }
 
+/// The chat of a message.
+enum Destination {
+    /// This chat.
+    Chat(ChatKey),
+    /// The direct chat of the person with this identity.
+    Person(String),
+}
+
 /// A message or a command to store.
 struct Incoming {
     user_id: String,
@@ -203,7 +211,7 @@ pub(crate) async fn post(
     Query(query): Query<WaitQuery>,
     Body(message): Body<NewMessage>,
 ) -> Result<Response, Failure> {
-    http.receive(&caller, chat, Incoming::message(message)?, query).await
+    http.receive(&caller, Destination::Chat(chat), Incoming::message(message)?, query).await
 }
 
 /// `POST /v1/messages`
@@ -219,10 +227,8 @@ pub(crate) async fn post_direct(
     Body(message): Body<NewMessage>,
 ) -> Result<Response, Failure> {
     let message = Incoming::message(message)?;
-    let chat = ChatKey::direct(http.ingress.agent_id(), &caller.crossing_user_id(&message.user_id))
-        .map_err(|error| bad_user(error.to_string()))?;
-    telemetry::about(&chat);
-    http.receive(&caller, chat, message, query).await
+    let identity = http.identity(&caller, &message.user_id)?;
+    http.receive(&caller, Destination::Person(identity), message, query).await
 }
 
 /// `POST /v1/chats/{chatId}/reset`: does what `/reset` does. The body may name the sender as `userId`, and the command as
@@ -237,7 +243,7 @@ pub(crate) async fn reset(
     Body(command): Body<Reset>,
 ) -> Result<Response, Failure> {
     let command = Incoming::command(&caller, command, "/reset".into());
-    http.receive(&caller, chat, command, WaitQuery { wait: None }).await
+    http.receive(&caller, Destination::Chat(chat), command, WaitQuery { wait: None }).await
 }
 
 /// `POST /v1/chats/{chatId}/compact`: does what `/compact` does. The body is that of `…/reset`, with an optional `focus`: the
@@ -255,7 +261,7 @@ pub(crate) async fn compact(
 ) -> Result<Response, Failure> {
     let text = focus.map_or_else(|| "/compact".to_owned(), |focus| format!("/compact {focus}"));
     let command = Incoming::command(&caller, Reset { user_id, message_id }, text);
-    http.receive(&caller, chat, command, query).await
+    http.receive(&caller, Destination::Chat(chat), command, query).await
 }
 
 impl Http {
@@ -263,7 +269,7 @@ impl Http {
     async fn receive(
         &self,
         caller: &Caller,
-        chat: ChatKey,
+        to: Destination,
         incoming: Incoming,
         query: WaitQuery,
     ) -> Result<Response, Failure> {
@@ -275,14 +281,25 @@ impl Http {
                 "it is more than five minutes ahead of the server's clock: give milliseconds since 1970";
             return Err(bad_ts(detail).into());
         }
-        let (message_id, ts) = if let Some(NewId(id)) = id {
-            // One id is one message, whatever time comes with it: its first time counts.
-            let ts = self.ingress.history().first_time(&chat, &id, ts.unwrap_or(now)).await?;
-            (id, ts)
-        } else {
-            (self.new_message_id()?, ts.unwrap_or(now))
+        let id = id.map(|NewId(id)| id);
+        // One id is one message, whatever time comes with it: its first time counts.
+        let (chat, identity, ts) = match (to, &id, ts.unwrap_or(now)) {
+            (Destination::Chat(chat), Some(id), ts) => {
+                let ts = self.ingress.history().first_time(&chat, id, ts).await?;
+                (chat, None, ts)
+            }
+            (Destination::Chat(chat), None, ts) => (chat, None, ts),
+            (Destination::Person(identity), id, ts) => {
+                let direct = self.ingress.direct_chat(&identity, id.as_ref(), ts).await?;
+                (direct.chat, Some((identity, direct.person)), direct.ts)
+            }
         };
-        let draft = draft(caller, &chat, Channel::Http, &user_id, message_id, ts, parts);
+        telemetry::about(&chat);
+        let message_id = id.map_or_else(|| self.new_message_id(), Ok)?;
+        let mut draft = draft(caller, &chat, Channel::Http, &user_id, message_id, ts, parts);
+        if let Some((identity, person)) = identity {
+            (draft.chat_id, draft.person) = (identity, Some(person));
+        }
         let Appended { base, outcome } = Box::pin(append(&self.ingress, &draft, is_command)).await?;
         tracing::info!(?outcome, "message");
         let reply = match wait {

@@ -13,7 +13,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use crate::schema::{Problem, UiMessage};
-use crate::{auth, chat, chats, forget, history, memory, messages, segments, strangers};
+use crate::{auth, chat, chats, forget, history, memory, messages, people, segments, strangers};
 
 /// The served document.
 const DOCUMENT: &str = include_str!("../openapi.json");
@@ -51,7 +51,8 @@ pub(crate) struct Health {
     paths(
         auth::key, chats::list, chats::one, forget::delete, messages::post, history::messages, history::context, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
-        memory::list, memory::correct, memory::delete, strangers::list, health, document,
+        memory::list, memory::correct, memory::delete, strangers::list, people::one,
+        people::link, people::export, people::delete, health, document,
     ),
     components(schemas(Problem, UiMessage)),
     tags(
@@ -59,6 +60,7 @@ pub(crate) struct Health {
         (name = "chat", description = "The protocol of `useChat` of the Vercel AI SDK, from 6.0.0 on"),
         (name = "histories", description = "Histories, and the context of the next turn"),
         (name = "memory", description = "Memory that outlives a session"),
+        (name = "people", description = "One person in all chats, for admin keys"),
         (name = "about", description = "The program, without a key, and the key"),
     ),
     modifiers(&Common)
@@ -80,7 +82,7 @@ impl Modify for Common {
 type Problems = (u16, &'static [&'static str]);
 
 /// Kinds of problems by operation, without those of its inputs ([`INPUTS`]).
-const PROBLEMS: [(&str, &[Problems]); 19] = [
+const PROBLEMS: [(&str, &[Problems]); 23] = [
     (
         "postChat",
         &[
@@ -105,6 +107,18 @@ const PROBLEMS: [(&str, &[Problems]); 19] = [
     ("listSegments", &[(503, &["unreadable"])]),
     ("getSegment", &[(404, &["no-such-segment"]), (503, &["unreadable"])]),
     ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),
+    ("getPerson", &[(400, &["bad-user"]), (403, &["forbidden"]), (503, &["unavailable", "unreadable"])]),
+    ("linkPerson", &[(400, &["bad-user", "bad-links"]), (403, &["forbidden"]), (503, &["unavailable"])]),
+    ("exportPerson", &[(400, &["bad-user"]), (403, &["forbidden"]), (503, &["unavailable"])]),
+    (
+        "erasePerson",
+        &[
+            (400, &["bad-user"]),
+            (403, &["forbidden"]),
+            (409, &["busy"]),
+            (503, &["not-forgotten", "unavailable"]),
+        ],
+    ),
     ("listMemory", &[(503, &["unavailable"])]),
     ("correctMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),
     ("deleteMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),

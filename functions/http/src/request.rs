@@ -176,7 +176,7 @@ pub(crate) fn parse<T: JsonBody>(body: &[u8]) -> Result<T, Problem> {
 }
 
 /// Id of a person, as a caller gives it.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(try_from = "String")]
 #[schema(min_length = 1, max_length = 512, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
 pub(crate) struct UserId(pub(crate) String);
@@ -279,6 +279,13 @@ pub(crate) fn command(parts: &[Part]) -> Option<Command> {
 }
 
 impl Http {
+    /// Returns the identity of `user_id` of `caller` in direct chats.
+    pub(crate) fn identity(&self, caller: &Caller, user_id: &str) -> Result<String, Problem> {
+        let identity = caller.crossing_user_id(user_id);
+        let chat = ChatKey::direct(self.ingress.agent_id(), &identity);
+        chat.map(|_| identity).map_err(|error| bad_user(error.to_string()))
+    }
+
     /// Returns an id for a message that comes without one.
     pub(crate) fn new_message_id(&self) -> Result<MessageId, Problem> {
         MessageId::new((self.new_id)()).map_err(|error| bad_message_id(error.to_string()))

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use annals_agent::mcp::Servers;
 use annals_agent::{Agent, LEASE};
+use annals_channel::settings::{dm_scope, links};
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins};
@@ -35,6 +36,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let (config, http) = (AgentConfig::from_env(env, None)?, HttpConfig::deployed(env)?);
     let (tools, admins) = (ToolsSetting::from_env(env)?, admins(env)?);
     let queue = env.required("ANNALS_QUEUE_URL")?;
+    let (dm_scope, links) = (dm_scope(env)?, links(env)?);
 
     let queue = aws::queue(&aws, queue);
     let tools = aws::tools(&aws, tools, env).await?;
@@ -44,6 +46,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         Ingress::new(history.clone(), queue, config.agent_id.clone())
             .with_metrics(metrics.clone())
             .with_approvers(approvers.clone())
+            .with_people(dm_scope, links.clone())
             .with_memory(config.memory.is_on)
     };
     let live = Live::on();

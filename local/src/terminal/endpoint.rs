@@ -2,9 +2,9 @@
 //!
 //! | route | answer |
 //! | --- | --- |
-//! | `POST /say` | takes `{id, text}`: appends and queues a message, or carries out a command; then streams the reply |
-//! | `GET /pending` | the reply that is being made or waited for, from its beginning; 204 if there is none |
-//! | `GET /history?limit=` | the last messages, as listed |
+//! | `POST /say` | takes `{id, user, text}`: appends and queues a message, or carries out a command; then streams the reply |
+//! | `GET /pending?user=` | the reply that is being made or waited for, from its beginning; 204 if there is none |
+//! | `GET /history?limit=&user=` | the last messages, as listed |
 //!
 //! HTTP over the Unix socket `.annals/terminal.sock`, which only its owner may open. Replies are lines of JSON, an `Event` each.
 
@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::is_failure_notice;
-use annals_core::chat_key::{ChatKey, KeyError};
+use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::message::{Part, UiMessage};
 use annals_core::record::{Channel, Draft, Origin, Record};
 use annals_core::sort_key::MessageId;
+use annals_engine::ingress::people::DirectChat;
 use annals_engine::ingress::{Ingress, IngressError};
 use annals_engine::live::{Listener, Live, ReplyEvent};
 use annals_engine::settings::ViewConfig;
@@ -39,7 +40,7 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
-use super::wire::{Event, Say, USER};
+use super::wire::{Event, Say};
 use crate::errors::plain;
 use crate::stores::files;
 
@@ -139,17 +140,24 @@ fn failed(error: impl std::error::Error) -> Failure {
 
 async fn say(
     State(endpoint): State<Arc<Endpoint>>,
-    Json(Say { id, text }): Json<Say>,
+    Json(Say { id, user, text }): Json<Say>,
 ) -> Result<Response, Failure> {
-    let chat = endpoint.chat().map_err(failed)?;
     let id = MessageId::new(id).map_err(failed)?;
     // On a task, so that closing the terminal between the append and the turn does not lose the turn.
-    let said = async move { Box::pin(endpoint.say(chat, id, text)).await };
+    let said = async move { Box::pin(endpoint.say(user, id, text)).await };
     tokio::spawn(said.in_current_span()).await.map_err(failed)?
 }
 
-async fn pending(State(endpoint): State<Arc<Endpoint>>) -> Result<Response, Failure> {
-    let chat = endpoint.chat().map_err(failed)?;
+#[derive(Deserialize)]
+struct Person {
+    user: String,
+}
+
+async fn pending(
+    State(endpoint): State<Arc<Endpoint>>,
+    Query(Person { user }): Query<Person>,
+) -> Result<Response, Failure> {
+    let chat = endpoint.chat(&user).await?;
     let listener = endpoint.live.listen(&chat);
     let Some(awaited) = endpoint.awaited(&chat).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -158,42 +166,38 @@ async fn pending(State(endpoint): State<Arc<Endpoint>>) -> Result<Response, Fail
 }
 
 #[derive(Deserialize)]
-struct Limit {
+struct Newest {
     limit: usize,
+    user: String,
 }
 
 async fn history(
     State(endpoint): State<Arc<Endpoint>>,
-    Query(Limit { limit }): Query<Limit>,
+    Query(Newest { limit, user }): Query<Newest>,
 ) -> Result<Json<Vec<UiMessage>>, Failure> {
-    let chat = endpoint.chat().map_err(failed)?;
+    let chat = endpoint.chat(&user).await?;
     let page = endpoint.ingress.history().page(&chat, &Position::Newest, limit).await?;
     Ok(Json(page.records.iter().map(Record::listed).collect()))
 }
 
 impl Endpoint {
     /// Returns the chat of the person at the terminal.
-    fn chat(&self) -> Result<ChatKey, KeyError> {
-        ChatKey::direct(self.ingress.agent_id(), USER)
+    async fn chat(&self, user: &str) -> Result<ChatKey, IngressError> {
+        let own = ChatKey::direct(self.ingress.agent_id(), user)?;
+        self.ingress.placed_at(&own, self.ingress.history().clock().now()).await
     }
 
-    async fn say(&self, chat: ChatKey, id: MessageId, text: String) -> Result<Response, Failure> {
+    async fn say(&self, user: String, id: MessageId, text: String) -> Result<Response, Failure> {
+        // A terminal that lost its connection sends the same message again.
+        let now = self.ingress.history().clock().now();
+        let DirectChat { chat, person, ts } = self.ingress.direct_chat(&user, Some(&id), now).await?;
         telemetry::about(&chat);
         // Before the append, so that no part of the reply is missed.
         let listener = self.live.listen(&chat);
-        let history = self.ingress.history();
-        // A terminal that lost its connection sends the same message again.
-        let ts = history.first_time(&chat, &id, history.clock().now()).await?;
-        let origin = Origin {
-            chat_id: chat.chat_id().to_owned(),
-            chat: chat.clone(),
-            channel: Channel::Terminal,
-            user_id: USER.to_owned(),
-        };
-        let draft = Draft::new(origin, id, ts)
-            .with_parts(vec![Part::text(&text)])
-            .asking(true)
-            .of_person(USER.to_owned());
+        let origin =
+            Origin { chat_id: user.clone(), chat: chat.clone(), channel: Channel::Terminal, user_id: user };
+        let draft =
+            Draft::new(origin, id, ts).with_parts(vec![Part::text(&text)]).asking(true).of_person(person);
         let Some(command) = Command::parse(&text, None) else {
             let base = self.ingress.receive(&draft).await?.base;
             return Ok(self.stream(chat, Awaited::Answer(base, None), listener, None));

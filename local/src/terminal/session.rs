@@ -7,13 +7,14 @@ use annals_core::chat_key::ChatKey;
 use annals_core::message::UiMessage;
 use annals_io::clock::Clock;
 use anyhow::{Context, bail};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
 
 use super::endpoint;
-use super::wire::{Event, Say, USER};
+use super::wire::{Event, Say};
 use crate::config::LocalConfig;
 use crate::errors::plain;
 use crate::program::Program;
@@ -66,20 +67,25 @@ impl Session {
 
     /// Sends `text` under `id`. A repeated message has the same id.
     pub(super) async fn say(&self, id: &str, text: &str) -> anyhow::Result<Events> {
-        let said = Say { id: id.to_owned(), text: text.to_owned() };
+        let said = Say { id: id.to_owned(), user: self.config.user.clone(), text: text.to_owned() };
         Ok(Events::of(sent(self.http.post(url("/say")).json(&said)).await?))
     }
 
     /// Returns the reply that is being made, if there is one.
     pub(super) async fn pending(&self) -> anyhow::Result<Option<Events>> {
-        let answer = sent(self.http.get(url("/pending"))).await?;
+        let answer = sent(self.http.get(self.url("/pending?"))).await?;
         Ok((answer.status() != StatusCode::NO_CONTENT).then(|| Events::of(answer)))
     }
 
     /// Returns the last `limit` messages.
     pub(super) async fn history(&self, limit: usize) -> anyhow::Result<Vec<UiMessage>> {
-        let url = url(&format!("/history?limit={limit}"));
+        let url = self.url(&format!("/history?limit={limit}&"));
         Ok(sent(self.http.get(url).timeout(PATIENCE)).await?.json().await?)
+    }
+
+    /// Returns the URL of `path`, which ends with `?` or `&`, for this terminal's person.
+    fn url(&self, path: &str) -> String {
+        url(&format!("{path}user={}", utf8_percent_encode(&self.config.user, NON_ALPHANUMERIC)))
     }
 
     /// Ends the program if it is this terminal's own. The next start continues its work.
@@ -93,7 +99,7 @@ impl Session {
     /// Waits for the next failure of a run for this terminal, which is retried, and returns its reason. Waits forever if the program
     /// is not the terminal's own: that one logs failures itself.
     pub(super) async fn failed(&mut self) -> String {
-        let chat = ChatKey::direct(&self.config.agent.agent_id, USER).ok();
+        let chat = ChatKey::direct(&self.config.agent.agent_id, &self.config.user).ok();
         loop {
             let Some(OwnProgram { failures, .. }) = &mut self.own else { return pending().await };
             match failures.recv().await {
@@ -127,7 +133,7 @@ async fn reach(
             let served = tokio::spawn(program.serve(async { drop(stopped.await) }));
             own = Some(OwnProgram { stop, served, failures });
         }
-        let probe = http.get(url("/history?limit=1")).timeout(PATIENCE);
+        let probe = http.get(url("/history?limit=1&user=local")).timeout(PATIENCE);
         if probe.send().await.is_ok_and(|answer| answer.status().is_success()) {
             return Ok(own);
         }

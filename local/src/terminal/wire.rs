@@ -3,14 +3,13 @@
 use annals_core::message::{Part, UiMessage};
 use serde::{Deserialize, Serialize};
 
-/// The person at the terminal.
-pub(super) const USER: &str = "local";
-
 /// `POST /say`
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Say {
     /// Under one id a message is stored once.
     pub(super) id: String,
+    /// The person at the terminal.
+    pub(super) user: String,
     pub(super) text: String,
 }
 

@@ -2,16 +2,18 @@
 
 use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
+use annals_core::person::Links;
 use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env, Setting};
 
 use crate::rate_limit::RateLimit;
 
 /// Settings that all channels share.
-pub const SETTINGS: [Setting; 8] = [
+pub const SETTINGS: [Setting; 9] = [
     AGENT_ID,
     GROUP_ACTIVATION,
     DM_SCOPE,
+    LINKS,
     Setting::described(
         ALLOW_FROM,
         "everybody",
@@ -42,6 +44,13 @@ const DM_SCOPE: Setting = Setting::new(
     "chat",
     "`chat`: a private chat has its own history. `user`: it is the person's direct chat, \
      `agent:<AGENT_ID>:user:telegram-<id>` or `…:user:lark-<open_id>`; on Discord it always is",
+);
+const LINKS: Setting = Setting::described(
+    "LINKS",
+    "no one",
+    "identities of one person, comma-separated, and groups of them separated by semicolons: \
+     `ada,telegram-42,lark-ou_ada;bo,telegram-43`. The first one's chat is the person's. Only with `DM_SCOPE=user`: \
+     [guide](guide.md#one-person-in-several-channels)",
 );
 const ALLOW_FROM: &str = "ALLOW_FROM";
 const ALLOW_CHATS: &str = "ALLOW_CHATS";
@@ -107,13 +116,31 @@ pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
     Ok(agent_id)
 }
 
+/// Reads `DM_SCOPE`.
+pub fn dm_scope(env: Env<'_>) -> Result<DmScope, ConfigError> {
+    env.choice(&DM_SCOPE, &[("chat", DmScope::Chat), ("user", DmScope::User)])
+}
+
+/// Reads `LINKS`.
+pub fn links(env: Env<'_>) -> Result<Links, ConfigError> {
+    let links = Links::parse(&env.value(&LINKS));
+    let links = links.map_err(|error| ConfigError::new(LINKS.name, error.to_string()))?;
+    let agent_id = agent_id(env)?;
+    for identity in links.identities() {
+        ChatKey::direct(&agent_id, identity).map_err(|error| {
+            ConfigError::new(LINKS.name, format!("has {identity:?}, which is not an identity: {error}"))
+        })?;
+    }
+    Ok(links)
+}
+
 /// Reads the settings for parsing messages of every channel: `AGENT_ID`, `GROUP_ACTIVATION`, `DM_SCOPE`.
 pub fn channel_settings(env: Env<'_>) -> Result<Settings, ConfigError> {
     let activations = [("mention", GroupActivation::Mention), ("always", GroupActivation::Always)];
     Ok(Settings {
         agent_id: agent_id(env)?,
         group_activation: env.choice(&GROUP_ACTIVATION, &activations)?,
-        dm_scope: env.choice(&DM_SCOPE, &[("chat", DmScope::Chat), ("user", DmScope::User)])?,
+        dm_scope: dm_scope(env)?,
     })
 }
 
@@ -221,6 +248,19 @@ mod tests {
             with(&[("DELIVERY_PACING", "no")]).unwrap_err(),
             "DELIVERY_PACING must be one of: true, false"
         );
+    }
+
+    #[test]
+    fn links_name_the_setting_in_their_errors() {
+        let of = |value: &str| {
+            let lookup = |name: &str| (name == "LINKS").then(|| value.to_owned());
+            links(Env::new(&lookup)).map_err(|error| error.to_string())
+        };
+        assert_eq!(of("").unwrap(), Links::default());
+        assert_eq!(of("ada,telegram-42").unwrap().person_of("telegram-42"), Some("ada"));
+        for wrong in ["ada", "ada,ada", "ada,b\u{7}"] {
+            assert!(of(wrong).unwrap_err().starts_with("LINKS "), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -18,6 +18,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::names::Channel;
+
 /// Maximum length of a partition key in DynamoDB, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 2048;
 
@@ -269,7 +271,8 @@ impl fmt::Display for ChatKey {
 impl FromStr for ChatKey {
     type Err = KeyError;
 
-    /// Parses a key as [`Display`](fmt::Display) writes it; `feishu:` is read as `lark:`.
+    /// Parses a key as [`Display`](fmt::Display) writes it. `feishu:` is read as `lark:`, and the older form
+    /// `<channel>:<agentId>:dm:<userId>` as the direct chat of that person.
     fn from_str(key: &str) -> Result<Self, KeyError> {
         let segments: Vec<&str> = key.split(':').collect();
         Self::new(match segments[..] {
@@ -299,6 +302,14 @@ impl FromStr for ChatKey {
             },
             ["agent", agent, "user", user] => {
                 Place::Direct { agent_id: unescape(agent)?, user_id: unescape(user)? }
+            }
+            [channel, agent, "dm", user] => {
+                let channel = if channel == "feishu" { "lark" } else { channel };
+                let channel = channel.parse::<Channel>().map_err(|_| KeyError::UnknownShape)?;
+                // Checked before it becomes a part of the Person.
+                let user_id = unescape(user)?;
+                check_part("userId", &user_id)?;
+                Place::Direct { agent_id: unescape(agent)?, user_id: channel.identity(&user_id) }
             }
             _ => return Err(KeyError::UnknownShape),
         })

@@ -42,6 +42,13 @@ pub enum Command {
         /// The requests.
         which: Which,
     },
+    /// `/link [code]`: links two channels of one person.
+    Link {
+        /// The step.
+        step: LinkStep,
+    },
+    /// `/unlink`: separates the channel from the others of the person.
+    Unlink,
     /// `/deny [number] [reason]`: denies a call.
     Deny {
         /// The requests.
@@ -49,6 +56,42 @@ pub enum Command {
         /// Reason: the rest of the text, trimmed and never empty.
         reason: Option<String>,
     },
+}
+
+/// Step of `/link`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkStep {
+    /// `/link`: asks for a code, or for the person who entered it.
+    Start,
+    /// `/link <code>`: in the other channel. Capital letters and digits alone.
+    Code(String),
+    /// `/link yes`: confirms.
+    Yes,
+    /// `/link no`: ends the exchange.
+    No,
+}
+
+impl LinkStep {
+    /// Parses the text after `/link`. In a code, hyphens and spaces are left out, and `O`, `I` and `L` are read as the
+    /// digits that they look like, which codes have instead.
+    fn parse(rest: &str) -> Self {
+        match rest.trim() {
+            "" => Self::Start,
+            rest if rest.eq_ignore_ascii_case("yes") => Self::Yes,
+            rest if rest.eq_ignore_ascii_case("no") => Self::No,
+            rest => {
+                let kept = rest.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase());
+                Self::Code(
+                    kept.map(|c| match c {
+                        'O' => '0',
+                        'I' | 'L' => '1',
+                        c => c,
+                    })
+                    .collect(),
+                )
+            }
+        }
+    }
 }
 
 /// Selection among the open requests.
@@ -97,6 +140,8 @@ pub const LIST: &[(&str, &str)] = &[
     ("/forget <number>", "forget one entry of that list"),
     ("/approve [number]", "allow what I asked to do"),
     ("/deny [number] [reason]", "do not allow it"),
+    ("/link [code]", "use one conversation and memory here and in another channel of yours"),
+    ("/unlink", "separate this channel from your others again"),
     ("/help", "show this list"),
 ];
 
@@ -135,6 +180,8 @@ impl Command {
             }),
             "forget" => Some(Self::Forget { number: number(head.rest) }),
             "approve" => Some(Self::Approve { which: Which::parse(head.rest).0 }),
+            "link" => Some(Self::Link { step: LinkStep::parse(head.rest) }),
+            "unlink" => Some(Self::Unlink),
             "deny" => {
                 let (which, reason) = Which::parse(head.rest);
                 Some(Self::Deny { which, reason: (!reason.is_empty()).then(|| reason.to_owned()) })
@@ -158,6 +205,8 @@ impl Command {
             | Self::Memory { .. }
             | Self::UndoMemory { .. }
             | Self::Forget { .. }
+            | Self::Link { .. }
+            | Self::Unlink
             | Self::Approve { .. }
             | Self::Deny { .. } => None,
             Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
@@ -242,6 +291,13 @@ mod tests {
         check("/Memory@annalsbot 30", Some(Command::Memory { up_to: Some(30) }));
         check("/memory UNDO 3", Some(Command::UndoMemory { number: Some(3) }));
         check("/memory undo", Some(Command::UndoMemory { number: None }));
+        let link = |step| Some(Command::Link { step });
+        check("/link", link(LinkStep::Start));
+        check("/Link@annalsbot  YES", link(LinkStep::Yes));
+        check("/link no", link(LinkStep::No));
+        check("/link abcde-fghjk", link(LinkStep::Code("ABCDEFGHJK".into())));
+        check("/link o1l 2i", link(LinkStep::Code("01121".into())));
+        check("/unlink now", Some(Command::Unlink));
         check("/memory undone", Some(Command::Memory { up_to: None }));
         for (typed, number) in [
             ("/forget 2", Some(2)),

@@ -17,6 +17,7 @@
 //! - [`media`]: images and other files
 //! - [`access`]: the people who may use the bot
 //! - [`approval`]: calls that a person must approve first; [`visible`]: how people are shown them
+//! - [`person`]: identities of people, and links between them
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: estimates of tokens
 //! - [`reply_token`]: secrets with which a message is answered
@@ -37,6 +38,7 @@ pub mod memory;
 pub mod message;
 pub mod metadata;
 mod names;
+pub mod person;
 pub mod prompt;
 pub mod ranking;
 pub mod record;

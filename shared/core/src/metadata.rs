@@ -231,6 +231,17 @@ impl Metadata {
         self.0.insert("replacesFrom".into(), key.as_str().into());
     }
 
+    /// Returns true for the event that tells what was said in another chat of the person. It counts as an interaction,
+    /// so that the Session that it starts begins with it.
+    pub fn is_joined(&self) -> bool {
+        self.0.contains_key("joined")
+    }
+
+    /// Marks the event that tells what was said in the chat `from` up to the time `until`.
+    pub fn set_joined(&mut self, from: &ChatKey, until: Timestamp) {
+        self.0.insert("joined".into(), json!({"chatKey": from, "until": until}));
+    }
+
     /// Returns the id of the command that answered a request for approval.
     pub fn command(&self) -> Option<&str> {
         self.text("command")

@@ -34,6 +34,15 @@ impl Channel {
         }
     }
 
+    /// Returns the identity of the channel's user `user_id`, which is the user part of a direct chat's key:
+    /// `telegram-<id>`, `lark-<open_id>`, and the id itself on the other channels.
+    pub fn identity(self, user_id: &str) -> String {
+        match self {
+            Self::Telegram | Self::Lark => format!("{self}-{user_id}"),
+            Self::Discord | Self::Http | Self::Web | Self::Terminal => user_id.to_owned(),
+        }
+    }
+
     /// Returns true if callers choose the ids of messages and name the user, so that a caller may repeat another user's
     /// id.
     pub fn lets_callers_name_messages(self) -> bool {

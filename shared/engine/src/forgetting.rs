@@ -20,10 +20,12 @@ use std::time::Duration;
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
 use annals_core::memory::owner::person_of;
+use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
 use annals_store::history::{Erased, History, HistoryError};
 use annals_store::memory::{Memory, MemoryError};
+use annals_store::people::{People, PeopleError};
 use serde::Serialize;
 
 /// Lifetime of a claim. The deletion renews it with each page.
@@ -66,6 +68,9 @@ pub enum ForgetError {
     /// Memory could not be read or deleted.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// The links of an author could not be read.
+    #[error(transparent)]
+    People(#[from] PeopleError),
 }
 
 /// Deletes everything of `chat`, under all the names that it has had, until `deadline` at most. Safe to repeat: deleted
@@ -123,7 +128,7 @@ async fn erase(history: &History, leases: &[Lease], deadline: Timestamp) -> Resu
     }
     for lease in leases.iter().rev() {
         while let Some(page) = history.to_erase(&lease.chat).await? {
-            for owner in page.records.iter().filter_map(person_of).map(Owner::User) {
+            for owner in owners_of(history, &page.records).await? {
                 if known.insert(owner.clone()) {
                     forgotten.memories += forget_memory(&memory, &owner, &names).await?;
                 }
@@ -156,6 +161,25 @@ async fn erase(history: &History, leases: &[Lease], deadline: Timestamp) -> Resu
         history.empty_head(lease).await?;
     }
     Ok(forgotten)
+}
+
+/// Returns the people to whose memory entries from `records` may have gone: their authors, and those that the authors are
+/// or were linked to or separated from. One read for each author.
+async fn owners_of(history: &History, records: &[Record]) -> Result<BTreeSet<Owner>, PeopleError> {
+    let people = People::beside(history);
+    let mut authors: BTreeSet<String> = BTreeSet::new();
+    for record in records {
+        if let Some(person) = person_of(record) {
+            authors.extend([person, record.identity()]);
+        }
+    }
+    let mut owners = BTreeSet::new();
+    for author in authors {
+        let known = people.identity(&author).await?;
+        owners.extend(known.spans.into_iter().map(|span| Owner::User(span.person)));
+        owners.insert(Owner::User(author));
+    }
+    Ok(owners)
 }
 
 /// Renews the claims.

@@ -5,12 +5,15 @@
 //!
 //! - `admission.rs`: check of `ALLOW_FROM` and `ALLOW_CHATS`
 //! - `approvers.rs`, `approving.rs`: `/approve`, `/deny` and the buttons
+//! - [`people`]: the chat of a direct message; `linking.rs`: `/link` and `/unlink`
 //! - `recollection.rs`: `/memory` and `/forget`
 //! - `stop.rs`: `/stop`
 
 mod admission;
 mod approvers;
 mod approving;
+mod linking;
+pub mod people;
 mod recollection;
 mod stop;
 
@@ -19,19 +22,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, NO_PROGRESS, OutgoingReply};
+use annals_channel::settings::DmScope;
 use annals_core::access::Access;
+use annals_core::chat_key::KeyError;
 use annals_core::command::Command;
 use annals_core::message::{Part, Role, UiMessage};
+use annals_core::person::Links;
 use annals_core::record::{Draft, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_io::metrics::{Metric, Metrics};
 use annals_store::history::{Appended, History, HistoryError, Outcome, Reply};
 use annals_store::memory::{Memory, MemoryError};
+use annals_store::people::{People, PeopleError};
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 
 use crate::delivery::Deliverer;
 
 pub use self::approvers::{Approvers, refused};
+use self::linking::Answered;
 
 /// Confirmation of `/stop` if something was being answered or waiting for an answer.
 pub const STOPPED: &str = "Stopped.";
@@ -49,6 +57,9 @@ pub struct Ingress {
     agent_id: String,
     approvers: Approvers,
     access: Access,
+    people: People,
+    dm_scope: DmScope,
+    links: Arc<Links>,
     metrics: Metrics,
 }
 
@@ -64,6 +75,15 @@ pub enum IngressError {
     /// The message is stored, but its turn is not queued. The next delivery queues it.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// A link could not be read or changed. The next delivery does it.
+    #[error(transparent)]
+    People(#[from] PeopleError),
+    /// The id of a person cannot be part of a chat's key.
+    #[error("a person has no direct chat: {0}")]
+    Key(KeyError),
+    /// There is no code for a link.
+    #[error("no code for a link could be made: {0}")]
+    Random(#[from] std::io::Error),
     /// A command was carried out, but its confirmation was not sent. The next delivery sends it.
     #[error("failed to send the confirmation of a command: {0}")]
     Confirmation(DeliveryError),
@@ -96,8 +116,22 @@ impl Ingress {
         let approvers = Approvers::default();
         let metrics = Metrics::default();
         let access = Access::default();
-        let memory = Memory::beside(&history);
-        Self { memory, memory_is_on: true, history, queue, agent_id, approvers, access, metrics }
+        let (memory, people) = (Memory::beside(&history), People::beside(&history));
+        let (dm_scope, links) = (DmScope::default(), Arc::default());
+        let memory_is_on = true;
+        Self {
+            history,
+            memory,
+            memory_is_on,
+            queue,
+            agent_id,
+            approvers,
+            access,
+            people,
+            dm_scope,
+            links,
+            metrics,
+        }
     }
 
     /// Sets whether memory is on (`MEMORY`).
@@ -243,7 +277,7 @@ impl Ingress {
             && self.confirmation_of(draft, &appended.base).await?.is_some();
         // A confirmed command has been carried out: do not repeat it. Boxed, since some of these futures are large.
         let text = if told { None } else { Box::pin(self.answer(command, draft, &appended)).await? };
-        let confirmation = text.map(|text| Confirmation {
+        let confirmation = text.map(|Answered { text, recorded }| Confirmation {
             // Addressed like a message: no platform knows the id of a boundary.
             to: self.history.record_of(draft, draft.key(), 0),
             key: appended.base.notice(),
@@ -252,7 +286,7 @@ impl Ingress {
                 channel: draft.channel,
                 chat_id: draft.chat_id.clone(),
                 agent_id: self.agent_id.clone(),
-                message: UiMessage::text("", Role::Assistant, &text),
+                message: UiMessage::text("", Role::Assistant, &recorded),
                 follows: appended.base.clone(),
                 follows_id: draft.message_id.clone(),
                 asked_at: None,
@@ -309,20 +343,23 @@ impl Ingress {
         command: &Command,
         draft: &Draft,
         appended: &Appended,
-    ) -> Result<Option<String>, IngressError> {
-        match command {
-            Command::Stop => Ok(Some(self.stop(draft, appended).await?)),
-            Command::Memory { up_to } => Ok(Some(self.recollect(draft, *up_to).await?)),
-            Command::UndoMemory { number } => Ok(Some(self.undo(draft, *number).await?)),
-            Command::Forget { number } => Ok(Some(self.forget(draft, *number).await?)),
-            Command::Approve { which } => Ok(Some(self.approve(draft, which, true, None).await?)),
+    ) -> Result<Option<Answered>, IngressError> {
+        let text = match command {
+            Command::Link { step } => return Ok(Some(self.link_step(step, draft, appended).await?)),
+            Command::Unlink => Some(self.unlink(draft, appended).await?),
+            Command::Stop => Some(self.stop(draft, appended).await?),
+            Command::Memory { up_to } => Some(self.recollect(draft, *up_to).await?),
+            Command::UndoMemory { number } => Some(self.undo(draft, *number).await?),
+            Command::Forget { number } => Some(self.forget(draft, *number).await?),
+            Command::Approve { which } => Some(self.approve(draft, which, true, None).await?),
             Command::Deny { which, reason } => {
-                Ok(Some(self.approve(draft, which, false, reason.as_deref()).await?))
+                Some(self.approve(draft, which, false, reason.as_deref()).await?)
             }
             Command::New { .. } | Command::Reset | Command::Compact | Command::Start | Command::Help => {
-                Ok(command.confirmation())
+                command.confirmation()
             }
-        }
+        };
+        Ok(text.map(Answered::from))
     }
 
     async fn enqueue(

@@ -5,17 +5,20 @@
 //! - [`ingress`]: append, then enqueue; commands
 //! - [`receiving`]: stores the events of a webhook
 //! - [`delivery`]: sends replies through their channels
+//! - [`joining`]: tells a chat what was said in another one of the same person
 //! - [`live`]: live events of a run while it makes a reply
 //! - [`compaction`]: the steps that turn older messages into a summary
 //! - [`remembering`]: captures Sessions as memory, and recalls it
 //! - [`upkeep`]: the work for a chat that is due
-//! - [`forgetting`]: deletes everything of a chat
+//! - [`forgetting`]: deletes everything of a chat; [`erasing`]: of a person
 //! - [`settings`]: settings of the agent's answers
 
 pub mod compaction;
 pub mod delivery;
+pub mod erasing;
 pub mod forgetting;
 pub mod ingress;
+pub mod joining;
 pub mod live;
 pub mod receiving;
 pub mod remembering;

@@ -123,6 +123,7 @@ impl<W: Webhook> Receiver<W> {
             Admission::Context => draft.asking(false),
             Admission::Refused => return Ok(admission),
         };
+        let draft = self.ingress.placed(draft).await?;
         let mut draft = self.timed(draft, has_own_time).await?;
         if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
             // Kept for the audit, and in no Context.
@@ -142,6 +143,7 @@ impl<W: Webhook> Receiver<W> {
         has_own_time: bool,
     ) -> Result<Option<Response>, ReceiveError> {
         about(&draft.chat);
+        let draft = self.ingress.placed(draft).await?;
         let draft = self.timed(draft, has_own_time).await?;
         let Commanded { appended, confirmation } = Box::pin(self.ingress.command(command, &draft)).await?;
         tracing::info!(outcome = ?appended.outcome, "command");
@@ -168,7 +170,9 @@ impl<W: Webhook> Receiver<W> {
     async fn press(&self, press: &Press<W::Button>) -> Result<Option<Response>, ReceiveError> {
         about(&press.by.chat);
         let result: ApprovalResult = if self.ingress.admits_press(&press.by) {
-            self.ingress.pressed(&press.button, &press.by).await?
+            let now = Draft { ts: self.clock.now(), ..press.by.clone() };
+            let by = Draft { ts: press.by.ts, ..self.ingress.placed(now).await? };
+            self.ingress.pressed(&press.button, &by).await?
         } else {
             refused()
         };
@@ -220,6 +224,7 @@ impl<W: Webhook> Receiver<W> {
         let sent_at = places.exact.as_ref().map(|(key, _)| key.ts());
         if let Some((key, chats)) = places.exact {
             for chat in chats {
+                let chat = self.ingress.placed_at(&chat, key.ts()).await?;
                 let records = history.message_anywhere(&chat, &key).await?;
                 if let Some(record) = newest_form(records, message_id) {
                     return Ok((Some(record), sent_at));
@@ -227,6 +232,7 @@ impl<W: Webhook> Receiver<W> {
             }
         }
         let Some(window) = places.window else { return Ok((None, sent_at)) };
+        let window = self.ingress.placed_at(&window, self.clock.now()).await?;
         let page = history.page(&window, &Position::Newest, MAX_PAGE).await?;
         Ok((newest_form(page.records, message_id), sent_at))
     }

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use annals_core::chat_key::ChatKey;
+use annals_core::chat_key::{ChatKey, Place};
 use annals_core::context::Policy;
 use annals_core::context::view::SessionView;
 use annals_core::markup::Sender;
@@ -20,6 +20,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_model::{Finish, Model, ModelError};
 use annals_store::history::{History, HistoryError};
 use annals_store::memory::{Captured, Memory, MemoryError};
+use annals_store::people::{People, PeopleError};
 
 use crate::settings::{MemoryConfig, ViewConfig};
 
@@ -60,6 +61,9 @@ pub enum RememberError {
     /// The history could not be read.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// The links of a person could not be read.
+    #[error(transparent)]
+    People(#[from] PeopleError),
     /// The model failed.
     #[error("failed to capture memory: {0}")]
     Model(#[from] ModelError),
@@ -105,7 +109,7 @@ impl Remembering {
     ) -> Result<usize, RememberError> {
         let view = SessionView::of(session.records, session.last_interaction.ts, policy);
         let Some(owner) = owner_of(chat, &view, self.memory.groups) else { return Ok(0) };
-        let owner = known_as(&self.history, owner).await?;
+        let owner = known_as(&self.history, owner, self.memory.links).await?;
         let last = session.last_interaction;
         let first =
             view.earlier.iter().chain(&view.unanswered).map(|message| message.first).min_by_key(|r| &r.key);
@@ -171,7 +175,7 @@ pub struct Recalled {
 
 /// Recalls entries for the Session of `records`: those of the only person who is speaking, or of the group, that fit
 /// the unanswered messages best. Returns `None` if the Session has no owner, and with `MEMORY=off`. Makes one query;
-/// for a group, one more read per name that its chat has had.
+/// for a group, one more read per name that its chat has had; under `DM_SCOPE=user`, one for a conversation over HTTP.
 pub async fn recalled(
     history: &History,
     chat: &ChatKey,
@@ -185,7 +189,9 @@ pub async fn recalled(
     let policy = config.policy(0);
     let view = SessionView::of(records, history.clock().now(), &policy);
     let Some(owner) = owner_of(chat, &view, memory.groups) else { return Ok(None) };
-    let owner = known_as(history, owner).await?;
+    // The direct chat of a Person has no other owner than that Person.
+    let links = memory.links && !matches!(chat.place(), Place::Direct { .. });
+    let owner = known_as(history, owner, links).await?;
     let asked = if view.unanswered.is_empty() { &view.earlier } else { &view.unanswered };
     let asked = asked.iter().rev().filter(|message| message.first.is_interaction());
     let asked: Vec<String> = asked.take(3).map(|message| message.newest().message.plain_text()).collect();
@@ -210,10 +216,12 @@ fn owner_of(chat: &ChatKey, view: &SessionView<'_>, groups: bool) -> Option<Owne
     }
 }
 
-/// Replaces a group's chat by the first name that it had, under which its memory is kept.
-async fn known_as(history: &History, owner: Owner) -> Result<Owner, HistoryError> {
+/// Replaces a group's chat by the first name that it had, under which its memory is kept, and with `links` an identity by
+/// the Person that it is linked to.
+async fn known_as(history: &History, owner: Owner, links: bool) -> Result<Owner, RememberError> {
     Ok(match owner {
         Owner::Chat(chat) => Owner::Chat(history.first_name(&chat).await?),
+        Owner::User(identity) if links => Owner::User(People::beside(history).person_of(&identity).await?),
         owner @ Owner::User(_) => owner,
     })
 }

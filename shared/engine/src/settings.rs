@@ -4,7 +4,7 @@ pub mod tools;
 
 use std::time::Duration;
 
-use annals_channel::settings::agent_id;
+use annals_channel::settings::{DmScope, agent_id, dm_scope};
 use annals_core::context::Policy;
 use annals_core::media;
 use annals_core::settings::{ConfigError, Env, Setting};
@@ -88,7 +88,7 @@ pub struct AgentConfig {
     pub system_prompt: Option<String>,
     /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`, `KEEP_RECENT`
     pub view: ViewConfig,
-    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `DM_SCOPE`
     pub memory: MemoryConfig,
 }
 
@@ -117,19 +117,21 @@ pub struct MemoryConfig {
     pub is_on: bool,
     /// `CAPTURE_GROUP_MEMORY`: if true, groups have a memory too, not only people.
     pub groups: bool,
+    /// `DM_SCOPE=user`: if true, links act, and the memory of an identity is that of the Person it is linked to.
+    pub links: bool,
 }
 
 impl MemoryConfig {
     /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let groups = env.flag(&CAPTURE_GROUP_MEMORY)?;
-        Ok(Self { is_on: memory_is_on(env)?, groups })
+        Ok(Self { is_on: memory_is_on(env)?, groups, links: dm_scope(env)? == DmScope::User })
     }
 }
 
 impl Default for MemoryConfig {
     fn default() -> Self {
-        Self { is_on: true, groups: false }
+        Self { is_on: true, groups: false, links: false }
     }
 }
 
@@ -244,6 +246,7 @@ mod tests {
 
     #[test]
     fn groups_have_a_memory_only_if_it_is_set() {
+        assert!(with(&[("DM_SCOPE", "user")], MemoryConfig::from_env).unwrap().links);
         let groups = |value| with(&[("CAPTURE_GROUP_MEMORY", value)], MemoryConfig::from_env);
         assert!(groups("true").unwrap().groups);
         assert_eq!(groups("yes").unwrap_err(), "CAPTURE_GROUP_MEMORY must be one of: true, false");

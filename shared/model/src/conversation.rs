@@ -160,6 +160,10 @@ impl<'a> Conversation<'a> {
                         }
                     }
                 }
+                Role::User if message.metadata.is_joined() => {
+                    let summary = markup::summary(&readable::text(message));
+                    conversation.add(Speaker::User, Block::Text(summary));
+                }
                 Role::Assistant => {
                     let summary = markup::summary(&readable::text(message));
                     conversation.add(Speaker::User, Block::Text(summary));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_channel::platform::{Platform, Registered};
-use annals_channel::settings::{Settings, access, channel_settings};
+use annals_channel::settings::{Settings, access, channel_settings, links};
 use annals_channel::webhook::Webhook;
 use annals_core::record::Channel;
 use annals_core::settings::Env;
@@ -52,7 +52,7 @@ pub fn ingress<P: Platform + 'static>(
     process: &Process,
 ) -> Result<(Ingress, Deliverer), FunctionError> {
     let env = process.settings.env();
-    let (access, admins, memory_is_on) = (access(env)?, admins(env)?, memory_is_on(env)?);
+    let (access, links, admins) = (access(env)?, links(env)?, admins(env)?);
     let queue = Arc::new(aws::queue(&process.aws, env.required("ANNALS_QUEUE_URL")?));
     let deliverer = Deliverer::new([Registered::new(channel, platform)], None);
     let approvers = Approvers { admins: admins.into(), platforms: Some(deliverer.clone()) };
@@ -60,6 +60,7 @@ pub fn ingress<P: Platform + 'static>(
         .with_metrics(process.metrics.clone())
         .with_approvers(approvers)
         .with_access(access)
-        .with_memory(memory_is_on);
+        .with_people(settings.dm_scope, links)
+        .with_memory(memory_is_on(env)?);
     Ok((ingress, deliverer))
 }

@@ -79,7 +79,7 @@ pub use archived::ArchivedMessage;
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
 pub use bucket::BucketError;
 pub use cursor::{Cursor, CursorError};
-pub use forget::{Erased, ToErase};
+pub use forget::{Erased, ErasedOf, ToErase};
 pub use form::{Form, next_form};
 pub use import::Imported;
 pub use item::ItemError;

@@ -4,12 +4,14 @@
 //!
 //! - [`history`]: records in DynamoDB, large bodies and archived segments in S3
 //! - [`memory`]: entries of memory in DynamoDB
+//! - [`people`]: links between the identities of one person
 //! - [`queue`]: turns in SQS, or in the local program's own queue
 //! - [`relay`]: lease and place of the relay of Discord's gateway
 //! - [`settings`]: names of table and bucket, retention
 
 pub mod history;
 pub mod memory;
+pub mod people;
 pub mod queue;
 pub mod relay;
 pub mod settings;

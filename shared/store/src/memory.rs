@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Entries are numbered from 1, without gaps, in order of creation. A deleted entry leaves its number, and no text, so
-//! a number never comes to mean another entry. Nothing here expires. `store/capture.rs` makes entries of Sessions.
+//! a number never comes to mean another entry. Nothing here expires. `memory/capture.rs` makes entries of Sessions; `memory/moving.rs`
+//! moves them to another owner.
 //!
 //! # Undoing changes by the agent's tools
 //!
@@ -22,6 +23,7 @@
 //! time it is not returned any more, and the next reader of its owner's entries deletes it.
 
 mod capture;
+mod moving;
 
 use std::time::Duration;
 
@@ -314,6 +316,17 @@ impl Memory {
             Written::Refused(item) if item.is_empty() => Deleted::Unknown,
             Written::Refused(_) => Deleted::Before,
         })
+    }
+
+    /// Deletes everything of `owner`: entries, what can be undone of them, and the items of captures. Returns the number
+    /// of entries. Safe to repeat.
+    pub async fn forget_all(&self, owner: &Owner) -> Result<usize, MemoryError> {
+        let Overview { kept, undoable } = self.overview(owner).await?;
+        let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten).count();
+        let pk = owner.partition();
+        let keys = self.table.keys(&pk).await?;
+        self.table.delete(&pk, keys).await?;
+        Ok(count)
     }
 
     /// Deletes the entries of `owner` from `chat`, and the items of captures there; for a group's own memory, all of

@@ -14,7 +14,7 @@ use super::template::{TEMPLATE, properties};
 
 /// The functions of the code that call AWS: file, name, action, resource. "secrets" are those that `ANNALS_SECRETS` names,
 /// "tools" is the object that `TOOLS` may name, "models" are Bedrock's.
-const CALLS: [(&str, &str, &str, &str); 28] = [
+const CALLS: [(&str, &str, &str, &str); 31] = [
     ("table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("table", "Table::put_over", "dynamodb:PutItem", "Table.Arn"),
     ("anchored", "put_anchored", "dynamodb:ConditionCheckItem", "Table.Arn"),
@@ -37,6 +37,9 @@ const CALLS: [(&str, &str, &str, &str); 28] = [
     ("forget", "erase_objects", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
     ("forget", "erase_objects", "s3:DeleteObject", "Bucket.Arn/media/*"),
     ("forget", "erase_objects", "s3:ListBucket", "Bucket.Arn"),
+    ("forget", "erase_of", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
+    ("forget", "erase_of", "s3:DeleteObject", "Bucket.Arn/media/*"),
+    ("forget", "erase_of", "s3:ListBucket", "Bucket.Arn"),
     ("queue", "Sqs::send", "sqs:SendMessage", "Queue.Arn"),
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
     ("aws", "text", "s3:GetObject", "tools"),

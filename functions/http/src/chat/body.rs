@@ -5,6 +5,8 @@
 //!  "trigger": "submit-message", "messageId": "m1", "userId": "ada"}
 //! ```
 //!
+//! `scope` is `user` for a room that is the direct chat of its user, under `DM_SCOPE=user`.
+//!
 //! `messageId` comes with an edit (the message's own id), with `regenerate-message` (the reply's or the message's id; by
 //! default the last), and after an approval (the reply's id). Instead of `messages`, an app may send the last alone as
 //! `message`. Source: `HttpChatTransport` and `AbstractChat` in `packages/ai/src/ui`.
@@ -39,6 +41,20 @@ pub(crate) struct ChatRequest {
     message_id: Option<String>,
     /// Sender; by default the key's name.
     user_id: Option<UserId>,
+    /// `user`: with `DM_SCOPE=user` the room is the direct chat of its user, in every channel. `room`, the default: the room
+    /// has a history of its own.
+    scope: Option<Scope>,
+}
+
+/// The history of a room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scope {
+    /// Its own.
+    #[default]
+    Room,
+    /// That of the user's direct chat.
+    User,
 }
 
 impl JsonBody for ChatRequest {
@@ -48,6 +64,7 @@ impl JsonBody for ChatRequest {
         match field {
             "id" => Some(bad_chat(NO_ID)),
             "userId" => invalid_field(field),
+            "scope" => Some(bad_chat("the scope must be user or room")),
             _ => None,
         }
     }
@@ -68,11 +85,14 @@ pub(crate) struct Submission {
     pub(crate) regenerates: bool,
     /// See the module.
     pub(crate) message_id: Option<String>,
+    /// The history of the room.
+    pub(crate) scope: Scope,
 }
 
 impl Submission {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Problem> {
-        let ChatRequest { id, messages, message, trigger, message_id, user_id } = parse(body)?;
+        let ChatRequest { id, messages, message, trigger, message_id, user_id, scope } = parse(body)?;
+        let scope = scope.unwrap_or_default();
         let id = id.ok_or_else(|| bad_chat(NO_ID))?;
         let regenerates = match trigger.as_deref() {
             None | Some("submit-message") => false,
@@ -104,7 +124,7 @@ impl Submission {
                 return Err(Problem::too_large("the last message may have at most 1 MiB"));
             }
         }
-        Ok(Self { id, user_id, past, last, regenerates, message_id })
+        Ok(Self { id, user_id, past, last, regenerates, message_id, scope })
     }
 }
 
@@ -155,6 +175,7 @@ mod tests {
             json!({"id": "r", "messages": [{"id": "m", "role": "secret", "parts": []}]}),
             json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": ["secret"]}]}),
             json!({"id": "r", "messages": [said], "userId": ""}),
+            json!({"id": "r", "messages": [said], "scope": "secret"}),
             json!("secret"),
         ] {
             let detail = parse(&bad).unwrap_err();

@@ -6,11 +6,13 @@ use annals_core::chat_key::ChatKey;
 use annals_core::message::{Part, PartView, Role, UiMessage};
 use annals_core::record::{Channel, Draft, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_engine::ingress::Ingress;
 use annals_runtime::problem::Problem;
 use annals_store::history::turn::Head;
 use annals_store::history::{Appended, ContextRead, HistoryError, Outcome};
 use serde_json::Value;
 
+use super::Room;
 use super::body::Submission;
 use super::chunks::ChunkEncoder;
 use super::past::{holds, names};
@@ -18,7 +20,7 @@ use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::follow::Awaited;
 use crate::messages::append;
-use crate::request::{UserId, bad_message_id, command, draft};
+use crate::request::{bad_message_id, command, draft};
 use crate::state::Http;
 
 /// An accepted request.
@@ -87,6 +89,7 @@ impl StoredMessage {
 struct Request<'a> {
     http: &'a Http,
     caller: &'a Caller,
+    room: &'a Room,
     chat: &'a ChatKey,
     read: &'a ContextRead,
     /// Time of the appended record.
@@ -94,27 +97,28 @@ struct Request<'a> {
 }
 
 impl Http {
-    /// Submits `request`, of `caller`, in `chat`.
+    /// Submits `request`, of `user_id` of `caller`, in `room`.
     pub(super) async fn submit(
         &self,
         caller: &Caller,
-        chat: &ChatKey,
+        room: &Room,
+        user_id: &str,
         request: Submission,
     ) -> Result<Accepted, Failure> {
-        let user_id = UserId::or_name(request.user_id, caller);
+        let chat = &room.chat;
         let (head, read) = self.read_context(chat).await?;
         let is_past_known = holds(&read.records, &request.past, head.context_from.is_none());
         if !is_past_known {
             tracing::info!("the client's copy of the conversation differs from the history");
         }
         let Submission { last, regenerates, message_id, .. } = request;
-        let request = Request { http: self, caller, chat, read: &read, now: self.now_after(&read) };
+        let request = Request { http: self, caller, room, chat, read: &read, now: self.now_after(&read) };
         let Submitted { appended, id, may_be_stored } = if regenerates {
             request.regenerate(message_id.as_deref().unwrap_or(&last.id)).await?
         } else if last.role == Role::User {
-            request.append(&user_id, &last).await?
+            request.append(user_id, &last).await?
         } else {
-            let awaited = Awaited::Reply(request.answer_approvals(&user_id, &last).await?);
+            let awaited = Awaited::Reply(request.answer_approvals(user_id, &last).await?);
             let encoder = ChunkEncoder::new(last.id, &last.parts);
             return Ok(Accepted { awaited, encoder, may_be_stored: true, is_past_known });
         };
@@ -159,7 +163,7 @@ impl Request<'_> {
     /// Appends a message: new, repeated or edited.
     async fn append(&self, user_id: &str, message: &UiMessage) -> Result<Submitted, Failure> {
         let id = if message.id.is_empty() { self.http.new_message_id()? } else { message_id(&message.id)? };
-        let ingress = &self.http.web.ingress;
+        let ingress = self.ingress();
         let ts = ingress.history().first_time(self.chat, &id, self.now).await?;
         let draft = Draft { ts, ..self.draft(user_id, id.clone(), message.parts.clone()) };
         if ts != self.now {
@@ -211,7 +215,7 @@ impl Request<'_> {
         // A refused answer does not keep the others from being recorded.
         let mut problem = None;
         for verdict in last.parts.iter().filter_map(verdict) {
-            let result = self.http.web.ingress.answer_request(&reply, verdict, &by).await?;
+            let result = self.ingress().answer_request(&reply, verdict, &by).await?;
             problem = match result.effect {
                 Effect::Settled => problem,
                 Effect::Recorded => problem.or_else(|| Some(Problem::more_approvals_needed(result.text))),
@@ -223,7 +227,7 @@ impl Request<'_> {
 
     /// Returns the message of this id, or the command, if it was stored before.
     async fn stored(&self, id: &MessageId) -> Result<Option<StoredMessage>, Failure> {
-        let history = self.http.web.ingress.history();
+        let history = self.ingress().history();
         // A message of another route has no marker of its time if its caller gave no id.
         let marked = history.time_of(self.chat, id).await?.map(|ts| SortKey::message(ts, id));
         let is_it = |record: &&Record| record.message_id == *id && record.role() == Role::User;
@@ -236,7 +240,7 @@ impl Request<'_> {
 
     /// Returns the message at `base`, of the table or the archive, and the records of the table after it.
     async fn stored_from(&self, base: SortKey) -> Result<StoredMessage, Failure> {
-        let history = self.http.web.ingress.history();
+        let history = self.ingress().history();
         let mut records = history.message_anywhere(self.chat, &base).await?;
         records.extend(history.range(self.chat, Some(&base)).await?);
         records.sort_by(|a, b| a.key.cmp(&b.key));
@@ -247,13 +251,13 @@ impl Request<'_> {
     /// Appends the next form of a message.
     async fn append_again(&self, draft: Draft, stored: &StoredMessage) -> Result<Submitted, Failure> {
         let revision = stored.next_revision(&draft.message_id);
-        let appended = self.http.web.ingress.receive_again(&draft, &stored.base, revision).await?;
+        let appended = self.ingress().receive_again(&draft, &stored.base, revision).await?;
         Ok(Submitted::of(appended, draft))
     }
 
     /// Queues the turn of an unchanged message again, since the first request may have ended before that.
     async fn repeat(&self, draft: Draft, newest: &Record) -> Result<Submitted, Failure> {
-        let ingress = &self.http.web.ingress;
+        let ingress = self.ingress();
         let appended = match newest.replaces_from() {
             Some(from) => {
                 let draft = Draft { ts: newest.ts, ..draft.clone() };
@@ -264,8 +268,12 @@ impl Request<'_> {
         Ok(Submitted::of(appended, draft))
     }
 
+    fn ingress(&self) -> &Ingress {
+        self.http.ingress_of(self.room)
+    }
+
     fn draft(&self, user_id: &str, message_id: MessageId, parts: Vec<Part>) -> Draft {
-        draft(self.caller, self.chat, Channel::Web, user_id, message_id, self.now, parts)
+        self.room.placed(draft(self.caller, self.chat, Channel::Web, user_id, message_id, self.now, parts))
     }
 }
 

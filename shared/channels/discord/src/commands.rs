@@ -42,7 +42,7 @@ fn options(name: &str) -> &'static [CommandOption] {
             ("which", STRING, false, "number or code of the request, or all"),
             ("reason", STRING, false, "reason for the bot"),
         ],
-        "link" => &[("code", STRING, false, "code from another channel")],
+        "link" => &[("code", STRING, false, "code from another channel, or yes or no")],
         _ => &[],
     }
 }
@@ -92,7 +92,9 @@ mod tests {
     #[test]
     fn every_registered_command_is_read_with_all_its_options() {
         let names: Vec<Value> = commands().iter().map(|command| command["name"].clone()).collect();
-        for wanted in ["ask", "new", "reset", "compact", "memory", "forget", "stop", "approve", "deny"] {
+        let wanted =
+            ["new", "reset", "compact", "memory", "forget", "stop", "approve", "deny", "link", "unlink"];
+        for wanted in wanted.into_iter().chain([ASK]) {
             assert!(names.iter().any(|name| name == wanted), "{wanted} is not registered");
         }
         for command in commands().iter().filter(|command| command["type"] == 1 && command["name"] != ASK) {

@@ -44,7 +44,8 @@ impl Session {
         };
         let said = messages.iter().filter(speaks).map(|message| {
             let ts = message.first.said_at();
-            let spoken = message.first.is_interaction().then_some((ts, ts));
+            let speaks = message.first.is_interaction() || message.first.message.metadata.is_joined();
+            let spoken = speaks.then_some((ts, ts));
             Mark { start: message.base.clone(), spoken }
         });
         let summed_up = newest.filter(|(_, source)| is_in(&source.from)).map(|(_, source)| {

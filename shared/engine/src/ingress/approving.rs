@@ -10,11 +10,13 @@
 
 use std::collections::BTreeSet;
 
+use annals_channel::settings::DmScope;
 use annals_channel::webhook::{ApprovalResult, Effect};
 use annals_core::approval;
 use annals_core::approval::{Assent, Button, Request, Verdict};
 use annals_core::command::Which;
 use annals_core::message::{Part, Role};
+use annals_core::person::canonical;
 use annals_core::record::{Channel, Draft, Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_store::history::{MAX_PAGE, Outcome, Position};
@@ -336,7 +338,7 @@ impl Ingress {
         by: &Draft,
     ) -> Result<Standing, IngressError> {
         let sender = by.sender();
-        if self.approvers.admins.contains(&sender) {
+        if self.is_admin(by).await? {
             return Ok(Standing::Decides);
         }
         if request.admins_only {
@@ -351,6 +353,24 @@ impl Ingress {
             return Ok(Standing::Decides);
         }
         Ok(if is_asker { Standing::IsOneOf(persons) } else { Standing::None(NOT_YOURS) })
+    }
+
+    /// Returns true if the sender is one of `ADMINS`, by any of their identities. Under `DM_SCOPE=user` two reads or more,
+    /// if they are not by that of this channel.
+    async fn is_admin(&self, by: &Draft) -> Result<bool, IngressError> {
+        let is_listed = |person: &str| {
+            self.approvers.admins.iter().any(|admin| admin == person || canonical(admin) == person)
+        };
+        let of_channel = by.channel.identity(&by.user_id);
+        if is_listed(&by.sender()) || (by.channel.is_platform() && is_listed(&of_channel)) {
+            return Ok(true);
+        }
+        if self.approvers.admins.is_empty() || self.dm_scope == DmScope::Chat {
+            return Ok(false);
+        }
+        // A person of the API is named by the key, which the bare id does not tell.
+        let identity = if by.channel.is_platform() { of_channel } else { by.sender() };
+        Ok(self.people.everybody(&identity).await?.iter().any(|identity| is_listed(identity)))
     }
 
     /// Returns the people whose messages the reply covers. A message belongs to the sender of its first form, even if

@@ -4,6 +4,8 @@
 //! conversation counts as a group's if another person spoke in it earlier, among its last [`MAX_PAGE`] records, since
 //! that person can read the list too.
 
+use annals_channel::settings::DmScope;
+use annals_core::chat_key::Place;
 use annals_core::memory::EntryId;
 use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::cut;
@@ -83,6 +85,12 @@ impl Ingress {
         let owner = owner_of_session(&draft.chat, &said, true);
         Ok(match owner {
             Some(Owner::Chat(chat)) => Some(Owner::Chat(self.history.first_name(&chat).await?)),
+            // In a direct chat it is the Person already.
+            Some(Owner::User(person))
+                if self.dm_scope == DmScope::User && !matches!(draft.chat.place(), Place::Direct { .. }) =>
+            {
+                Some(Owner::User(self.people.person_of(&person).await?))
+            }
             owner => owner,
         })
     }

@@ -72,7 +72,7 @@ pub(super) fn folder(chat: &ChatKey) -> String {
     format!("media/{}/", chat.session_id())
 }
 
-fn key(chat: &ChatKey, message_id: &str, identity: &str) -> String {
+pub(super) fn key(chat: &ChatKey, message_id: &str, identity: &str) -> String {
     let name = digest::digest(&digest::SHA256, format!("{message_id}\n{identity}").as_bytes());
     format!("{}{}", folder(chat), hex::encode(name))
 }

@@ -12,7 +12,9 @@
 //!  "claim": "9f86d081884c7d65", "failures": 1, "answeredTo": "1763765920000#00000000000000000007",
 //!  "takenAt": 1763766220000, "forgottenAt": 1763766220000,
 //!  "archiving": "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",
-//!  "longestSegment": 40000, "keptTo": "1763765900000#00000000000000000004", "paced": 1763766221000}
+//!  "longestSegment": 40000, "keptTo": "1763765900000#00000000000000000004", "paced": 1763766221000,
+//!  "joins": {"SS": ["{\"id\":\"joined-9f86\",\"ts\":1763766220000,\"from\":\"agent:annals:user:lark-ou_ada\",…}"]},
+//!  "leftFor": "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}"}
 //! ```
 //!
 //! A deletion sets `forgetting` (true) in place of `housekeeping`. The dates of visits (`dueShard`, `dueAt`,
@@ -50,13 +52,14 @@ mod lease;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::person::Join;
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 
 use super::table::{Update, json, number, string};
 use super::{History, HistoryError, partition};
 
-pub use head::{Archive, Head, HeadError, Link, OpenTurn, Resumed, Stretch};
+pub use head::{Archive, Head, HeadError, Left, Link, OpenTurn, Resumed, Stretch};
 pub(super) use head::{Held, Holder};
 pub use lease::{Claim, Lease};
 
@@ -204,6 +207,30 @@ impl History {
         self.update_head(new, back).await?;
         self.update_head(old, Update::default().set("movedTo", string(partition(new)))).await?;
         Ok(())
+    }
+
+    /// Notes what the next run of `chat` tells its model of another chat. The same note twice is one. One write.
+    pub async fn note_join(&self, chat: &ChatKey, join: &Join) -> Result<(), HistoryError> {
+        let join = serde_json::to_string(join)?;
+        self.update_head(chat, Update::default().add("joins", vec![join])).await?;
+        Ok(())
+    }
+
+    /// Removes a note that is carried out. One write.
+    pub async fn end_join(&self, lease: &Lease, join: &Join) -> Result<(), HistoryError> {
+        let join = serde_json::to_string(join)?;
+        self.write_head(lease, Update::default().delete("joins", vec![join])).await
+    }
+
+    /// Notes the person's chat that `window` is left for. One write.
+    pub async fn leave(&self, window: &ChatKey, left: &Left) -> Result<(), HistoryError> {
+        self.update_head(window, Update::default().set("leftFor", json(left)?)).await?;
+        Ok(())
+    }
+
+    /// Removes the note that the window of `lease` was left. One write.
+    pub async fn end_leave(&self, lease: &Lease) -> Result<(), HistoryError> {
+        self.write_head(lease, Update::default().remove(["leftFor"])).await
     }
 
     /// Notes that the platform takes messages for this chat again, or (`Some`) no longer.

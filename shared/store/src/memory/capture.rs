@@ -253,6 +253,6 @@ pub(super) fn captures_of(chat: &ChatKey) -> String {
     format!("!capture#{}#", chat.session_id())
 }
 
-fn is_at(item: &Item, capture: &str, position: usize) -> bool {
+pub(super) fn is_at(item: &Item, capture: &str, position: usize) -> bool {
     text(item, "capture") == Some(capture) && integer(item, "position") == i64::try_from(position).ok()
 }

@@ -14,6 +14,7 @@ pub(crate) struct Update {
     sets: Vec<String>,
     removes: Vec<&'static str>,
     adds: Vec<String>,
+    deletes: Vec<String>,
     conditions: Vec<&'static str>,
     values: Item,
 }
@@ -50,6 +51,13 @@ impl Update {
         self
     }
 
+    /// Deletes `members` from the set of strings `attribute`.
+    pub(crate) fn delete(mut self, attribute: &str, members: Vec<String>) -> Self {
+        self.deletes.push(format!("{attribute} :{attribute}"));
+        self.values.insert(format!(":{attribute}"), AttributeValue::Ss(members));
+        self
+    }
+
     /// Removes `attributes`.
     pub(crate) fn remove(mut self, attributes: impl IntoIterator<Item = &'static str>) -> Self {
         self.removes.extend(attributes);
@@ -73,6 +81,7 @@ impl Update {
             ("SET", self.sets.join(", ")),
             ("REMOVE", self.removes.join(", ")),
             ("ADD", self.adds.join(", ")),
+            ("DELETE", self.deletes.join(", ")),
         ];
         let sections = sections.iter().filter(|(_, actions)| !actions.is_empty());
         sections.map(|(section, actions)| format!("{section} {actions}")).collect::<Vec<_>>().join(" ")

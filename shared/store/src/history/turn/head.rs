@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::person::Join;
 use annals_core::record::DeliveryFailure;
 use annals_core::sort_key::{SortKey, Timestamp};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -46,6 +47,10 @@ pub struct Head {
     /// Time at which a holder last lost the chat before its lease was over. It may still write for a moment: see
     /// [`HOLDER_ENDS_WITHIN`](super::HOLDER_ENDS_WITHIN).
     pub taken_at: Option<Timestamp>,
+    /// Joins with other chats that the next run carries out, in order.
+    pub joins: Vec<Join>,
+    /// The person's chat that this window of a platform has been left for.
+    pub left_for: Option<Left>,
     /// Time at which the chat was last forgotten. Removed by the compactor's visit after that.
     pub forgotten_at: Option<Timestamp>,
 }
@@ -106,6 +111,17 @@ impl OpenTurn {
     pub fn new(covers: Vec<SortKey>) -> Self {
         Self { covers, sent: 0, resumes: None }
     }
+}
+
+/// The person's chat to which the messages of a window went from a time on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// That chat.
+    pub chat: ChatKey,
+    /// The identity that speaks in the window.
+    pub identity: String,
+    /// The time.
+    pub at: Timestamp,
 }
 
 /// An earlier name of a chat.
@@ -196,6 +212,8 @@ impl Head {
             failures: head.number("failures")?.unwrap_or_default(),
             answered_to: head.parsed("answeredTo")?,
             taken_at: head.time("takenAt")?,
+            joins: head.joins()?,
+            left_for: head.json("leftFor")?,
             forgotten_at: head.time("forgottenAt")?,
         })
     }
@@ -223,6 +241,15 @@ impl HeadItem<'_> {
         let storing = self.json("archiving")?;
         let exists = longest.is_some() || storing.is_some();
         Ok(exists.then(|| Archive { longest_segment: longest.unwrap_or_default(), storing }))
+    }
+
+    fn joins(&self) -> Result<Vec<Join>, HeadError> {
+        let joins: Option<Vec<Join>> = self.read("joins", |value| {
+            value.as_ss().ok()?.iter().map(|join| serde_json::from_str(join).ok()).collect()
+        })?;
+        let mut joins = joins.unwrap_or_default();
+        joins.sort_by(|a, b| (a.ts, &a.id).cmp(&(b.ts, &b.id)));
+        Ok(joins)
     }
 
     fn parsed<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, HeadError> {

@@ -1,0 +1,339 @@
+//! One person in all chats, for admin keys: `GET` and `DELETE /v1/people/{id}`, `PUT /v1/people/{id}/links`, `GET
+//! /v1/people/{id}/export`.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_channel::settings::DmScope;
+use annals_core::chat_key::{ChatKey, Place};
+use annals_core::memory::Owner;
+use annals_core::person::canonical;
+use annals_core::record::Channel;
+use annals_engine::erasing::{EraseError, ErasedNumbers, Person, Share};
+use annals_engine::forgetting::ForgetError;
+use annals_engine::ingress::people::{MAX_IDENTITIES, TooMany};
+use annals_io::random;
+use annals_runtime::problem::Problem;
+use annals_store::history::directory::ListCursor;
+use annals_store::history::{History, HistoryError, MAX_PAGE, Position};
+use annals_store::memory::Memory;
+use axum::Json;
+use axum::body::Body as ResponseBody;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::header;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::{Stream, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::Caller;
+use crate::failure::Failure;
+use crate::history::NDJSON;
+use crate::request::{Body, JsonBody, bad_user};
+use crate::state::Http;
+
+/// Longest time of one request. An HTTP API's gateway ends a request after 30 seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Number of chats of the list that are read at once.
+const CHATS_AT_ONCE: usize = 20;
+
+/// Path parameter of `/v1/people/{id}…`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct PersonPath {
+    /// An identity: `telegram-42`, `lark-ou_ada`, `discord-80351110224678912` or the bare id, `app/ada`, `ada`
+    #[param(min_length = 1, max_length = 2000, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
+    id: String,
+}
+
+/// The identity that a [`PersonPath`] names, for a caller with an admin key.
+pub(crate) struct OfPerson(String);
+
+impl FromRequestParts<Arc<Http>> for OfPerson {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Response> {
+        let caller = Caller::from_request_parts(parts, http).await?;
+        caller.require_admin("see and change people").map_err(IntoResponse::into_response)?;
+        let path = Path::<PersonPath>::from_request_parts(parts, http).await;
+        let invalid = || bad_user("the path is not percent-encoded UTF-8".into()).into_response();
+        let Path(PersonPath { id }) = path.map_err(|_| invalid())?;
+        http.known(&id).map(Self).map_err(IntoResponse::into_response)
+    }
+}
+
+/// `{id, links, chats, memories}`
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Person)]
+pub(crate) struct PersonView {
+    /// The Person: the identity whose direct chat is that of all.
+    id: String,
+    /// The other identities.
+    links: Vec<String>,
+    /// Their direct chats and windows that have a history: of earlier links and scopes too. Groups and conversations over
+    /// HTTP are not looked for.
+    chats: Vec<PersonChat>,
+    /// Number of memory entries.
+    memories: usize,
+}
+
+/// `{chatKey, channels, identity}`
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct PersonChat {
+    chat_key: ChatKey,
+    /// The identity that it belongs to.
+    identity: String,
+    /// The channels of its newest 200 messages.
+    channels: Vec<Channel>,
+}
+
+/// `{links}`
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct NewLinks {
+    /// The identities to link to the person, and no others: at most 15.
+    #[schema(max_items = 15)]
+    links: Vec<String>,
+}
+
+impl JsonBody for NewLinks {
+    const SHAPE: &str = "{links}, a list of identities";
+}
+
+/// `{id, removed: {chats, records, memories, archived}}`
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Erased {
+    id: String,
+    removed: ErasedNumbers,
+}
+
+/// `GET /v1/people/{id}`
+#[utoipa::path(get, path = "/v1/people/{id}", operation_id = "getPerson", tag = "people", security(("key" = [])),
+    params(PersonPath),
+    responses((status = 200, description = "The person's identities, chats and memory", body = PersonView)))]
+pub(crate) async fn one(
+    State(http): State<Arc<Http>>,
+    OfPerson(identity): OfPerson,
+) -> Result<Json<PersonView>, Failure> {
+    Ok(Json(http.person_view(&identity).await?))
+}
+
+/// `PUT /v1/people/{id}/links`: links these identities to the person, and separates all others.
+#[utoipa::path(put, path = "/v1/people/{id}/links", operation_id = "linkPerson", tag = "people", security(("key" = [])),
+    params(PersonPath),
+    request_body(content = NewLinks, content_type = "application/json"),
+    responses((status = 200, description = "The person as linked now", body = PersonView)))]
+pub(crate) async fn link(
+    State(http): State<Arc<Http>>,
+    OfPerson(identity): OfPerson,
+    Body(NewLinks { links }): Body<NewLinks>,
+) -> Result<Json<PersonView>, Failure> {
+    let (ingress, people) = (&http.ingress, http.ingress.people());
+    if ingress.dm_scope() == DmScope::Chat {
+        return Err(bad_links("links act under DM_SCOPE=user only: set it first".into()).into());
+    }
+    let person = people.person_of(&identity).await?;
+    let mut wanted = BTreeSet::new();
+    for link in links {
+        wanted.insert(http.known(&link)?);
+    }
+    wanted.remove(&person);
+    if wanted.len() >= MAX_IDENTITIES {
+        return Err(bad_links(TooMany.to_string()).into());
+    }
+    let (now, by) = (http.clock.now(), format!("api-{}", random::hex::<8>()));
+    let is_linked = |linked: &[String], identity: &String| linked.contains(identity);
+    let before = people.linked_to(&person).await?;
+    for (number, identity) in wanted.iter().filter(|identity| !is_linked(&before, identity)).enumerate() {
+        let id = format!("{by}-{number}");
+        let other = people.person_of(identity).await?;
+        if other != *identity {
+            let own = std::slice::from_ref(identity);
+            ingress.separate(own, &other, (&format!("{id}-from"), now), &by).await?;
+        }
+        ingress.link(&person, identity, &id, now).await?.map_err(|error| bad_links(error.to_string()))?;
+    }
+    let others: Vec<String> =
+        people.linked_to(&person).await?.into_iter().filter(|linked| !wanted.contains(linked)).collect();
+    ingress.separate(&others, &person, (&by, now), &by).await?;
+    Ok(Json(http.person_view(&person).await?))
+}
+
+/// `GET /v1/people/{id}/export`: streams everything of the person, one JSON object a line: `{"type": "person", …}`, then
+/// `{"type": "memory", …}` for each entry, then `{"type": "message", "message": …}`.
+#[utoipa::path(get, path = "/v1/people/{id}/export", operation_id = "exportPerson", tag = "people", security(("key" = [])),
+    params(PersonPath),
+    responses((status = 200, description = "Everything of the person, one JSON object a line", body = String,
+        content_type = "application/x-ndjson")))]
+pub(crate) async fn export(
+    State(http): State<Arc<Http>>,
+    OfPerson(identity): OfPerson,
+) -> Result<Response, Failure> {
+    let history = http.ingress.history().clone();
+    let person = Person::of(http.ingress.people(), &identity).await?;
+    let memory = Memory::beside(&history);
+    let others: Vec<&String> = person.identities.iter().filter(|identity| **identity != person.id).collect();
+    let mut first = json!({"type": "person", "id": person.id, "links": others}).to_string() + "\n";
+    for identity in &person.identities {
+        for kept in memory.list(&Owner::User(identity.clone())).await? {
+            let (id, markdown) = (kept.id().to_string(), kept.entry.render());
+            first += &(json!({"type": "memory", "id": id, "markdown": markdown}).to_string() + "\n");
+        }
+    }
+    let body = ResponseBody::from_stream(exported(history, person, first.into()));
+    Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response())
+}
+
+/// `DELETE /v1/people/{id}`: erases everything of the person. In groups and other people's conversations only their own
+/// messages, and those that are archived stay: `archived` counts them.
+#[utoipa::path(delete, path = "/v1/people/{id}", operation_id = "erasePerson", tag = "people", security(("key" = [])),
+    params(PersonPath),
+    responses((status = 200, description = "The person is erased; the numbers of deleted objects", body = Erased)))]
+pub(crate) async fn delete(
+    State(http): State<Arc<Http>>,
+    OfPerson(identity): OfPerson,
+) -> Result<Json<Erased>, Failure> {
+    let ends = http.clock.now().plus(PATIENCE);
+    let person = Person::of(http.ingress.people(), &identity).await?;
+    let mut forgotten = Vec::new();
+    let erased = person.erase(http.ingress.history(), ends, &mut forgotten).await;
+    if let Some(after_forgetting) = &http.after_forgetting
+        && let Err(error) = after_forgetting(forgotten).await
+    {
+        tracing::error!(error, "failed to remove the remaining data of an erased person");
+        return Err(Problem::not_forgotten().into());
+    }
+    match erased {
+        Ok(removed) => Ok(Json(Erased { id: person.id, removed })),
+        Err(EraseError::Forget(ForgetError::Busy { .. } | ForgetError::History(HistoryError::LeaseLost))) => {
+            Err(Problem::busy().into())
+        }
+        Err(EraseError::Unfinished) => Err(Problem::not_forgotten_yet(0).into()),
+        Err(EraseError::Forget(ForgetError::Unfinished { forgotten })) => {
+            Err(Problem::not_forgotten_yet(forgotten.records).into())
+        }
+        Err(error) => {
+            tracing::error!(%error, "failed to erase a person");
+            Err(Problem::not_forgotten().into())
+        }
+    }
+}
+
+impl Http {
+    /// Returns the identity that `id` names.
+    fn known(&self, id: &str) -> Result<String, Problem> {
+        let identity = canonical(id);
+        let chat = ChatKey::direct(self.ingress.agent_id(), identity);
+        chat.map(|_| identity.to_owned()).map_err(|error| bad_user(error.to_string()))
+    }
+
+    async fn person_view(&self, identity: &str) -> Result<PersonView, Failure> {
+        let (history, people) = (self.ingress.history(), self.ingress.people());
+        let Person { id, identities } = Person::of(people, identity).await?;
+        let mut chats = Vec::new();
+        for identity in &identities {
+            let known = people.identity(identity).await?;
+            let own = ChatKey::direct(self.ingress.agent_id(), identity).ok();
+            let telegram = identity.strip_prefix("telegram-").map(str::to_owned);
+            let telegram = telegram.and_then(|chat_id| ChatKey::new(Place::TelegramChat { chat_id }).ok());
+            let mut own: Vec<ChatKey> = own.into_iter().chain(known.window).chain(telegram).collect();
+            own.dedup();
+            for chat_key in own {
+                let page = history.page(&chat_key, &Position::Newest, MAX_PAGE).await;
+                let records = page.map_err(Failure::unreadable)?.records;
+                let channels: BTreeSet<Channel> = records.iter().map(|record| record.channel).collect();
+                if !records.is_empty() {
+                    let channels = channels.into_iter().collect();
+                    chats.push(PersonChat { chat_key, identity: identity.clone(), channels });
+                }
+            }
+        }
+        let memories = self.ingress.memory().list(&Owner::User(id.clone())).await?.len();
+        let links = identities.into_iter().filter(|identity| *identity != id).collect();
+        Ok(PersonView { id, links, chats, memories })
+    }
+}
+
+/// An export on its way.
+struct Export {
+    history: History,
+    person: Person,
+    /// The lines before the first message, if they are still to come.
+    first: Option<Bytes>,
+    /// The chats of a page of the list that are still to be read.
+    chats: VecDeque<ChatKey>,
+    /// The place in the first of them.
+    place: Option<(Position, Share)>,
+    next: NextPage,
+}
+
+/// The next page of the list of chats.
+enum NextPage {
+    Top,
+    Before(ListCursor),
+    None,
+}
+
+impl Export {
+    /// Returns the next lines; `None` after the last.
+    async fn lines(&mut self) -> Result<Option<Bytes>, HistoryError> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        loop {
+            let Some(chat) = self.chats.front() else {
+                let before = match std::mem::replace(&mut self.next, NextPage::None) {
+                    NextPage::Top => None,
+                    NextPage::Before(before) => Some(before),
+                    NextPage::None => return Ok(None),
+                };
+                let page = self.history.chats(before.as_ref(), CHATS_AT_ONCE).await?;
+                self.chats = page.chats.into_iter().map(|listed| listed.chat).collect();
+                self.next = page.before.map_or(NextPage::None, NextPage::Before);
+                continue;
+            };
+            let (position, share) = match self.place.take() {
+                Some(place) => place,
+                None => (Position::Oldest, self.person.share_of(&self.history, chat, true).await?),
+            };
+            let page = self.history.page(chat, &position, MAX_PAGE).await?;
+            let mut lines = Vec::new();
+            for record in &page.records {
+                if share == Share::Whole || self.person.wrote(record) {
+                    let line = json!({"type": "message", "message": record.listed()});
+                    serde_json::to_writer(&mut lines, &line)?;
+                    lines.push(b'\n');
+                }
+            }
+            match page.after {
+                Some(after) => self.place = Some((Position::After(after), share)),
+                None => drop(self.chats.pop_front()),
+            }
+            if !lines.is_empty() {
+                return Ok(Some(lines.into()));
+            }
+        }
+    }
+}
+
+/// Streams `first`, then the person's records of all chats, each chat's oldest first. Reads the next page when the caller
+/// has taken the last.
+fn exported(
+    history: History,
+    person: Person,
+    first: Bytes,
+) -> impl Stream<Item = Result<Bytes, HistoryError>> {
+    let (chats, place, next) = (VecDeque::new(), None, NextPage::Top);
+    let export = Export { history, person, first: Some(first), chats, place, next };
+    stream::try_unfold(export, async |mut export| Ok(export.lines().await?.map(|lines| (lines, export))))
+}
+
+fn bad_links(detail: String) -> Problem {
+    Problem::bad_request("bad-links", "The links cannot be set", detail)
+}

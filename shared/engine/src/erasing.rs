@@ -1,0 +1,297 @@
+//! Everything of one person, in all chats: finds it, and erases it.
+//!
+//! There is no index by person, since it would double the cost of an append. So the list of chats is walked, and each
+//! chat read.
+//!
+//! | chat | what is the person's |
+//! | --- | --- |
+//! | their direct chats and private chats with the bot; a conversation over HTTP or a room in which nobody else spoke | all of it |
+//! | any other | their own messages with all forms, commands and answers to approvals |
+//!
+//! In a chat of others, replies, summaries and group memory stay, and so do the person's lines in segments, which are
+//! never changed: [`ErasedNumbers::archived`] counts them, and only the deletion of that chat deletes them.
+//!
+//! 1. **walk** the list; the cursor is stored after each page, so that the same request continues after a crash or at the
+//!    end of its time
+//! 2. **walk** again the chats in which somebody spoke since the erasure started, which have moved to the top
+//! 3. **delete** the memory of all identities, then their links and the cursor
+//!
+//! A message that arrives meanwhile stays or is deleted with the rest.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use annals_core::chat_key::{ChatKey, Place};
+use annals_core::memory::Owner;
+use annals_core::message::Role;
+use annals_core::person::canonical;
+use annals_core::record::Record;
+use annals_core::sort_key::Timestamp;
+use annals_store::history::directory::ListCursor;
+use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
+use annals_store::history::{History, HistoryError, MAX_PAGE, Position};
+use annals_store::memory::{Memory, MemoryError};
+use annals_store::people::{Erasure, People, PeopleError};
+use serde::Serialize;
+
+use crate::forgetting::{ForgetError, forget};
+
+/// Number of chats between two notes of the progress.
+const CHATS_AT_ONCE: usize = 10;
+
+/// Lifetime of a claim of a chat of others. Each page renews it.
+const LEASE: Duration = Duration::from_mins(1);
+
+/// The identities of one person, by which their records are recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    /// The Person: one of the identities.
+    pub id: String,
+    /// All of them.
+    pub identities: BTreeSet<String>,
+}
+
+/// The part of a chat that is one person's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All of it.
+    Whole,
+    /// Their own records.
+    Own,
+    /// Nothing.
+    Nothing,
+}
+
+/// Numbers of deleted items, and of what stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ErasedNumbers {
+    /// Chats that were deleted whole.
+    pub chats: usize,
+    /// Records that were deleted in other chats.
+    pub records: usize,
+    /// Memory entries.
+    pub memories: usize,
+    /// Records that stay in the segments of other chats.
+    pub archived: usize,
+}
+
+/// A person who is not erased, or only in part: the same request continues.
+#[derive(Debug, thiserror::Error)]
+pub enum EraseError {
+    /// The time of the request is over.
+    #[error("the time of the request ended before all chats were looked at")]
+    Unfinished,
+    /// A chat could not be forgotten.
+    #[error(transparent)]
+    Forget(#[from] ForgetError),
+    /// Memory could not be deleted.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The links could not be read or deleted.
+    #[error(transparent)]
+    People(#[from] PeopleError),
+}
+
+impl From<HistoryError> for EraseError {
+    fn from(error: HistoryError) -> Self {
+        Self::Forget(error.into())
+    }
+}
+
+impl Person {
+    /// Reads the identities of the Person of `identity`.
+    pub async fn of(people: &People, identity: &str) -> Result<Self, PeopleError> {
+        let all = people.everybody(identity).await?;
+        let id = all.first().map_or(identity, String::as_str).to_owned();
+        Ok(Self { id, identities: all.into_iter().collect() })
+    }
+
+    /// Returns true if the person said or did what `record` is about.
+    pub fn wrote(&self, record: &Record) -> bool {
+        let is_known = |identity: &str| self.identities.contains(identity);
+        let of_channel =
+            || record.channel.is_platform() && is_known(&record.channel.identity(&record.user_id));
+        record.role() == Role::User && (is_known(canonical(&record.sender())) || of_channel())
+    }
+
+    /// Returns true if the key of `chat` says that it is the person's alone.
+    pub fn owns(&self, chat: &ChatKey) -> bool {
+        match chat.place() {
+            Place::Direct { user_id, .. } => self.identities.contains(user_id),
+            // The id of a private chat is that of the person; ids of groups are negative.
+            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
+                self.identities.contains(&format!("telegram-{chat_id}"))
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the part of `chat` that is the person's. Reads all of it, or as much as it takes to find both the person
+    /// and somebody else; with `newest`, at most one page.
+    pub async fn share_of(
+        &self,
+        history: &History,
+        chat: &ChatKey,
+        newest: bool,
+    ) -> Result<Share, HistoryError> {
+        if self.owns(chat) {
+            return Ok(Share::Whole);
+        }
+        let (mut own, mut others, mut private) = (false, false, false);
+        let mut position = Position::Newest;
+        loop {
+            let page = history.page(chat, &position, MAX_PAGE).await?;
+            for record in page.records.iter().filter(|record| record.role() == Role::User) {
+                if self.wrote(record) {
+                    own = true;
+                    private |= record.message.metadata.is_private();
+                } else {
+                    others |= record.is_interaction();
+                }
+            }
+            let is_known = newest || (own && others);
+            match page.before.filter(|_| !is_known) {
+                Some(before) => position = Position::Before(before),
+                None => break,
+            }
+        }
+        let may_be_private = match chat.place() {
+            Place::HttpChat { .. } | Place::WebRoom { .. } => true,
+            Place::LarkChat { .. } => private,
+            _ => false,
+        };
+        Ok(match (own, others) {
+            (true, false) if may_be_private => Share::Whole,
+            (true, _) => Share::Own,
+            (false, _) if newest => Share::Own,
+            (false, _) => Share::Nothing,
+        })
+    }
+
+    /// Erases the person until `deadline` at most, and adds the chats that were deleted whole to `forgotten`, under all
+    /// their names. Safe to repeat: what is deleted is not counted again.
+    pub async fn erase(
+        &self,
+        history: &History,
+        deadline: Timestamp,
+        forgotten: &mut Vec<ChatKey>,
+    ) -> Result<ErasedNumbers, EraseError> {
+        let (people, memory, clock) = (People::beside(history), Memory::beside(history), history.clock());
+        let mut removed = ErasedNumbers::default();
+        let begun = people.erasure(&self.id).await?;
+        let mut erasure = begun.unwrap_or(Erasure { started_at: clock.now(), before: None, walked: false });
+        loop {
+            let before = erasure.before.as_deref().and_then(|before| ListCursor::decode(before).ok());
+            let page = history.chats(before.as_ref(), CHATS_AT_ONCE).await?;
+            let is_new = |at: Timestamp| at >= erasure.started_at;
+            let mut is_over = page.before.is_none();
+            for listed in &page.chats {
+                if erasure.walked && !is_new(listed.at) {
+                    is_over = true;
+                    break;
+                }
+                let share = self.share_of(history, &listed.chat, false).await?;
+                if share == Share::Whole {
+                    // Read first: the links between the names are deleted with the chat.
+                    forgotten.extend(history.all_names(&listed.chat).await?);
+                }
+                let archived = removed.archived;
+                self.erase_in(history, &listed.chat, share, deadline, &mut removed).await?;
+                if erasure.walked {
+                    // They were counted when the list was walked.
+                    removed.archived = archived;
+                }
+            }
+            if is_over && erasure.walked {
+                break;
+            }
+            erasure.walked |= is_over;
+            erasure.before = page.before.filter(|_| !is_over).map(|before| before.encode());
+            people.set_erasure(&self.id, &erasure).await?;
+            if clock.now() > deadline {
+                return Err(EraseError::Unfinished);
+            }
+        }
+        for identity in &self.identities {
+            let owner = Owner::User(identity.clone());
+            removed.memories += memory.forget_all(&owner).await?;
+        }
+        // The Person last, whose item has the progress.
+        for identity in self.identities.iter().filter(|identity| **identity != self.id) {
+            people.forget(identity).await?;
+        }
+        people.forget(&self.id).await?;
+        Ok(removed)
+    }
+
+    async fn erase_in(
+        &self,
+        history: &History,
+        chat: &ChatKey,
+        share: Share,
+        deadline: Timestamp,
+        removed: &mut ErasedNumbers,
+    ) -> Result<(), EraseError> {
+        match share {
+            Share::Nothing => {}
+            Share::Whole => {
+                let forgotten = forget(history, chat, deadline).await?;
+                removed.chats += 1;
+                removed.memories += forgotten.memories;
+            }
+            Share::Own => {
+                for name in history.all_names(chat).await? {
+                    let lease = match history.claim_to_forget(&name, LEASE).await? {
+                        Claim::Claimed(lease) => *lease,
+                        Claim::Busy(until) => return Err(ForgetError::Busy { until }.into()),
+                    };
+                    let erased = self.erase_of(history, &lease).await;
+                    // Otherwise the chat's next turn would wait for the claim to end.
+                    drop(history.release_deletion(&lease).await);
+                    removed.records += erased?;
+                }
+                for segment in history.segments(chat).await? {
+                    if let Some(segment) = history.segment(chat, &segment.id).await? {
+                        removed.archived += self.count_in(history, &segment).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the person's records in the table, of the chat of `lease`.
+    async fn erase_of(&self, history: &History, lease: &Lease) -> Result<usize, HistoryError> {
+        if let Some(lost_at) = lease.head.taken_at {
+            let clock = history.clock();
+            clock.sleep(lost_at.plus(HOLDER_ENDS_WITHIN).since(clock.now())).await;
+        }
+        let is_theirs = |record: &Record| self.wrote(record);
+        let (mut records, mut after) = (0, None);
+        loop {
+            let erased = history.erase_of(lease, after.as_deref(), &is_theirs).await?;
+            records += erased.records;
+            after = erased.last;
+            if after.is_none() {
+                return Ok(records);
+            }
+            history.renew(lease, LEASE).await?;
+        }
+    }
+
+    async fn count_in(
+        &self,
+        history: &History,
+        segment: &annals_store::history::Segment,
+    ) -> Result<usize, HistoryError> {
+        let (mut count, mut from) = (0, 0);
+        loop {
+            let records = history.segment_records(segment, from).await?;
+            if records.is_empty() {
+                return Ok(count);
+            }
+            from += records.len();
+            count += records.iter().filter(|record| self.wrote(record)).count();
+        }
+    }
+}

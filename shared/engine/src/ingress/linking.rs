@@ -1,0 +1,352 @@
+//! `/link` and `/unlink`: the exchange by which a person shows that two direct chats are theirs.
+//!
+//! | | who | says | and is told |
+//! | --- | --- | --- | --- |
+//! | 1 | first side | `/link` | a code, for ten minutes |
+//! | 2 | second side | `/link CODE` | whose code it is |
+//! | 3 | second side | `/link yes` | to go on at the first side |
+//! | 4 | first side | `/link` | who asks: identity, channel, name |
+//! | 5 | first side | `/link yes` | that they are linked |
+//!
+//! A code has 50 random bits, is stored as its digest and is entered once. A person enters at most five wrong ones in an
+//! hour, so if a million people guess while a thousand codes are open, one of them meets a code with a probability of
+//! 10⁶ × 5 × 10³ / 2⁵⁰ in an hour: five in a million. A person who guesses, overhears or replays a code only comes to step
+//! 4, under their own identity, which no name hides, and the first side refuses. A person who is talked into entering
+//! another's code sees in step 2 whose it is.
+//!
+//! Each step is stored with the key of its command, so a repeated command gets the same answer and takes no other step.
+
+use std::io;
+use std::time::Duration;
+
+use annals_channel::settings::DmScope;
+use annals_core::chat_key::Place;
+use annals_core::command::LinkStep;
+use annals_core::markup::clean_name;
+use annals_core::record::{Channel, Draft};
+use annals_io::random;
+use annals_store::history::Appended;
+use annals_store::people::{Exchange, Side, digest_of};
+
+use super::people::TooMany;
+use super::{Ingress, IngressError};
+
+/// Time for each step of an exchange.
+const VALID_FOR: Duration = Duration::from_mins(10);
+
+/// Maximum number of wrong codes of one person within [`COUNTED_FOR`].
+const MAX_WRONG: usize = 5;
+const COUNTED_FOR: Duration = Duration::from_hours(1);
+
+/// Digits of a code, of 5 bits each.
+const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const CODE_DIGITS: u32 = 10;
+
+const NOT_HERE: &str = "This works in a direct chat with me only.";
+const IS_OFF: &str = "Linking is off: whoever runs this bot can turn it on by DM_SCOPE=user.";
+const WRONG: &str =
+    "This code is wrong, was used, or is too old. /link in your other channel gives a new one.";
+const TOO_OFTEN: &str = "That were too many wrong codes. Try again in an hour.";
+const OWN: &str = "This code is for your other channel: enter it there.";
+const NOTHING: &str = "There is nothing to confirm here. /link gives a code for your other channel.";
+const NOBODY_YET: &str = "Nobody has entered your code and confirmed yet. In your other channel, say /link and the code, \
+                          and then /link yes.";
+const CANCELLED: &str = "Nothing is linked, and the code is no longer valid.";
+const LINKED: &str = "Linked: here and there you now have one conversation and one memory with me. Your earlier messages stay \
+                      where they are, and I know a summary of them. /unlink separates the channels again.";
+const UNLINKED: &str = "Separated: each channel has its own conversation and memory again.";
+const NOT_LINKED: &str = "This channel is not linked to another. /link links one.";
+const BY_OPERATOR: &str = "Whoever runs this bot has linked this channel, and only they can separate it.";
+
+/// Confirmation of a command, and the text that its record has, which differs for a secret.
+pub(super) struct Answered {
+    pub(super) text: String,
+    pub(super) recorded: String,
+}
+
+impl From<String> for Answered {
+    fn from(text: String) -> Self {
+        Self { recorded: text.clone(), text }
+    }
+}
+
+impl Ingress {
+    /// Takes a step of an exchange, and returns the confirmation.
+    pub(super) async fn link_step(
+        &self,
+        step: &LinkStep,
+        draft: &Draft,
+        appended: &Appended,
+    ) -> Result<Answered, IngressError> {
+        if let Some(refusal) = self.refuses_links(draft) {
+            return Ok(refusal.to_owned().into());
+        }
+        let own = Side {
+            identity: draft.identity(),
+            channel: draft.channel,
+            name: draft.metadata.sender_name().map(clean_name).filter(|name| !name.is_empty()),
+        };
+        let key = appended.base.to_string();
+        let text = match step {
+            LinkStep::Start => return self.start_link(own, &key).await,
+            LinkStep::Code(code) => self.enter_code(own, code, &key).await?,
+            LinkStep::Yes => self.confirm_link(&own, draft, &key).await?,
+            LinkStep::No => {
+                if let Some((digest, _)) = self.people.exchange_of(&own.identity).await? {
+                    let end = |exchange: &Exchange| {
+                        let is_open = exchange.linked.is_none();
+                        is_open.then(|| Exchange { until: exchange.until.min(draft.ts), ..exchange.clone() })
+                    };
+                    self.people.step(&digest, end).await?;
+                }
+                CANCELLED.to_owned()
+            }
+        };
+        Ok(text.into())
+    }
+
+    /// Carries out `/unlink`, and returns the confirmation.
+    pub(super) async fn unlink(&self, draft: &Draft, appended: &Appended) -> Result<String, IngressError> {
+        if let Some(refusal) = self.refuses_links(draft) {
+            return Ok(refusal.to_owned());
+        }
+        let (identity, key) = (draft.identity(), appended.base.to_string());
+        if self.links.identities().any(|linked| linked == identity) {
+            return Ok(BY_OPERATOR.to_owned());
+        }
+        let known = self.people.identity(&identity).await?;
+        let id = digest_of(&format!("{identity} {key}"))[..16].to_owned();
+        if let Some(person) = known.person() {
+            let own = std::slice::from_ref(&identity);
+            self.separate(own, person, (&id, draft.ts), &key).await?;
+            return Ok(UNLINKED.to_owned());
+        }
+        // All that is linked to this channel's identity.
+        let linked = self.people.linked_to(&identity).await?;
+        let is_repeated = known.unlinked_by.as_ref() == Some(&key)
+            || known.spans.last().is_some_and(|last| last.by.as_ref() == Some(&key));
+        if linked.is_empty() && !is_repeated {
+            return Ok(NOT_LINKED.to_owned());
+        }
+        if !linked.is_empty() {
+            self.people.begin_unlinking(&identity, &key).await?;
+            self.separate(&linked, &identity, (&id, draft.ts), &key).await?;
+        }
+        Ok(UNLINKED.to_owned())
+    }
+
+    /// Returns why links cannot be changed in the chat of `draft`, if they cannot.
+    fn refuses_links(&self, draft: &Draft) -> Option<&'static str> {
+        match draft.chat.place() {
+            // An admin key may write to another person's chat.
+            Place::Direct { user_id, .. } if draft.person.as_ref().is_none_or(|person| person == user_id) => {
+                (self.dm_scope == DmScope::Chat).then_some(IS_OFF)
+            }
+            _ if draft.metadata.is_private() && draft.metadata.line().is_none() => {
+                (self.dm_scope == DmScope::Chat).then_some(IS_OFF).or(Some(NOT_HERE))
+            }
+            _ => Some(NOT_HERE),
+        }
+    }
+
+    /// Gives a code, or tells the first side who has entered its code.
+    async fn start_link(&self, own: Side, key: &str) -> Result<Answered, IngressError> {
+        let now = self.history.clock().now();
+        if let Some((digest, exchange)) = self.people.exchange_of(&own.identity).await?
+            && exchange.first.identity == own.identity
+            && exchange.agreed.is_some()
+            && exchange.linked.is_none()
+            && exchange.until > now
+        {
+            return Ok(self.show_second(&digest, exchange, key).await?.into());
+        }
+        let code = new_code()?;
+        let exchange = Exchange {
+            first: own,
+            second: None,
+            until: now.plus(VALID_FOR),
+            entered: None,
+            agreed: None,
+            shown: None,
+            linked: None,
+        };
+        self.people.offer(&code, &exchange).await?;
+        let readable = format!("{}-{}", &code[..5], &code[5..]);
+        let text = |code: &str| {
+            format!(
+                "Your code is {code}. Within ten minutes, say /link {code} in a direct chat with me in your other \
+                 channel. Nothing is linked before you have confirmed it in both chats. Tell the code to nobody."
+            )
+        };
+        // Clients of HTTP and web read the confirmation in the history.
+        let recorded = match exchange.first.channel {
+            Channel::Http | Channel::Web => text(&readable),
+            _ => text("•••••-•••••"),
+        };
+        Ok(Answered { text: text(&readable), recorded })
+    }
+
+    /// Lets the second side enter a code.
+    async fn enter_code(&self, own: Side, code: &str, key: &str) -> Result<String, IngressError> {
+        if !self.people.count_wrong(&own.identity, key, MAX_WRONG, COUNTED_FOR).await? {
+            return Ok(TOO_OFTEN.to_owned());
+        }
+        let (now, digest) = (self.history.clock().now(), digest_of(code));
+        let Some(exchange) = self.people.exchange(&digest).await? else { return Ok(WRONG.to_owned()) };
+        if exchange.first.identity == own.identity {
+            self.people.was_right(&own.identity, key).await?;
+            return Ok(OWN.to_owned());
+        }
+        let enter = |exchange: &Exchange| {
+            let may_enter = exchange.second.is_none() && exchange.until > now;
+            may_enter.then(|| Exchange {
+                second: Some(own.clone()),
+                entered: Some(key.to_owned()),
+                until: now.plus(VALID_FOR),
+                ..exchange.clone()
+            })
+        };
+        let entered = self.people.step(&digest, enter).await?;
+        let is_own = entered.as_ref().is_some_and(|exchange| exchange.entered.as_deref() == Some(key));
+        if !is_own {
+            return Ok(WRONG.to_owned());
+        }
+        self.people.join_exchange(&own.identity, &digest).await?;
+        self.people.was_right(&own.identity, key).await?;
+        let first = &exchange.first;
+        Ok(format!(
+            "This is the code of {}. If that is you, say /link yes here; then I ask there, too. If it is not you, or \
+             somebody gave you this code, say /link no.",
+            who(first)
+        ))
+    }
+
+    /// Confirms at one side.
+    async fn confirm_link(&self, own: &Side, draft: &Draft, key: &str) -> Result<String, IngressError> {
+        let now = self.history.clock().now();
+        let Some((digest, exchange)) = self.people.exchange_of(&own.identity).await? else {
+            return Ok(NOTHING.to_owned());
+        };
+        let is_first = exchange.first.identity == own.identity;
+        let took = |step: &Option<String>| step.as_deref() == Some(key);
+        match (&exchange.second, is_first) {
+            (Some(_), true) if took(&exchange.shown) => self.show_second(&digest, exchange, key).await,
+            (Some(_), false) if took(&exchange.agreed) => Ok(agreed(&exchange.first)),
+            // The process may have ended while it linked them.
+            (Some(second), _) if exchange.linked.is_some() => {
+                self.finish_link(&exchange.first, second, &digest, draft).await
+            }
+            _ if exchange.until <= now => Ok(NOTHING.to_owned()),
+            (Some(second), false) if second.identity == own.identity => {
+                let agree = |exchange: &Exchange| {
+                    let is_new = exchange.agreed.is_none();
+                    is_new.then(|| Exchange { agreed: Some(key.to_owned()), ..exchange.clone() })
+                };
+                self.people.step(&digest, agree).await?;
+                Ok(agreed(&exchange.first))
+            }
+            (_, false) => Ok(NOTHING.to_owned()),
+            (_, true) if exchange.agreed.is_none() => Ok(NOBODY_YET.to_owned()),
+            // Nobody confirms what they have not seen.
+            (_, true) if exchange.shown.is_none() => self.show_second(&digest, exchange, key).await,
+            (_, true) => {
+                let link = |exchange: &Exchange| {
+                    let is_open = exchange.linked.is_none() && exchange.until > now;
+                    is_open.then(|| Exchange { linked: Some(key.to_owned()), ..exchange.clone() })
+                };
+                match self.people.step(&digest, link).await? {
+                    Some(Exchange { linked: Some(_), first, second: Some(second), .. }) => {
+                        self.finish_link(&first, &second, &digest, draft).await
+                    }
+                    _ => Ok(NOTHING.to_owned()),
+                }
+            }
+        }
+    }
+
+    /// Tells the first side who has entered its code.
+    async fn show_second(&self, digest: &str, exchange: Exchange, key: &str) -> Result<String, IngressError> {
+        let show = |exchange: &Exchange| {
+            let is_new = exchange.shown.is_none();
+            is_new.then(|| Exchange { shown: Some(key.to_owned()), ..exchange.clone() })
+        };
+        self.people.step(digest, show).await?;
+        let Some(second) = exchange.second else { return Ok(NOBODY_YET.to_owned()) };
+        Ok(format!(
+            "Your code was entered by {}, who asks to be linked with you: to share this conversation and all that I \
+             remember of you. If that is you, say /link yes. If not, say /link no.",
+            who(&second)
+        ))
+    }
+
+    async fn finish_link(
+        &self,
+        first: &Side,
+        second: &Side,
+        digest: &str,
+        draft: &Draft,
+    ) -> Result<String, IngressError> {
+        Ok(match self.link(&first.identity, &second.identity, &digest[..16], draft.ts).await? {
+            Ok(()) => LINKED.to_owned(),
+            Err(error @ TooMany) => format!("Not linked: {error}."),
+        })
+    }
+}
+
+/// Returns the confirmation for the second side.
+fn agreed(first: &Side) -> String {
+    format!(
+        "Now say /link where you got the code, that is as {}: I tell you there who asks, and you confirm. Nothing is \
+         linked before.",
+        who(first)
+    )
+}
+
+/// Describes a side by what no one can choose, and then by its name.
+fn who(side: &Side) -> String {
+    let channel = match side.channel {
+        Channel::Telegram => "Telegram",
+        Channel::Lark => "Lark",
+        Channel::Discord => "Discord",
+        Channel::Http => "the HTTP API",
+        Channel::Web => "a web page",
+        Channel::Terminal => "the terminal",
+    };
+    let name = side.name.as_ref().map(|name| format!(", called “{name}” there")).unwrap_or_default();
+    format!("{} on {channel}{name}", side.identity)
+}
+
+/// Returns a code of 50 random bits.
+fn new_code() -> io::Result<String> {
+    let mut bits = u64::from_str_radix(&random::secret::<8>()?, 16).map_err(io::Error::other)?;
+    let mut code = String::new();
+    for _ in 0..CODE_DIGITS {
+        code.push(char::from(DIGITS[usize::try_from(bits & 31).unwrap_or_default()]));
+        bits >>= 5;
+    }
+    Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use annals_core::command::Command;
+
+    #[test]
+    fn a_code_is_read_as_it_is_written() {
+        let codes: std::collections::BTreeSet<String> = (0..200).map(|_| new_code().unwrap()).collect();
+        assert_eq!(codes.len(), 200);
+        for code in codes {
+            assert_eq!(code.len(), 10);
+            let typed = format!("/link {}-{}", code[..5].to_lowercase(), &code[5..]);
+            assert_eq!(Command::parse(&typed, None), Some(Command::Link { step: LinkStep::Code(code) }));
+        }
+    }
+
+    #[test]
+    fn an_identity_comes_before_a_name() {
+        let name = Some("telegram-42 on Telegram".to_owned());
+        let side = Side { identity: "lark-ou_eve".into(), channel: Channel::Lark, name };
+        assert_eq!(who(&side), "lark-ou_eve on Lark, called “telegram-42 on Telegram” there");
+    }
+}

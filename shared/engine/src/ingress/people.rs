@@ -1,0 +1,313 @@
+//! The chat of a direct message: that of its sender's Person. Links and separates identities, and brings the
+//! conversations and the memory of their chats along.
+//!
+//! | | step of a link | state after a crash here |
+//! | --- | --- | --- |
+//! | 1 | **note** the members of the Person | notes that count for nothing |
+//! | 2 | **note** in the head of the person's chat what its model is to know ([`Join`]), and **enqueue** a turn | the other chat is summarised already; the same command continues |
+//! | 3 | **link** the other identities, and last the one that asked | the same command continues with those that are missing |
+//!
+//! | | step of a separation | state after a crash here |
+//! | --- | --- | --- |
+//! | 1 | **note** in the heads of both chats what their models are to know, and **append** a boundary to the person's | the same command continues |
+//! | 2 | **enqueue** their turns | as above |
+//! | 3 | **end** the link, by the command's key | nothing is left to do |
+//!
+//! The next run of each chat carries out the notes: see [`joining`](crate::joining).
+
+use annals_channel::settings::DmScope;
+use annals_core::chat_key::{ChatKey, KeyError, Place};
+use annals_core::message::Part as MessagePart;
+use annals_core::person::{Join, Links, Part};
+use annals_core::record::{Channel, Draft, Kind, Origin};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_store::history::turn::Left;
+use annals_store::people::{Identity, People};
+use annals_store::queue::Turn;
+
+use super::{Ingress, IngressError};
+
+/// Maximum number of identities of one Person.
+pub const MAX_IDENTITIES: usize = 16;
+
+const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The chat of a message that is to be sent to a person's direct chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectChat {
+    /// The chat.
+    pub chat: ChatKey,
+    /// The Person whose chat it is.
+    pub person: String,
+    /// Time of the message: that of its first delivery, if it has an id of which one is known.
+    pub ts: Timestamp,
+}
+
+/// Several links cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a person may have at most {MAX_IDENTITIES} identities")]
+pub struct TooMany;
+
+impl Ingress {
+    /// Sets the scope of direct chats, and the links that an operator has made (`LINKS`).
+    #[must_use]
+    pub fn with_people(mut self, scope: DmScope, links: Links) -> Self {
+        (self.dm_scope, self.links) = (scope, links.into());
+        self
+    }
+
+    /// Returns the links.
+    pub fn people(&self) -> &People {
+        &self.people
+    }
+
+    /// Returns the scope of direct chats.
+    pub fn dm_scope(&self) -> DmScope {
+        self.dm_scope
+    }
+
+    /// Returns a draft in the chat that it belongs to: a direct message under `DM_SCOPE=user` in the chat of its
+    /// sender's Person, any other where it is. Channel, window and user stay, so that a reply goes to where the message
+    /// came from. One read for a direct message.
+    pub async fn placed(&self, draft: Draft) -> Result<Draft, IngressError> {
+        let Some(identity) = self.identity_of(&draft.chat) else { return Ok(draft) };
+        let identity = identity.to_owned();
+        let known = self.settled(&identity, window_of(&draft), draft.ts).await?;
+        Ok(match known.person_at(draft.ts) {
+            Some(person) => Draft {
+                chat: ChatKey::direct(&self.agent_id, person)?,
+                person: Some(person.to_owned()),
+                ..draft
+            },
+            // Elsewhere the Person of a Discord user is `discord-<id>`.
+            None if draft.channel == Channel::Discord => draft.of_person(identity),
+            None => draft,
+        })
+    }
+
+    /// Returns the chat that a message of `ts` in the direct chat `chat` belongs to: see [`Ingress::placed`].
+    pub async fn placed_at(&self, chat: &ChatKey, ts: Timestamp) -> Result<ChatKey, IngressError> {
+        let Some(identity) = self.identity_of(chat) else { return Ok(chat.clone()) };
+        Ok(match self.people.identity(identity).await?.person_at(ts) {
+            Some(person) => ChatKey::direct(&self.agent_id, person)?,
+            None => chat.clone(),
+        })
+    }
+
+    /// Returns the direct chat for a message of `identity` at `ts`, whose channel gives it no time of its own. A message
+    /// whose `id` is known in an earlier chat of the identity belongs there. One write for an `id`, and under
+    /// `DM_SCOPE=user` one read, and one more for each earlier chat.
+    pub async fn direct_chat(
+        &self,
+        identity: &str,
+        id: Option<&MessageId>,
+        ts: Timestamp,
+    ) -> Result<DirectChat, IngressError> {
+        let own = ChatKey::direct(&self.agent_id, identity)?;
+        let known = match self.dm_scope {
+            DmScope::User => self.settled(identity, None, ts).await?,
+            DmScope::Chat => Identity::default(),
+        };
+        let person = known.person_at(ts).unwrap_or(identity);
+        let chat = ChatKey::direct(&self.agent_id, person)?;
+        let here = DirectChat { chat, person: person.to_owned(), ts };
+        let Some(id) = id else { return Ok(here) };
+        let persons = known.spans.iter().rev().map(|span| span.person.as_str());
+        for earlier in persons.chain((!known.spans.is_empty()).then_some(identity)) {
+            let chat =
+                if earlier == identity { own.clone() } else { ChatKey::direct(&self.agent_id, earlier)? };
+            if chat != here.chat
+                && let Some(ts) = self.history.time_of(&chat, id).await?
+            {
+                return Ok(DirectChat { chat, person: earlier.to_owned(), ts });
+            }
+        }
+        let ts = self.history.first_time(&here.chat, id, ts).await?;
+        Ok(DirectChat { ts, ..here })
+    }
+
+    /// Returns the identity whose own direct chat `chat` is, if links act.
+    fn identity_of<'a>(&self, chat: &'a ChatKey) -> Option<&'a str> {
+        match (self.dm_scope, chat.place()) {
+            (DmScope::User, Place::Direct { user_id, .. }) => Some(user_id),
+            _ => None,
+        }
+    }
+
+    /// Reads an identity. At its first message after a change of a setting, carries that change out.
+    async fn settled(
+        &self,
+        identity: &str,
+        window: Option<ChatKey>,
+        ts: Timestamp,
+    ) -> Result<Identity, IngressError> {
+        let mut known = self.people.identity(identity).await?;
+        let wanted = self.links.person_of(identity);
+        if let Some(person) = wanted.filter(|wanted| known.person() != Some(wanted)) {
+            let id = format!("links-{}", ts.as_millis());
+            if self.link(person, identity, &id, ts).await?.is_err() {
+                tracing::error!(identity, "failed to link a person of LINKS: {TooMany}");
+            }
+            known = self.people.identity(identity).await?;
+        }
+        if window.is_some() && known.window != window {
+            let person = known.person().unwrap_or(identity).to_owned();
+            if let Some(window) = &window {
+                self.leave_window(identity, &person, window, ts).await?;
+            }
+            known.window = window;
+        }
+        Ok(known)
+    }
+
+    /// Notes that the window of a platform is left for the chat of `person`, whose model is to know what was said there.
+    async fn leave_window(
+        &self,
+        identity: &str,
+        person: &str,
+        window: &ChatKey,
+        ts: Timestamp,
+    ) -> Result<(), IngressError> {
+        let chat = ChatKey::direct(&self.agent_id, person)?;
+        if !self.history.is_empty(window).await? {
+            let join = Join {
+                id: event_id(&format!("scope-{}", ts.as_millis())),
+                ts: ts.minus(MILLISECOND),
+                from: window.clone(),
+                part: Part::All,
+                from_person: identity.to_owned(),
+                to_person: person.to_owned(),
+            };
+            self.history.note_join(&chat, &join).await?;
+        }
+        let left = Left { chat, identity: identity.to_owned(), at: ts };
+        self.history.leave(window, &left).await?;
+        self.people.set_window(identity, Some(window)).await?;
+        Ok(())
+    }
+
+    /// Links `second`, and all identities of its Person, to the Person of `first`, for messages from `ts` on. `id` names
+    /// the link, so that it can be repeated safely.
+    pub async fn link(
+        &self,
+        first: &str,
+        second: &str,
+        id: &str,
+        ts: Timestamp,
+    ) -> Result<Result<(), TooMany>, IngressError> {
+        let (person, other) = (self.people.person_of(first).await?, self.people.person_of(second).await?);
+        if person == other {
+            return Ok(Ok(()));
+        }
+        let linked = self.people.linked_to(&person).await?;
+        let mut joining = self.people.linked_to(&other).await?;
+        joining.push(other.clone());
+        // If this ends early, the one that asked is not linked, and its repeat links the rest.
+        joining.sort_by_key(|identity| identity == second);
+        if linked.len() + joining.len() + 1 > MAX_IDENTITIES {
+            return Ok(Err(TooMany));
+        }
+        for identity in &joining {
+            self.people.add_member(&person, identity).await?;
+        }
+        let chat = ChatKey::direct(&self.agent_id, &person)?;
+        let join = Join {
+            id: event_id(id),
+            ts,
+            from: ChatKey::direct(&self.agent_id, &other)?,
+            part: Part::All,
+            from_person: other.clone(),
+            to_person: person.clone(),
+        };
+        self.carry_out_later(&chat, &join).await?;
+        for identity in &joining {
+            self.people.remove_member(&other, identity).await?;
+            self.people.link(identity, &person, ts).await?;
+        }
+        tracing::info!("linked two people");
+        Ok(Ok(()))
+    }
+
+    /// Separates `identities`, which are linked to `person`, from it, for messages from now on. `id` names the
+    /// separation, and `by` the command, so that it can be repeated safely.
+    pub async fn separate(
+        &self,
+        identities: &[String],
+        person: &str,
+        (id, ts): (&str, Timestamp),
+        by: &str,
+    ) -> Result<(), IngressError> {
+        if identities.is_empty() {
+            return Ok(());
+        }
+        let theirs = ChatKey::direct(&self.agent_id, person)?;
+        for identity in identities {
+            let own = ChatKey::direct(&self.agent_id, identity)?;
+            let join = Join {
+                id: event_id(id),
+                ts,
+                from: theirs.clone(),
+                part: Part::Only(identity.clone()),
+                from_person: person.to_owned(),
+                to_person: identity.clone(),
+            };
+            self.carry_out_later(&own, &join).await?;
+        }
+        let origin = Origin {
+            chat: theirs.clone(),
+            channel: Channel::Http,
+            chat_id: person.to_owned(),
+            user_id: self.agent_id.clone(),
+        };
+        let boundary = Draft::new(origin, event_id(id), ts)
+            .of_kind(Kind::Boundary)
+            .of_person(person.to_owned())
+            .with_parts(vec![MessagePart::text(format!("No longer linked: {}", identities.join(", ")))]);
+        self.history.append(&boundary).await?;
+        let join = Join {
+            id: event_id(&format!("{id}-rest")),
+            ts,
+            from: theirs.clone(),
+            part: Part::Without(identities.to_vec()),
+            from_person: person.to_owned(),
+            to_person: person.to_owned(),
+        };
+        self.carry_out_later(&theirs, &join).await?;
+        let at = self.history.clock().now().max(ts.plus(MILLISECOND));
+        for identity in identities {
+            self.people.unlink(identity, person, at, by).await?;
+            self.people.remove_member(person, identity).await?;
+        }
+        tracing::info!("separated two people");
+        Ok(())
+    }
+
+    /// Leaves a note for the next run of `chat`, and queues that run.
+    async fn carry_out_later(&self, chat: &ChatKey, join: &Join) -> Result<(), IngressError> {
+        self.history.note_join(chat, join).await?;
+        let turn = Turn { chat: chat.clone(), from: SortKey::message(join.ts, &join.id), at: None };
+        Ok(self.queue.enqueue(&turn).await?)
+    }
+}
+
+/// Returns the id of an event or a boundary that a change of links makes. It is made of digits and letters alone.
+fn event_id(id: &str) -> MessageId {
+    MessageId::new(format!("link-{id}")).unwrap_or_else(|_| MessageId::number(0))
+}
+
+/// Returns the chat that the window of a direct message has under `DM_SCOPE=chat`, if that is another one.
+fn window_of(draft: &Draft) -> Option<ChatKey> {
+    let chat_id = draft.chat_id.clone();
+    let place = match draft.channel {
+        Channel::Telegram => Place::TelegramChat { chat_id },
+        Channel::Lark => Place::LarkChat { chat_id },
+        Channel::Discord | Channel::Http | Channel::Web | Channel::Terminal => return None,
+    };
+    ChatKey::new(place).ok()
+}
+
+impl From<KeyError> for IngressError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
+    }
+}

@@ -1,0 +1,324 @@
+//! Links and separations whose process dies between any two requests to the stores, and a change of `DM_SCOPE`.
+
+use annals_channel::settings::DmScope;
+use annals_core::chat_key::ChatKey;
+use annals_core::command::{Command, LinkStep};
+use annals_core::message::Part;
+use annals_core::person::Links;
+use annals_core::record::{Channel, Draft, Kind, Origin};
+use annals_core::sort_key::{MessageId, Timestamp};
+use annals_engine::ingress::{Ingress, IngressError};
+use annals_engine::remembering::recalled;
+use annals_store::history::History;
+use annals_store::people::People;
+
+use crate::app::NOW;
+use crate::faults::{Faults, Plan};
+use crate::memory::{findings, source, user};
+use crate::people::{by_person, code_in, http, link_telegram, telegram_says};
+use crate::world::{START, World};
+
+const SETTINGS: &[(&str, &str)] = &[("DM_SCOPE", "user")];
+
+fn direct(identity: &str) -> ChatKey {
+    ChatKey::direct("annals", identity).unwrap()
+}
+
+/// A message of `identity` in the terminal, so many seconds after the start.
+fn said(identity: &str, seconds: i64, text: &str) -> Draft {
+    let origin = Origin {
+        chat: direct(identity),
+        channel: Channel::Terminal,
+        chat_id: identity.into(),
+        user_id: identity.into(),
+    };
+    let ts = Timestamp::from_millis(START + seconds * 1000).unwrap();
+    Draft::new(origin, MessageId::new(format!("{identity}-{seconds}")).unwrap(), ts)
+        .with_parts(vec![Part::text(text)])
+        .asking(true)
+        .of_person(identity.to_owned())
+}
+
+fn ingress(world: &World, history: &History) -> Ingress {
+    world.ingress_of(history).with_people(DmScope::User, Links::default())
+}
+
+/// Says `text`, which may be a command, in a process that works on `history`; returns what is confirmed.
+async fn say(
+    world: &World,
+    history: &History,
+    identity: &str,
+    seconds: i64,
+    text: &str,
+) -> Result<String, IngressError> {
+    world.advance_to(seconds);
+    let ingress = ingress(world, history);
+    let draft = ingress.placed(said(identity, seconds, text)).await?;
+    let Some(command) = Command::parse(text, None) else {
+        ingress.receive(&draft).await?;
+        return Ok(String::new());
+    };
+    let confirmation = ingress.command(&command, &draft).await?.confirmation;
+    let Some(confirmation) = confirmation else { return Ok(String::new()) };
+    let text = confirmation.text.clone();
+    ingress.confirmed(&draft, confirmation).await?;
+    Ok(text)
+}
+
+/// A world in which `ada` and `bo` have said something and have a memory each.
+async fn two_people() -> World {
+    let world = World::with(SETTINGS).await;
+    for (identity, seconds) in [("ada", 1), ("bo", 2)] {
+        say(&world, &world.history, identity, seconds, &format!("I am {identity}")).await.unwrap();
+        let source = source(&direct(identity).to_string(), 9);
+        let found = findings(&[&format!("Is {identity}."), "Likes tea."]);
+        world.memory.capture(&user(identity), &source, &found).await.unwrap();
+    }
+    settle(&world).await;
+    world
+}
+
+/// Takes all steps of a link of `bo` to `ada` but the last.
+async fn nearly_linked(world: &World) {
+    let own = &world.history;
+    let code = code_in(&say(world, own, "ada", 10, "/link").await.unwrap());
+    say(world, own, "bo", 11, &format!("/link {code}")).await.unwrap();
+    say(world, own, "bo", 12, "/link yes").await.unwrap();
+    say(world, own, "ada", 13, "/link yes").await.unwrap();
+}
+
+/// Runs the turns of both chats until nothing is left to do.
+async fn settle(world: &World) {
+    for identity in ["ada", "bo"] {
+        world.agent().run(&direct(identity), None).await.map_err(|undone| undone.error).unwrap();
+    }
+}
+
+/// The state that people can see: events of other chats, identities, memory, and what the contexts hold.
+async fn state(world: &World) -> Vec<String> {
+    let history = world.another_process();
+    let people = People::beside(&history);
+    let mut state = Vec::new();
+    for identity in ["ada", "bo"] {
+        let person = people.person_of(identity).await.unwrap();
+        state.push(format!("{identity} is {person} with {:?}", people.linked_to(identity).await.unwrap()));
+        let head = history.head(&direct(identity)).await.unwrap();
+        assert!(head.joins.is_empty(), "{:?}", head.joins);
+        let records = history.range(&direct(identity), None).await.unwrap();
+        let notable = records.iter().filter(|record| record.kind() != Kind::Notice);
+        state.extend(
+            notable.map(|record| format!("{identity} {}: {}", record.kind(), record.message.plain_text())),
+        );
+        let memory = world.memory.list(&user(identity)).await.unwrap();
+        state.extend(
+            memory.into_iter().map(|kept| format!("{identity} {}. {}", kept.number, kept.entry.text)),
+        );
+    }
+    state
+}
+
+/// Does `act` in a process that dies before, then after, each of its requests to the stores; then `repeat` in another
+/// process. The state must be that of an act that nothing disturbs.
+async fn dies_anywhere(prepare: impl AsyncFn() -> World, act: impl AsyncFn(&World, &History) -> bool) {
+    let world = prepare().await;
+    assert!(act(&world, &world.history).await);
+    settle(&world).await;
+    let wanted = state(&world).await;
+    let plans: [fn(usize) -> Plan; 2] = [Plan::Before, Plan::After];
+    for plan in plans {
+        let mut number = 0;
+        loop {
+            number += 1;
+            let world = prepare().await;
+            let faults = Faults::new(plan(number));
+            let is_done = act(&world, &world.history_with(faults.clone())).await;
+            if is_done && faults.requests() < number {
+                break;
+            }
+            assert!(act(&world, &world.another_process()).await, "request {number}");
+            settle(&world).await;
+            assert_eq!(state(&world).await, wanted, "request {number}");
+        }
+        assert!(number > 5, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_whole_wherever_its_process_dies() {
+    let prepare = async || {
+        let world = two_people().await;
+        nearly_linked(&world).await;
+        world
+    };
+    dies_anywhere(prepare, async |world, history| say(world, history, "ada", 14, "/link yes").await.is_ok())
+        .await;
+}
+
+#[tokio::test]
+async fn a_separation_is_whole_wherever_its_process_dies() {
+    let prepare = async || {
+        let world = two_people().await;
+        nearly_linked(&world).await;
+        say(&world, &world.history, "ada", 14, "/link yes").await.unwrap();
+        settle(&world).await;
+        say(&world, &world.history, "bo", 20, "Among friends").await.unwrap();
+        settle(&world).await;
+        world
+    };
+    for who in ["bo", "ada"] {
+        dies_anywhere(prepare, async |world, history| say(world, history, who, 30, "/unlink").await.is_ok())
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn the_run_after_a_link_may_die_anywhere() {
+    let prepare = async || {
+        let world = two_people().await;
+        nearly_linked(&world).await;
+        say(&world, &world.history, "ada", 14, "/link yes").await.unwrap();
+        world
+    };
+    dies_anywhere(prepare, async |world, history| {
+        let ran = world.agent_of(history).run(&direct("ada"), None).await.is_ok();
+        // Another run waits until the lease is over.
+        world.advance(600);
+        ran
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_step_of_an_exchange_can_be_repeated() {
+    let world = two_people().await;
+    let own = &world.history;
+    let code = code_in(&say(&world, own, "ada", 10, "/link").await.unwrap());
+    // The process dies before it has noted that the person was told, so the repeat tells again.
+    let again = async |identity: &str, seconds: i64, text: &str| {
+        let ingress = ingress(&world, own);
+        let draft = ingress.placed(said(identity, seconds, text)).await.unwrap();
+        let command = Command::parse(text, None).unwrap();
+        let told = async || ingress.command(&command, &draft).await.unwrap().confirmation.unwrap().text;
+        let first = told().await;
+        assert_eq!(told().await, first, "{text}");
+        first
+    };
+    world.advance_to(15);
+    assert!(again("bo", 11, &format!("/link {code}")).await.contains("the code of ada on the terminal"));
+    assert!(again("bo", 12, "/link yes").await.starts_with("Now say /link where you got the code"));
+    assert!(again("ada", 13, "/link yes").await.starts_with("Your code was entered by bo on the terminal"));
+    assert!(again("ada", 14, "/link yes").await.starts_with("Linked"));
+    // Those before it, again: nothing goes back.
+    assert!(again("bo", 12, "/link yes").await.starts_with("Now say /link"));
+    assert!(again("ada", 13, "/link yes").await.starts_with("Your code was entered by bo"));
+    assert_eq!(People::beside(own).person_of("bo").await.unwrap(), "ada");
+    let is_step =
+        |text: &str| matches!(Command::parse(text, None), Some(Command::Link { step: LinkStep::Yes }));
+    assert!(is_step("/link yes"));
+    assert!(again("bo", 16, "/unlink").await.starts_with("Separated"));
+    assert_eq!(People::beside(own).person_of("bo").await.unwrap(), "bo");
+}
+
+/// A model that fails holds nobody up: the other chat's messages are quoted.
+#[tokio::test]
+async fn a_summary_that_cannot_be_made_is_a_quotation() {
+    let app = by_person().start().await;
+    telegram_says(&app, 42, 1, "My dog is Rex").await;
+    app.model().fail(100, 500);
+    app.advance_to((NOW + 100) * 1000);
+    let linked = Box::pin(link_telegram(&app, 100));
+    linked.await;
+    app.idle_as_hours_pass().await;
+    app.model().recover();
+    assert_eq!(http(&app, "ada", "What is my dog's name?").await, "You said: What is my dog's name?");
+    let said = app.last_request().to_string();
+    assert!(said.contains("user: My dog is Rex"), "{said}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_follows_a_change_of_the_scope_there_and_back() {
+    let mut app = by_person().start().await;
+    app.set("DM_SCOPE", "chat").await;
+    telegram_says(&app, 42, 1, "My dog is Rex").await;
+    assert_eq!(app.lines("telegram:chat:42").await.len(), 2);
+
+    app.set("DM_SCOPE", "user").await;
+    telegram_says(&app, 42, 100, "My cat is Tom").await;
+    let said = app.last_request().to_string();
+    assert!(said.contains("in another chat (telegram)") && said.contains("My cat is Tom"), "{said}");
+    let own = "agent:annals:user:telegram-42";
+    telegram_says(&app, 42, 101, "And a bird").await;
+    let events = app.lines(own).await.into_iter().filter(|line| line.contains(" event: ")).count();
+    assert_eq!(events, 1, "once");
+
+    app.set("DM_SCOPE", "chat").await;
+    telegram_says(&app, 42, 200, "Who lives with me?").await;
+    let said = app.last_request().to_string();
+    for pet in ["My dog is Rex", "My cat is Tom", "And a bird"] {
+        assert!(said.contains(pet), "{said}");
+    }
+    telegram_says(&app, 42, 201, "Only here").await;
+    assert_eq!(app.lines("telegram:chat:42").await.len(), 2 + 4 + 4);
+
+    app.set("DM_SCOPE", "user").await;
+    telegram_says(&app, 42, 300, "And now?").await;
+    let lines = app.lines(own).await;
+    assert_eq!(lines.iter().filter(|line| line.contains(" event: ")).count(), 2, "{lines:?}");
+    app.finish().await;
+}
+
+/// The one read of a direct message under `DM_SCOPE=user`; elsewhere there is none.
+#[tokio::test]
+async fn a_direct_message_costs_one_read_whether_it_is_linked_or_not() {
+    let world = two_people().await;
+    let read = async |scope: DmScope, identity: &str, seconds: i64| {
+        let history = world.another_process();
+        let ingress = world.ingress_of(&history).with_people(scope, Links::default());
+        let draft = said(identity, seconds, "hello");
+        history.meter().take();
+        ingress.placed(draft).await.unwrap();
+        let consumed = history.meter().take();
+        (consumed.calls, consumed.read_units, consumed.write_units)
+    };
+    assert_eq!(read(DmScope::User, "bo", 20).await, (1, 1.0, 0.0));
+    nearly_linked(&world).await;
+    say(&world, &world.history, "ada", 14, "/link yes").await.unwrap();
+    assert_eq!(read(DmScope::User, "bo", 20).await, (1, 1.0, 0.0));
+    assert_eq!(read(DmScope::Chat, "bo", 20).await, (0, 0.0, 0.0));
+    let group = Draft { chat: ChatKey::telegram(-7, None), ..said("bo", 20, "hello") };
+    let ingress = ingress(&world, &world.history);
+    world.history.meter().take();
+    ingress.placed(group).await.unwrap();
+    assert_eq!(world.history.meter().take().calls, 0);
+}
+
+/// A session from before a link that is captured after it, and a conversation over HTTP, have the Person's memory.
+#[tokio::test]
+async fn what_is_captured_later_goes_to_the_memory_of_the_person() {
+    let world = two_people().await;
+    nearly_linked(&world).await;
+    say(&world, &world.history, "ada", 14, "/link yes").await.unwrap();
+    settle(&world).await;
+    world.advance_to(49 * 3600);
+    world.run_compactor().await;
+    let texts = async |owner: &str| {
+        let memory = world.memory.list(&user(owner)).await.unwrap();
+        memory.into_iter().map(|kept| kept.entry.text).collect::<Vec<_>>()
+    };
+    let all = texts("ada").await;
+    assert!(all.contains(&"Said: I am bo".to_owned()), "{all:?}");
+    assert!(all.contains(&"Said: I am ada".to_owned()), "{all:?}");
+    assert_eq!(texts("bo").await, [""; 0]);
+
+    let chat = ChatKey::http("ops", "c1").unwrap();
+    let asked =
+        Draft { chat: chat.clone(), channel: Channel::Http, ..said("bo", 49 * 3600 + 1, "Who am I?") };
+    world.append(&asked).await;
+    let records = world.history.range(&chat, None).await.unwrap();
+    let config = world.config();
+    let recalled = recalled(&world.history, &chat, &records, &config.view, config.memory).await.unwrap();
+    let recalled = recalled.unwrap();
+    assert_eq!(recalled.owner, user("ada"));
+    assert!(recalled.section.unwrap().contains("Is bo."));
+}

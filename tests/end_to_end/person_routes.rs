@@ -1,0 +1,256 @@
+//! One person in all chats: `GET`, `DELETE /v1/people/{id}`, `…/links`, `…/export`.
+
+use std::time::Duration;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::record::Draft;
+use annals_engine::erasing::{EraseError, Person};
+use annals_local::stores::TABLE;
+use annals_store::people::People;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, lines};
+use crate::lark::{P2P, receive_plain, text};
+use crate::memory::{call, remember, texts, user};
+use crate::people::{by_person, http, telegram_says};
+use crate::updates::group;
+use crate::world::{A_LIFE, World, message};
+
+const ADA: &str = "agent:annals:user:ada";
+const TELEGRAM: &str = "agent:annals:user:telegram-42";
+const GROUP: &str = "telegram:chat:-7";
+
+async fn person(app: &TestApp, id: &str) -> Value {
+    app.get(&format!("/v1/people/{id}")).await
+}
+
+async fn put_links(app: &TestApp, id: &str, links: &[&str]) -> Answer {
+    let path = format!("/v1/people/{id}/links");
+    let answer = call(app, Method::PUT, &path, OPS_KEY, Some(json!({ "links": links }))).await;
+    app.idle_as_time_passes().await;
+    answer
+}
+
+async fn erase(app: &TestApp, id: &str) -> Answer {
+    app.as_time_passes(Box::pin(app.call(Method::DELETE, &format!("/v1/people/{id}"), OPS_KEY))).await
+}
+
+/// Returns the partitions of the items in the table that contain `text` anywhere.
+async fn items_with(app: &TestApp, text: &str) -> Vec<String> {
+    let stores = app.stores().await;
+    let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
+    let found = items.iter().filter(|item| format!("{item:?}").contains(text));
+    found.map(|item| item["pk"].as_s().unwrap().clone()).collect()
+}
+
+#[tokio::test]
+async fn an_admin_links_separates_and_sees_people() {
+    let app = by_person().start().await;
+    http(&app, "ada", "Over HTTP").await;
+    telegram_says(&app, 42, 1, "In Telegram").await;
+    receive_plain(&app, text("om_2", P2P, "In Lark", 2)).await;
+    app.idle().await;
+    remember(&app, &user("lark-ou_ada"), "agent:annals:user:lark-ou_ada", &["Likes tea."]).await;
+    app.clock().advance(Duration::from_mins(1));
+
+    let linked = put_links(&app, "ada", &["telegram-42", "lark-ou_ada", "discord-7"]).await;
+    assert_eq!(linked.status, 200, "{linked:?}");
+    let chat = |key: &str, identity: &str, channels: &[&str]| json!({"chatKey": key, "identity": identity, "channels": channels});
+    let wanted = json!({
+        "id": "ada", "links": ["7", "lark-ou_ada", "telegram-42"], "memories": 1,
+        "chats": [
+            chat(ADA, "ada", &["telegram", "lark", "http"]),
+            chat("agent:annals:user:lark-ou_ada", "lark-ou_ada", &["lark"]),
+            chat(TELEGRAM, "telegram-42", &["telegram"]),
+        ],
+    });
+    // Under any of the identities, also as `discord-<id>`.
+    for id in ["ada", "telegram-42", "discord-7", "7"] {
+        assert_eq!(person(&app, id).await, wanted, "{id}");
+    }
+    // Again: nothing changes, and nothing is told twice.
+    let before = app.lines(ADA).await;
+    put_links(&app, "telegram-42", &["telegram-42", "lark-ou_ada", "7", "ada"]).await;
+    assert_eq!((person(&app, "ada").await, app.lines(ADA).await), (wanted, before));
+    assert_eq!(telegram_says(&app, 42, 200, "Who am I?").await.lines().last(), Some("Who am I?"));
+    assert!(app.lines(ADA).await.contains(&"1200 user: Who am I?".to_owned()));
+
+    // What is left out is separated, with its memory.
+    put_links(&app, "ada", &["telegram-42"]).await;
+    assert_eq!(person(&app, "ada").await["links"], json!(["telegram-42"]));
+    assert_eq!(texts(&app, &user("lark-ou_ada")).await.len(), 1);
+    let alone = person(&app, "lark-ou_ada").await;
+    assert_eq!((&alone["id"], &alone["links"]), (&json!("lark-ou_ada"), &json!([])));
+    // To another person, from the one that it is linked to.
+    put_links(&app, "bo", &["telegram-42"]).await;
+    assert_eq!(person(&app, "ada").await["links"], json!([]));
+    assert_eq!(person(&app, "telegram-42").await["id"], "bo");
+
+    let many: Vec<String> = (0..16).map(|number| format!("telegram-{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    put_links(&app, "ada", &many).await.assert_problem(400, "bad-links");
+    put_links(&app, "ada", &["a\u{7}"]).await.assert_problem(400, "bad-user");
+    for (method, path) in [
+        (Method::GET, "/v1/people/ada"),
+        (Method::GET, "/v1/people/ada/export"),
+        (Method::DELETE, "/v1/people/ada"),
+    ] {
+        app.call(method, path, APP_KEY).await.assert_problem(403, "forbidden");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_setting_links_people_at_their_next_message() {
+    let app = by_person().set("LINKS", "ada,telegram-42;bo,telegram-43").start().await;
+    http(&app, "ada", "My name is Ada").await;
+    telegram_says(&app, 42, 100, "What is my name?").await;
+    assert!(app.last_request().to_string().contains("My name is Ada"));
+    telegram_says(&app, 44, 101, "And mine?").await;
+    assert!(!app.last_request().to_string().contains("My name is Ada"));
+    let told = telegram_says(&app, 42, 102, "/unlink").await;
+    assert!(told.starts_with("Whoever runs this bot has linked this channel"), "{told}");
+    assert_eq!(person(&app, "telegram-42").await["id"], "ada");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_person_is_exported_and_erased_in_all_chats() {
+    let app = by_person().start().await;
+    for (id, user, words) in [(1, 42, "archived secret"), (2, 43, "bo in the group")] {
+        app.handle(group(-7, id, words).by(user)).await;
+    }
+    app.leave_the_table(GROUP).await;
+    let later = (app.clock().now().as_millis() / 1000) - NOW;
+    http(&app, "ada", "direct secret").await;
+    telegram_says(&app, 42, later + 1, "window secret").await;
+    app.say("c1", &json!({"userId": "ada", "text": "app secret"})).await;
+    let by_ada = json!({"userId": "app/ada", "text": "shared secret"});
+    for body in [by_ada, json!({"userId": "bo", "text": "of bo"})] {
+        assert_eq!(app.ask("http:chat:ops:c2", OPS_KEY, &body).await.status, 200);
+    }
+    app.handle(group(-7, 3, "group secret").by(42).at(60 + later)).await;
+    app.handle(group(-7, 4, "bo again").by(43).at(60 + later)).await;
+    put_links(&app, "ada", &["telegram-42", "app/ada"]).await;
+    remember(&app, &user("ada"), ADA, &["memory secret"]).await;
+
+    let export = async || {
+        let lines = app.export_of("/v1/people/telegram-42/export", OPS_KEY).await;
+        let text = |line: &Value| match line["type"].as_str().unwrap() {
+            "message" => crate::app::text_of(&line["message"]),
+            "memory" => "memory".to_owned(),
+            kind => kind.to_owned(),
+        };
+        let mut texts: Vec<String> = lines.iter().map(text).collect();
+        assert_eq!(texts.remove(0), "person");
+        texts.sort();
+        texts
+    };
+    let exported = export().await;
+    for secret in ["direct", "window", "app", "shared", "archived", "group"] {
+        assert!(exported.contains(&format!("{secret} secret")), "{secret}: {exported:?}");
+    }
+    assert!(exported.contains(&"You said: app secret".to_owned()), "a private conversation is the person's");
+    assert!(exported.contains(&"memory".to_owned()));
+    assert!(!exported.iter().any(|text| text.contains("bo")), "{exported:?}");
+
+    let of_segments = app.get(&crate::app::chat_path(GROUP, "segments")).await;
+    assert_eq!(of_segments["segments"].as_array().unwrap().len(), 1, "{of_segments}");
+    let erased = erase(&app, "telegram-42").await;
+    assert_eq!(erased.status, 200, "{erased:?}");
+    let removed = &erased.body["removed"];
+    assert_eq!((&erased.body["id"], &removed["archived"]), (&json!("ada"), &json!(1)), "{erased:?}");
+    assert_eq!(removed["records"], 2, "one in the group, one in the shared conversation");
+    assert_eq!(removed["memories"], 1);
+    for key in [ADA, TELEGRAM, "http:chat:app:c1"] {
+        assert!(app.history(key).await.is_empty(), "{key}");
+    }
+    assert_eq!(
+        lines(&app.history(GROUP).await),
+        ["1 user: archived secret", "2 user: bo in the group", "4 user: bo again"]
+    );
+    // Replies to others, and what others said, stay; the assistant's words about it, too.
+    let shared = app.lines("http:chat:ops:c2").await;
+    assert!(shared.iter().any(|line| line.ends_with(" user: of bo")), "{shared:?}");
+    assert!(!shared.iter().any(|line| line.ends_with(" user: shared secret")), "{shared:?}");
+    for secret in ["direct secret", "window secret", "app secret", "memory secret", "group secret"] {
+        assert_eq!(items_with(&app, secret).await, [""; 0], "{secret}");
+    }
+    let left = items_with(&app, "telegram-42").await;
+    assert!(!left.iter().any(|pk| pk.starts_with("person:")), "{left:?}");
+    assert_eq!(export().await, ["archived secret"]);
+    // Again: there is nothing more.
+    let again = erase(&app, "ada").await;
+    assert_eq!(again.body["removed"], json!({"chats": 0, "records": 0, "memories": 0, "archived": 0}));
+    // The person may come back, as somebody new.
+    telegram_says(&app, 42, later + 100, "It is me").await;
+    assert_eq!(app.lines(TELEGRAM).await.len(), 2);
+    app.finish().await;
+}
+
+/// What was learned in a chat is forgotten with it, also if it moved to the memory of a linked person.
+#[tokio::test]
+async fn a_forgotten_chat_leaves_nothing_in_the_memory_of_a_linked_person() {
+    let app = by_person().start().await;
+    http(&app, "ada", "Over HTTP").await;
+    telegram_says(&app, 42, 1, "In Telegram").await;
+    remember(&app, &user("telegram-42"), TELEGRAM, &["Learned in Telegram."]).await;
+    remember(&app, &user("ada"), ADA, &["Learned over HTTP."]).await;
+    put_links(&app, "ada", &["telegram-42"]).await;
+    assert_eq!(texts(&app, &user("ada")).await.len(), 2);
+    assert_eq!(app.forget(TELEGRAM, OPS_KEY).await.body["removed"]["memories"], 1);
+    assert_eq!(texts(&app, &user("ada")).await, [(1, "Learned over HTTP.".to_owned())]);
+    app.finish().await;
+}
+
+/// Each request continues where the one before ended, however many chats there are.
+#[tokio::test]
+async fn an_erasure_continues_where_it_ended() {
+    let world = World::with(&[("DM_SCOPE", "user")]).await;
+    for number in 1..=35 {
+        let chat = ChatKey::telegram(-number, None);
+        let said = |id: u64, user: &str| Draft {
+            user_id: user.into(),
+            ..message(&chat, id, i64::try_from(id).unwrap() * 1000, "hello")
+        };
+        world.append(&said(1, "42")).await;
+        world.append(&said(2, "43")).await;
+    }
+    let people = People::beside(&world.history);
+    let person = Person::of(&people, "telegram-42").await.unwrap();
+    let (mut requests, mut records) = (0, 0);
+    loop {
+        requests += 1;
+        // Another process each time, whose time is over after its first page.
+        let history = world.another_process();
+        world.advance(1);
+        let deadline = world.clock.now().minus(Duration::from_secs(1));
+        let count = async || {
+            let mut count = 0;
+            for number in 1..=35 {
+                count += history.range(&ChatKey::telegram(-number, None), None).await.unwrap().len();
+            }
+            count
+        };
+        let before = count().await;
+        let erased = person.erase(&history, deadline, &mut Vec::new()).await;
+        records += before - count().await;
+        match erased {
+            Ok(_) => break,
+            Err(EraseError::Unfinished) => {}
+            Err(error) => panic!("{error}"),
+        }
+        if requests == 2 {
+            // It moves to the top of the list, which was walked already.
+            let chat = ChatKey::telegram(-1, None);
+            let late = Draft { user_id: "42".into(), ..message(&chat, 9, 9_000_000, "again") };
+            world.append(&late).await;
+        }
+        assert!(requests < 20);
+    }
+    assert!(requests > 3, "{requests}");
+    assert_eq!(records, 36, "after {requests} requests");
+    assert_eq!(people.erasure("telegram-42").await.unwrap(), None);
+    assert!(world.retention().lifetime() < A_LIFE);
+}
