@@ -1,4 +1,5 @@
-//! The commands that `setup discord` registers: [`commands`], and their text as people would type it elsewhere: [`typed`].
+//! The commands that `setup discord` registers: [`commands`], and their text as
+//! people would type it elsewhere.
 //!
 //! Source: <https://discord.com/developers/docs/interactions/application-commands>.
 
