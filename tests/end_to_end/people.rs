@@ -291,7 +291,7 @@ async fn under_the_scope_of_chats_nothing_is_linked() {
     assert_eq!(telegram_says(&app, 42, 2, "/unlink").await, off);
     assert_eq!(http(&app, "ada", "/link").await, off);
     let links = Some(json!({"links": ["telegram-42"]}));
-    call(&app, Method::PUT, "/v1/people/ada/links", OPS_KEY, links).await.assert_problem(400, "bad-links");
+    call(&app, Method::PUT, "/v1/people/ada/links", OPS_KEY, links).await.assert_problem(409, "links-off");
     app.finish().await;
 }
 

@@ -91,6 +91,7 @@ async fn an_admin_links_separates_and_sees_people() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     put_links(&app, "ada", &many).await.assert_problem(400, "bad-links");
     put_links(&app, "ada", &["a\u{7}"]).await.assert_problem(400, "bad-user");
+    put_links(&app, &"a".repeat(2001), &[]).await.assert_problem(400, "bad-user");
     for (method, path) in [
         (Method::GET, "/v1/people/ada"),
         (Method::GET, "/v1/people/ada/export"),

@@ -92,8 +92,11 @@ const PROBLEMS: [(&str, &[Problems]); 23] = [
             (503, &["unavailable"]),
         ],
     ),
-    ("resumeChat", &[(400, &["bad-chat-id"]), (503, &["unavailable"])]),
-    ("stopChat", &[(400, &["bad-chat-id"]), (409, &["message-id-taken"]), (503, &["unavailable"])]),
+    ("resumeChat", &[(400, &["bad-chat-id", "bad-query"]), (503, &["unavailable"])]),
+    (
+        "stopChat",
+        &[(400, &["bad-chat-id", "bad-query"]), (409, &["message-id-taken"]), (503, &["unavailable"])],
+    ),
     ("listChats", &[(403, &["forbidden"]), (503, &["unreadable"])]),
     ("getKey", &[]),
     ("getChat", &[(404, &["no-such-chat"]), (503, &["unreadable"])]),
@@ -108,7 +111,15 @@ const PROBLEMS: [(&str, &[Problems]); 23] = [
     ("getSegment", &[(404, &["no-such-segment"]), (503, &["unreadable"])]),
     ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),
     ("getPerson", &[(400, &["bad-user"]), (403, &["forbidden"]), (503, &["unavailable", "unreadable"])]),
-    ("linkPerson", &[(400, &["bad-user", "bad-links"]), (403, &["forbidden"]), (503, &["unavailable"])]),
+    (
+        "linkPerson",
+        &[
+            (400, &["bad-user", "bad-links"]),
+            (403, &["forbidden"]),
+            (409, &["links-off"]),
+            (503, &["unavailable"]),
+        ],
+    ),
     ("exportPerson", &[(400, &["bad-user"]), (403, &["forbidden"]), (503, &["unavailable"])]),
     (
         "erasePerson",

@@ -42,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Number of chats of the list that are read at once.
 const CHATS_AT_ONCE: usize = 20;
 
+/// Longest id of a person in a path. What is stored is shorter: the key of their chat has at most 2,048 bytes.
+const MAX_ID_CHARS: usize = 2000;
+
 /// Path parameter of `/v1/people/{id}…`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
@@ -63,6 +66,10 @@ impl FromRequestParts<Arc<Http>> for OfPerson {
         let path = Path::<PersonPath>::from_request_parts(parts, http).await;
         let invalid = || bad_user("the path is not percent-encoded UTF-8".into()).into_response();
         let Path(PersonPath { id }) = path.map_err(|_| invalid())?;
+        if id.chars().count() > MAX_ID_CHARS {
+            let detail = format!("an id has at most {MAX_ID_CHARS} characters");
+            return Err(bad_user(detail).into_response());
+        }
         http.known(&id).map(Self).map_err(IntoResponse::into_response)
     }
 }
@@ -136,7 +143,7 @@ pub(crate) async fn link(
 ) -> Result<Json<PersonView>, Failure> {
     let (ingress, people) = (&http.ingress, http.ingress.people());
     if ingress.dm_scope() == DmScope::Chat {
-        return Err(bad_links("links act under DM_SCOPE=user only: set it first".into()).into());
+        return Err(Problem::links_off().into());
     }
     let person = people.person_of(&identity).await?;
     let mut wanted = BTreeSet::new();

@@ -120,6 +120,12 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "busy", "The chat is being answered", detail)
     }
 
+    /// 409: people cannot be linked, because their direct messages stay where they were said.
+    pub fn links_off() -> Self {
+        let detail = "links act under DM_SCOPE=user only: set it first";
+        Self::new(StatusCode::CONFLICT, "links-off", "Linking is off", detail)
+    }
+
     /// 409: an approval is recorded, but other askers must approve too.
     pub fn more_approvals_needed(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "more-approvals-needed", "Others must approve, too", detail)
