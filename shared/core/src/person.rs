@@ -112,7 +112,7 @@ pub struct Join {
 pub enum Part {
     /// The conversation of the last Session; all entries.
     All,
-    /// What this identity said, and the replies to it, before the join; the entries from there.
+    /// The messages of this identity before the join, and the replies to them; the entries from there.
     Only(String),
     /// Everything else; no entries.
     Without(Vec<String>),

@@ -20,7 +20,7 @@ use crate::snowflake;
 
 /// Time between two saves while messages arrive. What is not saved at a crash is stored again, as duplicates.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// The same while only other events arrive.
+/// Time between two saves while only other events arrive.
 const SAVE_OTHERS_EVERY: Duration = Duration::from_secs(30);
 /// Time for which an event may fail before the connection is dropped.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -40,7 +40,7 @@ pub(crate) struct Worker<'a, H> {
     pub(crate) stalled: &'a Notify,
 }
 
-/// What is not saved yet.
+/// Kind of the events that are not saved yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Unsaved {
     Nothing,

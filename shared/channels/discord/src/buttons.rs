@@ -27,6 +27,9 @@ pub fn rows(asked: &[RequestedCall]) -> Option<Value> {
     (!asked.is_empty()).then(|| asked.iter().take(MAX_ROWS).map(row).collect())
 }
 
+/// An event of a call, with the message of a pressed button.
+pub type Incoming = annals_channel::webhook::Incoming<Pressed>;
+
 /// The message of a pressed button.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pressed {

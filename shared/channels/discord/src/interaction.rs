@@ -22,11 +22,10 @@ use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::{Value, json};
 
-use crate::buttons::Pressed;
+use crate::buttons::{Incoming, Pressed};
 use crate::commands::{ASK, typed};
 use crate::content::{Content, attachment};
 use crate::metadata::{self, Ids, Sender};
-use crate::parse::Incoming;
 use crate::place::Window;
 use crate::respond;
 use crate::snowflake;

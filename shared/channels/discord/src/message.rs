@@ -21,10 +21,10 @@ use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::{Value, json};
 
 use crate::bot::Bot;
+use crate::buttons::Incoming;
 use crate::content::{Content, named};
 use crate::gate;
 use crate::metadata::{self, Ids, Sender};
-use crate::parse::Incoming;
 use crate::place::Window;
 use crate::snowflake;
 

@@ -11,7 +11,7 @@ use annals_core::record::Channel;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What only a reply on Discord needs.
+/// Facts that only a reply on Discord needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Ids {

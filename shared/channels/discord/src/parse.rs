@@ -11,14 +11,11 @@ use annals_core::sort_key::Timestamp;
 use serde_json::Value;
 
 use crate::bot::Bot;
-use crate::buttons::Pressed;
+use crate::buttons::{Incoming, Pressed};
 use crate::message::time;
 use crate::{interaction, message, respond};
 
 pub use crate::message::DISPATCHES;
-
-/// Events of a call, with the message of a pressed button.
-pub type Incoming = annals_channel::webhook::Incoming<Pressed>;
 
 /// Types of webhook events that change something here.
 pub const WEBHOOK_EVENTS: [&str; 2] = [AUTHORIZED, DEAUTHORIZED];

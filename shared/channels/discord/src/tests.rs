@@ -9,8 +9,9 @@ use annals_test_support::json::with;
 use serde_json::{Value, json};
 
 use super::bot::Bot;
+use super::buttons::Incoming;
 use super::buttons::Pressed;
-use super::parse::{Incoming, parse};
+use super::parse::parse;
 
 mod fixtures;
 mod properties;
