@@ -268,7 +268,7 @@ async fn a_chat_follows_a_change_of_the_scope_there_and_back() {
     app.finish().await;
 }
 
-/// The one read of a direct message under `DM_SCOPE=user`; elsewhere there is none.
+/// A direct message costs one read more under `DM_SCOPE=user`, and any other message none.
 #[tokio::test]
 async fn a_direct_message_costs_one_read_whether_it_is_linked_or_not() {
     let world = two_people().await;

@@ -286,7 +286,7 @@ async fn guessed_overheard_replayed_and_old_codes_let_nobody_in() {
 #[tokio::test]
 async fn under_the_scope_of_chats_nothing_is_linked() {
     let app = TestApp::builder().telegram().model().start().await;
-    let off = "Linking is off: whoever runs this bot can turn it on by DM_SCOPE=user.";
+    let off = "Linking is off. The owner of this bot can turn it on with DM_SCOPE=user.";
     assert_eq!(telegram_says(&app, 42, 1, "/link").await, off);
     assert_eq!(telegram_says(&app, 42, 2, "/unlink").await, off);
     assert_eq!(http(&app, "ada", "/link").await, off);
@@ -295,7 +295,7 @@ async fn under_the_scope_of_chats_nothing_is_linked() {
     app.finish().await;
 }
 
-/// What was said before stays; what is said again later, too; and every step can be repeated.
+/// Messages from before the link stay, as do those from after it, and every step can be repeated.
 #[tokio::test]
 async fn a_link_joins_two_conversations_and_memories_and_can_be_undone() {
     let app = by_person().start().await;

@@ -190,7 +190,7 @@ async fn a_person_is_exported_and_erased_in_all_chats() {
     app.finish().await;
 }
 
-/// What was learned in a chat is forgotten with it, also if it moved to the memory of a linked person.
+/// Memory from a chat is forgotten with it, also if it moved to the memory of a linked person.
 #[tokio::test]
 async fn a_forgotten_chat_leaves_nothing_in_the_memory_of_a_linked_person() {
     let app = by_person().start().await;

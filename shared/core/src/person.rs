@@ -26,7 +26,7 @@ fn identity_of(channel: Channel, chat_id: &str, user_id: &str) -> String {
 }
 
 impl Draft {
-    /// Returns the identity of its sender in a direct chat, whoever that is linked to.
+    /// Returns the identity of its sender in a direct chat, before any link.
     pub fn identity(&self) -> String {
         identity_of(self.channel, &self.chat_id, &self.user_id)
     }

@@ -43,7 +43,7 @@ const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const CODE_DIGITS: u32 = 10;
 
 const NOT_HERE: &str = "This works in a direct chat with me only.";
-const IS_OFF: &str = "Linking is off: whoever runs this bot can turn it on by DM_SCOPE=user.";
+const IS_OFF: &str = "Linking is off. The owner of this bot can turn it on with DM_SCOPE=user.";
 const WRONG: &str =
     "This code is wrong, was used, or is too old. /link in your other channel gives a new one.";
 const TOO_OFTEN: &str = "That were too many wrong codes. Try again in an hour.";

@@ -27,7 +27,7 @@ pub(crate) const GUILD: u64 = 5;
 pub(crate) const CHANNEL: u64 = 50;
 pub(crate) const DIRECT: u64 = 60;
 
-/// Where the tests begin: the 23rd of November 2026.
+/// Time at which the tests begin: the 23rd of November 2026.
 pub(crate) const START: i64 = 1_795_435_200_000;
 
 /// The gateway, the stores and a clock that runs 20 times as fast as the system's.
@@ -45,7 +45,7 @@ pub(crate) struct World {
 /// Stores messages, unless a test keeps it from that. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct Sink {
-    /// Where missed messages are read.
+    /// API from which missed messages are read.
     gateway: Option<Arc<DiscordGateway>>,
     history: History,
     state: Arc<SinkState>,
