@@ -46,10 +46,7 @@ pub(crate) async fn answer(
     let (kind, message) =
         match ask(agent, turn, Scope::New { read_from }, offered, rounds, asking, feed).await? {
             Asked::Reply(mut message) => {
-                // As listeners of its stream were told.
-                if turn.newest.channel == Channel::Web && message.parts.first() != Some(&Part::step_start()) {
-                    message.parts.insert(0, Part::step_start());
-                }
+                begin_with_step(&mut message, turn.newest.channel);
                 (Kind::Normal, message)
             }
             Asked::Nothing => (Kind::Notice, UiMessage::text("", Role::Assistant, FAILURE_NOTICE)),
@@ -80,6 +77,13 @@ pub(crate) async fn answer_compact_command(
         Err(error) => return Err(error),
     };
     store(agent, turn, Kind::Notice, UiMessage::text("", Role::Assistant, text)).await
+}
+
+/// Lets a reply on the web begin with the start of a step, as listeners of its stream were told.
+pub(crate) fn begin_with_step(message: &mut UiMessage, channel: Channel) {
+    if channel == Channel::Web && message.parts.first() != Some(&Part::step_start()) {
+        message.parts.insert(0, Part::step_start());
+    }
 }
 
 async fn store(

@@ -82,7 +82,10 @@ pub(crate) async fn ask(
                 let toolbox = window.toolbox(agent, turn, &prepared.seen, session.as_ref());
                 Ok(request(agent, model, prepared, &toolbox, &mut rounds, &mut asking, feed).await?)
             }) => asked,
-            () = &mut time_out => Err(TurnError::from(TIMED_OUT)),
+            () = &mut time_out => {
+                feed.publish_delta(Delta::Void);
+                Err(TurnError::from(TIMED_OUT))
+            }
         };
         let error = match asked {
             Ok(Round::Calls) => continue,
@@ -167,10 +170,14 @@ async fn request(
     let may_call = budget.is_some() && asking.may_call(now);
     let question = Question { must_answer: !may_call, ..question };
     let sink = |delta: Delta<'_>| feed.publish_delta(delta);
+    feed.asked(model.name());
     let answer = tokio::select! {
         biased;
         answer = model.answer(question, &sink) => answer?,
-        () = agent.clock.sleep(asking.deadline().since(now)) => return Err(TIMED_OUT),
+        () = agent.clock.sleep(asking.deadline().since(now)) => {
+            feed.publish_delta(Delta::Void);
+            return Err(TIMED_OUT);
+        }
     };
     let Some(budget) =
         budget.filter(|_| may_call && !answer.calls.is_empty() && !toolbox.offered().is_empty())

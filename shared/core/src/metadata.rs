@@ -221,6 +221,17 @@ impl Metadata {
         self.0.insert("stoppedBy".into(), command_id.into());
     }
 
+    /// Returns true if a `/stop` ended the reply, which is as far as it had been made.
+    pub fn is_stopped(&self) -> bool {
+        self.0.get("stopped") == Some(&Value::Bool(true))
+    }
+
+    /// Marks a reply as ended by the `/stop` with this id.
+    pub fn set_stopped(&mut self, command_id: &str) {
+        self.0.insert("stopped".into(), true.into());
+        self.set_stopped_by(command_id);
+    }
+
     /// Returns the key from which on a message that was edited or sent again replaces earlier messages.
     pub fn replaces_from(&self) -> Option<SortKey> {
         self.text("replacesFrom")?.parse().ok()

@@ -518,7 +518,7 @@ impl Record {
         self.message.metadata.line()
     }
 
-    /// Returns the id of the `/stop` because of which this notice covers its messages.
+    /// Returns the id of the `/stop` that ended this reply, or answered a request for approval.
     pub fn stopped_by(&self) -> Option<&str> {
         self.message.metadata.stopped_by()
     }

@@ -18,7 +18,7 @@
 //! the stored reply does not continue the chunks, the stream ends with an `error`, and the client finds the reply in the
 //! history.
 
-use annals_core::message::{Part, PartView};
+use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::{Kind, Record};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -145,18 +145,7 @@ impl ChunkEncoder {
 
     /// Ends the stream with the stored reply.
     pub(crate) fn finish(&mut self, record: &Record) {
-        let listed = record.listed();
-        if !self.has_started {
-            // A notice takes the reply's place under an id of its own.
-            record.message_id.as_str().clone_into(&mut self.message_id);
-        }
-        if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
-            let is_notice = record.kind() == Kind::Notice;
-            let text = if is_notice { record.message.plain_text() } else { DIVERGED.to_owned() };
-            return self.error(&text);
-        }
-        self.start();
-        self.end_step();
+        let Some(listed) = self.advance_to(record) else { return };
         let asks = listed.parts.last().is_some_and(|part| state_of(part) == Some("approval-requested"));
         let reason = match record.kind() {
             Kind::Notice => "other",
@@ -166,10 +155,29 @@ impl ChunkEncoder {
         self.out.push(json!({"type": "finish", "finishReason": reason, "messageMetadata": listed.metadata}));
     }
 
-    /// Ends the stream of a stopped reply.
-    pub(crate) fn abort(&mut self) {
-        self.end_step();
+    /// Ends the stream with the stopped reply, as far as it was made.
+    pub(crate) fn abort(&mut self, record: &Record) {
+        let Some(listed) = self.advance_to(record) else { return };
+        self.out.push(json!({"type": "message-metadata", "messageMetadata": listed.metadata}));
         self.out.push(json!({"type": "abort"}));
+    }
+
+    /// Brings the client to the stored `record`, and returns that as it is listed. If the chunks do not match it, ends the
+    /// stream with an error.
+    fn advance_to(&mut self, record: &Record) -> Option<UiMessage> {
+        let listed = record.listed();
+        if !self.has_started {
+            // A notice takes the reply's place under an id of its own.
+            record.message_id.as_str().clone_into(&mut self.message_id);
+        }
+        if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
+            let is_notice = record.kind() == Kind::Notice;
+            self.error(&if is_notice { record.message.plain_text() } else { DIVERGED.to_owned() });
+            return None;
+        }
+        self.start();
+        self.end_step();
+        Some(listed)
     }
 
     /// Ends the stream without a reply.
