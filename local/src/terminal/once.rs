@@ -66,6 +66,9 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
             Event::Done { message, failed } if failed || message.plain_text() == STOPPED_NOTICE => {
                 screen.rest()?;
                 eprintln!("annals: {}", message.plain_text());
+                if let Some(cause) = message.metadata.cause() {
+                    eprintln!("annals: {}", printable(cause));
+                }
                 return Ok(false);
             }
             Event::Done { message, .. } if style.is_terminal => {

@@ -282,7 +282,8 @@ impl<W: Write> Screen<W> {
         }
         if message.metadata.kind() == Some(Kind::Notice) {
             self.forget();
-            return self.note(&message.plain_text());
+            self.note(&message.plain_text())?;
+            return self.cause(message);
         }
         let id = message.metadata.message_id().unwrap_or(&message.id);
         if self.message_id != id {
@@ -292,7 +293,12 @@ impl<W: Write> Screen<W> {
         if message.metadata.stopped_by().is_some() {
             return self.note(STOPPED);
         }
+        self.cause(message)?;
         self.rest()
+    }
+
+    fn cause(&mut self, message: &UiMessage) -> io::Result<()> {
+        message.metadata.cause().map_or(Ok(()), |cause| self.note(&format!("· {cause}")))
     }
 
     fn stop_waiting(&mut self) {

@@ -293,6 +293,21 @@ impl Metadata {
         self.0.insert("model".into(), model.into());
     }
 
+    /// Returns the cause of a failed turn, for administrators.
+    pub fn cause(&self) -> Option<&str> {
+        self.text("cause")
+    }
+
+    /// Sets [`Metadata::cause`]: a status and names of settings, nothing else.
+    pub fn set_cause(&mut self, cause: &str) {
+        self.0.insert("cause".into(), cause.into());
+    }
+
+    /// Removes [`Metadata::cause`].
+    pub(crate) fn remove_cause(&mut self) {
+        self.0.remove("cause");
+    }
+
     /// Returns the counts of tokens of the reply's requests.
     pub fn usage<T: DeserializeOwned>(&self) -> Option<T> {
         self.parsed("usage")

@@ -48,6 +48,8 @@ pub(crate) struct ChunkEncoder {
     is_in_step: bool,
     /// True if the chunks no longer match the reply: nothing more is sent before it is stored.
     is_stale: bool,
+    /// True if the client may read the cause of a failed turn.
+    is_admin: bool,
     /// White space at the beginning of a text and of reasoning, sent with the first other character.
     blank: [String; 2],
     ids: u32,
@@ -82,9 +84,17 @@ impl ChunkEncoder {
             has_started: false,
             is_in_step: false,
             is_stale: false,
+            is_admin: false,
             blank: <[String; 2]>::default(),
             ids: 0,
         }
+    }
+
+    /// Encodes for a caller with an admin key, or for another.
+    #[must_use]
+    pub(crate) fn with_admin(mut self, is_admin: bool) -> Self {
+        self.is_admin = is_admin;
+        self
     }
 
     /// Takes the chunks to send next.
@@ -165,14 +175,16 @@ impl ChunkEncoder {
     /// Brings the client to the stored `record`, and returns that as it is listed. If the chunks do not match it, ends the
     /// stream with an error.
     fn advance_to(&mut self, record: &Record) -> Option<UiMessage> {
-        let listed = record.listed();
+        let listed = if self.is_admin { record.listed_for_admins() } else { record.listed() };
         if !self.has_started {
             // A notice takes the reply's place under an id of its own.
             record.message_id.as_str().clone_into(&mut self.message_id);
         }
         if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
             let is_notice = record.kind() == Kind::Notice;
-            self.error(&if is_notice { record.message.plain_text() } else { DIVERGED.to_owned() });
+            let text = if is_notice { listed.plain_text() } else { DIVERGED.to_owned() };
+            let cause = listed.metadata.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();
+            self.error(&(text + &cause));
             return None;
         }
         self.start();
