@@ -19,7 +19,7 @@ use annals_core::sort_key::Timestamp;
 use super::directory::PLACE;
 use super::due::{DUE_AT, DUE_SHARD, seconds_up, shard_of};
 use super::shelf::{self, is_pointer};
-use super::table::{Item, Span, Written, number, string};
+use super::table::{Item, Span, Update, Written, number, string};
 use super::turn::Lease;
 use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
 use super::{bodies, item, media};
@@ -151,6 +151,10 @@ impl History {
         if let (Some(first), Some(last)) = (due.iter().min(), due.iter().max()) {
             self.ask_for_visit(chat, *first).await?;
             self.set_place(chat, last.minus(self.retention.due_after())).await?;
+        }
+        // It may be made of their words.
+        if !keys.is_empty() && lease.head.title.is_some() {
+            self.write_head(lease, Update::default().remove(["title"])).await?;
         }
         let last = items.last().and_then(|item| item::text(item, "sk")).map(str::to_owned);
         let records = keys.len();
