@@ -9,8 +9,10 @@ import { go, href, useRoute } from './route';
 import { type Session, SessionContext, drop, hasOutbox, isWellKnown, restored, useSession } from './session';
 import { SignIn } from './signin';
 import { THEMES, type Theme, setTheme, theme } from './theme';
+import { texts } from './text';
+import { type Part, clear, compose, useUnsentChats } from './unsent';
 import { Welcome } from './welcome';
-import { Button, Icon, Loading } from './widgets';
+import { Button, Icon, Loading, Sure } from './widgets';
 
 type State = { is: 'asking' } | { is: 'out'; why: Problem | null } | { is: 'in'; secret: string; key: Key; outbox: boolean };
 
@@ -48,7 +50,10 @@ export function App() {
       hasOutbox: state.outbox,
       // Clearing first makes screen readers announce the same text again.
       tell: what => (setTold(''), setTimeout(() => setTold(what), 50)),
-      signOut: () => signOut(),
+      signOut: () => {
+        clear();
+        signOut();
+      },
     };
   }, [state, signOut]);
 
@@ -70,9 +75,9 @@ export function App() {
 
 function Console() {
   const { api, key, hasOutbox, signOut, isWellKnown } = useSession();
+  const hasUnsent = useUnsentChats() !== '';
   const route = useRoute();
   const { chats, more, problem, again } = useChats(api, key.admin);
-  const [opening, setOpening] = useState<{ chat: string; text: string; userId: string } | null>(null);
   const chat = route.at === 'chat' ? route.chat : null;
   const listed = chats?.find(listed => listed.chatKey === chat);
 
@@ -81,10 +86,10 @@ function Console() {
     document.title = where ? `${where} · Annals` : 'Annals';
   }, [chat, listed, route.at]);
 
-  const start = (text: string, userId: string) => {
+  const start = (parts: Part[], userId: string) => {
     const made = new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
     const room = `web:room:${key.name.replaceAll('%', '%25').replaceAll(':', '%3A')}:console-${made}`;
-    setOpening({ chat: room, text, userId });
+    compose(room, parts, userId);
     go({ at: 'chat', chat: room, view: 'history' });
   };
 
@@ -108,8 +113,13 @@ function Console() {
           <a className="button icon" href={href({ at: 'home' })} aria-label="New chat">
             <Icon name="plus" />
           </a>
-          {!isWellKnown && (
-            <Button look="icon" aria-label="Sign out" onPress={signOut}>
+          {!isWellKnown && hasUnsent && (
+            <Sure label={texts.signOut} icon="signout" title={texts.signOutUnsent} does={texts.signOut} onSure={signOut}>
+              <p>{texts.signOutUnsentWhy}</p>
+            </Sure>
+          )}
+          {!isWellKnown && !hasUnsent && (
+            <Button look="icon" aria-label={texts.signOut} onPress={signOut}>
               <Icon name="signout" />
             </Button>
           )}
@@ -123,8 +133,6 @@ function Console() {
           key={route.chat}
           route={route}
           fromList={listed}
-          opening={opening?.chat === route.chat ? opening : null}
-          onOpened={() => setOpening(null)}
           onChanged={() => void again()}
         />
       )}

@@ -1,6 +1,6 @@
 // One chat: its history, the composer, and the details beside it.
 import { useEffect, useMemo, useRef, useState } from 'react';
-import { type Context, type ListedChat, Problem, ofChat } from './api';
+import { type Context, type ListedChat, type Message, Problem, ofChat } from './api';
 import { Composer } from './composer';
 import { Details } from './details';
 import { useHistory } from './history';
@@ -10,6 +10,8 @@ import { say, useRoom } from './room';
 import { type Route, go, href } from './route';
 import { useSession } from './session';
 import { Timeline } from './timeline';
+import { texts } from './text';
+import { type Outgoing, asMessage, compose, discard, mark, useOutgoing } from './unsent';
 import { Button, Copy, ChannelBadge, Icon, Sure, Trouble } from './widgets';
 import { isTalk, unseenBy } from './seen';
 
@@ -17,13 +19,10 @@ interface Props {
   route: Route & { at: 'chat' };
   /** Its entry in the list, if it has one. */
   fromList: ListedChat | undefined;
-  /** First message of a room that is being started. */
-  opening: { text: string; userId: string } | null;
-  onOpened: () => void;
   onChanged: () => void;
 }
 
-export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
+export function Chat({ route, fromList, onChanged }: Props) {
   const { chat } = route;
   const { api, key, tell } = useSession();
   const [own, setOwn] = useState<ListedChat | null>(null);
@@ -59,7 +58,8 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
   };
   const room = useRoom(chat, history.messages, isRoom(chat) && listed?.pendingTurn === 'answering', refresh);
   const inRoom = isRoom(chat);
-  const messages = inRoom ? room.messages : history.messages;
+  const unlisted = useUnlisted(chat, history.messages);
+  const messages = useMemo(() => [...history.messages, ...unlisted.map(asMessage)], [history.messages, unlisted]);
   const act = async (what: () => Promise<unknown>, done: string) => {
     setProblem(null);
     try {
@@ -71,21 +71,29 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
     }
   };
 
-  useEffect(() => {
-    if (!opening) return;
-    onOpened();
-    room.send(opening.text, opening.userId);
-  }, [opening]);
-
-  const speaker = history.messages.findLast(({ role, metadata }) => role === 'user' && metadata?.kind !== 'notice' && metadata?.kind !== 'boundary')?.metadata?.userId ?? opening?.userId ?? key.name;
-  const send = (text: string, userId: string) => {
-    setProblem(null);
-    if (inRoom) room.send(text, userId);
-    else void act(() => say(api, chat, userId, text), 'Sent');
+  const deliver = async (one: Outgoing) => {
+    mark(chat, one.id, 'sending');
+    try {
+      await (inRoom ? room.send(one) : say(api, chat, one));
+      mark(chat, one.id, 'stored');
+    } catch (error) {
+      return mark(chat, one.id, 'failed', Problem.from(error));
+    }
+    if (!inRoom) tell(texts.sent);
+    await refresh().catch(() => {});
   };
+  // One after the other, so that they are stored in this order.
+  const isSending = unlisted.some(one => one.state === 'sending');
+  const next = isSending ? undefined : unlisted.find(one => one.state === 'new');
+  useEffect(() => void (next && deliver(next)), [next?.id]);
+
+  const speaker = history.messages.findLast(({ role, metadata }) => role === 'user' && metadata?.kind !== 'notice' && metadata?.kind !== 'boundary')?.metadata?.userId ?? unlisted.at(-1)?.userId ?? key.name;
   const answer = (id: string, approved: boolean) => {
     if (inRoom) room.answer(id, approved, speaker);
-    else void act(() => say(api, chat, speaker, `${approved ? '/approve' : '/deny'} ${id.slice(0, 12)}`), approved ? 'Approved' : 'Denied');
+    else {
+      const command = `${approved ? '/approve' : '/deny'} ${id.slice(0, 12)}`;
+      void act(() => api.send('POST', ofChat(chat, 'messages'), { userId: speaker, text: command }), approved ? 'Approved' : 'Denied');
+    }
   };
   const name = nameOf(chat, listed);
   const platform = platformOf(chat);
@@ -148,26 +156,29 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
         )}
         <Timeline
           key={chat}
-          messages={messages}
+          messages={inRoom ? room.withLive(messages) : messages}
+          unlisted={unlisted}
           isLoaded={history.isLoaded}
           hasEarlier={history.hasEarlier}
           isLoadingEarlier={history.isLoadingEarlier}
           loadEarlier={history.loadEarlier}
           unseen={unseen}
-          firstSeen={context?.messages.length ? messages.find(({ id, metadata }) => isTalk(metadata?.kind) && !unseen.has(id))?.id : undefined}
+          firstSeen={context?.messages.length ? history.messages.find(({ id, metadata }) => isTalk(metadata?.kind) && !unseen.has(id))?.id : undefined}
           liveId={room.liveId}
           waits={isBusy && room.liveId === null ? 'answering' : (waits ?? null)}
           onAgain={inRoom && !isBusy ? id => room.regenerate(id, speaker) : undefined}
           onAnswer={answer}
+          onSendAgain={id => mark(chat, id, 'new')}
+          onDiscard={id => discard(chat, new Set([id]))}
         />
         {trouble && <Trouble problem={trouble} />}
         <Composer
+          chat={chat}
           speaker={speaker}
           label={`Message ${name.title}`}
           note={platform ? `Stored and answered here; nothing of it is sent to ${platform}` : undefined}
-          isBusy={isBusy}
-          onSend={send}
-          onStop={inRoom ? () => void room.stop() : undefined}
+          onSend={(parts, userId) => compose(chat, parts, userId)}
+          onStop={isBusy ? () => void room.stop() : undefined}
         />
       </section>
       <Details route={route} context={context} listed={listed} actions={actions} messages={history.messages} />
@@ -175,3 +186,15 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
   );
 }
 
+
+/** Returns the messages on their way to `chat` that `listed` lacks, and drops the others. */
+function useUnlisted(chat: string, listed: Message[]): readonly Outgoing[] {
+  const all = useOutgoing(chat);
+  // A command is listed under an id that is derived from its own.
+  const arrived = useMemo(() => {
+    const ids = new Set(listed.map(({ metadata }) => metadata?.messageId.split('/')[0] ?? ''));
+    return new Set(all.filter(one => ids.has(one.id)).map(one => one.id));
+  }, [all, listed]);
+  useEffect(() => discard(chat, arrived), [chat, arrived]);
+  return useMemo(() => all.filter(one => !arrived.has(one.id)), [all, arrived]);
+}

@@ -1,28 +1,36 @@
 // The box for writing a message.
 import { type KeyboardEvent, useState } from 'react';
 import { Input, Label, TextArea, TextField } from 'react-aria-components';
+import { texts } from './text';
+import { type Part, draft, keepDraft } from './unsent';
 import { Button, Icon } from './widgets';
 
 interface Props {
+  /** The chat whose draft it keeps. */
+  chat: string;
   /** The default user id. */
   speaker: string;
   label: string;
   /** A note for the person who writes. */
   note?: string | undefined;
-  isBusy?: boolean;
-  onSend: (text: string, userId: string) => void;
+  onSend: (parts: Part[], userId: string) => void;
+  /** Stops the answer that is being received. */
   onStop?: (() => void) | undefined;
 }
 
-export function Composer({ speaker, label, note, isBusy, onSend, onStop }: Props) {
-  const [text, setText] = useState('');
+export function Composer({ chat, speaker, label, note, onSend, onStop }: Props) {
+  const [text, setText] = useState(() => draft(chat));
   const [own, setOwn] = useState<string | null>(null);
   const userId = own ?? speaker;
-  const canSend = text.trim() !== '' && userId !== '' && !isBusy;
+  const canSend = text.trim() !== '' && userId !== '';
+  const write = (text: string) => {
+    setText(text);
+    keepDraft(chat, text);
+  };
   const send = () => {
     if (!canSend) return;
-    onSend(text, userId);
-    setText('');
+    onSend([{ type: 'text', text }], userId);
+    write('');
   };
   const pressed = (event: KeyboardEvent) => {
     // Enter also confirms a word of a Chinese or Japanese input method.
@@ -38,18 +46,19 @@ export function Composer({ speaker, label, note, isBusy, onSend, onStop }: Props
         send();
       }}
     >
-      <TextField className="say" value={text} onChange={setText} aria-label={label}>
+      <TextField className="say" value={text} onChange={write} aria-label={label}>
         <TextArea rows={1} placeholder={label} onKeyDown={pressed} />
       </TextField>
-      {isBusy && onStop ? (
-        <Button look="main" aria-label="Stop" onPress={onStop}>
-          <Icon name="stop" />
-        </Button>
-      ) : (
-        <Button look="main" type="submit" aria-label="Send" isDisabled={!canSend}>
+      <div className="row">
+        {onStop && (
+          <Button aria-label={texts.stop} onPress={onStop}>
+            <Icon name="stop" />
+          </Button>
+        )}
+        <Button look="main" type="submit" aria-label={texts.send} isDisabled={!canSend}>
           <Icon name="send" />
         </Button>
-      )}
+      </div>
       <div className="as">
         <TextField value={userId} onChange={setOwn}>
           <Label>Speaking as</Label>

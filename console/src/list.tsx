@@ -4,6 +4,8 @@ import type { Api, ListedChat } from './api';
 import { brief, moment, nameOf, short, when } from './names';
 import { PACE, usePoll } from './poll';
 import { href } from './route';
+import { texts } from './text';
+import { useUnsentChats } from './unsent';
 import { Button, ChannelBadge, Loading, Trouble } from './widgets';
 
 const PAGE = 50;
@@ -53,6 +55,7 @@ export function ChatList({ chats, more, problem, current, isAdmin }: Props) {
       {problem && <Trouble problem={problem} />}
       {chats === null && !problem && <Loading what="Loading the chats" />}
       {!isAdmin && <p className="empty">This key sees its own conversations alone, and cannot list them. Open one by its id.</p>}
+      <Unsent current={current} />
       {isAdmin && chats?.length === 0 && <p className="empty">No chats yet.</p>}
       <ul>
         {chats?.map(chat => (
@@ -63,6 +66,22 @@ export function ChatList({ chats, more, problem, current, isAdmin }: Props) {
       </ul>
       {more && <Button onPress={more}>More chats</Button>}
     </nav>
+  );
+}
+
+/** Links to chats in which something was not sent: some have no entry in the list yet. */
+function Unsent({ current }: { current: string | null }) {
+  const chats = useUnsentChats().split('\n').filter(chat => chat !== '' && chat !== current);
+  if (chats.length === 0) return null;
+  return (
+    <p className="failure unsent">
+      {texts.unsentIn}{' '}
+      {chats.map(chat => (
+        <a key={chat} href={href({ at: 'chat', chat, view: 'history' })}>
+          {nameOf(chat).title}
+        </a>
+      ))}
+    </p>
   );
 }
 

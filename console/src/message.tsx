@@ -5,6 +5,8 @@ import { Button as AriaButton, Disclosure, DisclosurePanel, Heading } from 'reac
 import type { Message } from './api';
 import { Markdown } from './markdown';
 import { moment, plural, short, shortId, textOf, time, when } from './names';
+import { texts } from './text';
+import type { Outgoing } from './unsent';
 import { escaped } from './visible';
 import { Button, Icon } from './widgets';
 
@@ -20,6 +22,10 @@ interface Props {
   isReplaced?: boolean;
   /** True if its text equals that of the form before. */
   isSaidAgain?: boolean;
+  /** Set if the message is on its way. */
+  onItsWay?: Outgoing | undefined;
+  onSendAgain?: (messageId: string) => void;
+  onDiscard?: (messageId: string) => void;
   onAgain?: (() => void) | undefined;
   /** Answers the reply's approval requests, if this user may. */
   onAnswer?: Answer | undefined;
@@ -69,7 +75,7 @@ function Summary({ message }: { message: Message }) {
   );
 }
 
-function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer }: Props) {
+function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onItsWay, onSendAgain, onDiscard }: Props) {
   const meta = message.metadata;
   const isUser = message.role === 'user';
   const who = isUser ? (meta?.senderName ?? meta?.userId) : meta?.userId;
@@ -91,7 +97,7 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer }: Pro
       </div>
       <p className="meta">
         {who && <b>{who}</b>}
-        {meta && <Time ms={meta.sentAt ?? meta.ts} />}
+        {onItsWay && onItsWay.state !== 'failed' ? <span>{texts.sending}</span> : meta && <Time ms={meta.sentAt ?? meta.ts} />}
         {form && <span>{isSaidAgain ? 'asked again' : isUser ? `edited, form ${form}` : `form ${form}`}</span>}
         {meta?.model && <span>{meta.model}</span>}
         {usage && (
@@ -107,6 +113,17 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer }: Pro
           </Button>
         )}
       </p>
+      {onItsWay?.state === 'failed' && (
+        <div className="failure" role="alert">
+          <p>
+            <b>{texts.notSent}</b> {onItsWay.problem ? `${onItsWay.problem.title}. ${onItsWay.problem.detail}` : texts.notConfirmed}
+          </p>
+          <div className="row">
+            <Button onPress={() => onSendAgain?.(onItsWay.id)}>{texts.tryAgain}</Button>
+            <Button onPress={() => onDiscard?.(onItsWay.id)}>{texts.discard}</Button>
+          </div>
+        </div>
+      )}
       {failure && (
         <p className="failure">
           <b>Not delivered:</b> {failure.reason} · {when(failure.at)}

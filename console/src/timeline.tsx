@@ -3,13 +3,17 @@ import { Fragment, useEffect, useLayoutEffect, useRef } from 'react';
 import type { Message } from './api';
 import { Entry } from './message';
 import { dayOf, textOf } from './names';
+import type { Outgoing } from './unsent';
 import { Loading } from './widgets';
 
 /** Distance in pixels from the end that counts as being at it. */
 const NEAR = 80;
 
 interface Props {
+  /** The history, what is on its way, and what is being received. */
   messages: Message[];
+  /** Those of `messages` that are on their way. */
+  unlisted: readonly Outgoing[];
   isLoaded: boolean;
   hasEarlier: boolean;
   isLoadingEarlier: boolean;
@@ -21,6 +25,8 @@ interface Props {
   waits: 'answering' | 'waiting' | null;
   onAgain: ((messageId: string) => void) | undefined;
   onAnswer: (approvalId: string, approved: boolean) => void;
+  onSendAgain: (messageId: string) => void;
+  onDiscard: (messageId: string) => void;
 }
 
 export function Timeline(props: Props) {
@@ -82,6 +88,7 @@ export function Timeline(props: Props) {
       <ol>
         {messages.map((message, at) => {
           const ts = message.metadata?.ts ?? Date.now();
+          const onItsWay = props.unlisted.find(one => one.id === message.id);
           const isNewDay = dayOf(ts) !== day;
           day = dayOf(ts);
           const isLive = message.id === props.liveId && at === messages.findLastIndex(({ id }) => id === message.id);
@@ -106,6 +113,9 @@ export function Timeline(props: Props) {
                   isLive={isLive}
                   isReplaced={id !== undefined && newest.get(id) !== message}
                   isSaidAgain={isSaidAgain}
+                  onItsWay={onItsWay}
+                  onSendAgain={props.onSendAgain}
+                  onDiscard={props.onDiscard}
                   onAgain={isLast && props.onAgain ? () => props.onAgain?.(message.id) : undefined}
                   onAnswer={mayAnswer && !isLive ? props.onAnswer : undefined}
                 />

@@ -7,11 +7,12 @@ import { when } from './names';
 import { PACE, usePoll } from './poll';
 import { go } from './route';
 import { useSession } from './session';
+import type { Part } from './unsent';
 import { Button, Copy } from './widgets';
 
 interface Props {
   isEmpty: boolean;
-  onStart: (text: string, userId: string) => void;
+  onStart: (parts: Part[], userId: string) => void;
 }
 
 export function Welcome({ isEmpty, onStart }: Props) {
@@ -25,7 +26,7 @@ export function Welcome({ isEmpty, onStart }: Props) {
       <div className="scrolls">
         <h1>{isEmpty ? 'Nothing has been said yet' : 'Choose a chat, or start one'}</h1>
         <p>{isEmpty ? 'Say something, and the bot answers. The chat will be at the left, with all that others begin.' : 'A new one begins with what you say.'}</p>
-        {key.admin && <Composer speaker={key.name} label="Say something to the bot" onSend={onStart} />}
+        {key.admin && <Composer chat="" speaker={key.name} label="Say something to the bot" onSend={onStart} />}
         <OpenById />
         {key.admin && <Strangers />}
         <h2>Or by the API</h2>

@@ -51,10 +51,16 @@ export const Loading = ({ what }: { what: string }) => (
 export const ChannelBadge = ({ name }: { name: ChatName }) => <span className={`badge ${name.channel}`}>{name.channelName}</span>;
 
 /** A button that asks for confirmation before an irreversible action. */
-export function Sure(props: { label: string; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {
+export function Sure(props: { label: string; icon?: keyof typeof PATHS; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {
   return (
     <DialogTrigger>
-      <Button look={props.look ?? 'plain'}>{props.label}</Button>
+      {props.icon ? (
+        <Button look="icon" aria-label={props.label}>
+          <Icon name={props.icon} />
+        </Button>
+      ) : (
+        <Button look={props.look ?? 'plain'}>{props.label}</Button>
+      )}
       <ModalOverlay className="overlay" isDismissable>
         <Modal className="modal">
           <Dialog role="alertdialog">
