@@ -15,6 +15,10 @@ export interface Metadata {
   sentAt?: number;
   senderName?: string;
   sourceRange?: { fromId: string; toId: string; count: number };
+  /** On the notice of a failure, for admin keys: its reason. */
+  cause?: string;
+  /** On a reply that was stopped: it holds what had been said until then. */
+  stopped?: boolean;
   deliveryFailure?: { reason: string; at: number };
   context?: { leftOut: number; shortened: string[] };
   recalled?: unknown;

@@ -87,7 +87,11 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const next = isSending ? undefined : unlisted.find(one => one.state === 'new');
   useEffect(() => void (next && deliver(next)), [next?.id]);
 
-  const speaker = history.messages.findLast(({ role, metadata }) => role === 'user' && metadata?.kind !== 'notice' && metadata?.kind !== 'boundary')?.metadata?.userId ?? unlisted.at(-1)?.userId ?? key.name;
+  const platform = platformOf(chat);
+  const lastSaid = history.messages.findLast(({ role, metadata }) => role === 'user' && isTalk(metadata?.kind))?.metadata;
+  // The customers of a platform speak there; here it is the operator who does.
+  const isCustomer = platform !== null || ['telegram', 'lark', 'discord'].includes(lastSaid?.channel ?? '');
+  const speaker = isCustomer ? key.name : (lastSaid?.userId ?? unlisted.at(-1)?.userId ?? key.name);
   const answer = (id: string, approved: boolean) => {
     if (inRoom) room.answer(id, approved, speaker);
     else {
@@ -96,7 +100,6 @@ export function Chat({ route, fromList, onChanged }: Props) {
     }
   };
   const name = nameOf(chat, listed);
-  const platform = platformOf(chat);
   const unseen = useMemo(() => (context ? unseenBy(context, history.messages) : new Map<string, string>()), [context, history.messages]);
   const isBusy = inRoom ? room.isBusy : false;
   const waits = isBusy ? null : listed?.pendingTurn;

@@ -45,10 +45,18 @@ export const Entry = memo(({ message, ...rest }: Props) => {
     case 'notice':
     case 'event':
       return (
-        <p className={`notice ${message.role}`}>
-          {message.role === 'user' && <b>{meta.senderName ?? meta.userId}: </b>}
-          {textOf(message)} <Time ms={meta.sentAt ?? meta.ts} />
-        </p>
+        <div className={`notice ${message.role}`}>
+          <p>
+            {message.role === 'user' && <b>{meta.senderName ?? meta.userId}: </b>}
+            {textOf(message)} <Time ms={meta.sentAt ?? meta.ts} />
+          </p>
+          {meta.cause && (
+            <p className="cause">
+              <b>{texts.cause}</b> {meta.cause}
+            </p>
+          )}
+          {rest.onAgain && <Button onPress={rest.onAgain}>{texts.tryAgain}</Button>}
+        </div>
       );
     case 'summary':
       return <Summary message={message} />;
@@ -105,10 +113,11 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
             {short(usage.inputTokens ?? 0)} → {short(usage.outputTokens ?? 0)} tokens
           </span>
         )}
+        {meta?.stopped && <span className="warn">{texts.stopped}</span>}
         {meta?.context && <span className="warn">{plural(meta.context.leftOut, 'message')} left out for this answer</span>}
         {unseen && <span className="why">{unseen}</span>}
         {onAgain && (
-          <Button look="icon" aria-label="Try again" onPress={onAgain}>
+          <Button look="icon" aria-label={texts.tryAgain} onPress={onAgain}>
             <Icon name="again" />
           </Button>
         )}

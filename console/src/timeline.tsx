@@ -3,6 +3,7 @@ import { Fragment, useEffect, useLayoutEffect, useRef } from 'react';
 import type { Message } from './api';
 import { Entry } from './message';
 import { dayOf, textOf } from './names';
+import { isTalk } from './seen';
 import type { Outgoing } from './unsent';
 import { Loading } from './widgets';
 
@@ -23,7 +24,8 @@ interface Props {
   firstSeen: string | undefined;
   liveId: string | null;
   waits: 'answering' | 'waiting' | null;
-  onAgain: ((messageId: string) => void) | undefined;
+  /** Answers a message again. */
+  onAgain: ((questionId: string) => void) | undefined;
   onAnswer: (approvalId: string, approved: boolean) => void;
   onSendAgain: (messageId: string) => void;
   onDiscard: (messageId: string) => void;
@@ -66,6 +68,7 @@ export function Timeline(props: Props) {
 
   const lastReply = messages.findLast(message => message.role === 'assistant' && message.metadata?.kind !== 'notice');
   const lastAsked = messages.at(-1);
+  const again = mayAskAgain(messages, props.liveId);
   const newest = new Map(messages.map(message => [message.metadata?.messageId, message]));
   // The last form of a reply that continued after an approval contains all of it.
   const goesOn = (message: Message) => {
@@ -92,7 +95,6 @@ export function Timeline(props: Props) {
           const isNewDay = dayOf(ts) !== day;
           day = dayOf(ts);
           const isLive = message.id === props.liveId && at === messages.findLastIndex(({ id }) => id === message.id);
-          const isLast = message === lastReply && !isLive;
           const id = message.metadata?.messageId;
           const isSaidAgain = message.role === 'user' && said.get(id) === textOf(message);
           said.set(id, textOf(message));
@@ -116,7 +118,7 @@ export function Timeline(props: Props) {
                   onItsWay={onItsWay}
                   onSendAgain={props.onSendAgain}
                   onDiscard={props.onDiscard}
-                  onAgain={isLast && props.onAgain ? () => props.onAgain?.(message.id) : undefined}
+                  onAgain={message === again?.answer && props.onAgain ? () => props.onAgain?.(again.question.id) : undefined}
                   onAnswer={mayAnswer && !isLive ? props.onAnswer : undefined}
                 />
               </li>
@@ -130,3 +132,16 @@ export function Timeline(props: Props) {
     </div>
   );
 }
+
+/**
+ * Returns the last answer, or the notice that there is none, and its question. None if something was said after it: another try would
+ * replace that.
+ */
+function mayAskAgain(messages: Message[], liveId: string | null): { question: Message; answer: Message } | null {
+  const question = messages.findLast(message => message.role === 'user' && isTalk(message.metadata?.kind));
+  const answer = messages.findLast(message => message.role === 'assistant' && questionOf(message) === question?.metadata?.messageId);
+  return question && answer && answer.id !== liveId ? { question, answer } : null;
+}
+
+/** Returns the id of the message that this one answers, or says that there is no answer to. */
+const questionOf = ({ id, metadata }: Message): string => (metadata?.messageId ?? id).replace(/\/(reply|notice)$/, '');

@@ -114,6 +114,49 @@ test('another try stands beside the first', async () => {
   });
 });
 
+test('after a failure another try stands on the failure, and asks the question that failed', async () => {
+  const chat = room('failed');
+  await at(await spoken('failed', 'what grows first?'), async page => {
+    await answered(page, 'to: what grows first?');
+    model.refuses = 401;
+    await say(page, 'and what last?');
+    const notice = page.locator('.notice').filter({ hasText: 'Sorry, I could not answer that' });
+    await notice.waitFor({ timeout: 40_000 });
+    model.refuses = undefined;
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+    assert.equal(await page.getByRole('button', { name: 'Try again' }).count(), 1);
+    await page.reload();
+    await notice.getByRole('button', { name: 'Try again' }).click();
+    await answered(page, 'to: and what last?');
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+    assert.equal(await notice.getByRole('button').count(), 0);
+    assert.deepEqual((await app.history(chat)).filter(({ role }) => role === 'user').map(({ id }) => id.replace(/^.*@/, '@')).slice(2), ['@1']);
+    assert.match((await texts(chat)).at(-1), /^assistant: Answer \d+ to: and what last\?$/);
+    assert.equal((await texts(chat)).filter(text => /Answer \d+ to: what grows first/.test(text)).length, 1);
+  });
+});
+
+test('the cause of a failure is shown below it, and a stopped answer says that it was', async () => {
+  const chat = room('cause');
+  await app.say(chat, 'hello');
+  const words = id => ({ role: 'assistant', parts: [{ type: 'text', text: 'As far as I' }], id, metadata: {} });
+  await at(app.base, async page => {
+    await page.route('**/messages?**', async route => {
+      const response = await route.fetch();
+      const { messages, ...rest } = await response.json();
+      const [asked, reply] = messages;
+      const meta = { ...reply.metadata, messageId: 'x/notice' };
+      const notice = { ...words('x/notice'), parts: [{ type: 'text', text: 'Sorry.' }], metadata: { ...meta, kind: 'notice', cause: 'refused the request with 401: check MODEL_API_KEY' } };
+      const stopped = { ...words(reply.id), metadata: { ...reply.metadata, stopped: true } };
+      await route.fulfill({ response, json: { messages: [asked, stopped, notice], ...rest } });
+    });
+    await page.goto(app.url(chat));
+    await page.locator('.notice').filter({ hasText: 'Sorry.' }).getByText('Why: refused the request with 401: check MODEL_API_KEY').waitFor();
+    await bubbles(page).last().getByText('This answer was stopped.').waitFor();
+    await bubbles(page).last().getByRole('button', { name: 'Try again' }).waitFor();
+  });
+});
+
 test('an answer that began elsewhere is heard, also by a window that is opened in its middle', async () => {
   const gate = held(model);
   const asked = app.call('POST', '/v1/chats/' + encodeURIComponent(room('heard')) + '/messages', { userId: 'ada', text: 'tell me of peas' });
@@ -245,6 +288,10 @@ test('a chat of a platform: live, with its outbox, and what is said from here', 
     await page.getByRole('link', { name: /^Ada/ }).click();
     await answered(page, 'to: hello from the phone');
     await page.getByText('nothing of it is sent to Telegram').waitFor();
+    assert.equal(await page.getByRole('textbox', { name: 'Speaking as' }).inputValue(), 'dev', 'not the customer');
+    await say(page, 'a test');
+    await answered(page, 'to: a test');
+    assert.equal((await app.history(chat)).filter(({ role }) => role === 'user').at(-1).metadata.userId, 'dev');
     await page.getByRole('textbox', { name: 'Speaking as' }).fill('operator');
     await say(page, 'a word of the operator');
     await answered(page, 'to: a word of the operator');

@@ -4,6 +4,8 @@ export const en = {
   sent: 'Sent',
   stop: 'Stop',
   brokeOff: 'The answer broke off',
+  cause: 'Why:',
+  stopped: 'This answer was stopped.',
   sending: 'sending',
   notSent: 'Not sent.',
   notConfirmed: 'The server had not confirmed it when the page was left. If it did arrive, another try changes nothing.',
