@@ -1,4 +1,5 @@
 // The current context of the model, and the reasons for it.
+import { getToolName, isToolUIPart } from 'ai';
 import { Label, Meter } from 'react-aria-components';
 import type { Context, ListedChat, Message } from './api';
 import { Markdown } from './markdown';
@@ -86,8 +87,14 @@ export function ContextPanel({ context, listed, messages }: Props) {
 
 function excerpt(message: Message): string {
   const text = textOf(message).replace(/\s+/g, ' ').trim();
-  const others = message.parts.filter(part => part.type !== 'text' && part.type !== 'step-start').map(part => `[${part.type}]`);
+  const others = message.parts.filter(part => part.type !== 'text' && part.type !== 'step-start').map(part => `[${nameOfPart(part)}]`);
   return [...(text ? [text] : []), ...others].join(' ');
+}
+
+/** Returns the name of a call's tool or of a file; otherwise the part's type. */
+function nameOfPart(part: Message['parts'][number]): string {
+  if (isToolUIPart(part)) return getToolName(part);
+  return (part.type === 'file' ? part.filename : undefined) ?? part.type;
 }
 
 function TokenBar({ context }: { context: Context }) {

@@ -8,7 +8,7 @@ import { moment, plural, short, shortId, textOf, time, when } from './names';
 import { texts } from './text';
 import type { Outgoing } from './unsent';
 import { escaped } from './visible';
-import { Button, Icon } from './widgets';
+import { Button, Copy, Icon } from './widgets';
 
 type Part = Message['parts'][number];
 type Answer = (approvalId: string, approved: boolean) => void;
@@ -90,6 +90,7 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
   const failure = meta?.deliveryFailure;
   const form = /@(\d+)$/.exec(message.id)?.[1];
   const usage = meta?.usage;
+  const said = textOf(message);
   return (
     <article className={`bubble ${message.role}${unseen ? ' unseen' : ''}`} aria-label={`${isUser ? 'From' : 'By'} ${who ?? (isUser ? 'you' : 'the bot')}`} aria-busy={isLive}>
       {meta?.replyTo && (
@@ -116,6 +117,7 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
         {meta?.stopped && <span className="warn">{texts.stopped}</span>}
         {meta?.context && <span className="warn">{plural(meta.context.leftOut, 'message')} left out for this answer</span>}
         {unseen && <span className="why">{unseen}</span>}
+        {!isLive && said !== '' && <Copy text={said} label={texts.copyMessage} />}
         {onAgain && (
           <Button look="icon" aria-label={texts.tryAgain} onPress={onAgain}>
             <Icon name="again" />

@@ -3,6 +3,7 @@ import { type ReactNode, useState } from 'react';
 import { Button as AriaButton, type ButtonProps, Dialog, DialogTrigger, Heading, Modal, ModalOverlay } from 'react-aria-components';
 import type { Problem } from './api';
 import type { ChatName } from './names';
+import { texts } from './text';
 
 const PATHS = {
   back: 'M15 5l-7 7 7 7',
@@ -92,7 +93,7 @@ export function Copy({ text, label }: { text: string; label: string }) {
     setTimeout(() => setDone(false), 2000);
   };
   return (
-    <Button look="icon" aria-label={isDone ? 'Copied' : label} onPress={() => void copy()}>
+    <Button look="icon" aria-label={isDone ? texts.copied : label} onPress={() => void copy()}>
       {isDone ? '✓' : <Icon name="copy" />}
     </Button>
   );

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
+import { AxeBuilder } from '@axe-core/playwright';
 import { promisify } from 'node:util';
 import { held, launch, open, private_, until, withModel } from './stage.mjs';
 
@@ -334,5 +335,68 @@ test('what is said can load nothing from elsewhere', async () => {
     await bubbles(page).last().getByRole('link', { name: '🖼 a cat' }).waitFor();
     assert.equal(await bubbles(page).last().getByRole('link', { name: 'a page' }).count(), 0);
     assert.deepEqual(await page.locator('img').evaluateAll(all => all.map(image => image.alt)), ['dot.png']);
+  });
+});
+
+const RICH = `first line
+second line
+
+| dish | how long |
+| --- | --- |
+| Kaiserschmarrn | twenty-five minutes, at most, in a pan that is wide enough for all of it |
+| Zwetschgenknödel | forty |
+
+- [x] sown
+- [ ] watered
+
+\`\`\`python
+def grow(bed, litres=1.5):  # beans
+    return f"{bed} has {litres}"
+\`\`\`
+
+\`\`\`
+plain code
+\`\`\``;
+
+for (const [colorScheme, size] of [['light', [1440, 900]], ['dark', [390, 844]]]) {
+  test(`Markdown: lines, tables, tasks and code, ${colorScheme} ${size[0]}`, async () => {
+    const chat = room(`rich-${colorScheme}`);
+    model.says = () => RICH;
+    await app.say(chat, 'one\ntwo');
+    await at(app.url(chat), async page => {
+      const reply = bubbles(page).last();
+      await reply.locator('table').waitFor();
+      assert.equal((await reply.locator('p').first().innerText()).trim(), 'first line\nsecond line');
+      assert.equal(await bubbles(page).first().locator('.said').innerText(), 'one\ntwo');
+      // A cell is as wide as its longest word: one line of text for each word that stands alone.
+      const lines = cell => cell.evaluate(cell => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
+      });
+      assert.equal(await lines(page.getByRole('cell', { name: 'Kaiserschmarrn' })), 1);
+      assert.equal(await lines(page.getByRole('cell', { name: 'Zwetschgenknödel' })), 1);
+      assert(!(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)), 'nothing is wider than the screen');
+      assert.deepEqual(await reply.getByRole('checkbox').evaluateAll(all => all.map(box => box.checked)), [true, false]);
+      assert.equal(await reply.getByText('[x]').count(), 0);
+      assert.equal(await reply.locator('.hljs-keyword').first().textContent(), 'def');
+      const copied = () => page.evaluate(() => navigator.clipboard.readText());
+      await reply.getByRole('button', { name: 'Copy the code' }).first().click();
+      await reply.getByRole('button', { name: 'Copied' }).waitFor();
+      assert.equal(await copied(), 'def grow(bed, litres=1.5):  # beans\n    return f"{bed} has {litres}"\n');
+      await reply.getByRole('button', { name: 'Copy the message' }).click();
+      await until('the message is copied', async () => (await copied()) === RICH);
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), []);
+    }, { colorScheme, size, reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'] });
+  });
+}
+
+test('a call is named by its tool wherever it is shown', async () => {
+  model.says = () => undefined;
+  await at(await spoken('tools', 'look A1'), async page => {
+    await page.getByRole('button', { name: /^shop_lookup/ }).waitFor();
+    await page.locator('.turns').getByText('[shop_lookup]').waitFor();
+    assert.equal(await page.getByText('dynamic-tool').count(), 0);
   });
 });
