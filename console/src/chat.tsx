@@ -32,16 +32,24 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const [context, setContext] = useState<Context | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
 
+  // A chat without messages is none: the API would answer 404, which browsers log as an error.
+  const isKnown = fromList !== undefined || history.messages.length > 0;
   const state = usePoll(
     async signal => {
+      if (!isKnown) return;
       setOwn(await api.get<ListedChat>(ofChat(chat), signal).catch(error => {
-        // There are no messages yet.
+        // It was forgotten.
         if (error instanceof Problem && error.status === 404) return null;
         throw error;
       }));
     },
     isPending ? PACE.pending : PACE.chat,
   );
+  const wasKnown = useRef(isKnown);
+  useEffect(() => {
+    if (isKnown && !wasKnown.current) void state.again();
+    wasKnown.current = isKnown;
+  }, [isKnown]);
   const newest = history.messages.at(-1);
   const asked = useRef(0);
   const askContext = async () => {
@@ -60,12 +68,12 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const inRoom = isRoom(chat);
   const unlisted = useUnlisted(chat, history.messages);
   const messages = useMemo(() => [...history.messages, ...unlisted.map(asMessage)], [history.messages, unlisted]);
-  const act = async (what: () => Promise<unknown>, done: string) => {
+  const act = async (what: () => Promise<unknown>, done: string, then: () => unknown = refresh) => {
     setProblem(null);
     try {
       await what();
       tell(done);
-      await refresh();
+      await then();
     } catch (error) {
       setProblem(Problem.from(error));
     }
@@ -107,7 +115,15 @@ export function Chat({ route, fromList, onChanged }: Props) {
 
   const actions = (
     <div className="actions">
-      <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'reset'), {}), 'A new session begins here')}>Reset</Button>
+      <Sure
+        label={texts.reset}
+        title={texts.resetTitle}
+        does={texts.resetDoes}
+        look="plain"
+        onSure={() => void act(() => api.send('POST', ofChat(chat, 'reset'), {}), texts.resetDone)}
+      >
+        <p>{texts.resetWhat}</p>
+      </Sure>
       <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'compact'), {}), 'It is being summed up')}>Compact</Button>
       <Sure
         look="bad"
@@ -115,10 +131,10 @@ export function Chat({ route, fromList, onChanged }: Props) {
         title="Forget this chat?"
         does="Forget everything"
         onSure={() =>
-          void act(async () => {
-            await api.send('DELETE', ofChat(chat));
+          void act(() => api.send('DELETE', ofChat(chat)), 'The chat is forgotten', () => {
             go({ at: 'home' });
-          }, 'The chat is forgotten')
+            onChanged();
+          })
         }
       >
         <p>

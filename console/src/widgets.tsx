@@ -51,7 +51,7 @@ export const Loading = ({ what }: { what: string }) => (
 
 export const ChannelBadge = ({ name }: { name: ChatName }) => <span className={`badge ${name.channel}`}>{name.channelName}</span>;
 
-/** A button that asks for confirmation before an irreversible action. */
+/** A button that asks for confirmation before an action that cannot be undone. With `bad` it destroys something. */
 export function Sure(props: { label: string; icon?: keyof typeof PATHS; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {
   return (
     <DialogTrigger>
@@ -73,7 +73,7 @@ export function Sure(props: { label: string; icon?: keyof typeof PATHS; title: s
                   <Button onPress={close} autoFocus>
                     Cancel
                   </Button>
-                  <Button look="bad" onPress={() => (close(), props.onSure())}>
+                  <Button look={props.look === 'plain' ? 'main' : 'bad'} onPress={() => (close(), props.onSure())}>
                     {props.does}
                   </Button>
                 </div>

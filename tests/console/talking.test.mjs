@@ -71,6 +71,24 @@ test('an empty console says what to do first, and a chat begins with what is sai
   });
 });
 
+test('a chat that begins, and one that is forgotten, log no error in the browser', async () => {
+  await at(app.base, async page => {
+    const refused = [];
+    page.on('response', response => response.status() >= 400 && refused.push(`${response.status()} ${response.url()}`));
+    page.on('console', message => message.type() === 'error' && refused.push(message.text()));
+    await say(page, 'something new');
+    await answered(page, 'to: something new');
+    await page.getByText('messages 1').waitFor();
+    await page.getByRole('button', { name: 'Forget…' }).click();
+    await page.getByRole('button', { name: 'Forget everything' }).click();
+    await page.getByRole('heading', { name: 'Choose a chat' }).waitFor();
+    await page.goto(app.url(room('nobody-was-here')));
+    await page.getByText('Nothing was said here yet').waitFor();
+    await page.waitForTimeout(2500);
+    assert.deepEqual(refused, []);
+  });
+});
+
 test('the printed call works as it is printed', async () => {
   await at(app.base, async page => {
     const call = await page.getByLabel('A call of the API').textContent();
@@ -225,8 +243,16 @@ test('reset, compact, the context and why', async () => {
     await page.getByText('The model sees from here').waitFor();
     assert.equal((await app.context(chat)).messages[0].metadata.kind, 'summary');
 
-    await page.getByRole('button', { name: 'Reset' }).click();
+    const before = (await app.history(chat)).length;
+    await page.getByRole('button', { name: 'Reset…' }).click();
+    const question = page.getByRole('alertdialog', { name: 'Start a new session here?' });
+    await question.getByText('Nothing is deleted').waitFor();
+    await question.getByRole('button', { name: 'Cancel' }).click();
+    assert.equal((await app.history(chat)).length, before);
+    await page.getByRole('button', { name: 'Reset…' }).click();
+    await question.getByRole('button', { name: 'Start a new session' }).click();
     await page.getByText('New session, by /reset').waitFor();
+    assert((await app.history(chat)).length > before, 'all that was said is still there');
     await page.getByText('No message is in the context.').waitFor();
     assert.deepEqual((await app.context(chat)).messages, []);
     await say(page, 'we start anew');
