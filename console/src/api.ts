@@ -106,11 +106,11 @@ export class Api {
     return { Authorization: `Bearer ${this.secret}` };
   }
 
-  async send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-    const json = body === undefined ? {} : { 'Content-Type': 'application/json' };
+  async send(method: string, path: string, body?: unknown, signal?: AbortSignal, accept?: string): Promise<Response> {
+    const json = { ...(body !== undefined && { 'Content-Type': 'application/json' }), ...(accept && { Accept: accept }) };
     const response = await fetch(path, {
       method,
-      headers: { ...this.headers, ...(json as object) },
+      headers: { ...this.headers, ...json },
       body: body === undefined ? null : JSON.stringify(body),
       signal: signal ?? null,
     }).catch(error => {

@@ -7,6 +7,7 @@ import { nameOf } from './names';
 import { Outbox } from './outbox';
 import { go, href, useRoute } from './route';
 import { type Session, SessionContext, drop, hasOutbox, isWellKnown, restored, useSession } from './session';
+import { Shortcuts } from './shortcuts';
 import { SignIn } from './signin';
 import { THEMES, type Theme, setTheme, theme } from './theme';
 import { texts } from './text';
@@ -78,6 +79,7 @@ function Console() {
   const hasUnsent = useUnsentChats() !== '';
   const route = useRoute();
   const { chats, more, problem, again } = useChats(api, key.admin);
+  const [isJumping, setJumping] = useState(false);
   const chat = route.at === 'chat' ? route.chat : null;
   const listed = chats?.find(listed => listed.chatKey === chat);
 
@@ -104,6 +106,9 @@ function Console() {
           <p className="brand grow">
             <a href={href({ at: 'home' })}>Annals</a>
           </p>
+          <Button look="icon" aria-label={texts.jump} onPress={() => setJumping(true)}>
+            <Icon name="find" />
+          </Button>
           <ThemeSwitch />
           {hasOutbox && (
             <a className="button icon" href={href({ at: 'outbox' })} aria-label="Outbox" aria-current={route.at === 'outbox' ? 'page' : undefined}>
@@ -126,6 +131,7 @@ function Console() {
         </header>
         <ChatList chats={chats} more={more} problem={problem} current={chat} isAdmin={key.admin} />
       </div>
+      <Shortcuts chats={chats} isJumping={isJumping} onJump={setJumping} />
       {route.at === 'home' && <Welcome isEmpty={chats?.length === 0 && key.admin} onStart={start} />}
       {route.at === 'outbox' && <Outbox />}
       {route.at === 'chat' && (

@@ -1,14 +1,17 @@
 // One chat: its history, the composer, and the details beside it.
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { type Context, type ListedChat, type Message, Problem, ofChat } from './api';
+import { type Actions, ActionsContext, useStable } from './actions';
 import { Composer } from './composer';
 import { Details } from './details';
+import { Export } from './export';
 import { useHistory } from './history';
 import { isRoom, nameOf, platformOf } from './names';
 import { PACE, usePoll } from './poll';
 import { say, useRoom } from './room';
 import { type Route, go, href } from './route';
 import { useSession } from './session';
+import { hasDialog } from './shortcuts';
 import { Timeline } from './timeline';
 import { texts } from './text';
 import { type Outgoing, asMessage, compose, discard, mark, useOutgoing } from './unsent';
@@ -79,6 +82,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
     }
   };
 
+  const isBusy = inRoom && room.isBusy;
   const deliver = async (one: Outgoing) => {
     mark(chat, one.id, 'sending');
     try {
@@ -107,14 +111,39 @@ export function Chat({ route, fromList, onChanged }: Props) {
       void act(() => api.send('POST', ofChat(chat, 'messages'), { userId: speaker, text: command }), approved ? 'Approved' : 'Denied');
     }
   };
+  const edit = useStable(async ({ parts, metadata }: Message, text: string) => {
+    const { messageId: id = '', userId = '' } = metadata ?? {};
+    const said = { id, userId, parts: [...parts.filter(part => part.type !== 'text'), { type: 'text' as const, text }] };
+    await (inRoom ? room.edit(said) : say(api, chat, said));
+    await refresh().catch(() => {});
+  });
+  const entryActions = useMemo<Actions>(
+    () => ({
+      sendAgain: id => mark(chat, id, 'new'),
+      discard: id => discard(chat, new Set([id])),
+      // Not what somebody else said, and what was said on a platform is edited there.
+      mayEdit: ({ metadata }) =>
+        isTalk(metadata?.kind) && ['http', 'web'].includes(metadata?.channel ?? '') && (metadata?.userId === key.name || metadata?.messageId.startsWith('console-') === true),
+      edit,
+      editNote: inRoom ? texts.editNoteRoom : texts.editNote,
+    }),
+    [chat],
+  );
+  const stop = useStable(() => void room.stop());
+  useEffect(() => {
+    if (!isBusy) return;
+    const pressed = (event: KeyboardEvent) => event.key === 'Escape' && !event.defaultPrevented && !event.isComposing && !hasDialog() && stop();
+    addEventListener('keydown', pressed);
+    return () => removeEventListener('keydown', pressed);
+  }, [isBusy]);
   const name = nameOf(chat, listed);
   const unseen = useMemo(() => (context ? unseenBy(context, history.messages) : new Map<string, string>()), [context, history.messages]);
-  const isBusy = inRoom ? room.isBusy : false;
   const waits = isBusy ? null : listed?.pendingTurn;
   const trouble = problem ?? room.problem ?? history.problem ?? state.problem;
 
   const actions = (
     <div className="actions">
+      <Export chat={chat} title={name.title} />
       <Sure
         label={texts.reset}
         title={texts.resetTitle}
@@ -173,23 +202,23 @@ export function Chat({ route, fromList, onChanged }: Props) {
             <b>{name.channelName} takes nothing for this chat:</b> {listed.blocked.reason}
           </p>
         )}
-        <Timeline
-          key={chat}
-          messages={inRoom ? room.withLive(messages) : messages}
-          unlisted={unlisted}
-          isLoaded={history.isLoaded}
-          hasEarlier={history.hasEarlier}
-          isLoadingEarlier={history.isLoadingEarlier}
-          loadEarlier={history.loadEarlier}
-          unseen={unseen}
-          firstSeen={context?.messages.length ? history.messages.find(({ id, metadata }) => isTalk(metadata?.kind) && !unseen.has(id))?.id : undefined}
-          liveId={room.liveId}
-          waits={isBusy && room.liveId === null ? 'answering' : (waits ?? null)}
-          onAgain={inRoom && !isBusy ? id => room.regenerate(id, speaker) : undefined}
-          onAnswer={answer}
-          onSendAgain={id => mark(chat, id, 'new')}
-          onDiscard={id => discard(chat, new Set([id]))}
-        />
+        <ActionsContext value={entryActions}>
+          <Timeline
+            key={chat}
+            messages={inRoom ? room.withLive(messages) : messages}
+            unlisted={unlisted}
+            isLoaded={history.isLoaded}
+            hasEarlier={history.hasEarlier}
+            isLoadingEarlier={history.isLoadingEarlier}
+            loadEarlier={history.loadEarlier}
+            unseen={unseen}
+            firstSeen={context?.messages.length ? history.messages.find(({ id, metadata }) => isTalk(metadata?.kind) && !unseen.has(id))?.id : undefined}
+            liveId={room.liveId}
+            waits={isBusy && room.liveId === null ? 'answering' : (waits ?? null)}
+            onAgain={inRoom && !isBusy ? id => room.regenerate(id, speaker) : undefined}
+            onAnswer={answer}
+          />
+        </ActionsContext>
         {trouble && <Trouble problem={trouble} />}
         <Composer
           chat={chat}
@@ -197,7 +226,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
           label={`Message ${name.title}`}
           note={platform ? `Stored and answered here; nothing of it is sent to ${platform}` : undefined}
           onSend={(parts, userId) => compose(chat, parts, userId)}
-          onStop={isBusy ? () => void room.stop() : undefined}
+          onStop={isBusy ? stop : undefined}
         />
       </section>
       <Details route={route} context={context} listed={listed} actions={actions} messages={history.messages} />

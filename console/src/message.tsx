@@ -1,14 +1,15 @@
 // One entry of a history.
 import { isToolUIPart, getToolName } from 'ai';
-import { memo } from 'react';
-import { Button as AriaButton, Disclosure, DisclosurePanel, Heading } from 'react-aria-components';
-import type { Message } from './api';
+import { type KeyboardEvent, memo, useContext, useState } from 'react';
+import { Button as AriaButton, Disclosure, DisclosurePanel, Heading, TextArea, TextField } from 'react-aria-components';
+import { type Actions, ActionsContext } from './actions';
+import { type Message, Problem } from './api';
 import { Markdown } from './markdown';
 import { moment, plural, short, shortId, textOf, time, when } from './names';
 import { texts } from './text';
 import type { Outgoing } from './unsent';
 import { escaped } from './visible';
-import { Button, Copy, Icon } from './widgets';
+import { Button, Copy, Icon, Trouble } from './widgets';
 
 type Part = Message['parts'][number];
 type Answer = (approvalId: string, approved: boolean) => void;
@@ -24,8 +25,6 @@ interface Props {
   isSaidAgain?: boolean;
   /** Set if the message is on its way. */
   onItsWay?: Outgoing | undefined;
-  onSendAgain?: (messageId: string) => void;
-  onDiscard?: (messageId: string) => void;
   onAgain?: (() => void) | undefined;
   /** Answers the reply's approval requests, if this user may. */
   onAnswer?: Answer | undefined;
@@ -83,8 +82,11 @@ function Summary({ message }: { message: Message }) {
   );
 }
 
-function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onItsWay, onSendAgain, onDiscard }: Props) {
+function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onItsWay, isReplaced }: Props) {
+  const actions = useContext(ActionsContext);
+  const [isEditing, setEditing] = useState(false);
   const meta = message.metadata;
+  const mayEdit = message.role === 'user' && !onItsWay && !isReplaced && actions?.mayEdit(message) === true;
   const isUser = message.role === 'user';
   const who = isUser ? (meta?.senderName ?? meta?.userId) : meta?.userId;
   const failure = meta?.deliveryFailure;
@@ -98,7 +100,8 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
           ↪ {meta.replyTo.senderName} {meta.replyTo.text}
         </p>
       )}
-      <div className="said">
+      {isEditing && actions && <Editor message={message} actions={actions} onDone={() => setEditing(false)} />}
+      <div className="said" hidden={isEditing}>
         {message.parts.map((part, at) => (
           <PartView key={at} part={part} isUser={isUser} onAnswer={onAnswer} />
         ))}
@@ -118,6 +121,11 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
         {meta?.context && <span className="warn">{plural(meta.context.leftOut, 'message')} left out for this answer</span>}
         {unseen && <span className="why">{unseen}</span>}
         {!isLive && said !== '' && <Copy text={said} label={texts.copyMessage} />}
+        {mayEdit && !isEditing && (
+          <Button look="icon" aria-label={texts.edit} onPress={() => setEditing(true)}>
+            <Icon name="edit" />
+          </Button>
+        )}
         {onAgain && (
           <Button look="icon" aria-label={texts.tryAgain} onPress={onAgain}>
             <Icon name="again" />
@@ -130,8 +138,8 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
             <b>{texts.notSent}</b> {onItsWay.problem ? `${onItsWay.problem.title}. ${onItsWay.problem.detail}` : texts.notConfirmed}
           </p>
           <div className="row">
-            <Button onPress={() => onSendAgain?.(onItsWay.id)}>{texts.tryAgain}</Button>
-            <Button onPress={() => onDiscard?.(onItsWay.id)}>{texts.discard}</Button>
+            <Button onPress={() => actions?.sendAgain(onItsWay.id)}>{texts.tryAgain}</Button>
+            <Button onPress={() => actions?.discard(onItsWay.id)}>{texts.discard}</Button>
           </div>
         </div>
       )}
@@ -141,6 +149,45 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
         </p>
       )}
     </article>
+  );
+}
+
+function Editor({ message, actions, onDone }: { message: Message; actions: Actions; onDone: () => void }) {
+  const [text, setText] = useState(() => textOf(message));
+  const [isSaving, setSaving] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const save = async () => {
+    if (text.trim() === '' || isSaving) return;
+    setSaving(true);
+    setProblem(null);
+    try {
+      await actions.edit(message, text);
+      onDone();
+    } catch (error) {
+      setProblem(Problem.from(error));
+      setSaving(false);
+    }
+  };
+  const pressed = (event: KeyboardEvent) => {
+    if (event.nativeEvent.isComposing || (event.key !== 'Escape' && (event.key !== 'Enter' || event.shiftKey))) return;
+    event.preventDefault();
+    if (event.key === 'Enter') void save();
+    else onDone();
+  };
+  return (
+    <div className="editor">
+      <TextField value={text} onChange={setText} aria-label={texts.editedText} autoFocus>
+        <TextArea rows={2} onKeyDown={pressed} />
+      </TextField>
+      <p className="small">{actions.editNote}</p>
+      {problem && <Trouble problem={problem} />}
+      <div className="row end">
+        <Button onPress={onDone}>{texts.cancel}</Button>
+        <Button look="main" onPress={() => void save()} isDisabled={text.trim() === '' || isSaving}>
+          {texts.save}
+        </Button>
+      </div>
+    </div>
   );
 }
 

@@ -69,13 +69,6 @@ export const brief = (ms: number): string => (dayOf(ms) === 'Today' ? time(ms) :
 /** Formats a time as `Today 14:05`. */
 export const when = (ms: number): string => `${dayOf(ms)} ${time(ms)}`;
 
-export function bytes(n: number): string {
-  const units = ['bytes', 'KB', 'MB', 'GB'];
-  let at = 0;
-  while (n >= 1000 && at < units.length - 1) (n /= 1000), at++;
-  return `${at === 0 ? n : n.toFixed(1)} ${units[at]}`;
-}
-
 /** Formats 1240 as `1.2k`. */
 export const short = (n: number): string => (n < 1000 ? String(n) : `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k`);
 

@@ -10,7 +10,10 @@ import type { Outgoing } from './unsent';
 /** Number of last messages that `useChat` gets: it only refers to these and continues them, and sends only the last one. */
 const KNOWN = 40;
 
-type Asked = 'submit' | 'regenerate' | 'approval' | 'resume';
+type Asked = 'submit' | 'edit' | 'regenerate' | 'approval' | 'resume';
+
+/** A message to send. */
+type Said = Pick<Outgoing, 'id' | 'parts' | 'userId'>;
 
 export interface Room {
   /** Returns `listed`, with the reply that is being received. */
@@ -21,7 +24,9 @@ export interface Room {
   liveId: string | null;
   problem: Problem | null;
   /** Sends a message. Resolves when it is stored, and rejects if it may not be. */
-  send: (message: Outgoing) => Promise<void>;
+  send: (message: Said) => Promise<void>;
+  /** Sends `message` in place of an earlier one of its id, which is answered again. Resolves and rejects as `send` does. */
+  edit: (message: Said) => Promise<void>;
   regenerate: (messageId: string, userId: string) => void;
   answer: (approvalId: string, approved: boolean, userId: string) => void;
   stop: () => Promise<void>;
@@ -92,6 +97,18 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     void resumeStream().finally(() => setAsked(now => (now === 'resume' && !wasUnderWay.current ? null : now)));
   }, [canResume, lastSaid]);
 
+  const send = async (what: 'submit' | 'edit', { id, parts, userId: by }: Said) => {
+    const message = { id, role: 'user' as const, parts };
+    // `useChat` follows one answer at a time. The answer to this message is resumed after that.
+    if (asked !== null) return post(api, '/api/chat', { id: chat, message, trigger: 'submit-message', userId: by });
+    userId.current = by;
+    start(what, what === 'edit' ? [message] : talk);
+    const stored = new Promise<void>((resolve, reject) =>
+      waiting.current.set(id, problem => (problem ? reject(problem) : resolve())),
+    );
+    void sendMessage(what === 'edit' ? { ...message, messageId: id } : message);
+    return stored.finally(() => waiting.current.delete(id));
+  };
   const last = messages.at(-1);
   const live = asked !== null && last?.role === 'assistant' ? last : null;
   return {
@@ -99,18 +116,8 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     isBusy: asked !== null,
     liveId: live?.id ?? null,
     problem,
-    async send({ id, parts, userId: by }) {
-      const message = { id, role: 'user' as const, parts };
-      // `useChat` follows one answer at a time. The answer to this message is resumed after that.
-      if (asked !== null) return post(api, '/api/chat', { id: chat, message, trigger: 'submit-message', userId: by });
-      userId.current = by;
-      start('submit');
-      const stored = new Promise<void>((resolve, reject) =>
-        waiting.current.set(id, problem => (problem ? reject(problem) : resolve())),
-      );
-      void sendMessage(message);
-      return stored.finally(() => waiting.current.delete(id));
-    },
+    send: said => send('submit', said),
+    edit: said => send('edit', said),
     regenerate(messageId, by) {
       userId.current = by;
       start('regenerate');
@@ -168,7 +175,7 @@ async function refusing(input: RequestInfo | URL, init: RequestInit | undefined,
 }
 
 /** Sends a message by the API's own route, in chats that are not rooms. */
-export const say = (api: Api, chat: string, { id, userId, parts }: Outgoing): Promise<void> =>
+export const say = (api: Api, chat: string, { id, userId, parts }: Said): Promise<void> =>
   post(api, ofChat(chat, 'messages'), { userId, parts, messageId: id });
 
 /** Posts, and does not wait for the body of the answer. */

@@ -3,9 +3,10 @@ import { useEffect, useState } from 'react';
 import { Input, SearchField } from 'react-aria-components';
 import { type Api, type Message, Problem, type Segment, ofChat } from './api';
 import { Entry } from './message';
-import { bytes, plural, shortId, textOf, when } from './names';
+import { plural, shortId, textOf, when } from './names';
 import { href } from './route';
 import { useSession } from './session';
+import { bytes } from './units';
 import { Button, Icon, Loading, Marked, Trouble } from './widgets';
 
 /** Segments never change. */

@@ -27,8 +27,6 @@ interface Props {
   /** Answers a message again. */
   onAgain: ((questionId: string) => void) | undefined;
   onAnswer: (approvalId: string, approved: boolean) => void;
-  onSendAgain: (messageId: string) => void;
-  onDiscard: (messageId: string) => void;
 }
 
 export function Timeline(props: Props) {
@@ -116,8 +114,6 @@ export function Timeline(props: Props) {
                   isReplaced={id !== undefined && newest.get(id) !== message}
                   isSaidAgain={isSaidAgain}
                   onItsWay={onItsWay}
-                  onSendAgain={props.onSendAgain}
-                  onDiscard={props.onDiscard}
                   onAgain={message === again?.answer && props.onAgain ? () => props.onAgain?.(again.question.id) : undefined}
                   onAnswer={mayAnswer && !isLive ? props.onAnswer : undefined}
                 />

@@ -2,6 +2,7 @@
 // as the key does.
 import { useSyncExternalStore } from 'react';
 import type { Message, Problem } from './api';
+import type { FilePart } from './attach';
 
 export type Part = Message['parts'][number];
 
@@ -20,6 +21,7 @@ export interface Outgoing {
 
 const UNSENT = 'annals-unsent ';
 const DRAFT = 'annals-draft ';
+const FILES = 'annals-files ';
 
 const chats = new Map<string, readonly Outgoing[]>();
 const listeners = new Set<() => void>();
@@ -73,9 +75,18 @@ function subscribe(changed: () => void): () => void {
   return () => listeners.delete(changed);
 }
 
-/** Returns what was written in the box of `chat` and not sent. */
-export const draft = (chat: string): string => sessionStorage.getItem(DRAFT + chat) ?? '';
-export const keepDraft = (chat: string, text: string): void => put(DRAFT + chat, text === '' ? null : text);
+/** What is written in the box of a chat, and attached to it. */
+export interface Draft { text: string; files: FilePart[] }
+
+export function draft(chat: string): Draft {
+  const files = sessionStorage.getItem(FILES + chat);
+  return { text: sessionStorage.getItem(DRAFT + chat) ?? '', files: files === null ? [] : JSON.parse(files) };
+}
+
+export function keepDraft(chat: string, { text, files }: Draft): void {
+  put(DRAFT + chat, text === '' ? null : text);
+  if (files.length > 0 || sessionStorage.getItem(FILES + chat) !== null) put(FILES + chat, files.length === 0 ? null : JSON.stringify(files));
+}
 
 /** Forgets all drafts and unsent messages: somebody else may sign in. */
 export function clear(): void {

@@ -6,6 +6,9 @@ import type { ChatName } from './names';
 import { texts } from './text';
 
 const PATHS = {
+  attach: 'M20 11l-8.5 8.5a5 5 0 01-7-7L13 4a3.3 3.3 0 014.7 4.7l-8.5 8.5a1.7 1.7 0 01-2.4-2.4L14.5 7',
+  edit: 'M4 20l1-4L16 5l3 3L8 19l-4 1zM13.5 7.5l3 3',
+  find: 'M11 4a7 7 0 100 14 7 7 0 000-14zM16 16l4.5 4.5',
   back: 'M15 5l-7 7 7 7',
   copy: 'M9 9h10v10H9zM5 15V5h10',
   details: 'M4 6h16M4 12h16M4 18h10',

@@ -1,0 +1,8 @@
+// Sizes.
+
+export function bytes(n: number): string {
+  const units = ['bytes', 'KB', 'MB', 'GB'];
+  let at = 0;
+  while (n >= 1000 && at < units.length - 1) (n /= 1000), at++;
+  return `${at === 0 ? n : n.toFixed(1)} ${units[at]}`;
+}
