@@ -1,5 +1,6 @@
 // Client of the HTTP API, as the console uses it. ../../functions/http/openapi.json describes the API.
 import type { UIMessage } from 'ai';
+import { texts } from './text';
 
 export type Kind = 'normal' | 'event' | 'revision' | 'summary' | 'boundary' | 'notice';
 
@@ -89,13 +90,13 @@ export class Problem extends Error {
   static async of(response: Response): Promise<Problem> {
     const retryAfter = Number(response.headers.get('retry-after')) || undefined;
     const body = await response.json().catch(() => ({}));
-    const title = body.title ?? `The server answers ${response.status}`;
-    return new Problem(response.status, title, body.detail ?? 'Try again in a while.', body.requestId, retryAfter);
+    const title = body.title ?? texts.status(response.status);
+    return new Problem(response.status, title, body.detail ?? texts.tryLater, body.requestId, retryAfter);
   }
 
   static from(error: unknown): Problem {
     if (error instanceof Problem) return error;
-    return new Problem(0, 'No answer', `${location.host} does not answer. Is the program still running?`);
+    return new Problem(0, texts.noAnswer, texts.isItRunning(location.host));
   }
 }
 

@@ -43,7 +43,7 @@ export function App() {
 
   const session = useMemo<Session | null>(() => {
     if (state.is !== 'in') return null;
-    const refused = new Problem(401, 'The key is not taken any more', 'Sign in again.');
+    const refused = new Problem(401, texts.keyRefused, texts.signInAgain);
     return {
       api: new Api(state.secret, () => signOut(refused)),
       key: state.key,
@@ -60,7 +60,7 @@ export function App() {
 
   return (
     <>
-      {state.is === 'asking' && <Loading what="Signing in" />}
+      {state.is === 'asking' && <Loading what={texts.signingIn} />}
       {state.is === 'out' && <SignIn first={state.why} onKey={(secret, key) => void enter(secret, key)} />}
       {session && (
         <SessionContext value={session}>
@@ -84,7 +84,7 @@ function Console() {
   const listed = chats?.find(listed => listed.chatKey === chat);
 
   useEffect(() => {
-    const where = chat ? nameOf(chat, listed).title : route.at === 'outbox' ? 'Outbox' : null;
+    const where = chat ? nameOf(chat, listed).title : route.at === 'outbox' ? texts.outbox : null;
     document.title = where ? `${where} · Annals` : 'Annals';
   }, [chat, listed, route.at]);
 
@@ -99,7 +99,7 @@ function Console() {
   return (
     <div className={`console ${shown}`}>
       <a className="skip" href="#main" onClick={event => (event.preventDefault(), focusMain())}>
-        Skip to the chat
+        {texts.skip}
       </a>
       <div className="side">
         <header className="bar">
@@ -111,11 +111,11 @@ function Console() {
           </Button>
           <ThemeSwitch />
           {hasOutbox && (
-            <a className="button icon" href={href({ at: 'outbox' })} aria-label="Outbox" aria-current={route.at === 'outbox' ? 'page' : undefined}>
+            <a className="button icon" href={href({ at: 'outbox' })} aria-label={texts.outbox} aria-current={route.at === 'outbox' ? 'page' : undefined}>
               <Icon name="outbox" />
             </a>
           )}
-          <a className="button icon" href={href({ at: 'home' })} aria-label="New chat">
+          <a className="button icon" href={href({ at: 'home' })} aria-label={texts.newChat}>
             <Icon name="plus" />
           </a>
           {!isWellKnown && hasUnsent && (
@@ -160,7 +160,7 @@ function ThemeSwitch() {
   };
   const icon = now === 'light' ? 'sun' : now === 'dark' ? 'moon' : 'system';
   return (
-    <Button look="icon" aria-label={`Colours: ${now}. Change to ${next}`} onPress={choose}>
+    <Button look="icon" aria-label={texts.theme(now, next)} onPress={choose}>
       <Icon name={icon} />
     </Button>
   );

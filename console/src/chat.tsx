@@ -15,7 +15,7 @@ import { hasDialog } from './shortcuts';
 import { Timeline } from './timeline';
 import { texts } from './text';
 import { type Outgoing, asMessage, compose, discard, mark, useOutgoing } from './unsent';
-import { Button, Copy, ChannelBadge, Icon, Sure, Trouble } from './widgets';
+import { Button, Copy, ChannelBadge, Icon, Rich, Sure, Trouble } from './widgets';
 import { isTalk, unseenBy } from './seen';
 
 interface Props {
@@ -108,7 +108,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
     if (inRoom) room.answer(id, approved, speaker);
     else {
       const command = `${approved ? '/approve' : '/deny'} ${id.slice(0, 12)}`;
-      void act(() => api.send('POST', ofChat(chat, 'messages'), { userId: speaker, text: command }), approved ? 'Approved' : 'Denied');
+      void act(() => api.send('POST', ofChat(chat, 'messages'), { userId: speaker, text: command }), approved ? texts.approved : texts.denied);
     }
   };
   const edit = useStable(async ({ parts, metadata }: Message, text: string) => {
@@ -153,22 +153,21 @@ export function Chat({ route, fromList, onChanged }: Props) {
       >
         <p>{texts.resetWhat}</p>
       </Sure>
-      <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'compact'), {}), 'It is being summed up')}>Compact</Button>
+      <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'compact'), {}), texts.compacting)}>{texts.compact}</Button>
       <Sure
         look="bad"
-        label="Forget…"
-        title="Forget this chat?"
-        does="Forget everything"
+        label={texts.forget}
+        title={texts.forgetTitle}
+        does={texts.forgetDoes}
         onSure={() =>
-          void act(() => api.send('DELETE', ofChat(chat)), 'The chat is forgotten', () => {
+          void act(() => api.send('DELETE', ofChat(chat)), texts.forgotten, () => {
             go({ at: 'home' });
             onChanged();
           })
         }
       >
         <p>
-          All that is stored of <b>{name.title}</b> is deleted: its messages, its archive, its files and what is remembered from it.
-          There is no way back.
+          <Rich text={texts.forgetWhat(name.title)} />
         </p>
       </Sure>
     </div>
@@ -179,9 +178,9 @@ export function Chat({ route, fromList, onChanged }: Props) {
 
   return (
     <main className="stage" id="main">
-      <section className="chat" aria-label="Chat">
+      <section className="chat" aria-label={texts.chatRegion}>
         <header className="bar">
-          <a className="button icon narrow" href={href({ at: 'home' })} aria-label="All chats">
+          <a className="button icon narrow" href={href({ at: 'home' })} aria-label={texts.allChats}>
             <Icon name="back" />
           </a>
           <div className="grow">
@@ -189,17 +188,17 @@ export function Chat({ route, fromList, onChanged }: Props) {
               {name.title}
             </h1>
             <p className="small key">
-              <ChannelBadge name={name} /> <code>{chat}</code> <Copy text={chat} label="Copy the ChatKey" />
+              <ChannelBadge name={name} /> <code>{chat}</code> <Copy text={chat} label={texts.copyChatKey} />
             </p>
           </div>
           <div className="roomy">{actions}</div>
-          <a className="button icon medium" href={href({ at: 'chat', chat, view: 'context' })} aria-label="Details">
+          <a className="button icon medium" href={href({ at: 'chat', chat, view: 'context' })} aria-label={texts.details}>
             <Icon name="details" />
           </a>
         </header>
         {listed?.blocked && (
           <p className="banner bad">
-            <b>{name.channelName} takes nothing for this chat:</b> {listed.blocked.reason}
+            <Rich text={texts.takesNothing(name.channelName, listed.blocked.reason)} />
           </p>
         )}
         <ActionsContext value={entryActions}>
@@ -223,8 +222,8 @@ export function Chat({ route, fromList, onChanged }: Props) {
         <Composer
           chat={chat}
           speaker={speaker}
-          label={`Message ${name.title}`}
-          note={platform ? `Stored and answered here; nothing of it is sent to ${platform}` : undefined}
+          label={texts.messageTo(name.title)}
+          note={platform ? texts.notToPlatform(platform) : undefined}
           onSend={(parts, userId) => compose(chat, parts, userId)}
           onStop={isBusy ? stop : undefined}
         />

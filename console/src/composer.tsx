@@ -123,7 +123,7 @@ export function Composer({ chat, speaker, label, note, onSend, onStop }: Props) 
       </div>
       <div className="as">
         <TextField value={userId} onChange={setOwn}>
-          <Label>Speaking as</Label>
+          <Label>{texts.speakingAs}</Label>
           <Input size={Math.max(4, userId.length)} spellCheck="false" autoComplete="off" />
         </TextField>
         <span className={note ? 'small' : 'small roomy'}>{note ?? texts.keys}</span>

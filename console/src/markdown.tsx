@@ -62,7 +62,7 @@ const components: Components = {
   h1: heading, h2: heading, h3: heading, h4: heading, h5: heading, h6: heading,
   a: link,
   // Loading a remote picture would tell its server that the message was read, and could leak data that the model put into the URL.
-  img: ({ src, alt }) => link({ href: typeof src === 'string' ? src : undefined, children: `🖼 ${alt || 'picture'}` }),
+  img: ({ src, alt }) => link({ href: typeof src === 'string' ? src : undefined, children: `🖼 ${alt || texts.picture}` }),
 };
 
 export const Markdown = memo(({ text }: { text: string }) => (

@@ -5,7 +5,7 @@ import { Button as AriaButton, Disclosure, DisclosurePanel, Heading, TextArea, T
 import { type Actions, ActionsContext } from './actions';
 import { type Message, Problem } from './api';
 import { Markdown } from './markdown';
-import { moment, plural, short, shortId, textOf, time, when } from './names';
+import { moment, short, shortId, textOf, time, when } from './names';
 import { texts } from './text';
 import type { Outgoing } from './unsent';
 import { escaped } from './visible';
@@ -37,7 +37,7 @@ export const Entry = memo(({ message, ...rest }: Props) => {
       return (
         <div className="boundary">
           <span>
-            New session, by {textOf(message).split(/\s/)[0] || '/new'} · <Time ms={meta.ts} />
+            {texts.newSession(textOf(message).split(/\s/)[0] || '/new')} · <Time ms={meta.ts} />
           </span>
         </div>
       );
@@ -63,7 +63,7 @@ export const Entry = memo(({ message, ...rest }: Props) => {
       if (!rest.isReplaced) return <Bubble message={message} {...rest} />;
       return (
         <div className={`replaced ${message.role}`}>
-          <Fold title={message.role === 'user' ? 'Earlier form' : 'Earlier answer'} {...(meta && { note: time(meta.sentAt ?? meta.ts) })}>
+          <Fold title={message.role === 'user' ? texts.earlierForm : texts.earlierAnswer} {...(meta && { note: time(meta.sentAt ?? meta.ts) })}>
             <Bubble message={message} {...rest} />
           </Fold>
         </div>
@@ -75,7 +75,7 @@ function Summary({ message }: { message: Message }) {
   const range = message.metadata?.sourceRange;
   return (
     <div className="summary">
-      <Fold title={`Summary of ${plural(range?.count ?? 0, 'message')}, from #${shortId(range?.fromId ?? '')} to #${shortId(range?.toId ?? '')}`}>
+      <Fold title={texts.summaryOf(range?.count ?? 0, shortId(range?.fromId ?? ''), shortId(range?.toId ?? ''))}>
         <Markdown text={textOf(message)} />
       </Fold>
     </div>
@@ -94,7 +94,7 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
   const usage = meta?.usage;
   const said = textOf(message);
   return (
-    <article className={`bubble ${message.role}${unseen ? ' unseen' : ''}`} aria-label={`${isUser ? 'From' : 'By'} ${who ?? (isUser ? 'you' : 'the bot')}`} aria-busy={isLive}>
+    <article className={`bubble ${message.role}${unseen ? ' unseen' : ''}`} aria-label={isUser ? texts.from(who ?? texts.you) : texts.by(who ?? texts.theBot)} aria-busy={isLive}>
       {meta?.replyTo && (
         <p className="quoted">
           ↪ {meta.replyTo.senderName} {meta.replyTo.text}
@@ -110,15 +110,15 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
       <p className="meta">
         {who && <b>{who}</b>}
         {onItsWay && onItsWay.state !== 'failed' ? <span>{texts.sending}</span> : meta && <Time ms={meta.sentAt ?? meta.ts} />}
-        {form && <span>{isSaidAgain ? 'asked again' : isUser ? `edited, form ${form}` : `form ${form}`}</span>}
+        {form && <span>{isSaidAgain ? texts.askedAgain : isUser ? texts.edited(form) : texts.form(form)}</span>}
         {meta?.model && <span>{meta.model}</span>}
         {usage && (
-          <span title="Tokens in and out, as the model counts them">
-            {short(usage.inputTokens ?? 0)} → {short(usage.outputTokens ?? 0)} tokens
+          <span title={texts.usageWhy}>
+            {texts.usage(short(usage.inputTokens ?? 0), short(usage.outputTokens ?? 0))}
           </span>
         )}
-        {meta?.stopped && <span className="warn">{texts.stopped}</span>}
-        {meta?.context && <span className="warn">{plural(meta.context.leftOut, 'message')} left out for this answer</span>}
+        {meta?.stopped && <span className="warn">{texts.wasStopped}</span>}
+        {meta?.context && <span className="warn">{texts.leftOutFor(meta.context.leftOut)}</span>}
         {unseen && <span className="why">{unseen}</span>}
         {!isLive && said !== '' && <Copy text={said} label={texts.copyMessage} />}
         {mayEdit && !isEditing && (
@@ -145,7 +145,7 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
       )}
       {failure && (
         <p className="failure">
-          <b>Not delivered:</b> {failure.reason} · {when(failure.at)}
+          <b>{texts.notDelivered}</b> {failure.reason} · {when(failure.at)}
         </p>
       )}
     </article>
@@ -195,14 +195,14 @@ function PartView({ part, isUser, onAnswer }: { part: Part; isUser: boolean; onA
   if (part.type === 'text') return isUser ? <p className="plain">{part.text}</p> : <Markdown text={part.text} />;
   if (part.type === 'reasoning') {
     return (
-      <Fold title="Thought">
+      <Fold title={texts.thought}>
         <Markdown text={part.text} />
       </Fold>
     );
   }
   if (part.type === 'file') return <FileView url={part.url} mediaType={part.mediaType} name={part.filename} />;
   if (isToolUIPart(part)) return <Tool part={part} onAnswer={onAnswer} />;
-  if (part.type === 'source-url') return <FileView url={part.url} mediaType="source" name={part.title} />;
+  if (part.type === 'source-url') return <FileView url={part.url} mediaType={texts.source} name={part.title} />;
   return null;
 }
 
@@ -225,34 +225,24 @@ function FileView({ url, mediaType, name }: { url: string; mediaType: string; na
   );
 }
 
-const STATES: Record<string, string> = {
-  'input-streaming': 'is being called',
-  'input-available': 'is running',
-  'approval-requested': 'waits for approval',
-  'approval-responded': 'answered',
-  'output-available': 'done',
-  'output-error': 'failed',
-  'output-denied': 'denied',
-};
-
 function Tool({ part, onAnswer }: { part: Extract<Part, { toolCallId: string }>; onAnswer?: Answer | undefined }) {
   const approval = 'approval' in part ? part.approval : undefined;
   const asks = part.state === 'approval-requested';
   return (
     <div className={`tool ${part.state}`}>
-      <Fold title={getToolName(part)} note={STATES[part.state] ?? part.state} isOpen={asks}>
-        <Json label="Input" value={part.input} />
-        {part.state === 'output-available' && <Json label="Output" value={part.output} />}
-        {part.state === 'output-error' && <Json label="Error" value={part.errorText} />}
-        {approval?.reason && <p className="small">Reason: {approval.reason}</p>}
+      <Fold title={getToolName(part)} note={texts.callStates[part.state] ?? part.state} isOpen={asks}>
+        <Json label={texts.input} value={part.input} />
+        {part.state === 'output-available' && <Json label={texts.output} value={part.output} />}
+        {part.state === 'output-error' && <Json label={texts.error} value={part.errorText} />}
+        {approval?.reason && <p className="small">{texts.reason(approval.reason)}</p>}
       </Fold>
       {asks && approval && onAnswer && (
         <div className="row">
           <Button look="main" onPress={() => onAnswer(approval.id, true)}>
-            Approve
+            {texts.approve}
           </Button>
           <Button look="bad" onPress={() => onAnswer(approval.id, false)}>
-            Deny
+            {texts.deny}
           </Button>
         </div>
       )}

@@ -132,7 +132,7 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     async stop() {
       try {
         await api.send('POST', `/api/chat/${encodeURIComponent(chat)}/stop`, {});
-        tell('Stopped');
+        tell(texts.stopped);
         await refresh();
       } catch (error) {
         setProblem(Problem.from(error));

@@ -4,6 +4,7 @@ import type { Message } from './api';
 import { Entry } from './message';
 import { dayOf, textOf } from './names';
 import { isTalk } from './seen';
+import { texts } from './text';
 import type { Outgoing } from './unsent';
 import { Loading } from './widgets';
 
@@ -76,16 +77,16 @@ export function Timeline(props: Props) {
   const said = new Map<string | undefined, string>();
   let day = '';
   return (
-    <div className="timeline" ref={scroller} onScroll={scrolled} tabIndex={0} role="region" aria-label="History">
+    <div className="timeline" ref={scroller} onScroll={scrolled} tabIndex={0} role="region" aria-label={texts.history}>
       <div ref={top} />
-      {!props.isLoaded && <Loading what="Loading the history" />}
-      {isLoadingEarlier && <Loading what="Loading earlier messages" />}
+      {!props.isLoaded && <Loading what={texts.loadingHistory} />}
+      {isLoadingEarlier && <Loading what={texts.loadingEarlier} />}
       {hasEarlier && !isLoadingEarlier && (
         <button type="button" className="earlier" onClick={() => void loadEarlier().catch(() => {})}>
-          Earlier messages
+          {texts.earlier}
         </button>
       )}
-      {props.isLoaded && messages.length === 0 && <p className="empty">Nothing was said here yet.</p>}
+      {props.isLoaded && messages.length === 0 && <p className="empty">{texts.nothingSaid}</p>}
       <ol>
         {messages.map((message, at) => {
           const ts = message.metadata?.ts ?? Date.now();
@@ -103,7 +104,7 @@ export function Timeline(props: Props) {
               {isNewDay && <li className="day">{day}</li>}
               {message.id === props.firstSeen && at > 0 && unseen.size > 0 && (
                 <li className="seen-from">
-                  <span>The model sees from here</span>
+                  <span>{texts.seenFromHere}</span>
                 </li>
               )}
               <li>
@@ -123,7 +124,7 @@ export function Timeline(props: Props) {
         })}
       </ol>
       {props.waits && (
-        <Loading what={props.waits === 'answering' ? 'Answering' : 'Waits for an answer'} />
+        <Loading what={props.waits === 'answering' ? texts.isAnswering : texts.waitsForAnswer} />
       )}
     </div>
   );

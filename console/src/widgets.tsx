@@ -38,7 +38,7 @@ export const Trouble = ({ problem, children }: { problem: Problem; children?: Re
   <div className="trouble" role="alert">
     <strong>{problem.title}</strong>
     <p>{problem.detail}</p>
-    {problem.requestId && <p className="small">Request {problem.requestId}</p>}
+    {problem.requestId && <p className="small">{texts.request(problem.requestId)}</p>}
     {children}
   </div>
 );
@@ -74,7 +74,7 @@ export function Sure(props: { label: string; icon?: keyof typeof PATHS; title: s
                 <div>{props.children}</div>
                 <div className="row end">
                   <Button onPress={close} autoFocus>
-                    Cancel
+                    {texts.cancel}
                   </Button>
                   <Button look={props.look === 'plain' ? 'main' : 'bad'} onPress={() => (close(), props.onSure())}>
                     {props.does}
@@ -101,6 +101,11 @@ export function Copy({ text, label }: { text: string; label: string }) {
     </Button>
   );
 }
+
+/** Shows a text of the console, with what is between `**` in bold. */
+export const Rich = ({ text }: { text: string }) => (
+  <>{text.split('**').map((piece, at) => (at % 2 === 1 ? <b key={at}>{piece}</b> : piece))}</>
+);
 
 /** Shows `text` with matches of `words` highlighted. */
 export function Marked({ text, words }: { text: string; words: string }) {

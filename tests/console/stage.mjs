@@ -50,10 +50,10 @@ export async function start(settings = {}, key = 'dev') {
 }
 
 /** A program with a model that can be held, and a shop to buy from. */
-export async function withModel(settings = {}) {
+export async function withModel(settings = {}, key = 'dev') {
   const model = await Model.start();
   const { server, refunds, settings: tools } = await shop();
-  const app = await start({ MODEL: 'openai:garden-1', MODEL_BASE_URL: model.url, MODEL_API_KEY: 'k', TOOLS: tools, ...settings });
+  const app = await start({ MODEL: 'openai:garden-1', MODEL_BASE_URL: model.url, MODEL_API_KEY: 'k', TOOLS: tools, ...settings }, key);
   const end = app.end;
   app.end = () => (end(), model.server.close(), model.server.closeAllConnections(), server.close(), server.closeAllConnections());
   return { app, model, refunds };
