@@ -39,7 +39,7 @@ pub async fn history(
         count += records.len();
         progress.advance(records.len() as u64);
         for record in &records {
-            print(&record.listed(), format, out)?;
+            print(&record.listed_for_admins(), format, out)?;
         }
         position = after.map(Position::After);
     }
@@ -90,7 +90,7 @@ pub async fn segment(
             return Ok(());
         }
         for record in &records {
-            print(&record.listed(), format, out)?;
+            print(&record.listed_for_admins(), format, out)?;
         }
         from += records.len();
     }

@@ -177,6 +177,7 @@ impl Protocol {
             Action::Visit => {
                 state.left.visits -= 1;
                 state.take();
+                state.end_claims();
                 state.head.lease = Lease::Upkeep;
                 state.visit = Some(true);
             }
@@ -219,7 +220,10 @@ impl Protocol {
                 if state.head.stopped_to.is_none_or(|stop| usize::from(stop) < place) {
                     if self.flaw != Some(Flaw::UnfencedStops) {
                         state.take();
-                        state.head.lease = Lease::Free;
+                        // For a moment, only the stopped run may claim the chat.
+                        if state.head.lease != Lease::Run {
+                            state.head.lease = Lease::Free;
+                        }
                     }
                     state.head.stopped_to = Some(place_u8(place));
                     let committed = state.head.turn.map_or(0, |turn| turn.covers);
@@ -245,7 +249,9 @@ impl Protocol {
         // Step after an action that the fence did not allow.
         let or_lost = |is_allowed: bool, step: Step| if is_allowed { step } else { Step::LookWhoTookIt };
         let step = match run.step {
-            Step::Claim if state.head.lease == Lease::Run => return state.end(slot, false),
+            Step::Claim if state.head.lease == Lease::Run && !run.is_last_claim => {
+                return state.end(slot, false);
+            }
             Step::Claim => {
                 self.claim(state, slot);
                 Step::Look
@@ -282,7 +288,7 @@ impl Protocol {
             }
             Step::LookWhoTookIt if state.head.stopped_to.is_none() => return state.end(slot, false),
             Step::LookWhoTookIt => {
-                *state.run_mut(slot) = run.anew();
+                *state.run_mut(slot) = Run { is_last_claim: run.is_last_claim, ..run.anew() };
                 Step::Claim
             }
         };
@@ -291,6 +297,7 @@ impl Protocol {
 
     fn claim(&self, state: &mut State, slot: usize) {
         state.take();
+        state.end_claims();
         state.head.lease = Lease::Run;
         let head = state.head;
         let is_forgotten = self.flaw == Some(Flaw::ForgottenTurns);
@@ -299,6 +306,7 @@ impl Protocol {
             turn_claimed: head.turn.filter(|_| !is_forgotten),
             stop_claimed: head.stopped_to,
             is_newest: true,
+            is_last_claim: true,
             ..run.anew()
         };
     }
@@ -523,6 +531,13 @@ impl State {
         self.visit = self.visit.map(|_| false);
     }
 
+    /// Makes a claim the last one.
+    fn end_claims(&mut self) {
+        for run in self.runs.iter_mut().flatten() {
+            run.is_last_claim = false;
+        }
+    }
+
     /// Returns true if the holder of the lease is alive.
     fn has_living_holder(&self) -> bool {
         let is_held = |run: &Run| run.is_newest && run.step != Step::Claim;
@@ -547,6 +562,7 @@ impl Run {
         Self {
             step: Step::Claim,
             is_newest: false,
+            is_last_claim: false,
             delivery: entry.deliveries,
             from: entry.from,
             turn_claimed: None,

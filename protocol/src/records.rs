@@ -149,7 +149,7 @@ fn reply_record(place: usize, reply: Reply) -> Record {
         user_id: "annals".into(),
         message_id: of.message_id.derived("reply"),
         message: UiMessage::text("reply", Role::Assistant, "hello"),
-        details: if reply.kind == Kind::Answer { Details::Reply(answer) } else { Details::Notice(answer) },
+        details: if reply.kind == Kind::Failure { Details::Notice(answer) } else { Details::Reply(answer) },
         ..of
     }
 }

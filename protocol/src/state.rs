@@ -31,7 +31,7 @@ pub enum Kind {
     Answer,
     /// The notice that there is no answer.
     Failure,
-    /// The notice that it was stopped.
+    /// The stopped reply.
     Stopped,
 }
 
@@ -118,6 +118,8 @@ pub struct Run {
     pub step: Step,
     /// True if its fence is the newest.
     pub is_newest: bool,
+    /// True if its claim is the last: only a `/stop` may have taken the chat from it.
+    pub is_last_claim: bool,
     /// The number of its turn's delivery.
     pub delivery: u8,
     /// The place that the queue's turn names.

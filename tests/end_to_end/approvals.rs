@@ -8,12 +8,13 @@ use annals_test_support::telegram_api::Sent;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, text_of, wait_until};
+use crate::app::{TestApp, a_while, text_of, wait_until};
 use crate::outside_tools::{start_with_shop, with_shop};
 use crate::updates::{group, private};
 
 const CHAT: &str = "telegram:chat:42";
 const GROUP: &str = "telegram:chat:-7";
+const NOT_ANSWERED: &str = "Stopped before there was an answer.";
 const GONE: &str = "This request is no longer open.";
 
 /// `refund` and `slow` need somebody's word.
@@ -398,8 +399,56 @@ async fn a_stop_ends_a_run_that_waits_for_a_tool() {
     app.handle(private(42, 2, "/stop").command()).await;
     assert_eq!(app.last_sent().text, "Stopped.");
     assert_eq!(app.model().count(), 1);
-    let lines = app.lines(CHAT).await;
-    assert_eq!(lines[1], "1/notice assistant notice: Stopped before there was an answer.");
+    let reply = &app.history(CHAT).await[1];
+    assert_eq!((text_of(reply).as_str(), &reply["metadata"]["stopped"]), (NOT_ANSWERED, &json!(true)));
+    assert_eq!(forms(&app, CHAT).await, ["1/reply output-error"]);
+    app.export(CHAT, "stopped-tool").await;
+    app.finish().await;
+}
+
+/// Of two calls at once, one has its result.
+#[tokio::test]
+async fn a_call_that_was_made_before_the_stop_keeps_its_result() {
+    let (shop, app) = start_with_shop(&json!({})).await;
+    app.model().answer_tools(&[refund("A1"), ("shop_slow", json!({}))]);
+    app.receive(private(42, 1, "Go.")).await;
+    wait_until("both calls are under way", async || shop.carried_out().len() == 2).await;
+    a_while().await;
+    app.handle(private(42, 2, "/stop").command()).await;
+    assert_eq!(forms(&app, CHAT).await, ["1/reply output-available output-error"]);
+    app.ada_says(3, "Well?").await;
+    let told = texts_of(&app.last_request(), "tool");
+    assert!(told[0].contains("A1") && told[1].contains("the outcome of this call is not known"), "{told:?}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_keeps_what_a_reply_said_after_an_approved_call() {
+    let (shop, app) = start_with_shop(&marked()).await;
+    app.model().answer_tools(&[refund("A1")]);
+    app.ada_says(1, "Pay it back.").await;
+    let asked = app.last_sent();
+    app.model().answer_with("It is paid back to the card as you asked");
+    app.model().stall(1);
+    let before = app.model().count();
+    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
+    app.model().wait_for(before + 1).await;
+    a_while().await;
+    app.handle_as_time_passes(private(42, 2, "/stop").command()).await;
+    assert_eq!(shop.carried_out().len(), 1);
+    let sent = app.sent_texts();
+    assert_eq!(sent[sent.len() - 2..], ["Stopped.", "It is paid back to the\n\n(Stopped here.)"]);
+    let history = app.history(CHAT).await;
+    let last = history.iter().rfind(|message| message["metadata"]["messageId"] == "1/reply").unwrap();
+    assert_eq!(
+        (text_of(last).trim_end(), &last["metadata"]["stopped"]),
+        ("It is paid back to the", &json!(true))
+    );
+    assert!(
+        last["parts"].as_array().unwrap().iter().any(|part| part["state"] == "output-available"),
+        "{last}"
+    );
+    app.export(CHAT, "stopped-after-call").await;
     app.finish().await;
 }
 

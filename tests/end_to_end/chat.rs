@@ -204,12 +204,19 @@ async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     }
     for stream in [first, second] {
         let rest = stream.rest().await;
-        assert_eq!(kinds(&rest).last(), Some(&"abort"), "{rest:?}");
+        assert_eq!(kinds(&rest)[kinds(&rest).len() - 2..], ["message-metadata", "abort"], "{rest:?}");
+        assert_eq!(rest[rest.len() - 2]["messageMetadata"]["stopped"], true);
     }
     app.idle().await;
     let lines = app.lines(ROOM).await;
-    assert_eq!(lines[0], "m1 user: count");
-    assert_eq!(lines[1], "m1/notice assistant notice: Stopped before there was an answer.");
+    assert_eq!(lines[..2], ["m1 user: count", "m1/reply assistant: one two three four five "]);
+    let reply = &app.history(ROOM).await[1];
+    assert_eq!(reply["parts"][0]["type"], "step-start", "what the client has differs from what is stored");
+    assert_eq!(reply["metadata"]["stopped"], true);
+    app.model().answer_with("Beans.");
+    post(&app, &submit(&[user("m2", "beans?")])).await.rest().await;
+    app.idle().await;
+    assert_eq!(asked(&app), ["user: count", "assistant: one two three four five ", "user: beans?"]);
     assert_eq!(resume(&app).await.status(), StatusCode::NO_CONTENT);
     for _ in 0..2 {
         let stopped = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "st2"})).await.body;

@@ -10,7 +10,7 @@ use annals_test_support::model_api::{images_of, is_for_summary, lines_said};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{Answer, NOW, TestApp};
+use crate::app::{Answer, NOW, TestApp, a_while};
 use crate::people::{code_in, http, summed_up};
 use crate::terminal::{annals, beside, piped};
 
@@ -287,6 +287,17 @@ async fn a_stopped_question_is_told_so_where_it_waits() {
     assert_eq!((sent.len(), sent[0].content.as_str()), (1, "Stopped before there was an answer."));
     assert!(sent[0].is_original);
     it.app.model().resume();
+    // What was said takes the place of the sign.
+    it.app.model().answer_with("one two three four five six seven eight");
+    it.app.model().stall(1);
+    it.send(&ask("Count", 2)).await;
+    it.app.model().wait_for(2).await;
+    a_while().await;
+    it.send(&command("stop", &json!([]), 3)).await;
+    it.app.idle_as_time_passes().await;
+    let sent = it.discord.sent();
+    assert_eq!(sent[1].content, "one two three four five\n\n(Stopped here.)");
+    assert!(sent[1].is_original);
     it.app.finish().await;
 }
 

@@ -266,7 +266,7 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
         ),
         (with("LARK_APP_SECRET", "another-one"), "lark app", "app secret invalid"),
         (with("LARK_API_BASE", nowhere), "lark app", "no connection"),
-        (with("MODEL_API_KEY", "another-one"), "model", "set MODEL_API_KEY"),
+        (with("MODEL_API_KEY", "another-one"), "model", "check MODEL_API_KEY"),
         (with("MODEL_BASE_URL", nowhere), "model", "check MODEL_BASE_URL"),
     ];
     for (settings, check, words) in cases {

@@ -262,7 +262,7 @@ async fn a_stop_does_not_take_a_chat_from_its_deletion() {
     let held = world.claim().await;
     let lease = claim_to_forget(&world).await;
     assert!(lease.head.taken_at.is_some(), "the lease does not say that another lost the chat");
-    world.history.stop(&world.chat, &asked).await.unwrap();
+    world.history.stop(&world.chat, &asked, true).await.unwrap();
     assert!(world.history.renew(&lease, LEASE).await.is_ok());
     assert!(matches!(world.history.release(&held).await, Err(HistoryError::LeaseLost)));
 }

@@ -62,12 +62,12 @@ async fn a_run_is_stopped_and_takes_its_reaction_away() {
     assert_eq!(it.lark.reactions(), []);
     it.app.model().resume();
     it.handle(&text("om_3", P2P, "Just a haiku", 2)).await;
-    assert_eq!(it.sent(), ["Stopped.", "You said: Write a novel\nJust a haiku"]);
+    assert_eq!(it.sent(), ["Stopped.", "You said: Just a haiku"]);
     assert_eq!(
         it.app.lines(CHAT).await[..4],
         [
             "om_1 user: Write a novel",
-            "om_1/notice assistant notice: Stopped before there was an answer.",
+            "om_1/reply assistant: Stopped before there was an answer.",
             "om_2 user notice: /stop",
             "om_2/notice assistant notice: Stopped.",
         ]

@@ -4,18 +4,21 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Draft;
+use annals_core::sort_key::Timestamp;
 use annals_engine::erasing::{EraseError, Person};
 use annals_local::stores::TABLE;
+use annals_store::history::{History, ToArchive};
 use annals_store::people::People;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, lines};
+use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, lines, passing};
+use crate::faults::{Faults, Plan};
 use crate::lark::{P2P, receive_plain, text};
 use crate::memory::{call, remember, texts, user};
 use crate::people::{by_person, http, telegram_says};
 use crate::updates::group;
-use crate::world::{A_LIFE, World, message};
+use crate::world::{A_LIFE, World, archive_everything, claim, expire, listed, message};
 
 const ADA: &str = "agent:annals:user:ada";
 const TELEGRAM: &str = "agent:annals:user:telegram-42";
@@ -167,10 +170,10 @@ async fn a_person_is_exported_and_erased_in_all_chats() {
     for key in [ADA, TELEGRAM, "http:chat:app:c1"] {
         assert!(app.history(key).await.is_empty(), "{key}");
     }
-    assert_eq!(
-        lines(&app.history(GROUP).await),
-        ["1 user: archived secret", "2 user: bo in the group", "4 user: bo again"]
-    );
+    assert_eq!(lines(&app.history(GROUP).await), ["2 user: bo in the group", "4 user: bo again"]);
+    let of_segments = app.get(&crate::app::chat_path(GROUP, "segments")).await;
+    let segment = &of_segments["segments"][0];
+    assert_eq!((&segment["fromId"], &segment["count"]), (&json!("2"), &json!(1)), "{of_segments}");
     // Replies to others, and what others said, stay; the assistant's words about it, too.
     let shared = app.lines("http:chat:ops:c2").await;
     assert!(shared.iter().any(|line| line.ends_with(" user: of bo")), "{shared:?}");
@@ -180,7 +183,7 @@ async fn a_person_is_exported_and_erased_in_all_chats() {
     }
     let left = items_with(&app, "telegram-42").await;
     assert!(!left.iter().any(|pk| pk.starts_with("person:")), "{left:?}");
-    assert_eq!(export().await, ["archived secret"]);
+    assert_eq!(export().await, [""; 0]);
     // Again: there is nothing more.
     let again = erase(&app, "ada").await;
     assert_eq!(again.body["removed"], json!({"chats": 0, "records": 0, "memories": 0, "archived": 0}));
@@ -254,4 +257,77 @@ async fn an_erasure_continues_where_it_ended() {
     assert_eq!(records, 36, "after {requests} requests");
     assert_eq!(people.erasure("telegram-42").await.unwrap(), None);
     assert!(world.retention().lifetime() < A_LIFE);
+}
+
+/// An erasure that is stopped before any of its requests and repeated: nothing of the person is left, and all of the
+/// others. A segment that was being stored is finished first.
+#[tokio::test]
+async fn an_erasure_that_was_stopped_anywhere_leaves_nothing_of_the_person_and_all_of_the_others() {
+    let (mixed, theirs) = (ChatKey::telegram(-1, None), ChatKey::telegram(-2, None));
+    let say = async |world: &World, chat: &ChatKey, id: u64, user: &str, text: &str| {
+        let seconds = i64::try_from(id).unwrap() * 1000;
+        world.append(&Draft { user_id: user.into(), ..message(chat, id, seconds, text) }).await;
+    };
+    let prepare = async || {
+        let world = World::with(&[("DM_SCOPE", "user")]).await;
+        say(&world, &mixed, 1, "42", "secret").await;
+        say(&world, &mixed, 2, "43", "of bo").await;
+        say(&world, &mixed, 3, "42", &"secret ".repeat(60_000)).await;
+        say(&world, &theirs, 1, "42", "secret").await;
+        for chat in [&mixed, &theirs] {
+            archive_everything(&world.history, chat).await;
+            for record in world.history.range(chat, None).await.unwrap() {
+                expire(&world.stores, &record).await;
+            }
+        }
+        world.advance(10 * 24 * 3600);
+        say(&world, &theirs, 2, "43", "of bo").await;
+        say(&world, &mixed, 4, "42", "secret").await;
+        let broken_off = world.history_with(Faults::new(Plan::Before(8)));
+        let lease = claim(&broken_off, &mixed).await;
+        let all = ToArchive { sent_before: None, up_to: None, max_segments: usize::MAX };
+        broken_off.archive_all(&lease, &all).await.unwrap_err();
+        assert_eq!((world.objects("segments/").await.len(), world.objects("bodies/").await.len()), (3, 1));
+        assert_eq!(world.history.segments(&mixed).await.unwrap().len(), 1, "the second has no pointer yet");
+        world.advance(120);
+        let now = world.clock.now();
+        (world.into_dir(), now)
+    };
+    let (dir, now) = prepare().await;
+    let prepared = async || World::copy_of(dir.path(), now, &[("DM_SCOPE", "user")]).await;
+    let erase = async |world: &World, history: History| {
+        let erasing = async move {
+            let person = Person::of(&People::beside(&history), "telegram-42").await?;
+            person.erase(&history, Timestamp::MAX, &mut Vec::new()).await
+        };
+        passing(&world.clock, Duration::from_millis(100), Box::pin(erasing)).await
+    };
+    let requests = {
+        let world = prepared().await;
+        let (history, requests) = world.counted();
+        let removed = erase(&world, history).await.unwrap();
+        assert_eq!((removed.chats, removed.records, removed.archived), (0, 1, 4), "{removed:?}");
+        requests.requests()
+    };
+    // The first read the list of chats and no more. Of the others each fourth, since all would take minutes.
+    for at in (17..=requests).step_by(4) {
+        let what = format!("before {at} of {requests}");
+        let world = prepared().await;
+        erase(&world, world.history_with(Faults::new(Plan::Before(at)))).await.unwrap_err();
+        for chat in [&mixed, &theirs] {
+            let left = listed(&world.another_process(), chat, 50).await;
+            assert!(left.iter().any(|record| record.message.plain_text() == "of bo"), "{what}");
+        }
+        world.advance(120);
+        erase(&world, world.another_process()).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        for chat in [&mixed, &theirs] {
+            let left = listed(&world.another_process(), chat, 50).await;
+            let left: Vec<_> = left.iter().map(|record| record.message.plain_text()).collect();
+            assert_eq!(left, ["of bo"], "{what}");
+        }
+        let segments = world.another_process().segments(&mixed).await.unwrap();
+        assert_eq!(segments.iter().map(|info| info.count).collect::<Vec<_>>(), [1], "{what}");
+        assert_eq!(world.another_process().segments(&theirs).await.unwrap(), [], "{what}");
+        assert_eq!(world.objects("").await.len(), 1, "{what}");
+    }
 }

@@ -1,27 +1,34 @@
-//! `/stop`: the current turn ends, and later messages are answered.
+//! `/stop`: the current turn ends with what was said, and later messages are answered.
 
 use std::time::Duration;
 
 use annals_agent::TurnError;
 use annals_core::command::Command;
 use annals_core::record::{Draft, Kind, Record};
+use annals_core::sort_key::SortKey;
 use annals_engine::ingress::IngressError;
 use annals_store::history::History;
 use annals_store::history::HistoryError;
 use annals_store::history::stop::LOOK_AGAIN;
-use annals_store::history::turn::OpenTurn;
+use annals_store::history::turn::{OpenTurn, STOPPED_RUN_ENDS_WITHIN};
+use annals_test_support::model_api::{last_user_line, texts_of};
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use crate::app::{APP_KEY, TestApp, a_while, text_of, wait_until};
 use crate::faults::{Faults, Plan};
 use crate::turns::assert_answered_once;
+use crate::typing::drafts;
 use crate::updates::private;
-use crate::world::{World, reply};
+use crate::world::{LEASE, World, reply};
 
 const CHAT: &str = "telegram:chat:42";
 const STOPPED: &str = "Stopped.";
 const NOTHING_RUNS: &str = "Nothing is being answered at the moment.";
 const NOT_ANSWERED: &str = "Stopped before there was an answer.";
+/// An answer, and its half that comes before the model stalls.
+const COUNT: &str = "one two three four five six seven eight";
+const HALF: &str = "one two three four five";
 
 /// The clock does not move: the run is stopped at once, and nothing else happens.
 #[tokio::test]
@@ -45,7 +52,7 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
         [
             "1 user: Write a novel",
             "2 user: about beans",
-            &format!("2/notice assistant notice: {NOT_ANSWERED}"),
+            &format!("2/reply assistant: {NOT_ANSWERED}"),
             "3 user notice: /stop",
             &format!("3/notice assistant notice: {STOPPED}"),
             "4 user: Just a haiku",
@@ -53,8 +60,68 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
         ]
     );
     assert_answered_once(&app.records(CHAT).await);
-    assert_eq!(app.history(CHAT).await[2]["metadata"]["stoppedBy"], "3");
-    assert_eq!(app.context_lines(CHAT).await.len(), 4, "what was stopped is not in view");
+    let metadata = &app.history(CHAT).await[2]["metadata"];
+    assert_eq!((&metadata["stopped"], &metadata["stoppedBy"]), (&json!(true), &json!("3")));
+    let asked = app.last_request();
+    assert_eq!(
+        texts_of(&asked, "assistant"),
+        [NOT_ANSWERED],
+        "the model does not see that the question is over"
+    );
+    app.finish().await;
+}
+
+/// The draft that was seen becomes the reply.
+#[tokio::test]
+async fn what_was_said_is_the_reply_and_covers_its_question() {
+    let app = TestApp::builder().set("STREAM_REPLIES", "true").telegram().model().start().await;
+    app.model().answer_with(COUNT);
+    app.model().stall(1);
+    app.receive(private(42, 1, "count")).await;
+    let has_come = async || drafts(&app).last().is_some_and(|(_, text)| text.trim_end() == HALF);
+    app.as_time_passes(wait_until("half of it is seen", has_come)).await;
+    app.receive(private(42, 2, "backwards")).await;
+    app.handle_as_time_passes(private(42, 3, "/stop").command()).await;
+    assert_eq!(app.sent_texts(), [STOPPED, &format!("{HALF}\n\n(Stopped here.)")]);
+    let shown = app.telegram_api().shown().last().unwrap().at_seq;
+    assert!(shown < app.telegram_api().sent()[1].at_seq, "a draft was shown after the reply");
+    app.model().answer_with("Beans.");
+    app.ada_says(4, "beans?").await;
+    let lines = [
+        "1 user: count",
+        &format!("1/reply assistant: {HALF} "),
+        "2 user: backwards",
+        &format!("2/reply assistant: {NOT_ANSWERED}"),
+        "3 user notice: /stop",
+        "3/notice assistant notice: Stopped.",
+        "4 user: beans?",
+        "4/reply assistant: Beans.",
+    ];
+    assert_eq!(app.lines(CHAT).await, lines);
+    let said = &app.history(CHAT).await[1];
+    assert_eq!(said["parts"].as_array().unwrap().len(), 1, "{said}");
+    assert_eq!((&said["metadata"]["stopped"], &said["metadata"]["kind"]), (&json!(true), &json!("normal")));
+    assert_eq!(said["metadata"]["model"], "openai:test");
+    assert_answered_once(&app.records(CHAT).await);
+    let asked = app.last_request();
+    assert_eq!(texts_of(&asked, "assistant"), [&format!("{HALF} "), NOT_ANSWERED]);
+    assert_eq!(last_user_line(&asked), "beans?");
+    app.finish().await;
+}
+
+/// An answer that broke off is made again from its beginning: what is kept are the words of the last try.
+#[tokio::test]
+async fn words_of_a_try_that_broke_off_are_not_kept_twice() {
+    let app = TestApp::start().await;
+    app.model().answer_with(COUNT);
+    app.model().break_off(1);
+    app.model().stall(1);
+    app.receive(private(42, 1, "count")).await;
+    app.as_time_passes(app.model().wait_for(2)).await;
+    a_while().await;
+    app.handle_as_time_passes(private(42, 2, "/stop").command()).await;
+    assert_eq!(app.sent_texts(), [STOPPED, &format!("{HALF}\n\n(Stopped here.)")]);
+    assert_eq!(text_of(&app.history(CHAT).await[1]).trim_end(), HALF);
     app.finish().await;
 }
 
@@ -72,7 +139,7 @@ async fn a_stop_that_comes_again_stops_nothing_more() {
     app.restart().await;
     app.model().resume();
     app.handle(&stop).await;
-    assert_eq!(app.sent_texts(), [STOPPED, "You said: one\ntwo"]);
+    assert_eq!(app.sent_texts(), [STOPPED, "You said: two"]);
     assert_answered_once(&app.records(CHAT).await);
     app.finish().await;
 }
@@ -118,8 +185,82 @@ async fn a_turn_between_two_attempts_is_stopped_too() {
     app.as_time_passes(app.model().wait_for(3)).await;
     app.handle_as_time_passes(private(42, 2, "/stop").command()).await;
     assert_eq!(app.sent_texts(), [STOPPED]);
-    assert_eq!(app.lines(CHAT).await[1], format!("1/notice assistant notice: {NOT_ANSWERED}"));
+    assert_eq!(app.lines(CHAT).await[1], format!("1/reply assistant: {NOT_ANSWERED}"));
     app.finish().await;
+}
+
+/// The words are in the memory of the run alone, and the turn that the command queues runs elsewhere.
+#[tokio::test]
+async fn a_run_of_another_process_stores_what_it_said_before_anybody_else_has_the_chat() {
+    let world = World::hosted(&[]).await;
+    let (run, asked) = counting(&world, Faults::default()).await;
+    assert_eq!(world.stop(1).await.as_deref(), Some(STOPPED));
+    let other = world.start_run(&asked).await.unwrap();
+    assert!(matches!(other, Err(TurnError::Busy { .. })), "{other:?}");
+    world.advance(LOOK_AGAIN.as_secs());
+    world.ended(run).await.unwrap();
+    world.run(&asked).await;
+    let records = world.records().await;
+    assert_eq!(listed(&records)[1], ("1/reply".into(), format!("{HALF} ")));
+    assert!(records[1].message.metadata.is_stopped());
+    assert_answered_once(&records);
+    let head = world.head().await;
+    assert_eq!((head.turn, head.stopped_to, world.model().count()), (None, None, 1));
+}
+
+/// A run that has said half of its answer.
+async fn counting(world: &World, faults: Faults) -> (JoinHandle<Result<(), TurnError>>, SortKey) {
+    world.model().answer_with(COUNT);
+    world.model().stall(1);
+    let asked = world.hear(0, "count", true).await;
+    let run = world.start(world.agent_with(faults), &asked);
+    world.model().wait_for(1).await;
+    a_while().await;
+    (run, asked)
+}
+
+/// The process dies after the command, before any of its requests.
+#[tokio::test]
+async fn a_stopped_run_that_dies_loses_its_words_and_nothing_else() {
+    let (mut number, mut kept) = (1, 0);
+    let world = World::hosted(&[]).await;
+    let faults = Faults::default();
+    let (run, _) = counting(&world, faults.clone()).await;
+    let before = faults.requests();
+    run.abort();
+    loop {
+        let world = World::hosted(&[]).await;
+        let (run, asked) = counting(&world, Faults::new(Plan::Before(before + number))).await;
+        assert_eq!(world.stop(1).await.as_deref(), Some(STOPPED));
+        if number == 1 {
+            run.abort();
+        } else {
+            world.advance(LOOK_AGAIN.as_secs());
+        }
+        wait_until("the run has ended", async || run.is_finished()).await;
+        let ended = run.await;
+        let what = format!("dead before {number}: {ended:?}");
+        // The queue delivers the turn again.
+        world.advance(LEASE.as_secs() + 1);
+        world.run(&asked).await;
+        let records = world.records().await;
+        assert_answered_once(&records);
+        let is_reply = |record: &&Record| record.covers().contains(&asked);
+        let replies: Vec<&Record> = records.iter().filter(is_reply).collect();
+        assert!(replies.len() == 1 && replies[0].message.metadata.is_stopped(), "{what}");
+        let text = replies[0].message.plain_text();
+        assert!(text.trim_end() == HALF || text == NOT_ANSWERED, "{what}: {text}");
+        let head = world.head().await;
+        assert_eq!((head.turn, head.stopped_to, world.model().count()), (None, None, 1), "{what}");
+        kept += usize::from(text != NOT_ANSWERED);
+        if matches!(ended, Ok(Ok(()))) {
+            assert_eq!(text.trim_end(), HALF, "{what}");
+            break;
+        }
+        number += 1;
+    }
+    println!("{number} requests, {kept} times kept");
+    assert!(number > 5 && kept > 1, "{number} requests, {kept} times kept");
 }
 
 /// A deployed function does not hear of it, and looks.
@@ -165,13 +306,14 @@ async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
         assert_eq!(world.stop(2).await.as_deref(), Some(STOPPED));
         let noted = world.history.commit(&lease, &turn).await;
         assert!(matches!(noted, Err(HistoryError::LeaseLost)), "a stopped run noted a piece: {noted:?}");
+        world.advance(STOPPED_RUN_ENDS_WITHIN.as_secs() + 1);
         world.start(agent, &two).await.unwrap().unwrap();
         // Late, it finds the record that is there.
         world.history.append_reply(&world.chat, late).await.unwrap();
         let records = world.records().await;
         assert_answered_once(&records);
         let text = if is_stored { "the answer" } else { NOT_ANSWERED };
-        assert_eq!(listed(&records)[3], (if is_stored { "2/reply" } else { "2/notice" }.into(), text.into()));
+        assert_eq!(listed(&records)[3], ("2/reply".into(), text.into()));
         let head = world.head().await;
         assert_eq!((head.turn, head.stopped_to), (None, None));
     }
@@ -229,6 +371,9 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
             let told = world.stop(1).await;
             assert!(told.is_none() || told.as_deref() == Some(STOPPED), "{what}: {told:?}");
             world.advance(LOOK_AGAIN.as_secs());
+            let is_covered =
+                async || world.records().await.iter().any(|record| record.covers().contains(&one));
+            wait_until("it is stopped", is_covered).await;
         }
         world.model().resume();
         let ended = world.ended(run).await;
@@ -236,8 +381,10 @@ async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
             matches!(ended, Ok(()) | Err(TurnError::History(HistoryError::LeaseLost))),
             "{what}: {ended:?}"
         );
+        world.advance(STOPPED_RUN_ENDS_WITHIN.as_secs() + 1);
         world.start_run(&one).await.unwrap().unwrap();
         drop(world.stop(1).await);
+        world.advance(STOPPED_RUN_ENDS_WITHIN.as_secs() + 1);
         // What the stop itself has queued.
         world.run(&two).await;
         let records = world.records().await;

@@ -281,7 +281,7 @@ async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
     model.resume();
     beside(move || {
         screen.send_line("a haiku then").unwrap();
-        screen.exp_string("You said: write a novel\r\na haiku then").unwrap();
+        screen.exp_string("You said: a haiku then").unwrap();
         quit(&mut screen);
     })
     .await;
@@ -289,13 +289,34 @@ async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
         history(dir.path()),
         [
             "user: write a novel",
-            "assistant notice: Stopped before there was an answer.",
+            "assistant: Stopped before there was an answer.",
             "user notice: /stop",
             "assistant notice: Stopped.",
             "user: a haiku then",
-            "assistant: You said: write a novel\na haiku then",
+            "assistant: You said: a haiku then",
         ]
     );
+}
+
+#[tokio::test]
+async fn ctrl_c_keeps_what_was_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ModelApi::start().await;
+    model.answer_with("one two three four five six seven eight");
+    model.stall(1);
+    let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
+    beside(move || {
+        prompted(&mut screen);
+        screen.send_line("count").unwrap();
+        screen.exp_string("one two three four five").unwrap();
+        screen.send_control('c').unwrap();
+        let between = screen.exp_string("stopped").unwrap();
+        assert!(!between.contains("one"), "what was shown is shown again: {between:?}");
+        quit(&mut screen);
+    })
+    .await;
+    let lines = history(dir.path());
+    assert_eq!(lines[..2], ["user: count", "assistant: one two three four five "]);
 }
 
 #[tokio::test]
@@ -396,12 +417,12 @@ async fn text_typed_before_a_question_does_not_answer_it() {
 #[tokio::test]
 async fn a_refusing_model_is_reported_in_one_line_at_the_prompt_and_on_stderr() {
     const WHY: &str =
-        "the model's endpoint refused the request with 401; check MODEL, MODEL_BASE_URL and MODEL_API_KEY";
+        "the model's endpoint refused the request with 400: check MODEL, MODEL_BASE_URL and MODEL_API_KEY";
     let (dir, model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
     let (other, its_model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
     // As often as a run asks.
-    model.fail(3, 401);
-    its_model.fail(3, 401);
+    model.fail(3, 400);
+    its_model.fail(3, 400);
     let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
     let at_prompt = spawn_blocking(move || {
         prompted(&mut screen);
@@ -418,6 +439,26 @@ async fn a_refusing_model_is_reported_in_one_line_at_the_prompt_and_on_stderr() 
     assert_eq!((code, out.as_str()), (0, "You said: hello\n"));
     assert!(error.starts_with(&format!("annals: {WHY}")) && error.ends_with("; once more\n"), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+/// What cannot succeed: the person at the terminal runs the program.
+#[tokio::test]
+async fn a_wrong_key_is_named_at_once() {
+    let (dir, model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
+    model.fail(2, 401);
+    let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
+    let shown = beside(move || {
+        prompted(&mut screen);
+        screen.send_line("hello").unwrap();
+        let before = screen.exp_string("refused the request with 401: check MODEL_API_KEY").unwrap();
+        quit(&mut screen);
+        before
+    })
+    .await;
+    assert!(shown.contains("Sorry, I could not answer that"), "{shown:?}");
+    let (code, out, error) = beside(move || piped(hosted(dir.path(), &["chat", "hello"], &model), "")).await;
+    assert_eq!((code, out.as_str(), error.lines().count()), (1, "", 2), "{error}");
+    assert!(error.ends_with("refused the request with 401: check MODEL_API_KEY\n"), "{error}");
 }
 
 /// One answer for all that is printed.

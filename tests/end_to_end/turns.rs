@@ -5,9 +5,10 @@ use std::time::Duration;
 use annals_core::record::Record;
 use annals_test_support::model_api::{last_user_line, texts_of};
 use futures::future::join_all;
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{NOW, TestApp, text_of};
+use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path, text_of};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -64,7 +65,50 @@ async fn a_model_that_fails_on_ends_in_one_notice_within_a_minute() {
     app.finish().await;
 }
 
-/// A refusal is often a key or a name that somebody is about to correct, so it is tried like any other failure.
+/// With a key or a name that the provider does not take, no try can succeed. The clock stands still.
+#[tokio::test]
+async fn what_cannot_succeed_is_asked_once_and_administrators_are_told_why() {
+    let app = TestApp::builder().model().start().await;
+    for (number, status, check) in [
+        (1, 401, "MODEL_API_KEY"),
+        (2, 403, "what MODEL_API_KEY may use, or the role in Bedrock"),
+        (3, 404, "MODEL and MODEL_BASE_URL"),
+    ] {
+        app.model().fail(1, status);
+        let cause = format!("the model's endpoint refused the request with {status}: check {check}");
+        let chat = format!("/v1/chats/c{number}/messages");
+        let asked = json!({"userId": "ada", "text": "hello", "messageId": "1"});
+        app.post(&chat, APP_KEY, &asked).await;
+        app.idle().await;
+        assert_eq!(app.model().count(), number);
+        let waiting = app.post(&format!("{chat}?wait=20"), APP_KEY, &asked).await;
+        let notice = &waiting.body["reply"];
+        assert!(text_of(notice).starts_with("Sorry, I could not answer that"), "{notice}");
+        let whole = format!("http:chat:app:c{number}");
+        let paths = |chat: &str| [format!("{chat}?limit=9"), chat.replace("/messages", "/context")];
+        for path in paths(&chat) {
+            let read = app.call(Method::GET, &path, APP_KEY).await.body.to_string();
+            assert!(!read.contains("refused"), "{path}: {read}");
+        }
+        assert!(!notice.to_string().contains("refused"), "{notice}");
+        let of_app = app.export_of(&chat, APP_KEY).await;
+        assert!(!json!(of_app).to_string().contains("refused"), "{of_app:?}");
+        let listed = &app.history(&whole).await[1];
+        assert_eq!(
+            (&listed["metadata"]["cause"], &listed["metadata"]["kind"]),
+            (&json!(cause), &json!("notice"))
+        );
+        assert_eq!(app.export_of(&chat_path(&whole, "messages"), OPS_KEY).await[1], *listed);
+    }
+    // It counts as answered.
+    app.say("c1", &json!({"userId": "ada", "text": "and now?", "messageId": "2"})).await;
+    app.idle().await;
+    let records = app.records("http:chat:app:c1").await;
+    assert_answered_once(&records);
+    assert_eq!(records.last().unwrap().covers().len(), 1);
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn a_refused_request_ends_in_one_notice() {
     let app = TestApp::start().await;

@@ -19,7 +19,7 @@ fn typed(app: &TestApp) -> usize {
 }
 
 /// The drafts, as their id and text.
-fn drafts(app: &TestApp) -> Vec<(i64, String)> {
+pub(crate) fn drafts(app: &TestApp) -> Vec<(i64, String)> {
     let draft = |shown: Shown| match shown.sign {
         Sign::Draft(id, text) => Some((id, text)),
         Sign::Typing => None,

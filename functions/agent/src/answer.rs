@@ -3,6 +3,7 @@
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_engine::compaction::CompactionError;
 use annals_engine::live::Feed;
 use annals_io::metrics::Metric;
 use annals_store::history::ReplyAppended;
@@ -46,13 +47,10 @@ pub(crate) async fn answer(
     let (kind, message) =
         match ask(agent, turn, Scope::New { read_from }, offered, rounds, asking, feed).await? {
             Asked::Reply(mut message) => {
-                // As listeners of its stream were told.
-                if turn.newest.channel == Channel::Web && message.parts.first() != Some(&Part::step_start()) {
-                    message.parts.insert(0, Part::step_start());
-                }
+                begin_with_step(&mut message, turn.newest.channel);
                 (Kind::Normal, message)
             }
-            Asked::Nothing => (Kind::Notice, UiMessage::text("", Role::Assistant, FAILURE_NOTICE)),
+            Asked::Nothing(cause) => (Kind::Notice, failure(FAILURE_NOTICE, &cause)),
         };
     store(agent, turn, kind, message).await
 }
@@ -70,16 +68,40 @@ pub(crate) async fn answer_compact_command(
         text = compact_on_command(agent, &mut turn.lease, &turn.newest) => text,
         () = agent.clock.sleep(asking.until.since(now)) => Err(TIMED_OUT.into()),
     };
-    let text = match compacted {
-        Ok(text) => text,
-        Err(error @ (TurnError::Model(_) | TurnError::Compaction(_))) if attempt.ends_asking() => {
+    let notice = match compacted {
+        Ok(text) => UiMessage::text("", Role::Assistant, text),
+        Err(error) => {
+            let cause = match &error {
+                TurnError::Model(error) | TurnError::Compaction(CompactionError::Model(error)) => {
+                    (agent.model.fallback().is_none() && error.cannot_succeed(), error.cause(false))
+                }
+                TurnError::Compaction(error) => (false, error.to_string()),
+                _ => return Err(error),
+            };
+            let (is_hopeless, cause) = cause;
+            if !is_hopeless && !attempt.ends_asking() {
+                return Err(error);
+            }
             tracing::error!(%error, "failed to compact a chat on /compact in the last attempt; the user is told");
             agent.metrics.add(Metric::TurnsGivenUp, 1);
-            NOT_COMPACTED.to_owned()
+            failure(NOT_COMPACTED, &cause)
         }
-        Err(error) => return Err(error),
     };
-    store(agent, turn, Kind::Notice, UiMessage::text("", Role::Assistant, text)).await
+    store(agent, turn, Kind::Notice, notice).await
+}
+
+/// Returns a notice that a turn failed, with its cause for administrators.
+fn failure(text: &str, cause: &str) -> UiMessage {
+    let mut notice = UiMessage::text("", Role::Assistant, text);
+    notice.metadata.set_cause(cause);
+    notice
+}
+
+/// Lets a reply on the web begin with the start of a step, as listeners of its stream were told.
+pub(crate) fn begin_with_step(message: &mut UiMessage, channel: Channel) {
+    if channel == Channel::Web && message.parts.first() != Some(&Part::step_start()) {
+        message.parts.insert(0, Part::step_start());
+    }
 }
 
 async fn store(

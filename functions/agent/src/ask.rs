@@ -24,6 +24,8 @@ pub(crate) const TIMED_OUT: ModelError = ModelError::Unreachable("timed out");
 /// Note to the user after calls, if the model says no more.
 const UNFINISHED_NOTICE: &str =
     "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
+/// Cause of a turn that ended since a table could not be read after calls.
+const STORE_FAILED: &str = "the store failed: see the log";
 /// Share of a context that was too long which is tried next.
 const SHORTER: f64 = 0.6;
 
@@ -45,8 +47,8 @@ pub(crate) enum Scope {
 pub(crate) enum Asked {
     /// A reply; if the model failed after calls, one that says so at its end.
     Reply(UiMessage),
-    /// No answer, after the last attempt.
-    Nothing,
+    /// No answer after the last attempt, for this cause.
+    Nothing(String),
 }
 
 /// Asks the model until the reply in `rounds` is complete, or waits for an approval, and carries out the calls on the way.
@@ -82,7 +84,10 @@ pub(crate) async fn ask(
                 let toolbox = window.toolbox(agent, turn, &prepared.seen, session.as_ref());
                 Ok(request(agent, model, prepared, &toolbox, &mut rounds, &mut asking, feed).await?)
             }) => asked,
-            () = &mut time_out => Err(TurnError::from(TIMED_OUT)),
+            () = &mut time_out => {
+                feed.publish_delta(Delta::Void);
+                Err(TurnError::from(TIMED_OUT))
+            }
         };
         let error = match asked {
             Ok(Round::Calls) => continue,
@@ -94,6 +99,8 @@ pub(crate) async fn ask(
             Err(error) => return Err(error),
         };
         let failure = if let TurnError::Model(failure) = &error { Some(failure) } else { None };
+        let is_fallback = !std::ptr::eq(model, &raw const agent.model);
+        let cause = failure.map_or_else(|| STORE_FAILED.to_owned(), |failure| failure.cause(is_fallback));
         match asking.failed(failure, agent.clock.now()) {
             Decision::Again(pause) => {
                 tracing::warn!(%error, ?pause, "failed to ask the model; asking again after a pause");
@@ -113,9 +120,11 @@ pub(crate) async fn ask(
                 tracing::error!(%error, "failed to ask the model in the last attempt; the user is told");
                 agent.metrics.add(Metric::TurnsGivenUp, 1);
                 if rounds.is_empty() {
-                    return Ok(Asked::Nothing);
+                    return Ok(Asked::Nothing(cause));
                 }
-                return Ok(Asked::Reply(rounds.given_up(UNFINISHED_NOTICE)));
+                let mut message = rounds.given_up(UNFINISHED_NOTICE);
+                message.metadata.set_cause(&cause);
+                return Ok(Asked::Reply(message));
             }
         }
     }
@@ -167,10 +176,14 @@ async fn request(
     let may_call = budget.is_some() && asking.may_call(now);
     let question = Question { must_answer: !may_call, ..question };
     let sink = |delta: Delta<'_>| feed.publish_delta(delta);
+    feed.asked(model.name());
     let answer = tokio::select! {
         biased;
         answer = model.answer(question, &sink) => answer?,
-        () = agent.clock.sleep(asking.deadline().since(now)) => return Err(TIMED_OUT),
+        () = agent.clock.sleep(asking.deadline().since(now)) => {
+            feed.publish_delta(Delta::Void);
+            return Err(TIMED_OUT);
+        }
     };
     let Some(budget) =
         budget.filter(|_| may_call && !answer.calls.is_empty() && !toolbox.offered().is_empty())

@@ -16,6 +16,7 @@ use annals_store::history::turn::{OpenTurn, Reached};
 use crate::agent::Agent;
 use crate::error::TurnError;
 use crate::retry_policy::Attempt;
+use crate::stop::STOPPED_LINE;
 use crate::task::ClaimedTurn;
 use crate::typing::Typing;
 
@@ -44,7 +45,10 @@ pub(crate) async fn deliver(
         agent.history.note_delivery_failure(reply, blocked).await?;
         return Ok((Reached::Unknown, None));
     }
-    let (text, buttons) = (text_after(&reply.message, shown_parts), buttons(reply));
+    let (mut text, buttons) = (text_after(&reply.message, shown_parts), buttons(reply));
+    if reply.message.metadata.is_stopped() && !text.is_empty() {
+        text = format!("{}\n\n{STOPPED_LINE}", text.trim_end());
+    }
     let question = approval::question(&reply.message).unwrap_or_default();
     if text.is_empty() && buttons.is_empty() {
         // A `/stop` has ended the reply while it waited.

@@ -17,17 +17,19 @@ use crate::mcp::ServerTools;
 use crate::next::{Next, has_stopped, next};
 use crate::quiet::pause_for_more;
 use crate::remember::{capture_ended, recall, uncaptured};
+use crate::stop::{StoppedTurn, Unstored};
 use crate::surroundings::append_all;
 use crate::task::{ClaimedTurn, Found, PausedReply, Task};
 use crate::tools::{self, Offered};
 use crate::typing::Typing;
 
 /// Finds the work of a run: first a turn that a `/stop` has ended, then a committed turn, then unanswered messages. `named`
-/// are the messages that the turns of the queue name.
+/// are the messages that the turns of the queue name, `unstored` the reply that a `/stop` has kept this process from storing.
 pub(crate) async fn find(
     agent: &Agent,
     mut lease: Lease,
     named: &[SortKey],
+    unstored: Option<&Unstored>,
     typing: &Typing,
 ) -> Result<Found, TurnError> {
     let committed = lease.head.turn.clone();
@@ -52,7 +54,7 @@ pub(crate) async fn find(
         }
         let next = next(&lease.head, &seen.records, &seen.context, agent.clock.now());
         if let Next::End { turn, command } = next {
-            return Ok(find_stopped(lease, turn, &command, seen.records)?);
+            return Ok(find_stopped(lease, turn, &command, seen.records, unstored)?);
         }
         if let Next::Answer { turn, .. } = &next {
             announce(agent, typing, &lease, turn, &seen.records);
@@ -111,16 +113,20 @@ fn task_of(turn: ClaimedTurn, offered: Offered, from: Option<SortKey>) -> Task {
     }
 }
 
-/// Returns the task to end `turn`, which the `/stop` at `command` has stopped.
+/// Returns the task to end `turn`, which the `/stop` at `command` has stopped, or first what the `unstored` reply answers.
 fn find_stopped(
     lease: Lease,
     turn: OpenTurn,
     command: &SortKey,
     records: Vec<Record>,
+    unstored: Option<&Unstored>,
 ) -> Result<Found, HistoryError> {
+    let answered = unstored.and_then(|unstored| unstored.answered(&lease.head, &turn));
+    let unstored = unstored.filter(|_| answered.is_some()).cloned();
+    let turn = answered.unwrap_or(turn);
     let command = records.iter().find(|record| record.key == *command);
     let command_id = command.map(|record| record.message_id.to_string()).unwrap_or_default();
-    let task = Task::End { turn: ClaimedTurn::new(lease, turn, records)?, command_id };
+    let task = Task::End(StoppedTurn { turn: ClaimedTurn::new(lease, turn, records)?, command_id, unstored });
     Ok(Found { task, ending: Ending::default(), leaves_more: true })
 }
 
@@ -170,13 +176,8 @@ async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Opt
     let own = records_of_turn(&records, &turn, at, &policy);
     let mut offered = offer(agent, chat, &own).await;
     offered.select(head, agent.view.window);
-    let shown = forms.iter().find(|form| {
-        form.revision() == resumed.shown
-            && (form.key == reply.key || form.key == reply.key.reply_form(resumed.shown))
-    });
-    let shown_parts = shown.map_or(0, |form| form.message.parts.len());
     let turn = ClaimedTurn::new(lease.clone(), turn, records)?;
-    let paused = Box::new(PausedReply { reply, forms, shown_parts });
+    let paused = Box::new(PausedReply::new(reply, forms, Some(&resumed)));
     Ok(Some(Task::Resume { turn, offered, paused }))
 }
 

@@ -8,7 +8,7 @@
 //!   `task.rs`: the work
 //! - `quiet.rs`: waits for the rest of a burst; `surroundings.rs`: reads the messages around one of a group;
 //!   `remember.rs`: captures and recalls memory; `join.rs`: tells of other chats of the person; `budget.rs`: compacts
-//! - `answer.rs`, `resume.rs`, `stop.rs`: a new reply, one that continues after an approval, one that a `/stop` ended
+//! - `answer.rs`, `resume.rs`, `stop.rs`: a new reply, one that continues after an approval, one that a `/stop` ends
 //! - `ask.rs`: asks the model for a reply; `rounds.rs`: the reply while it is made, and its calls; `images.rs`: its images
 //! - `tools.rs`: the tools of a turn; [`mcp`]: external tools
 //! - `deliver.rs`: sends the stored reply; `typing.rs`: typing indicators before it
@@ -43,3 +43,4 @@ pub use agent::{Agent, LEASE};
 pub use answer::is_failure_notice;
 pub use error::{TurnError, Undone};
 pub use retry_policy::{Attempt, MAX_ANSWER_REQUESTS, MAX_REQUESTS};
+pub use stop::STOPPED_NOTICE;

@@ -60,7 +60,7 @@ pub(crate) async fn resume(
     feed.parts(&form.message.parts);
     if !approved.is_empty() {
         let outcomes = if is_own {
-            call_approved(agent, turn, &offered, &approved, until).await
+            call_approved(agent, turn, &offered, (&form.message, &approved), until, feed).await
         } else {
             approved.iter().map(|_| Err(UNKNOWN.to_owned())).collect()
         };
@@ -83,13 +83,14 @@ pub(crate) async fn resume(
     Ok(form)
 }
 
-/// Carries out approved calls one after the other, within the time for calls. All are of external tools.
+/// Carries out the approved calls of `message` one after the other, within the time for calls. All are of external tools.
 async fn call_approved(
     agent: &Agent,
     turn: &ClaimedTurn,
     offered: &Offered,
-    calls: &[ToolCall],
+    (message, calls): (&UiMessage, &[ToolCall]),
     until: Timestamp,
+    feed: &Feed,
 ) -> Vec<Output> {
     let clock = &agent.clock;
     let until = until.min(clock.now().plus(CALLS_TIME));
@@ -104,6 +105,7 @@ async fn call_approved(
             Ok(output) => Ok(cut_to(&output, RESULT_TOKENS)),
             Err(error) => Err(cut_to(&error.into(), RESULT_TOKENS).as_str().unwrap_or_default().to_owned()),
         });
+        feed.parts(&approval::carried_out(message, outcomes.clone()).parts);
     }
     outcomes
 }

@@ -118,6 +118,8 @@ pub(crate) struct Asking {
     rounds: u32,
     shortenings: u32,
     shows_images: bool,
+    /// True if the first model failed in a way that may pass, and its fallback took over.
+    may_recover: bool,
 }
 
 impl Asking {
@@ -127,8 +129,17 @@ impl Asking {
         let time = until.since(now);
         let calls_until = now.plus(CALLS_TIME.min(time * 3 / 5));
         let fallback_at = has_fallback.then(|| now.plus(time * 2 / 3));
-        let (tries, rounds, shortenings, shows_images) = (0, 0, 0, true);
-        Self { attempt, until, calls_until, fallback_at, tries, rounds, shortenings, shows_images }
+        Self {
+            attempt,
+            until,
+            calls_until,
+            fallback_at,
+            tries: 0,
+            rounds: 0,
+            shortenings: 0,
+            shows_images: true,
+            may_recover: false,
+        }
     }
 
     /// Returns the time until which the current model may answer.
@@ -167,13 +178,17 @@ impl Asking {
         let backoff = BACKOFF * 2_u32.pow(self.tries);
         let pause = error.retry_after().unwrap_or_default().max(backoff).min(MAX_BACKOFF);
         let is_final = matches!(error, ModelError::Refused { .. }) && self.fallback_at.is_some();
+        let is_hopeless = error.cannot_succeed();
         self.tries += 1;
-        if !is_final && self.tries < TRIES && pause < self.deadline().since(now) {
+        if !is_final && !is_hopeless && self.tries < TRIES && pause < self.deadline().since(now) {
             return Decision::Again(pause);
         }
         if self.fallback_at.take().is_some() {
-            self.tries = 0;
+            (self.tries, self.may_recover) = (0, !is_hopeless);
             return Decision::AskFallback;
+        }
+        if is_hopeless && !self.may_recover {
+            return Decision::GiveUp;
         }
         self.end_attempt(now)
     }
@@ -205,6 +220,7 @@ mod tests {
     const LONG: ModelError = ModelError::ContextTooLong;
     const IMAGES: ModelError = ModelError::ImagesRefused;
     const REFUSED: ModelError = ModelError::Refused { status: 401 };
+    const BAD: ModelError = ModelError::Refused { status: 400 };
     const GONE: ModelError = ModelError::Unreachable("no connection");
 
     fn busy(secs: u64) -> ModelError {
@@ -230,10 +246,25 @@ mod tests {
     fn a_failed_model_gets_three_tries_then_its_fallback_then_the_queue() {
         check(asking(1, false), &[(GONE, again(0.5)), (GONE, again(1.0)), (GONE, HandBack)]);
         check(asking(3, false), &[(GONE, again(0.5)), (GONE, again(1.0)), (GONE, GiveUp)]);
-        check(asking(1, false), &[(busy(3), again(3.0)), (busy(60), again(8.0)), (REFUSED, HandBack)]);
+        check(asking(1, false), &[(busy(3), again(3.0)), (busy(60), again(8.0)), (BAD, HandBack)]);
         let fallback = [(GONE, again(0.5)), (GONE, again(1.0)), (GONE, AskFallback), (GONE, again(0.5))];
         check(asking(1, true), &fallback);
-        check(asking(1, true), &[(REFUSED, AskFallback), (REFUSED, again(0.5))]);
+        check(asking(1, true), &[(BAD, AskFallback), (BAD, again(0.5))]);
+    }
+
+    #[test]
+    fn what_cannot_succeed_is_not_retried() {
+        check(asking(1, false), &[(REFUSED, GiveUp)]);
+        check(asking(1, true), &[(REFUSED, AskFallback), (REFUSED, GiveUp)]);
+        // One of the two models may answer in the next attempt.
+        check(asking(1, true), &[(BAD, AskFallback), (REFUSED, HandBack)]);
+        check(
+            asking(1, true),
+            &[(REFUSED, AskFallback), (GONE, again(0.5)), (GONE, again(1.0)), (GONE, HandBack)],
+        );
+        let mut called = asking(1, false);
+        called.called();
+        check(called, &[(REFUSED, GiveUp)]);
     }
 
     #[test]
@@ -301,7 +332,7 @@ mod tests {
             called.called();
             after.push(most_requests(&called, known));
         }
-        for error in [GONE, REFUSED, LONG, IMAGES] {
+        for error in [GONE, BAD, REFUSED, LONG, IMAGES] {
             let mut failed = state.clone();
             match failed.failed(Some(&error), NOW) {
                 GiveUp => {}

@@ -2,6 +2,7 @@
 //! carries out the calls of one answer.
 
 use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_core::approval::{self, UNKNOWN};
@@ -195,29 +196,37 @@ pub(crate) async fn call_tools(
     let limit = share.clamp(MIN_RESULT_TOKENS, RESULT_TOKENS);
     rounds.begin_step(&answer);
     rounds.under_way.clone_from(&calls);
-    feed.parts(&rounds.with_calls());
+    feed.used(rounds.usage);
     let so_far = &*rounds;
+    let shown = Mutex::new(so_far.with_calls());
+    feed.parts(&shown.lock().unwrap_or_else(PoisonError::into_inner));
+    let first = so_far.parts.len();
     let names = so_far.steps.iter().flat_map(|step| &step.done).map(|done| &done.call).chain(&calls);
     let names: Vec<&str> = names.map(|call| call.name.as_str()).collect();
     let outputs = calls.iter().enumerate().map(async |(number, call)| {
-        if number >= CALLS {
-            return Some(Err(format!("only {CALLS} calls are carried out at once")));
-        }
-        // A call that needs approval has no result yet. Nobody is asked to approve an input that cannot be shown.
-        if toolbox.needs_approval(call) {
-            return shown_input(&call.input).err().map(|too_long| Err(too_long.to_string()));
-        }
-        let earlier = calls[..number].iter().filter(|earlier| earlier.name == call.name).count();
-        Some(toolbox.call(call, so_far.calls_of(&call.name) + earlier, &names, left).await)
+        let output = if number >= CALLS {
+            Err(format!("only {CALLS} calls are carried out at once"))
+        } else if toolbox.needs_approval(call) {
+            // A call that needs approval has no result yet. Nobody is asked to approve an input that cannot be shown.
+            Err(shown_input(&call.input).err()?.to_string())
+        } else {
+            let earlier = calls[..number].iter().filter(|earlier| earlier.name == call.name).count();
+            toolbox.call(call, so_far.calls_of(&call.name) + earlier, &names, left).await
+        };
+        let done = part(call, output, limit);
+        // A run that is stopped while it waits for another call has this result.
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown[first + number] = done.clone();
+        feed.parts(&shown);
+        Some(done)
     });
-    let outputs = join_all(outputs).await;
-    let waits = outputs.iter().any(Option::is_none);
-    let parts = calls.iter().zip(outputs).map(|(call, output)| {
-        if let Some(output) = output {
-            return part(call, output, limit);
-        }
-        let id = approval::id(&rounds.chat, &rounds.key, &call.id);
-        approval::request_part(call, &id, toolbox.needs_admin(call))
+    let done = join_all(outputs).await;
+    let waits = done.iter().any(Option::is_none);
+    let parts = calls.iter().zip(done).map(|(call, done)| {
+        done.unwrap_or_else(|| {
+            let id = approval::id(&rounds.chat, &rounds.key, &call.id);
+            approval::request_part(call, &id, toolbox.needs_admin(call))
+        })
     });
     let parts = parts.collect();
     rounds.end_step(answer, parts);

@@ -1,68 +1,206 @@
-//! Ending a turn that a `/stop` has stopped: a notice covers its messages, or the rest of its reply is not sent.
+//! Ending a turn that a `/stop` has stopped: what was said of its reply is stored and sent, or the rest of a stored reply is
+//! not sent.
+//!
+//! The text so far is in the memory of the stopped run alone. So that run is the one that claims the chat next, and if its
+//! process dies before the reply is stored, the next run stores one without text. Both cover the messages.
+
+use std::sync::{Mutex, PoisonError};
 
 use annals_channel::delivery::{NO_PROGRESS, OutgoingReply};
 use annals_core::approval;
-use annals_core::message::{Role, UiMessage};
+use annals_core::message::{Part, Role, UiMessage};
 use annals_core::record::{DeliveryFailure, Kind, Record};
+use annals_core::sort_key::Timestamp;
+use annals_engine::live::Feed;
 use annals_store::history::ReplyAppended;
-use annals_store::history::turn::Ending;
+use annals_store::history::turn::{Ending, Head, OpenTurn};
 
 use crate::agent::Agent;
+use crate::answer::begin_with_step;
+use crate::deliver::deliver;
 use crate::error::TurnError;
-use crate::task::ClaimedTurn;
+use crate::retry_policy::Attempt;
+use crate::task::{ClaimedTurn, PausedReply};
+use crate::typing::Typing;
 
-/// Notice in place of the answer.
-const STOPPED_NOTICE: &str = "Stopped before there was an answer.";
+/// Text of a reply that was stopped before its first word.
+pub const STOPPED_NOTICE: &str = "Stopped before there was an answer.";
+/// Last line of a stopped reply where it is sent. It is not stored.
+pub(crate) const STOPPED_LINE: &str = "(Stopped here.)";
 /// Delivery failure of an answer that was cut off.
 const STOPPED_DELIVERY: &str = "stopped by /stop while it was being sent";
 
-/// Ends a turn that was stopped. A stored reply stays, including one that another run stores in these moments; no more of
-/// it is sent. One that waits for an approval, or has it and would continue, ends as it is. The command stays in the head
-/// until a run finds nothing more for it to end.
-pub(crate) async fn end(agent: &Agent, mut turn: ClaimedTurn, command_id: &str) -> Result<(), TurnError> {
+/// The reply that a run is making, for the case that the run is stopped.
+#[derive(Debug, Default)]
+pub(crate) struct Making(Mutex<Option<Unstored>>);
+
+impl Making {
+    /// Notes that the run makes the reply of `turn`, which `feed` tells of.
+    pub(crate) fn begin(&self, turn: &OpenTurn, feed: &Feed) {
+        let unstored = Unstored { turn: turn.clone(), feed: feed.clone() };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(unstored);
+    }
+
+    /// Takes the reply as far as the run has made it. Returns `None` if it has no content.
+    pub(crate) fn take(&self) -> Option<Unstored> {
+        let unstored = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        (!unstored.feed.so_far().is_empty()).then_some(unstored)
+    }
+}
+
+/// A reply that a stopped run has not stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Unstored {
+    turn: OpenTurn,
+    /// Its listeners have the reply so far, and are told only that it is stored.
+    feed: Feed,
+}
+
+impl Unstored {
+    /// Returns the part of `turn`, which a `/stop` ends in the chat of `head`, that this reply answers. A reply never covers
+    /// messages that came while it was made, since its id names the last that it answers.
+    pub(crate) fn answered(&self, head: &Head, turn: &OpenTurn) -> Option<OpenTurn> {
+        let continues = |turn: &OpenTurn| turn.resumes.as_ref().map(|resumed| resumed.reply.clone());
+        if continues(turn) != continues(&self.turn) {
+            return None;
+        }
+        if head.turn.is_some() || turn.resumes.is_some() {
+            return (turn.covers == self.turn.covers).then(|| turn.clone());
+        }
+        let covers = turn.covers.iter().filter(|base| self.turn.covers.contains(base));
+        let covers: Vec<_> = covers.cloned().collect();
+        (!covers.is_empty()).then(|| OpenTurn::new(covers))
+    }
+
+    /// Returns the reply, as the `/stop` with this id ends it.
+    fn message(&self, command_id: &str) -> UiMessage {
+        let message = self.feed.so_far().into_message();
+        let mut message = approval::stopped(&message, command_id).unwrap_or(message);
+        if message.plain_text().trim().is_empty() {
+            message.parts.extend([Part::step_start(), Part::text(STOPPED_NOTICE)]);
+        }
+        message
+    }
+}
+
+/// A turn that a `/stop` ends.
+pub(crate) struct StoppedTurn {
+    /// The turn.
+    pub(crate) turn: ClaimedTurn,
+    /// Message id of the `/stop`; empty if its record was not read.
+    pub(crate) command_id: String,
+    /// Its reply as far as it was made, if this process made it.
+    pub(crate) unstored: Option<Unstored>,
+}
+
+/// Ends a turn that was stopped: stores its reply so far, and sends what is new of it before `until`. A stored reply stays,
+/// including one that another run stores in these moments; no more of it is sent. One that waits for an approval, or has it
+/// and would continue, ends as it is. The command stays in the head until a run finds nothing more for it to end.
+pub(crate) async fn end(
+    agent: &Agent,
+    stopped: StoppedTurn,
+    attempt: Attempt,
+    until: Timestamp,
+    typing: &Typing,
+) -> Result<(), TurnError> {
+    let StoppedTurn { mut turn, command_id, unstored } = stopped;
     let history = &agent.history;
-    let feed = agent.live.begin(&turn.lease.chat, turn.begun());
-    let mut stored = turn.stored_reply().cloned();
-    if stored.is_none() {
-        let mut message = UiMessage::text("", Role::Assistant, STOPPED_NOTICE);
-        message.metadata.copy_line_of(&turn.newest.message.metadata);
-        message.metadata.set_stopped_by(command_id);
-        match turn.put_reply(history, &agent.agent_id, Kind::Notice, message).await? {
-            ReplyAppended::Stored(notice) => {
-                feed.stored(&notice);
-                tell(agent, &turn, &notice).await;
-            }
-            ReplyAppended::Present(reply) => stored = Some(reply),
+    let begin = || agent.live.begin(&turn.lease.chat, turn.begun());
+    let feed = unstored.as_ref().map_or_else(begin, |unstored| unstored.feed.clone());
+    let ended = match store(agent, &mut turn, &command_id, unstored.as_ref()).await? {
+        Ok(reply) => Some((reply, 0)),
+        Err(stored) => store_form(agent, &mut turn, &stored, &command_id, unstored.as_ref()).await?,
+    };
+    let mut ending = Ending::default();
+    if let Some((reply, shown_parts)) = ended {
+        feed.stored(&reply);
+        if reply.message.plain_text() == STOPPED_NOTICE {
+            tell(agent, &turn, &reply).await;
+        } else {
+            (ending.reached, ending.paced) =
+                deliver(agent, &turn, &reply, shown_parts, attempt, until, typing).await?;
         }
     }
-    if let Some(reply) = stored.filter(|reply| reply.stopped_by().is_none()) {
-        let forms = history.message(&turn.lease.chat, &reply.key).await?;
-        let form = approval::newest_form(&forms, &reply.key).unwrap_or(&reply).clone();
-        if let Some(message) = approval::stopped(&form.message, command_id) {
-            turn.commit(history).await?;
-            feed.stored(&turn.put_form(history, &reply, &form, message).await?);
-        } else if agent.deliverer.reaches(turn.newest.channel) {
-            let failure = DeliveryFailure { reason: STOPPED_DELIVERY.into(), at: agent.clock.now() };
-            history.note_delivery_failure(&form, &failure).await?;
-        }
-    }
-    history.finish(&turn.lease, &Ending::default()).await?;
+    history.finish(&turn.lease, &ending).await?;
     Ok(())
 }
 
-/// Sends `notice` to a sender whom the platform shows that the answer is on its way. Others see the confirmation of the
-/// command alone.
-async fn tell(agent: &Agent, turn: &ClaimedTurn, notice: &Record) {
+/// Stores the stopped reply of `turn`. Returns the reply that is there as an error.
+async fn store(
+    agent: &Agent,
+    turn: &mut ClaimedTurn,
+    command_id: &str,
+    unstored: Option<&Unstored>,
+) -> Result<Result<Record, Record>, TurnError> {
+    if let Some(stored) = turn.stored_reply() {
+        return Ok(Err(stored.clone()));
+    }
+    let nothing = || UiMessage::text("", Role::Assistant, STOPPED_NOTICE);
+    let mut message = unstored.map_or_else(nothing, |unstored| unstored.message(command_id));
+    message.metadata.set_stopped(command_id);
+    message.metadata.copy_line_of(&turn.newest.message.metadata);
+    // A reply and no notice, so that the model sees that the question is over.
+    let kind = if turn.is_compact_command() { Kind::Notice } else { Kind::Normal };
+    if kind == Kind::Normal {
+        begin_with_step(&mut message, turn.newest.channel);
+    }
+    Ok(match turn.put_reply(&agent.history, &agent.agent_id, kind, message).await? {
+        ReplyAppended::Stored(reply) => Ok(reply),
+        ReplyAppended::Present(reply) => Err(reply),
+    })
+}
+
+/// Ends the stored `reply` of `turn`: stores its last form if it would continue, else notes that no more of it is sent. Returns
+/// that form with the number of its parts that have been delivered, also if an earlier run has stored it for this command.
+async fn store_form(
+    agent: &Agent,
+    turn: &mut ClaimedTurn,
+    reply: &Record,
+    command_id: &str,
+    unstored: Option<&Unstored>,
+) -> Result<Option<(Record, usize)>, TurnError> {
+    let history = &agent.history;
+    let forms = history.message(&turn.lease.chat, &reply.key).await?;
+    let paused = PausedReply::new(reply.clone(), forms, turn.turn.resumes.as_ref());
+    let form = paused.newest().clone();
+    if form.message.metadata.is_stopped() && form.stopped_by() == Some(command_id) {
+        return Ok(Some((form, paused.shown_parts)));
+    }
+    let is_continued = |_: &&Unstored| form.stopped_by().is_none() && turn.turn.resumes.is_some();
+    let said = unstored.filter(is_continued).map(|unstored| {
+        let more = unstored.message(command_id);
+        let mut message = UiMessage { parts: more.parts, ..form.message.clone() };
+        message.metadata.extend(more.metadata);
+        message.metadata.set_stopped(command_id);
+        message
+    });
+    if let Some(message) = said.or_else(|| approval::stopped(&form.message, command_id)) {
+        if let Some(token) = paused.reply_token() {
+            turn.newest.set_reply_token(token.clone());
+        }
+        turn.commit(history).await?;
+        return Ok(Some((turn.put_form(history, reply, &form, message).await?, paused.shown_parts)));
+    }
+    if agent.deliverer.reaches(turn.newest.channel) {
+        let failure = DeliveryFailure { reason: STOPPED_DELIVERY.into(), at: agent.clock.now() };
+        history.note_delivery_failure(&form, &failure).await?;
+    }
+    Ok(None)
+}
+
+/// Sends a reply without text to a sender whom the platform shows that the answer is on its way. Others see the confirmation
+/// of the command alone.
+async fn tell(agent: &Agent, turn: &ClaimedTurn, reply: &Record) {
     if turn.newest.reply_token().is_none() {
         return;
     }
-    let text = notice.message.plain_text();
+    let text = reply.message.plain_text();
     let reply = OutgoingReply {
         to: &turn.newest,
-        key: &notice.key,
+        key: &reply.key,
         text: &text,
         question: "",
-        ts: notice.sent_at,
+        ts: reply.sent_at,
         moved_to: None,
         requests: &[],
     };

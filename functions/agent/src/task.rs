@@ -8,11 +8,12 @@ use annals_core::record::{Kind, Record};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_engine::live::ReplyStart;
-use annals_store::history::turn::{Ending, Lease, OpenTurn};
+use annals_store::history::turn::{Ending, Lease, OpenTurn, Resumed};
 use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
 
 use crate::coverage::{newest_covered, records_of_turn};
 use crate::error::TurnError;
+use crate::stop::StoppedTurn;
 use crate::tools::Offered;
 
 /// The work of one run, and its findings about the chat.
@@ -57,12 +58,7 @@ pub(crate) enum Task {
         paused: Box<PausedReply>,
     },
     /// End a turn that a `/stop` has stopped.
-    End {
-        /// The stopped turn.
-        turn: ClaimedTurn,
-        /// Message id of the `/stop`; empty if its record was not read.
-        command_id: String,
-    },
+    End(StoppedTurn),
 }
 
 /// A stored reply whose calls have been approved or denied.
@@ -76,6 +72,19 @@ pub(crate) struct PausedReply {
 }
 
 impl PausedReply {
+    /// Returns `reply` with all of its `forms`. A turn that has `resumed` it delivers what follows the form that people have
+    /// seen.
+    pub(crate) fn new(reply: Record, forms: Vec<Record>, resumed: Option<&Resumed>) -> Self {
+        let is_shown = |form: &&Record| {
+            resumed.is_some_and(|resumed| {
+                form.revision() == resumed.shown
+                    && (form.key == reply.key || form.key == reply.key.reply_form(resumed.shown))
+            })
+        };
+        let shown_parts = forms.iter().find(is_shown).map_or(0, |form| form.message.parts.len());
+        Self { reply, forms, shown_parts }
+    }
+
     /// Returns the newest form of the reply.
     pub(crate) fn newest(&self) -> &Record {
         approval::newest_form(&self.forms, &self.reply.key).unwrap_or(&self.reply)

@@ -20,7 +20,7 @@ use crate::join::carry_out_joins;
 use crate::next::has_stopped;
 use crate::resume::resume;
 use crate::retry_policy::{Attempt, MODEL_RESERVE, SEND_RESERVE};
-use crate::stop::end;
+use crate::stop::{Making, Unstored, end};
 use crate::task::{ClaimedTurn, Found, Task};
 use crate::typing::{self, Typing};
 
@@ -58,15 +58,30 @@ async fn run_uncounted(
 ) -> Result<(), TurnError> {
     let started = agent.clock.now();
     let mut is_first = true;
+    let (making, mut unstored) = (Making::default(), None);
+    let mut lost: Option<Box<Lease>> = None;
     loop {
-        let lease = match agent.history.claim(chat, agent.lease).await? {
+        let claim = match lost.take() {
+            Some(lost) => agent.history.claim_after_stop(&lost, agent.lease).await?,
+            None => agent.history.claim(chat, agent.lease).await?,
+        };
+        let lease = match claim {
             Claim::Claimed(lease) => lease,
             Claim::Busy(until) => return Err(TurnError::Busy { until }),
         };
         *attempt = Attempt::after(lease.head.failures);
         let typing = Typing::default();
         let mut shown = Box::pin(typing::show(agent, chat, typing.watch()));
-        let run = Run { lease: &lease, named, is_first, attempt: *attempt, started, typing: &typing };
+        let run = Run {
+            lease: &lease,
+            named,
+            is_first,
+            attempt: *attempt,
+            started,
+            typing: &typing,
+            making: &making,
+            unstored: unstored.as_ref(),
+        };
         let done = tokio::select! {
             // On the heap: it is a long way through.
             done = Box::pin(run_claimed(agent, run)) => done,
@@ -83,9 +98,16 @@ async fn run_uncounted(
             Ok(_) if agent.clock.now().since(started) > agent.lease / 10 => {
                 return Err(TurnError::Unfinished);
             }
-            Ok(_) => is_first = false,
-            // This process has the queue's turn, so nobody else can carry the command out.
-            Err(error) if error.is_lease_lost() && agent.history.head(chat).await?.stopped_to.is_some() => {}
+            Ok(_) => {
+                is_first = false;
+                // Its listeners hear of it no more.
+                drop(making.take());
+            }
+            // This process has the queue's turn, so nobody else can carry the command out, and what was said of the reply.
+            Err(error) if error.is_lease_lost() && agent.history.head(chat).await?.stopped_to.is_some() => {
+                unstored = making.take().or(unstored);
+                lost = Some(lease);
+            }
             Err(error) => {
                 // Otherwise the next attempt would wait for the lease to end.
                 match &error {
@@ -110,24 +132,29 @@ struct Run<'a> {
     attempt: Attempt,
     started: Timestamp,
     typing: &'a Typing,
+    making: &'a Making,
+    /// The reply that a `/stop` has kept this process from storing.
+    unstored: Option<&'a Unstored>,
 }
 
 /// True if the chat may have more to do after the run's turn.
 struct MayLeaveMore(bool);
 
 async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnError> {
-    let Run { lease, named, is_first, attempt, started, typing } = run;
+    let Run { lease, named, is_first, attempt, started, typing, making, unstored } = run;
     Box::pin(carry_out_joins(agent, lease, named, attempt)).await?;
     let found = if is_first && are_answered(agent, lease, named).await? {
         Found { task: Task::Nothing, ending: Ending::default(), leaves_more: false }
     } else {
-        Box::pin(find(agent, lease.clone(), named, typing)).await?
+        Box::pin(find(agent, lease.clone(), named, unstored, typing)).await?
     };
     let Found { task, ending, leaves_more } = found;
     let until = started.plus(agent.lease.saturating_sub(MODEL_RESERVE));
     let begin = |turn: &ClaimedTurn| {
         announce(agent, typing, &turn.lease, &turn.turn, &turn.records);
-        agent.live.begin(&lease.chat, turn.begun())
+        let feed = agent.live.begin(&lease.chat, turn.begun());
+        making.begin(&turn.turn, &feed);
+        feed
     };
     let (turn, reply, shown_parts, feed) = match task {
         Task::Nothing => {
@@ -139,8 +166,9 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
             }
             return Ok(MayLeaveMore(leaves_more));
         }
-        Task::End { turn, command_id } => {
-            Box::pin(end(agent, turn, &command_id)).await?;
+        Task::End(stopped) => {
+            let until = started.plus(agent.lease.saturating_sub(SEND_RESERVE));
+            Box::pin(end(agent, stopped, attempt, until, typing)).await?;
             return Ok(MayLeaveMore(leaves_more));
         }
         Task::Deliver { turn, reply } => {

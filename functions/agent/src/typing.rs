@@ -10,10 +10,9 @@ use std::time::Duration;
 use annals_channel::delivery::Drafted;
 use annals_channel::platform::{Platform, Sign};
 use annals_core::chat_key::ChatKey;
-use annals_core::message::{Role, UiMessage};
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
-use annals_engine::live::{Listener, LiveEvent, ReplyEvent};
+use annals_engine::live::{Listener, LiveEvent, ReplySoFar};
 use annals_io::clock::Clock;
 use futures::future::pending;
 use tokio::sync::watch;
@@ -93,8 +92,14 @@ impl Watch {
 
 /// Shows that a run is working, by typing, drafts or a reaction; returns after its end.
 pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
-    // The first state says which message is answered.
-    let Some(State { to: Some(to), is_new, .. }) = watch.next().await else { return };
+    let (to, is_new) = loop {
+        match watch.next().await {
+            Some(State { to: Some(to), is_new, .. }) => break (to, is_new),
+            // The rest of a stopped reply is sent without a sign.
+            Some(_) => {}
+            None => return,
+        }
+    };
     let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
     match platform.sign() {
         Sign::Typing => {
@@ -199,60 +204,25 @@ async fn hear(listener: &mut Option<Listener>, growing: &Growing) {
     pending::<()>().await;
 }
 
-/// The text of an answer so far: of its finished steps, and of the step under way.
+/// The answer so far.
 #[derive(Debug, Default)]
-struct Growing(Mutex<(String, String)>);
+struct Growing(Mutex<ReplySoFar>);
 
 impl Growing {
     fn hear(&self, heard: &LiveEvent) {
-        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (steps, answer) = &mut *text;
+        let mut so_far = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match heard {
-            LiveEvent::Started(_) => *text = <(String, String)>::default(),
-            LiveEvent::Reply(ReplyEvent::Text(more)) => answer.push_str(more),
-            LiveEvent::Reply(ReplyEvent::Void) => answer.clear(),
-            LiveEvent::Reply(ReplyEvent::Parts(parts)) => {
-                *steps = UiMessage::new("", Role::Assistant, parts.to_vec()).plain_text();
-                answer.clear();
-            }
-            LiveEvent::Reply(ReplyEvent::Reasoning(_) | ReplyEvent::Stored(_)) | LiveEvent::Ended => {}
+            LiveEvent::Started(_) => *so_far = ReplySoFar::default(),
+            LiveEvent::Reply(event) => so_far.hear(event),
+            LiveEvent::Ended => {}
         }
     }
 
     fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ReplySoFar::default();
     }
 
-    /// Returns the text as it would be delivered: see [`UiMessage::plain_text`].
     fn text(&self) -> String {
-        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (steps, answer) = &*text;
-        let between = if steps.is_empty() || answer.is_empty() { "" } else { "\n" };
-        [steps, between, answer].concat()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use annals_core::message::Part;
-
-    use super::*;
-
-    #[test]
-    fn an_answer_grows_by_steps_and_loses_a_step_that_broke_off() {
-        let growing = Growing::default();
-        let hear = |said| growing.hear(&LiveEvent::Reply(said));
-        assert_eq!(growing.text(), "");
-        hear(ReplyEvent::Reasoning("hm".into()));
-        hear(ReplyEvent::Text("Let me ".into()));
-        hear(ReplyEvent::Text("look.".into()));
-        assert_eq!(growing.text(), "Let me look.");
-        hear(ReplyEvent::Parts([Part::step_start(), Part::text("Let me look.")].into()));
-        assert_eq!(growing.text(), "Let me look.");
-        hear(ReplyEvent::Text("Bea".into()));
-        assert_eq!(growing.text(), "Let me look.\nBea");
-        hear(ReplyEvent::Void);
-        hear(ReplyEvent::Text("Peas.".into()));
-        assert_eq!(growing.text(), "Let me look.\nPeas.");
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).text()
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::memory::Owner;
+use annals_core::message::UiMessage;
+use annals_core::record::Record;
 use annals_runtime::problem::Problem;
 use aws_lc_rs::{constant_time, digest};
 use axum::Json;
@@ -64,6 +66,11 @@ impl Caller {
     /// Refuses a key that is not an admin's; `action` is an infinitive.
     pub(crate) fn require_admin(&self, action: &str) -> Result<(), Problem> {
         if self.admin { Ok(()) } else { Err(Problem::forbidden(format!("only an admin key may {action}"))) }
+    }
+
+    /// Returns `record` as this caller may read it: the cause of a failed turn is for admin keys.
+    pub(crate) fn listed(&self, record: &Record) -> UiMessage {
+        if self.admin { record.listed_for_admins() } else { record.listed() }
     }
 
     /// Returns the name of `user_id` across channels: the id itself for an admin key, else `<key name>/<user_id>`.

@@ -96,6 +96,7 @@ pub(crate) async fn say(
     // A run here delivers nowhere, and in a person's chat it could take up messages of other channels.
     let run = http.web.run.as_ref().filter(|_| room.direct.is_none());
     let run = run.map(|run| tokio::spawn(run(chat.clone(), awaited.base())));
+    let encoder = encoder.with_admin(caller.admin);
     let mut response = http.stream(chat, awaited, listener, may_be_stored, encoder, run);
     let past = HeaderValue::from_static(if is_past_known { "same" } else { "differs" });
     response.headers_mut().insert(PAST, past);
@@ -116,7 +117,8 @@ pub(crate) async fn resume(
     let chat = http.room(&caller, chat, query.scope(), &user_id).await?.chat;
     let listener = http.web.live.listen(&chat);
     let Some(awaited) = http.awaited(&chat).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
-    Ok(http.stream(chat, awaited, listener, true, ChunkEncoder::new("", &[]), None))
+    let encoder = ChunkEncoder::new("", &[]).with_admin(caller.admin);
+    Ok(http.stream(chat, awaited, listener, true, encoder, None))
 }
 
 /// `{chatKey, messageId, stopped}`

@@ -21,6 +21,7 @@ use futures::{Stream, stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::auth::Caller;
 use crate::failure::{Failure, bad_cursor};
 use crate::request::{ChatPath, InChat, Query, QueryParameters};
 use crate::schema;
@@ -109,13 +110,13 @@ enum MemoryOf {
         content((Messages = "application/json"), (String = "application/x-ndjson")))))]
 pub(crate) async fn messages(
     State(http): State<Arc<Http>>,
-    InChat { chat, .. }: InChat,
+    InChat { caller, chat }: InChat,
     query: Result<Query<PageQuery>, Problem>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accepts.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == NDJSON) {
-        let body = Body::from_stream(lines(http.ingress.history().clone(), chat));
+        let body = Body::from_stream(lines(http.ingress.history().clone(), caller, chat));
         return Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response());
     }
     let Query(query) = query?;
@@ -123,7 +124,7 @@ pub(crate) async fn messages(
     let page = http.ingress.history().page(&chat, &position(&query)?, limit).await;
     let Page { records, before, after } = page.map_err(Failure::unreadable)?;
     Ok(Json(Messages {
-        messages: records.iter().map(Record::listed).collect(),
+        messages: records.iter().map(|record| caller.listed(record)).collect(),
         before: before.map(|cursor| cursor.encode()),
         after: after.map(|cursor| cursor.encode()),
     })
@@ -196,22 +197,22 @@ pub(crate) fn limit_of(limit: Option<&str>, default: usize, most: usize) -> Resu
 }
 
 /// Streams the whole history as JSON lines, oldest first. Reads the next page when the caller has taken the last.
-fn lines(history: History, chat: ChatKey) -> impl Stream<Item = Result<Bytes, HistoryError>> {
+fn lines(history: History, caller: Caller, chat: ChatKey) -> impl Stream<Item = Result<Bytes, HistoryError>> {
     stream::try_unfold(Some(Position::Oldest), move |position| {
-        let (history, chat) = (history.clone(), chat.clone());
+        let (history, caller, chat) = (history.clone(), caller.clone(), chat.clone());
         async move {
             let Some(position) = position else { return Ok(None) };
             let page = history.page(&chat, &position, MAX_PAGE).await?;
-            Ok(Some((listed_lines(&page.records)?, page.after.map(Position::After))))
+            Ok(Some((listed_lines(&caller, &page.records)?, page.after.map(Position::After))))
         }
     })
 }
 
-/// Returns `records` as JSON lines: one `UIMessage` each, as listed.
-pub(crate) fn listed_lines(records: &[Record]) -> Result<Bytes, HistoryError> {
+/// Returns `records` as JSON lines: one `UIMessage` each, as listed for `caller`.
+pub(crate) fn listed_lines(caller: &Caller, records: &[Record]) -> Result<Bytes, HistoryError> {
     let mut lines = Vec::new();
     for record in records {
-        serde_json::to_writer(&mut lines, &record.listed())?;
+        serde_json::to_writer(&mut lines, &caller.listed(record))?;
         lines.push(b'\n');
     }
     Ok(lines.into())

@@ -303,7 +303,7 @@ impl Http {
         let Appended { base, outcome } = Box::pin(append(&self.ingress, &draft, is_command)).await?;
         tracing::info!(?outcome, "message");
         let reply = match wait {
-            Some(wait) => self.wait_for_reply(&chat, &base, wait).await?,
+            Some(wait) => self.wait_for_reply(caller, &chat, &base, wait).await?,
             None => None,
         };
         let status = if reply.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
@@ -323,6 +323,7 @@ impl Http {
     /// Waits for the reply to the message at `base`, or its confirmation.
     async fn wait_for_reply(
         &self,
+        caller: &Caller,
         chat: &ChatKey,
         base: &SortKey,
         wait: Duration,
@@ -331,7 +332,7 @@ impl Http {
         let mut pause = FIRST_PAUSE;
         loop {
             if let Some(reply) = self.ingress.history().reply_to(chat, base).await? {
-                return Ok(Some(reply.listed()));
+                return Ok(Some(caller.listed(&reply)));
             }
             let left = until.since(self.clock.now());
             if left.is_zero() {

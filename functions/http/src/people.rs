@@ -197,8 +197,8 @@ pub(crate) async fn export(
     Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response())
 }
 
-/// `DELETE /v1/people/{id}`: erases everything of the person. In groups and other people's conversations only their own
-/// messages, and those that are archived stay: `archived` counts them.
+/// `DELETE /v1/people/{id}`: erases everything of the person; in groups and other people's conversations their own
+/// messages, archived or not.
 #[utoipa::path(delete, path = "/v1/people/{id}", operation_id = "erasePerson", tag = "people", security(("key" = [])),
     params(PersonPath),
     responses((status = 200, description = "The person is erased; the numbers of deleted objects", body = Erased)))]

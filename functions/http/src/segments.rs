@@ -15,6 +15,7 @@ use futures::{Stream, stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::history::{NDJSON, listed_lines};
 use crate::request::{ChatPath, InChat};
@@ -75,7 +76,7 @@ pub(crate) async fn list(
         content_type = "application/x-ndjson")))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,
-    InChat { chat, .. }: InChat,
+    InChat { caller, chat }: InChat,
     Path(path): Path<SegmentPath>,
 ) -> Result<Response, Failure> {
     let history = http.ingress.history();
@@ -86,21 +87,25 @@ pub(crate) async fn one(
     let segment = segment.ok_or_else(|| {
         Problem::no_such("no-such-segment", "No such segment", "see the ids at /v1/chats/{chatId}/segments")
     })?;
-    let body = Body::from_stream(lines(history.clone(), segment));
+    let body = Body::from_stream(lines(history.clone(), caller, segment));
     Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response())
 }
 
 /// Streams a segment as JSON lines. Reads large bodies, which are separate objects, when the caller has taken the lines
 /// before them.
-fn lines(history: History, segment: Arc<Segment>) -> impl Stream<Item = Result<Bytes, HistoryError>> {
+fn lines(
+    history: History,
+    caller: Caller,
+    segment: Arc<Segment>,
+) -> impl Stream<Item = Result<Bytes, HistoryError>> {
     stream::try_unfold(0, move |from| {
-        let (history, segment) = (history.clone(), Arc::clone(&segment));
+        let (history, caller, segment) = (history.clone(), caller.clone(), Arc::clone(&segment));
         async move {
             let records = history.segment_records(&segment, from).await?;
             if records.is_empty() {
                 return Ok(None);
             }
-            Ok(Some((listed_lines(&records)?, from + records.len())))
+            Ok(Some((listed_lines(&caller, &records)?, from + records.len())))
         }
     })
 }

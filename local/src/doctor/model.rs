@@ -53,9 +53,9 @@ async fn one(check: &'static str, variable: &str, settings: &ModelSettings) -> F
             check,
             format!("{base} cannot be reached ({}): check {variable}_BASE_URL", chain(&error)),
         ),
-        Ok((401 | 403, _)) => Finding::fault(
+        Ok((status @ (401 | 403), _)) => Finding::fault(
             check,
-            format!("{base} does not take the key: set {variable}_API_KEY to one that it takes"),
+            format!("{base} refused the request with {status}: check {variable}_API_KEY"),
         ),
         Ok((200, models)) => {
             let is_listed = models.iter().any(|id| id == name || id.split(':').next() == Some(name));

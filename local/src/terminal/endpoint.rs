@@ -177,7 +177,7 @@ async fn history(
 ) -> Result<Json<Vec<UiMessage>>, Failure> {
     let chat = endpoint.chat(&user).await?;
     let page = endpoint.ingress.history().page(&chat, &Position::Newest, limit).await?;
-    Ok(Json(page.records.iter().map(Record::listed).collect()))
+    Ok(Json(page.records.iter().map(Record::listed_for_admins).collect()))
 }
 
 impl Endpoint {
@@ -275,7 +275,7 @@ fn event(news: Option<News>) -> Event {
         Some(News::Reply(ReplyEvent::Void)) => Event::Void,
         Some(News::Reply(ReplyEvent::Parts(parts))) => Event::Parts { parts: parts.to_vec() },
         Some(News::Reply(ReplyEvent::Stored(record))) => {
-            Event::Done { failed: is_failure_notice(&record), message: record.listed() }
+            Event::Done { failed: is_failure_notice(&record), message: record.listed_for_admins() }
         }
         Some(News::Forgotten) => Event::Forgotten,
         Some(News::NotStored) | None => Event::Still,

@@ -5,6 +5,7 @@
 
 use std::io::{Write, stdout};
 
+use annals_agent::STOPPED_NOTICE;
 use annals_core::approval::requests;
 use annals_core::message::UiMessage;
 use annals_http::random_id;
@@ -62,22 +63,28 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
                 eprintln!("annals: {FORGOTTEN}");
                 return Ok(false);
             }
-            Event::Done { message, failed } if failed || message.metadata.stopped_by().is_some() => {
+            Event::Done { message, failed } if failed || message.plain_text() == STOPPED_NOTICE => {
                 screen.rest()?;
-                let text = message.plain_text();
-                eprintln!("annals: {}", if text.is_empty() { "stopped" } else { &text });
+                eprintln!("annals: {}", message.plain_text());
+                if let Some(cause) = message.metadata.cause() {
+                    eprintln!("annals: {}", printable(cause));
+                }
                 return Ok(false);
             }
             Event::Done { message, .. } if style.is_terminal => {
                 screen.show(&Event::Done { message: message.clone(), failed: false })?;
                 print_requests(&message);
-                return Ok(true);
+                return Ok(message.metadata.stopped_by().is_none());
             }
             Event::Done { message, .. } => {
                 let text = message.plain_text();
                 // Data for a pipe is not changed.
                 writeln!(stdout(), "{}", text.trim_end_matches('\n'))?;
                 print_requests(&message);
+                if message.metadata.stopped_by().is_some() {
+                    eprintln!("annals: stopped");
+                    return Ok(false);
+                }
                 return Ok(true);
             }
             event if style.is_terminal => screen.show(&event)?,

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use annals_agent::STOPPED_NOTICE;
 use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,6 +20,9 @@ use crate::tty::printable;
 const MAX_INPUT_CHARS: usize = 60;
 /// Message for a chat that was forgotten.
 pub(super) const FORGOTTEN: &str = "the chat was forgotten before there was an answer";
+
+/// Last line of a reply that was stopped.
+const STOPPED: &str = "· stopped";
 
 /// Capabilities of the output.
 #[derive(Clone, Copy, Debug)]
@@ -272,20 +276,29 @@ impl<W: Write> Screen<W> {
     }
 
     fn done(&mut self, message: &UiMessage) -> io::Result<()> {
-        if message.metadata.stopped_by().is_some() {
+        if message.metadata.stopped_by().is_some() && message.plain_text() == STOPPED_NOTICE {
             self.forget();
-            return self.note("· stopped");
+            return self.note(STOPPED);
         }
         if message.metadata.kind() == Some(Kind::Notice) {
             self.forget();
-            return self.note(&message.plain_text());
+            self.note(&message.plain_text())?;
+            return self.cause(message);
         }
         let id = message.metadata.message_id().unwrap_or(&message.id);
         if self.message_id != id {
             self.begin(id);
         }
         self.parts(&message.parts)?;
+        if message.metadata.stopped_by().is_some() {
+            return self.note(STOPPED);
+        }
+        self.cause(message)?;
         self.rest()
+    }
+
+    fn cause(&mut self, message: &UiMessage) -> io::Result<()> {
+        message.metadata.cause().map_or(Ok(()), |cause| self.note(&format!("· {cause}")))
     }
 
     fn stop_waiting(&mut self) {
@@ -346,10 +359,13 @@ mod tests {
         let broke_off = "Hel\n· that broke off; once more\n";
         check(&[text("Hel"), Event::Void, text("Good day")], &format!("{broke_off}Good day"));
         check(&[text("Hel"), done(vec![Part::text("Good day")])], &format!("{broke_off}Good day\n"));
-        let mut stopped = UiMessage::text("m/notice", Role::Assistant, "Stopped before there was an answer.");
-        stopped.metadata.set_stopped_by("m2");
-        let stopped = Event::Done { message: stopped, failed: false };
-        check(&[text("Hel"), Event::Void, stopped], "Hel\n· stopped\n");
+        let stopped = |text: &str| {
+            let mut message = UiMessage::text("m/reply", Role::Assistant, text);
+            message.metadata.set_stopped("m2");
+            Event::Done { message, failed: false }
+        };
+        check(&[text("Hel"), Event::Void, stopped(STOPPED_NOTICE)], "Hel\n· stopped\n");
+        check(&[text("Hel"), stopped("Hello")], "Hello\n· stopped\n");
     }
 
     #[test]

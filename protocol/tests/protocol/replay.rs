@@ -128,7 +128,10 @@ impl Real {
                 let finds = has_something_to_end(&records, &base(place), &head, is_running, self.clock.now());
                 assert_eq!(finds, after.posts[place] == Post::Decided, "{what}");
             }
-            (Post::Decided, _) => self.history.stop(&self.chat, &base(place)).await.unwrap(),
+            (Post::Decided, _) => {
+                let is_running = state.head.lease == Lease::Run;
+                self.history.stop(&self.chat, &base(place), is_running).await.unwrap();
+            }
             _ => {}
         }
     }
@@ -144,7 +147,10 @@ impl Real {
     ) {
         let is_lost = after.is_some_and(|run| run.step == Step::LookWhoTookIt);
         if run.step == Step::Claim {
-            let claim = self.history.claim(&self.chat, LEASE).await.unwrap();
+            let claim = match &self.runs[slot] {
+                Some(lost) if run.is_last_claim => self.history.claim_after_stop(lost, LEASE).await.unwrap(),
+                _ => self.history.claim(&self.chat, LEASE).await.unwrap(),
+            };
             self.runs[slot] = match claim {
                 Claim::Claimed(lease) => Some(lease),
                 Claim::Busy(_) => None,
@@ -230,8 +236,8 @@ fn is_lost(written: Result<(), HistoryError>) -> bool {
 
 fn kind(record: &Record) -> Kind {
     match (record.kind(), record.stopped_by()) {
-        (RecordKind::Normal, _) => Kind::Answer,
         (_, Some(_)) => Kind::Stopped,
+        (RecordKind::Normal, None) => Kind::Answer,
         (_, None) => Kind::Failure,
     }
 }
@@ -239,10 +245,10 @@ fn kind(record: &Record) -> Kind {
 fn reply(turn: Turn, kind: Kind) -> history::Reply {
     let mut message = UiMessage::text("", Role::Assistant, "hello");
     if kind == Kind::Stopped {
-        message.metadata.set_stopped_by("stop");
+        message.metadata.set_stopped("stop");
     }
     history::Reply {
-        is_notice: kind != Kind::Answer,
+        is_notice: kind == Kind::Failure,
         channel: Channel::Telegram,
         chat_id: "42".into(),
         agent_id: "annals".into(),

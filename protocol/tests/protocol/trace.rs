@@ -159,7 +159,8 @@ impl<'a> Bench<'a> {
         history.append(&Draft { chat: self.chat.clone(), ..draft(place, said) }).await.unwrap();
         while self.state.posts[place] != Post::Done {
             if self.state.posts[place] == Post::Decided {
-                history.stop(&self.chat, &base(place)).await.unwrap();
+                let (_, is_running) = history.head_and_run(&self.chat).await.unwrap();
+                history.stop(&self.chat, &base(place), is_running).await.unwrap();
             }
             self.apply(Action::Post(u8::try_from(place).unwrap()));
         }

@@ -225,8 +225,17 @@ pub fn stopped(message: &UiMessage, command: &str) -> Option<UiMessage> {
         _ => part.clone(),
     });
     let mut stopped = UiMessage { parts: parts.collect(), ..message.clone() };
-    stopped.metadata.set_stopped_by(command);
+    stopped.metadata.set_stopped(command);
     Some(stopped)
+}
+
+/// Returns `part` as it is if its run ends here: the result of a call that is under way is unknown.
+#[must_use]
+pub fn cut_off(part: &Part) -> Part {
+    if state_of(part) == Some("input-available") {
+        return part.in_state("output-error", &json!({ "errorText": UNKNOWN }));
+    }
+    part.clone()
 }
 
 /// Returns the final form of the reply at `reply` in `records`, if a `/stop` has answered its requests.

@@ -221,6 +221,17 @@ impl Metadata {
         self.0.insert("stoppedBy".into(), command_id.into());
     }
 
+    /// Returns true if a `/stop` ended the reply, which is as far as it had been made.
+    pub fn is_stopped(&self) -> bool {
+        self.0.get("stopped") == Some(&Value::Bool(true))
+    }
+
+    /// Marks a reply as ended by the `/stop` with this id.
+    pub fn set_stopped(&mut self, command_id: &str) {
+        self.0.insert("stopped".into(), true.into());
+        self.set_stopped_by(command_id);
+    }
+
     /// Returns the key from which on a message that was edited or sent again replaces earlier messages.
     pub fn replaces_from(&self) -> Option<SortKey> {
         self.text("replacesFrom")?.parse().ok()
@@ -280,6 +291,21 @@ impl Metadata {
     /// Sets [`Metadata::model`].
     pub fn set_model(&mut self, model: &str) {
         self.0.insert("model".into(), model.into());
+    }
+
+    /// Returns the cause of a failed turn, for administrators.
+    pub fn cause(&self) -> Option<&str> {
+        self.text("cause")
+    }
+
+    /// Sets [`Metadata::cause`]: a status and names of settings, nothing else.
+    pub fn set_cause(&mut self, cause: &str) {
+        self.0.insert("cause".into(), cause.into());
+    }
+
+    /// Removes [`Metadata::cause`].
+    pub(crate) fn remove_cause(&mut self) {
+        self.0.remove("cause");
     }
 
     /// Returns the counts of tokens of the reply's requests.

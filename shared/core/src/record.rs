@@ -518,7 +518,7 @@ impl Record {
         self.message.metadata.line()
     }
 
-    /// Returns the id of the `/stop` because of which this notice covers its messages.
+    /// Returns the id of the `/stop` that ended this reply, or answered a request for approval.
     pub fn stopped_by(&self) -> Option<&str> {
         self.message.metadata.stopped_by()
     }
@@ -536,8 +536,17 @@ impl Record {
 
     /// Returns the message for readers, with its listed id (`<messageId>@<n>` for revision n). `metadata` contains,
     /// besides the platform's fields, `ts, chatKey, channel, chatId, userId, actorKey, messageId, kind`, on replies
-    /// `sentAt`, on summaries `sourceRange {fromId, toId, count}`.
+    /// `sentAt`, on summaries `sourceRange {fromId, toId, count}`. The cause of a failed turn is left out.
     pub fn listed(&self) -> UiMessage {
+        let mut message = self.listed_for_admins();
+        if self.role() == Role::Assistant {
+            message.metadata.remove_cause();
+        }
+        message
+    }
+
+    /// Returns the message as [`Record::listed`] does, with the cause of a failed turn.
+    pub fn listed_for_admins(&self) -> UiMessage {
         let mut message = self.message.clone();
         message.id = match self.revision() {
             0 => self.message_id.to_string(),

@@ -6,15 +6,15 @@
 //! | chat | what is the person's |
 //! | --- | --- |
 //! | their direct chats and private chats with the bot; a conversation over HTTP or a room in which nobody else spoke | all of it |
-//! | any other | their own messages with all forms, commands and answers to approvals |
+//! | any other | their own messages with all forms, commands and answers to approvals, in the table and in segments |
 //!
-//! In a chat of others, replies, summaries and group memory stay, and so do the person's lines in segments, which are
-//! never changed: [`ErasedNumbers::archived`] counts them, and only the deletion of that chat deletes them.
+//! In a chat of others, replies, summaries and group memory stay.
 //!
-//! 1. **walk** the list; the cursor is stored after each page, so that the same request continues after a crash or at the
-//!    end of its time
-//! 2. **walk** again the chats in which somebody spoke since the erasure started, which have moved to the top
-//! 3. **delete** the memory of all identities, then their links and the cursor
+//! 1. **finish** the chat in which an earlier request had begun, of which the list may not show any more that it is theirs
+//! 2. **walk** the list; a chat is noted before anything in it is deleted, and the cursor is stored after each page, so that
+//!    the same request continues after a crash or at the end of its time
+//! 3. **walk** again the chats in which somebody spoke since the erasure started, which have moved to the top
+//! 4. **delete** the memory of all identities, then their links and the cursor
 //!
 //! A message that arrives meanwhile stays or is deleted with the rest.
 
@@ -31,7 +31,7 @@ use annals_store::history::directory::ListCursor;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
 use annals_store::history::{History, HistoryError, MAX_PAGE, Position};
 use annals_store::memory::{Memory, MemoryError};
-use annals_store::people::{Erasure, People, PeopleError};
+use annals_store::people::{Begun, Erasure, People, PeopleError};
 use serde::Serialize;
 
 use crate::forgetting::{ForgetError, forget};
@@ -62,7 +62,7 @@ pub enum Share {
     Nothing,
 }
 
-/// Numbers of deleted items, and of what stays.
+/// Numbers of deleted items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ErasedNumbers {
     /// Chats that were deleted whole.
@@ -71,7 +71,7 @@ pub struct ErasedNumbers {
     pub records: usize,
     /// Memory entries.
     pub memories: usize,
-    /// Records that stay in the segments of other chats.
+    /// Records that were removed from segments of other chats.
     pub archived: usize,
 }
 
@@ -179,7 +179,14 @@ impl Person {
         let (people, memory, clock) = (People::beside(history), Memory::beside(history), history.clock());
         let mut removed = ErasedNumbers::default();
         let begun = people.erasure(&self.id).await?;
-        let mut erasure = begun.unwrap_or(Erasure { started_at: clock.now(), before: None, walked: false });
+        let mut erasure =
+            begun.unwrap_or(Erasure { started_at: clock.now(), before: None, walked: false, begun: None });
+        if let Some(Begun { chat, is_whole }) = erasure.begun.take()
+            && let Ok(chat) = chat.parse()
+        {
+            let share = if is_whole { Share::Whole } else { Share::Own };
+            self.erase_in(history, &chat, share, deadline, &mut removed).await?;
+        }
         loop {
             let before = erasure.before.as_deref().and_then(|before| ListCursor::decode(before).ok());
             let page = history.chats(before.as_ref(), CHATS_AT_ONCE).await?;
@@ -195,12 +202,11 @@ impl Person {
                     // Read first: the links between the names are deleted with the chat.
                     forgotten.extend(history.all_names(&listed.chat).await?);
                 }
-                let archived = removed.archived;
-                self.erase_in(history, &listed.chat, share, deadline, &mut removed).await?;
-                if erasure.walked {
-                    // They were counted when the list was walked.
-                    removed.archived = archived;
+                if share != Share::Nothing {
+                    let begun = Begun { chat: listed.chat.to_string(), is_whole: share == Share::Whole };
+                    people.set_erasure(&self.id, &Erasure { begun: Some(begun), ..erasure.clone() }).await?;
                 }
+                self.erase_in(history, &listed.chat, share, deadline, &mut removed).await?;
             }
             if is_over && erasure.walked {
                 break;
@@ -245,53 +251,43 @@ impl Person {
                         Claim::Claimed(lease) => *lease,
                         Claim::Busy(until) => return Err(ForgetError::Busy { until }.into()),
                     };
-                    let erased = self.erase_of(history, &lease).await;
+                    let erased = self.erase_of(history, &lease, removed).await;
                     // Otherwise the chat's next turn would wait for the claim to end.
                     drop(history.release_deletion(&lease).await);
-                    removed.records += erased?;
-                }
-                for segment in history.segments(chat).await? {
-                    if let Some(segment) = history.segment(chat, &segment.id).await? {
-                        removed.archived += self.count_in(history, &segment).await?;
-                    }
+                    erased?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Deletes the person's records in the table, of the chat of `lease`.
-    async fn erase_of(&self, history: &History, lease: &Lease) -> Result<usize, HistoryError> {
+    /// Deletes the person's records of the chat of `lease`, in the table and in its segments.
+    async fn erase_of(
+        &self,
+        history: &History,
+        lease: &Lease,
+        removed: &mut ErasedNumbers,
+    ) -> Result<(), HistoryError> {
         if let Some(lost_at) = lease.head.taken_at {
             let clock = history.clock();
             clock.sleep(lost_at.plus(HOLDER_ENDS_WITHIN).since(clock.now())).await;
         }
         let is_theirs = |record: &Record| self.wrote(record);
-        let (mut records, mut after) = (0, None);
+        history.finish_segment(lease).await?;
+        let mut after = None;
         loop {
             let erased = history.erase_of(lease, after.as_deref(), &is_theirs).await?;
-            records += erased.records;
+            removed.records += erased.records;
+            history.renew(lease, LEASE).await?;
             after = erased.last;
             if after.is_none() {
-                return Ok(records);
+                break;
             }
+        }
+        for segment in history.segments_to_erase(&lease.chat).await? {
+            removed.archived += history.erase_in_segment(&segment, &is_theirs).await?;
             history.renew(lease, LEASE).await?;
         }
-    }
-
-    async fn count_in(
-        &self,
-        history: &History,
-        segment: &annals_store::history::Segment,
-    ) -> Result<usize, HistoryError> {
-        let (mut count, mut from) = (0, 0);
-        loop {
-            let records = history.segment_records(segment, from).await?;
-            if records.is_empty() {
-                return Ok(count);
-            }
-            from += records.len();
-            count += records.iter().filter(|record| self.wrote(record)).count();
-        }
+        Ok(())
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! Events are not stored, and no run depends on a listener. Each chat keeps all events of its current turn, so that a
 //! late listener gets the turn from its beginning. The events may break off; only [`ReplyEvent::Stored`] is in the history.
+//!
+//! A feed keeps the reply so far also if there are no listeners, for a run that is stopped: see [`Feed::so_far`].
+
+mod so_far;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +14,10 @@ use annals_core::chat_key::ChatKey;
 use annals_core::message::Part;
 use annals_core::record::Record;
 use annals_core::sort_key::SortKey;
-use annals_model::Delta;
+use annals_model::{Delta, Usage};
 use tokio::sync::Notify;
+
+pub use so_far::ReplySoFar;
 
 /// The current turns of one process. Clones share it; the default has no listeners.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +99,7 @@ impl Live {
             };
             state.turns
         });
-        Feed(Some(Arc::new(Publisher { handle, turn })))
+        Feed { publisher: Some(Arc::new(Publisher { handle, turn })), ..Feed::default() }
     }
 
     /// Listens to the turns of `chat` from now on, and to the current one from its beginning. Returns `None` if there
@@ -110,9 +116,12 @@ impl Live {
     }
 }
 
-/// The sender of a run's events. Its turn ends when all clones are dropped. The default drops all events.
+/// The sender of a run's events. Its turn ends when all clones are dropped. The default has no listeners.
 #[derive(Clone, Debug, Default)]
-pub struct Feed(Option<Arc<Publisher>>);
+pub struct Feed {
+    publisher: Option<Arc<Publisher>>,
+    so_far: Arc<Mutex<ReplySoFar>>,
+}
 
 #[derive(Debug)]
 struct Publisher {
@@ -121,9 +130,20 @@ struct Publisher {
 }
 
 impl Feed {
+    /// Returns the reply so far.
+    pub fn so_far(&self) -> ReplySoFar {
+        self.state().clone()
+    }
+
     /// Sends an event.
-    pub fn publish(&self, event: ReplyEvent) {
-        if let Some(Publisher { handle, turn }) = self.0.as_deref() {
+    fn publish(&self, event: ReplyEvent) {
+        self.state().hear(&event);
+        self.tell(event);
+    }
+
+    /// Sends an event to the listeners.
+    fn tell(&self, event: ReplyEvent) {
+        if let Some(Publisher { handle, turn }) = self.publisher.as_deref() {
             handle.topic.change(|state| {
                 // Events of a run that another has overtaken are dropped.
                 if state.turns == *turn {
@@ -145,16 +165,31 @@ impl Feed {
 
     /// Sends the parts of the reply so far.
     pub fn parts(&self, parts: &[Part]) {
-        if self.0.is_some() {
-            self.publish(ReplyEvent::Parts(parts.into()));
+        self.state().set_steps(parts);
+        if self.publisher.is_some() {
+            self.tell(ReplyEvent::Parts(parts.into()));
         }
+    }
+
+    /// Notes the model that is asked now. Listeners are not told.
+    pub fn asked(&self, model: Option<String>) {
+        self.state().set_asked(model);
+    }
+
+    /// Notes the tokens of the reply so far. Listeners are not told.
+    pub fn used(&self, usage: Option<Usage>) {
+        self.state().set_usage(usage);
     }
 
     /// Sends the stored record.
     pub fn stored(&self, record: &Record) {
-        if self.0.is_some() {
-            self.publish(ReplyEvent::Stored(Arc::new(record.clone())));
+        if self.publisher.is_some() {
+            self.tell(ReplyEvent::Stored(Arc::new(record.clone())));
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ReplySoFar> {
+        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

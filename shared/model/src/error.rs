@@ -23,10 +23,7 @@ pub enum ModelError {
     #[error("the model takes no images, or not these; check MODEL_VISION")]
     ImagesRefused,
     /// The endpoint refuses this request: other 4xx.
-    #[error(
-        "the model's endpoint refused the request with {status}; check MODEL, MODEL_BASE_URL and MODEL_API_KEY, \
-         or what the role may do in Bedrock"
-    )]
+    #[error("{}", refused(*status, "MODEL"))]
     Refused {
         /// The HTTP status.
         status: u16,
@@ -46,6 +43,20 @@ pub enum ModelError {
 }
 
 impl ModelError {
+    /// Returns true if no other try with these settings can succeed: 401, 403 and 404.
+    pub fn cannot_succeed(&self) -> bool {
+        matches!(self, Self::Refused { status: 401 | 403 | 404 })
+    }
+
+    /// Returns the cause for those who run the program: a status and names of settings, those of `MODEL_FALLBACK` if the
+    /// model is that one. Nothing in it is from the provider or from a message.
+    pub fn cause(&self, is_fallback: bool) -> String {
+        match self {
+            Self::Refused { status } if is_fallback => refused(*status, "MODEL_FALLBACK"),
+            error => error.to_string(),
+        }
+    }
+
     /// Returns the pause that the provider asks for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -53,4 +64,15 @@ impl ModelError {
             _ => None,
         }
     }
+}
+
+/// Returns the text for a refusal; `model` is the setting that names the model.
+fn refused(status: u16, model: &str) -> String {
+    let check = match status {
+        401 => format!("check {model}_API_KEY"),
+        403 => format!("check what {model}_API_KEY may use, or the role in Bedrock"),
+        404 => format!("check {model} and {model}_BASE_URL"),
+        _ => format!("check {model}, {model}_BASE_URL and {model}_API_KEY"),
+    };
+    format!("the model's endpoint refused the request with {status}: {check}")
 }

@@ -1,5 +1,6 @@
 //! One durable history per chat: append-only records in DynamoDB, large bodies and archived segments in S3. Records
-//! leave the table by its TTL alone, after they are archived; only `forget.rs` deletes, when a person asks for it.
+//! leave the table by its TTL alone, after they are archived; only `forget.rs` and `erase.rs` delete, when a person asks for
+//! it.
 //!
 //! A chat is a partition. Its records have sort keys that start with a digit ([`SortKey`]); the other items start with
 //! `!`, which sorts below every digit, so no read of records reaches them:
@@ -25,7 +26,7 @@
 //! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: segments in S3
 //! - `archived.rs`: one message in the archive, after it has left the table
 //! - `search.rs`: the search in segments
-//! - `forget.rs`: the deletion of a chat
+//! - `forget.rs`: the deletion of a chat; `erase.rs`: of one person's records in a chat of others
 //! - [`directory`]: the list of all chats
 //! - [`turn`]: the head: one run at a time, and the start of the context
 //! - [`stop`]: the command `/stop`
@@ -42,6 +43,7 @@ mod bucket;
 mod cursor;
 pub mod directory;
 pub mod due;
+mod erase;
 mod fields;
 mod forget;
 mod form;
@@ -79,7 +81,8 @@ pub use archived::ArchivedMessage;
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
 pub use bucket::BucketError;
 pub use cursor::{Cursor, CursorError};
-pub use forget::{Erased, ErasedOf, ToErase};
+pub use erase::{ErasedOf, IsTheirs};
+pub use forget::{Erased, ToErase};
 pub use form::{Form, next_form};
 pub use import::Imported;
 pub use item::ItemError;

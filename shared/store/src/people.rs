@@ -145,6 +145,19 @@ pub struct Erasure {
     /// True if the whole list was walked, and only chats that were used since are still to be visited.
     #[serde(default)]
     pub walked: bool,
+    /// The chat that is being erased in. What is left of the person there may not show any more that it is theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
+}
+
+/// A chat in which an erasure has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Begun {
+    /// Its ChatKey.
+    pub chat: String,
+    /// True if all of it is deleted, false if the person's records are.
+    pub is_whole: bool,
 }
 
 /// A failure to read or change links. What was stored before stays stored.

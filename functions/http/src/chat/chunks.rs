@@ -18,7 +18,7 @@
 //! the stored reply does not continue the chunks, the stream ends with an `error`, and the client finds the reply in the
 //! history.
 
-use annals_core::message::{Part, PartView};
+use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::{Kind, Record};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -48,6 +48,8 @@ pub(crate) struct ChunkEncoder {
     is_in_step: bool,
     /// True if the chunks no longer match the reply: nothing more is sent before it is stored.
     is_stale: bool,
+    /// True if the client may read the cause of a failed turn.
+    is_admin: bool,
     /// White space at the beginning of a text and of reasoning, sent with the first other character.
     blank: [String; 2],
     ids: u32,
@@ -82,9 +84,17 @@ impl ChunkEncoder {
             has_started: false,
             is_in_step: false,
             is_stale: false,
+            is_admin: false,
             blank: <[String; 2]>::default(),
             ids: 0,
         }
+    }
+
+    /// Encodes for a caller with an admin key, or for another.
+    #[must_use]
+    pub(crate) fn with_admin(mut self, is_admin: bool) -> Self {
+        self.is_admin = is_admin;
+        self
     }
 
     /// Takes the chunks to send next.
@@ -145,18 +155,7 @@ impl ChunkEncoder {
 
     /// Ends the stream with the stored reply.
     pub(crate) fn finish(&mut self, record: &Record) {
-        let listed = record.listed();
-        if !self.has_started {
-            // A notice takes the reply's place under an id of its own.
-            record.message_id.as_str().clone_into(&mut self.message_id);
-        }
-        if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
-            let is_notice = record.kind() == Kind::Notice;
-            let text = if is_notice { record.message.plain_text() } else { DIVERGED.to_owned() };
-            return self.error(&text);
-        }
-        self.start();
-        self.end_step();
+        let Some(listed) = self.advance_to(record) else { return };
         let asks = listed.parts.last().is_some_and(|part| state_of(part) == Some("approval-requested"));
         let reason = match record.kind() {
             Kind::Notice => "other",
@@ -166,10 +165,31 @@ impl ChunkEncoder {
         self.out.push(json!({"type": "finish", "finishReason": reason, "messageMetadata": listed.metadata}));
     }
 
-    /// Ends the stream of a stopped reply.
-    pub(crate) fn abort(&mut self) {
-        self.end_step();
+    /// Ends the stream with the stopped reply, as far as it was made.
+    pub(crate) fn abort(&mut self, record: &Record) {
+        let Some(listed) = self.advance_to(record) else { return };
+        self.out.push(json!({"type": "message-metadata", "messageMetadata": listed.metadata}));
         self.out.push(json!({"type": "abort"}));
+    }
+
+    /// Brings the client to the stored `record`, and returns that as it is listed. If the chunks do not match it, ends the
+    /// stream with an error.
+    fn advance_to(&mut self, record: &Record) -> Option<UiMessage> {
+        let listed = if self.is_admin { record.listed_for_admins() } else { record.listed() };
+        if !self.has_started {
+            // A notice takes the reply's place under an id of its own.
+            record.message_id.as_str().clone_into(&mut self.message_id);
+        }
+        if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
+            let is_notice = record.kind() == Kind::Notice;
+            let text = if is_notice { listed.plain_text() } else { DIVERGED.to_owned() };
+            let cause = listed.metadata.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();
+            self.error(&(text + &cause));
+            return None;
+        }
+        self.start();
+        self.end_step();
+        Some(listed)
     }
 
     /// Ends the stream without a reply.

@@ -111,6 +111,6 @@ impl ReplyStream {
     }
 
     fn end(&mut self, record: &Record) {
-        if record.stopped_by().is_some() { self.encoder.abort() } else { self.encoder.finish(record) }
+        if record.stopped_by().is_some() { self.encoder.abort(record) } else { self.encoder.finish(record) }
     }
 }

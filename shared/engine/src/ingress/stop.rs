@@ -29,7 +29,7 @@ impl Ingress {
         let records = self.history.context(chat, &head, Some(command), &policy).await?.records;
         let now = self.history.clock().now();
         if has_something_to_end(&records, command, &head, is_running, now) {
-            self.history.stop(chat, command).await?;
+            self.history.stop(chat, command, is_running).await?;
         } else if denied.is_empty()
             && head.stopped_to.as_ref() != Some(command)
             && !records.iter().any(|record| record.stopped_by() == Some(draft.message_id.as_str()))

@@ -246,6 +246,7 @@ impl History {
             created_at: self.clock.now(),
             expires_from: expiries().min(),
             expires_to: expiries().max(),
+            replaces: None,
             id,
         };
         let info = self.point_at(info).await?;
@@ -360,7 +361,7 @@ impl Archived {
         let removed = before - batch.lines.len();
         if removed == 0 {
             // Neither this run's segment nor another run's of this stretch: continuing would never end.
-            let key = object_key(&segment.info.chat, &segment.info.id);
+            let key = segment.info.object();
             return Err(SegmentError::Damaged { key, problem: FormatError::Place(1) });
         }
         if removed < segment.records.len() {

@@ -12,9 +12,7 @@
 //! what is said meanwhile must be visited. That visit deletes the head.
 
 use annals_core::chat_key::ChatKey;
-use annals_core::media::identity;
 use annals_core::record::Record;
-use annals_core::sort_key::Timestamp;
 
 use super::directory::PLACE;
 use super::due::{DUE_AT, DUE_SHARD, seconds_up, shard_of};
@@ -39,15 +37,6 @@ pub struct Erased {
     pub bodies: usize,
     /// Stored files.
     pub media: usize,
-}
-
-/// A page of a chat from which one person's records were deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErasedOf {
-    /// Number of deleted records.
-    pub records: usize,
-    /// The last sort key that was looked at; `None` if there are no more.
-    pub last: Option<String>,
 }
 
 /// The next items of a chat that is being deleted, and the records in them, which name those who spoke.
@@ -110,54 +99,6 @@ impl History {
         Ok(records)
     }
 
-    /// Deletes those records of the chat of `lease` that `is_theirs` selects, with their large bodies and their images:
-    /// among the next that are in the table, after the sort key `after`. A record that a segment is being made of stays.
-    /// Safe to repeat.
-    pub async fn erase_of(
-        &self,
-        lease: &Lease,
-        after: Option<&str>,
-        is_theirs: &(dyn Fn(&Record) -> bool + Send + Sync),
-    ) -> Result<ErasedOf, HistoryError> {
-        let chat = &lease.chat;
-        let from = after.map_or(FIRST_KEY.to_owned(), |after| format!("{after}\u{1}"));
-        let (items, _) =
-            self.table.query_page(&partition(chat), &Span::first(ITEMS_AT_ONCE, from, LAST_KEY)).await?;
-        let storing = lease.head.archive.as_ref().and_then(|archive| archive.storing.as_ref());
-        let is_being_stored = |record: &Record| {
-            storing.is_some_and(|stretch| stretch.from <= record.key && record.key <= stretch.to)
-        };
-        let (mut keys, mut due) = (Vec::new(), Vec::new());
-        for item in &items {
-            let Ok(stored) = item::from_item(item) else { continue };
-            let record = stored.record();
-            if !is_theirs(record) || is_being_stored(record) {
-                continue;
-            }
-            if let Some(body) = item::text(item, "body") {
-                self.bucket.delete_some(body).await?;
-            }
-            for part in &record.message.parts {
-                let identity = identity(part);
-                if !identity.is_empty() {
-                    let file = media::key(chat, record.message_id.as_str(), &identity);
-                    self.bucket.delete_some(&file).await?;
-                }
-            }
-            due.extend(item::integer(item, DUE_AT).map(Timestamp::from_secs));
-            keys.push(record.key.to_string());
-        }
-        // The chat stays listed and due for a visit without the records that registered it.
-        if let (Some(first), Some(last)) = (due.iter().min(), due.iter().max()) {
-            self.ask_for_visit(chat, *first).await?;
-            self.set_place(chat, last.minus(self.retention.due_after())).await?;
-        }
-        let last = items.last().and_then(|item| item::text(item, "sk")).map(str::to_owned);
-        let records = keys.len();
-        self.table.delete(&partition(chat), keys).await?;
-        Ok(ErasedOf { records, last })
-    }
-
     /// Deletes the next objects of `chat`: segments, bodies, files. None are left if all numbers are 0. The pointers to
     /// segments must be gone.
     pub async fn erase_objects(&self, chat: &ChatKey) -> Result<Erased, HistoryError> {
@@ -183,7 +124,7 @@ impl History {
         head.insert(DUE_AT.into(), number(seconds_up(visit)));
         // The next message that this process stores there lists the chat again.
         self.registry.forget(&lease.chat);
-        match self.table.put_over(head, lease.fence).await? {
+        match self.table.put_over(head, ("fence", number(lease.fence))).await? {
             Written::Done(_) => Ok(()),
             Written::Refused(_) => Err(HistoryError::LeaseLost),
         }

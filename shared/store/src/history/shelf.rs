@@ -11,7 +11,9 @@
 //!  "sha256": "b5bb9d8014a0f9b1…", "createdAt": 1764560000000, "expiresFrom": 1764543520, "expiresTo": 1764543581}
 //! ```
 //!
-//! Both are created once and never changed. A pointer is put after its object has been read back, so its object exists.
+//! An object is created once and never changed. A pointer is put after its object has been read back, so its object exists.
+//! It is put again only if records of a person were erased (`erase.rs`): then it has `replaces`, the key of the object
+//! before, and its own object is called `<id>-<16 hex digits of its SHA-256>.jsonl.gz`; with `count` 0 it has none.
 //! `expiresFrom` and `expiresTo` are the earliest and the latest `expiresAt` of the records.
 
 use std::collections::VecDeque;
@@ -62,6 +64,18 @@ pub struct SegmentInfo {
     pub expires_from: Option<i64>,
     /// The latest such time.
     pub expires_to: Option<i64>,
+    /// The key of the object that was the segment's before records were erased from it.
+    pub replaces: Option<String>,
+}
+
+impl SegmentInfo {
+    /// Returns the key of its object.
+    pub(super) fn object(&self) -> String {
+        match &self.replaces {
+            None => object_key(&self.chat, &self.id),
+            Some(_) => format!("{}{}-{:.16}.jsonl.gz", folder(&self.chat), self.id, self.sha256),
+        }
+    }
 }
 
 /// A segment with its records.
@@ -161,7 +175,10 @@ impl Shelf {
         if let Some(cached) = self.cached(info) {
             return Ok(cached);
         }
-        let key = object_key(&info.chat, &info.id);
+        if info.count == 0 {
+            return Ok(Arc::new(Segment { info: info.clone(), records: Vec::new() }));
+        }
+        let key = info.object();
         let Some(bytes) = self.get(&key).await? else { return Err(SegmentError::Missing { key }) };
         let decoded = if segment::sha256(&bytes) == info.sha256 {
             segment::decode(&bytes, &info.chat, &info.from, &info.to)
@@ -206,6 +223,7 @@ impl History {
         let mut all = Vec::new();
         for (name, _) in self.names(chat).await?.into_iter().rev().filter(|(_, longest)| longest.is_some()) {
             let mut segments = self.pointers(&name, &all_pointers(false)).await?;
+            segments.retain(|info| info.count > 0);
             segments.sort_by(|a, b| (&a.from, &a.to).cmp(&(&b.from, &b.to)));
             all.extend(segments);
         }
@@ -239,7 +257,8 @@ impl History {
             let Some(longest) = longest else { continue };
             let from = pointer_key(SortKey::start_of(id.ts()).as_str());
             let span = Span::all(from, last_pointer(id.ts(), longest));
-            if let Some(info) = self.pointers(&name, &span).await?.into_iter().find(|info| info.id == *id) {
+            let mut infos = self.pointers(&name, &span).await?.into_iter();
+            if let Some(info) = infos.find(|info| info.id == *id && info.count > 0) {
                 return Ok(Some(self.shelf.segment(&info).await?));
             }
         }
@@ -285,9 +304,20 @@ impl History {
             }
         }
     }
+
+    /// Puts the pointer `new` in place of `old`. Fails with [`HistoryError::LeaseLost`] if the pointer is neither any more.
+    pub(super) async fn point_again(&self, old: &SegmentInfo, new: &SegmentInfo) -> Result<(), HistoryError> {
+        let was = ("sha256", string(&old.sha256));
+        if matches!(self.table.put_over(item_of(new), was).await?, Written::Done(_))
+            || self.pointer(&new.chat, &new.to).await?.as_ref() == Some(new)
+        {
+            return Ok(());
+        }
+        Err(HistoryError::LeaseLost)
+    }
 }
 
-/// Returns the key of the object of a segment.
+/// Returns the key of the object that a segment has first.
 pub(super) fn object_key(chat: &ChatKey, id: &SegmentId) -> String {
     format!("{}{id}.jsonl.gz", folder(chat))
 }
@@ -308,7 +338,7 @@ pub(super) fn pointer_key(to: &str) -> String {
     format!("{POINTER}{to}")
 }
 
-fn all_pointers(newest_first: bool) -> Span {
+pub(super) fn all_pointers(newest_first: bool) -> Span {
     Span { newest_first, ..Span::all(POINTER, pointer_key(LAST_KEY)) }
 }
 
@@ -339,6 +369,9 @@ fn item_of(info: &SegmentInfo) -> Item {
     if let Some(to) = info.expires_to {
         set("expiresTo", number(to));
     }
+    if let Some(replaces) = &info.replaces {
+        set("replaces", string(replaces));
+    }
     item
 }
 
@@ -361,6 +394,7 @@ fn info_of(item: &Item) -> Result<SegmentInfo, SegmentError> {
             created_at: integer(item, "createdAt").and_then(Timestamp::from_millis)?,
             expires_from: integer(item, "expiresFrom"),
             expires_to: integer(item, "expiresTo"),
+            replaces: text(item, "replaces").map(str::to_owned),
         })
     };
     info().ok_or_else(|| SegmentError::Pointer { sk: text(item, "sk").unwrap_or_default().to_owned() })
@@ -386,6 +420,7 @@ mod tests {
             created_at: Timestamp::from_millis(1_764_560_000_000).unwrap(),
             expires_from: Some(1),
             expires_to: None,
+            replaces: Some("segments/telegram-3f/1-2.jsonl.gz".into()),
             from: from.clone(),
             to: to.clone(),
         };

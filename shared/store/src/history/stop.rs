@@ -2,9 +2,12 @@
 //!
 //! One write to the head does both: it takes the next fence, so that the run that has the chat can neither commit nor
 //! note a piece of a reply any more, and it leaves the command in `stoppedTo`, so that the next run covers the
-//! unanswered messages from before the command with a notice. Messages after the command are answered as usual. The
-//! notice is the reply of a turn like any other, committed to under a claim of its own: nothing here adds to the proof
-//! that no message is covered twice.
+//! unanswered messages from before the command with a stopped reply. Messages after the command are answered as usual.
+//! The stopped reply is the reply of a turn like any other, committed to under a claim of its own: nothing here adds to
+//! the proof that no message is covered twice.
+//!
+//! The stopped run is the next one, if its process lives: it has the text that was streamed so far, which is the reply.
+//! So the lease of a run is not removed, but shortened, and only that run may claim the chat before the end of it.
 //!
 //! The sample item of a head is in [`turn`](super::turn).
 
@@ -19,21 +22,33 @@ use annals_core::sort_key::{SortKey, Timestamp};
 
 use super::item::integer;
 use super::table::{Update, number, string};
-use super::turn::{Head, Lease, OpenTurn};
+use super::turn::{Head, Lease, OpenTurn, STOPPED_RUN_ENDS_WITHIN};
 use super::{HEAD, History, HistoryError, partition};
 
 /// Interval at which a run checks that it still has its chat.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 impl History {
-    /// Takes `chat` from its holder, for the `/stop` at `command`. Changes nothing if this command or a later one is
-    /// noted already, or the chat is being deleted. Safe to repeat. One write.
-    pub async fn stop(&self, chat: &ChatKey, command: &SortKey) -> Result<(), HistoryError> {
+    /// Takes `chat` from its holder, for the `/stop` at `command`. If a run `is_running`, nobody else may claim the chat
+    /// for [`STOPPED_RUN_ENDS_WITHIN`]. Changes nothing if this command or a later one is noted already, or the chat is
+    /// being deleted. Safe to repeat. One write.
+    pub async fn stop(
+        &self,
+        chat: &ChatKey,
+        command: &SortKey,
+        is_running: bool,
+    ) -> Result<(), HistoryError> {
+        let now = self.clock.now();
         let update = Update::default()
             .increment("fence")
             .set("stoppedTo", string(command.as_str()))
-            .set("takenAt", number(self.clock.now()))
-            .remove(["leaseUntil", "housekeeping"])
+            .set("takenAt", number(now));
+        let update = if is_running {
+            update.set("leaseUntil", number(now.plus(STOPPED_RUN_ENDS_WITHIN))).remove(["housekeeping"])
+        } else {
+            update.remove(["leaseUntil", "housekeeping"])
+        };
+        let update = update
             .when("attribute_not_exists(stoppedTo) OR stoppedTo < :stoppedTo")
             // In a chat that is being deleted there is nothing to stop.
             .when("attribute_not_exists(forgetting) OR leaseUntil < :takenAt");

@@ -163,15 +163,19 @@ impl Table {
         }
     }
 
-    /// Puts `item` in place of what has its key, if that has this `fence`.
-    pub(crate) async fn put_over(&self, item: Item, fence: i64) -> Result<Written, TableError> {
+    /// Puts `item` in place of what has its key, if that has this value of this attribute.
+    pub(crate) async fn put_over(
+        &self,
+        item: Item,
+        (name, value): (&str, AttributeValue),
+    ) -> Result<Written, TableError> {
         let request = self
             .client
             .put_item()
             .table_name(&self.name)
             .set_item(Some(item))
-            .condition_expression("fence = :fence")
-            .expression_attribute_values(":fence", number(fence))
+            .condition_expression(format!("{name} = :value"))
+            .expression_attribute_values(":value", value)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
         let sent = Box::pin(request.send()).await;
         self.written("put an item", sent.map(|output| (output.consumed_capacity, None)))

@@ -31,8 +31,9 @@
 //!
 //! `/stop` takes the next fence too, and claims nothing (see [`super::stop`]): the run that has the chat can neither
 //! commit nor note a piece from then on. `stoppedTo` tells the next run, in the same write, that unanswered messages
-//! from before the command are not to be answered any more. That run covers them with a notice, by a committed turn
-//! like any other. So a stop needs no proof of its own.
+//! from before the command are not to be answered any more. That run covers them with a stopped reply, by a committed
+//! turn like any other. So a stop needs no proof of its own. For [`STOPPED_RUN_ENDS_WITHIN`] the next run is the stopped
+//! one, since its process alone has the text so far.
 //!
 //! Upkeep (archive, summaries, memory between turns) claims a chat as a run does, but marks its claim `housekeeping`: a
 //! run takes such a chat over at once. A summary that upkeep has committed to (`compacting`) stays committed, so that
@@ -98,6 +99,10 @@ pub enum Reached {
 /// [`LOOK_AGAIN`](super::stop::LOOK_AGAIN) and drops its work, and a request that is under way then ends within
 /// seconds.
 pub const HOLDER_ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Time for which only the run that a `/stop` took a chat from may claim it. It notices within
+/// [`LOOK_AGAIN`](super::stop::LOOK_AGAIN).
+pub const STOPPED_RUN_ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 impl History {
     /// Lets later runs read from `from` on, which is before [`Head::context_from`]: if this run fails for good, the

@@ -21,6 +21,8 @@ pub struct Lease {
     /// The head as claimed.
     pub head: Head,
     pub(in crate::history) fence: i64,
+    /// The id of the claim, which stays in the head until the next one.
+    claim: String,
 }
 
 /// The result of a claim.
@@ -35,18 +37,25 @@ pub enum Claim {
 impl History {
     /// Claims `chat` for one run of at most `duration`. One write; two if upkeep has the chat, which loses it.
     pub async fn claim(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
-        self.claim_as(Holder::Run, chat, duration).await
+        self.claim_as(Holder::Run, chat, duration, None).await
+    }
+
+    /// Claims the chat of `lost` again, for one run of at most `duration`, after a `/stop` took it from `lost`: the one
+    /// claim that need not wait until the end of [`STOPPED_RUN_ENDS_WITHIN`]. `Busy` as for [`History::claim`] if another
+    /// process has claimed the chat since. One write; two if upkeep has the chat.
+    pub async fn claim_after_stop(&self, lost: &Lease, duration: Duration) -> Result<Claim, HistoryError> {
+        self.claim_as(Holder::Run, &lost.chat, duration, Some(&lost.claim)).await
     }
 
     /// Claims `chat` for upkeep of at most `duration` if nobody has it. A run may take it over at any time. One write.
     pub async fn claim_for_upkeep(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
-        self.claim_as(Holder::Upkeep, chat, duration).await
+        self.claim_as(Holder::Upkeep, chat, duration, None).await
     }
 
     /// Claims `chat` for deleting it, for at most `duration` at a time. A run or upkeep that has it loses it, and
     /// notices within moments; only another deletion is `Busy`. At most two writes.
     pub async fn claim_to_forget(&self, chat: &ChatKey, duration: Duration) -> Result<Claim, HistoryError> {
-        let claim = self.claim_as(Holder::Deletion, chat, duration).await;
+        let claim = self.claim_as(Holder::Deletion, chat, duration, None).await;
         self.stops.notify_waiters();
         claim
     }
@@ -56,11 +65,18 @@ impl History {
         claimant: Holder,
         chat: &ChatKey,
         duration: Duration,
+        lost: Option<&str>,
     ) -> Result<Claim, HistoryError> {
         let (now, id) = (self.clock.now(), random::hex::<8>());
         let is_own = |item: &Item| text(item, "claim") == Some(id.as_str());
         let claim = self.claim_update(claimant, chat, duration).set("claim", string(&id));
-        let free = claim.clone().when("attribute_not_exists(leaseUntil) OR leaseUntil < :now");
+        let free = match lost {
+            None => claim.clone().when("attribute_not_exists(leaseUntil) OR leaseUntil < :now"),
+            Some(lost) => claim
+                .clone()
+                .when("attribute_not_exists(leaseUntil) OR leaseUntil < :now OR claim = :lost")
+                .bind(":lost", string(lost)),
+        };
         let mut written = self.update_head(chat, free.bind(":now", number(now))).await?;
         if let Written::Refused(held) = &written
             && !is_own(held)
@@ -81,10 +97,10 @@ impl History {
         };
         let fence = integer(&item, "fence").unwrap_or_default();
         match Head::of(&item) {
-            Ok(head) => Ok(Claim::Claimed(Box::new(Lease { chat: chat.clone(), head, fence }))),
+            Ok(head) => Ok(Claim::Claimed(Box::new(Lease { chat: chat.clone(), head, fence, claim: id }))),
             Err(error) => {
                 // Otherwise the next claim after the repair waits for the lease to end.
-                let lease = Lease { chat: chat.clone(), head: Head::default(), fence };
+                let lease = Lease { chat: chat.clone(), head: Head::default(), fence, claim: id };
                 drop(self.release(&lease).await);
                 Err(error.into())
             }
