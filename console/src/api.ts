@@ -1,5 +1,6 @@
 // Client of the HTTP API, as the console uses it. ../../functions/http/openapi.json describes the API.
 import type { UIMessage } from 'ai';
+import { texts } from './text';
 
 export type Kind = 'normal' | 'event' | 'revision' | 'summary' | 'boundary' | 'notice';
 
@@ -15,6 +16,10 @@ export interface Metadata {
   sentAt?: number;
   senderName?: string;
   sourceRange?: { fromId: string; toId: string; count: number };
+  /** On the notice of a failure, for admin keys: its reason. */
+  cause?: string;
+  /** On a reply that was stopped: it holds what had been said until then. */
+  stopped?: boolean;
   deliveryFailure?: { reason: string; at: number };
   context?: { leftOut: number; shortened: string[] };
   recalled?: unknown;
@@ -85,13 +90,13 @@ export class Problem extends Error {
   static async of(response: Response): Promise<Problem> {
     const retryAfter = Number(response.headers.get('retry-after')) || undefined;
     const body = await response.json().catch(() => ({}));
-    const title = body.title ?? `The server answers ${response.status}`;
-    return new Problem(response.status, title, body.detail ?? 'Try again in a while.', body.requestId, retryAfter);
+    const title = body.title ?? texts.status(response.status);
+    return new Problem(response.status, title, body.detail ?? texts.tryLater, body.requestId, retryAfter);
   }
 
   static from(error: unknown): Problem {
     if (error instanceof Problem) return error;
-    return new Problem(0, 'No answer', `${location.host} does not answer. Is the program still running?`);
+    return new Problem(0, texts.noAnswer, texts.isItRunning(location.host));
   }
 }
 
@@ -102,11 +107,11 @@ export class Api {
     return { Authorization: `Bearer ${this.secret}` };
   }
 
-  async send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-    const json = body === undefined ? {} : { 'Content-Type': 'application/json' };
+  async send(method: string, path: string, body?: unknown, signal?: AbortSignal, accept?: string): Promise<Response> {
+    const json = { ...(body !== undefined && { 'Content-Type': 'application/json' }), ...(accept && { Accept: accept }) };
     const response = await fetch(path, {
       method,
-      headers: { ...this.headers, ...(json as object) },
+      headers: { ...this.headers, ...json },
       body: body === undefined ? null : JSON.stringify(body),
       signal: signal ?? null,
     }).catch(error => {

@@ -7,10 +7,13 @@ import { nameOf } from './names';
 import { Outbox } from './outbox';
 import { go, href, useRoute } from './route';
 import { type Session, SessionContext, drop, hasOutbox, isWellKnown, restored, useSession } from './session';
+import { Shortcuts } from './shortcuts';
 import { SignIn } from './signin';
 import { THEMES, type Theme, setTheme, theme } from './theme';
+import { texts } from './text';
+import { type Part, clear, compose, useUnsentChats } from './unsent';
 import { Welcome } from './welcome';
-import { Button, Icon, Loading } from './widgets';
+import { Button, Icon, Loading, Sure } from './widgets';
 
 type State = { is: 'asking' } | { is: 'out'; why: Problem | null } | { is: 'in'; secret: string; key: Key; outbox: boolean };
 
@@ -40,7 +43,7 @@ export function App() {
 
   const session = useMemo<Session | null>(() => {
     if (state.is !== 'in') return null;
-    const refused = new Problem(401, 'The key is not taken any more', 'Sign in again.');
+    const refused = new Problem(401, texts.keyRefused, texts.signInAgain);
     return {
       api: new Api(state.secret, () => signOut(refused)),
       key: state.key,
@@ -48,13 +51,16 @@ export function App() {
       hasOutbox: state.outbox,
       // Clearing first makes screen readers announce the same text again.
       tell: what => (setTold(''), setTimeout(() => setTold(what), 50)),
-      signOut: () => signOut(),
+      signOut: () => {
+        clear();
+        signOut();
+      },
     };
   }, [state, signOut]);
 
   return (
     <>
-      {state.is === 'asking' && <Loading what="Signing in" />}
+      {state.is === 'asking' && <Loading what={texts.signingIn} />}
       {state.is === 'out' && <SignIn first={state.why} onKey={(secret, key) => void enter(secret, key)} />}
       {session && (
         <SessionContext value={session}>
@@ -70,21 +76,22 @@ export function App() {
 
 function Console() {
   const { api, key, hasOutbox, signOut, isWellKnown } = useSession();
+  const hasUnsent = useUnsentChats() !== '';
   const route = useRoute();
   const { chats, more, problem, again } = useChats(api, key.admin);
-  const [opening, setOpening] = useState<{ chat: string; text: string; userId: string } | null>(null);
+  const [isJumping, setJumping] = useState(false);
   const chat = route.at === 'chat' ? route.chat : null;
   const listed = chats?.find(listed => listed.chatKey === chat);
 
   useEffect(() => {
-    const where = chat ? nameOf(chat, listed).title : route.at === 'outbox' ? 'Outbox' : null;
+    const where = chat ? nameOf(chat, listed).title : route.at === 'outbox' ? texts.outbox : null;
     document.title = where ? `${where} · Annals` : 'Annals';
   }, [chat, listed, route.at]);
 
-  const start = (text: string, userId: string) => {
+  const start = (parts: Part[], userId: string) => {
     const made = new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
     const room = `web:room:${key.name.replaceAll('%', '%25').replaceAll(':', '%3A')}:console-${made}`;
-    setOpening({ chat: room, text, userId });
+    compose(room, parts, userId);
     go({ at: 'chat', chat: room, view: 'history' });
   };
 
@@ -92,30 +99,39 @@ function Console() {
   return (
     <div className={`console ${shown}`}>
       <a className="skip" href="#main" onClick={event => (event.preventDefault(), focusMain())}>
-        Skip to the chat
+        {texts.skip}
       </a>
       <div className="side">
         <header className="bar">
           <p className="brand grow">
             <a href={href({ at: 'home' })}>Annals</a>
           </p>
+          <Button look="icon" aria-label={texts.jump} onPress={() => setJumping(true)}>
+            <Icon name="find" />
+          </Button>
           <ThemeSwitch />
           {hasOutbox && (
-            <a className="button icon" href={href({ at: 'outbox' })} aria-label="Outbox" aria-current={route.at === 'outbox' ? 'page' : undefined}>
+            <a className="button icon" href={href({ at: 'outbox' })} aria-label={texts.outbox} aria-current={route.at === 'outbox' ? 'page' : undefined}>
               <Icon name="outbox" />
             </a>
           )}
-          <a className="button icon" href={href({ at: 'home' })} aria-label="New chat">
+          <a className="button icon" href={href({ at: 'home' })} aria-label={texts.newChat}>
             <Icon name="plus" />
           </a>
-          {!isWellKnown && (
-            <Button look="icon" aria-label="Sign out" onPress={signOut}>
+          {!isWellKnown && hasUnsent && (
+            <Sure label={texts.signOut} icon="signout" title={texts.signOutUnsent} does={texts.signOut} onSure={signOut}>
+              <p>{texts.signOutUnsentWhy}</p>
+            </Sure>
+          )}
+          {!isWellKnown && !hasUnsent && (
+            <Button look="icon" aria-label={texts.signOut} onPress={signOut}>
               <Icon name="signout" />
             </Button>
           )}
         </header>
         <ChatList chats={chats} more={more} problem={problem} current={chat} isAdmin={key.admin} />
       </div>
+      <Shortcuts chats={chats} isJumping={isJumping} onJump={setJumping} />
       {route.at === 'home' && <Welcome isEmpty={chats?.length === 0 && key.admin} onStart={start} />}
       {route.at === 'outbox' && <Outbox />}
       {route.at === 'chat' && (
@@ -123,8 +139,6 @@ function Console() {
           key={route.chat}
           route={route}
           fromList={listed}
-          opening={opening?.chat === route.chat ? opening : null}
-          onOpened={() => setOpening(null)}
           onChanged={() => void again()}
         />
       )}
@@ -146,7 +160,7 @@ function ThemeSwitch() {
   };
   const icon = now === 'light' ? 'sun' : now === 'dark' ? 'moon' : 'system';
   return (
-    <Button look="icon" aria-label={`Colours: ${now}. Change to ${next}`} onPress={choose}>
+    <Button look="icon" aria-label={texts.theme(now, next)} onPress={choose}>
       <Icon name={icon} />
     </Button>
   );

@@ -1,29 +1,31 @@
 // One chat: its history, the composer, and the details beside it.
 import { useEffect, useMemo, useRef, useState } from 'react';
-import { type Context, type ListedChat, Problem, ofChat } from './api';
+import { type Context, type ListedChat, type Message, Problem, ofChat } from './api';
+import { type Actions, ActionsContext, useStable } from './actions';
 import { Composer } from './composer';
 import { Details } from './details';
+import { Export } from './export';
 import { useHistory } from './history';
 import { isRoom, nameOf, platformOf } from './names';
 import { PACE, usePoll } from './poll';
 import { say, useRoom } from './room';
 import { type Route, go, href } from './route';
 import { useSession } from './session';
+import { hasDialog } from './shortcuts';
 import { Timeline } from './timeline';
-import { Button, Copy, ChannelBadge, Icon, Sure, Trouble } from './widgets';
+import { texts } from './text';
+import { type Outgoing, asMessage, compose, discard, mark, useOutgoing } from './unsent';
+import { Button, Copy, ChannelBadge, Icon, Rich, Sure, Trouble } from './widgets';
 import { isTalk, unseenBy } from './seen';
 
 interface Props {
   route: Route & { at: 'chat' };
   /** Its entry in the list, if it has one. */
   fromList: ListedChat | undefined;
-  /** First message of a room that is being started. */
-  opening: { text: string; userId: string } | null;
-  onOpened: () => void;
   onChanged: () => void;
 }
 
-export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
+export function Chat({ route, fromList, onChanged }: Props) {
   const { chat } = route;
   const { api, key, tell } = useSession();
   const [own, setOwn] = useState<ListedChat | null>(null);
@@ -33,16 +35,24 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
   const [context, setContext] = useState<Context | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
 
+  // A chat without messages is none: the API would answer 404, which browsers log as an error.
+  const isKnown = fromList !== undefined || history.messages.length > 0;
   const state = usePoll(
     async signal => {
+      if (!isKnown) return;
       setOwn(await api.get<ListedChat>(ofChat(chat), signal).catch(error => {
-        // There are no messages yet.
+        // It was forgotten.
         if (error instanceof Problem && error.status === 404) return null;
         throw error;
       }));
     },
     isPending ? PACE.pending : PACE.chat,
   );
+  const wasKnown = useRef(isKnown);
+  useEffect(() => {
+    if (isKnown && !wasKnown.current) void state.again();
+    wasKnown.current = isKnown;
+  }, [isKnown]);
   const newest = history.messages.at(-1);
   const asked = useRef(0);
   const askContext = async () => {
@@ -59,60 +69,105 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
   };
   const room = useRoom(chat, history.messages, isRoom(chat) && listed?.pendingTurn === 'answering', refresh);
   const inRoom = isRoom(chat);
-  const messages = inRoom ? room.messages : history.messages;
-  const act = async (what: () => Promise<unknown>, done: string) => {
+  const unlisted = useUnlisted(chat, history.messages);
+  const messages = useMemo(() => [...history.messages, ...unlisted.map(asMessage)], [history.messages, unlisted]);
+  const act = async (what: () => Promise<unknown>, done: string, then: () => unknown = refresh) => {
     setProblem(null);
     try {
       await what();
       tell(done);
-      await refresh();
+      await then();
     } catch (error) {
       setProblem(Problem.from(error));
     }
   };
 
-  useEffect(() => {
-    if (!opening) return;
-    onOpened();
-    room.send(opening.text, opening.userId);
-  }, [opening]);
-
-  const speaker = history.messages.findLast(({ role, metadata }) => role === 'user' && metadata?.kind !== 'notice' && metadata?.kind !== 'boundary')?.metadata?.userId ?? opening?.userId ?? key.name;
-  const send = (text: string, userId: string) => {
-    setProblem(null);
-    if (inRoom) room.send(text, userId);
-    else void act(() => say(api, chat, userId, text), 'Sent');
+  const isBusy = inRoom && room.isBusy;
+  const deliver = async (one: Outgoing) => {
+    mark(chat, one.id, 'sending');
+    try {
+      await (inRoom ? room.send(one) : say(api, chat, one));
+      mark(chat, one.id, 'stored');
+    } catch (error) {
+      return mark(chat, one.id, 'failed', Problem.from(error));
+    }
+    if (!inRoom) tell(texts.sent);
+    await refresh().catch(() => {});
   };
+  // One after the other, so that they are stored in this order.
+  const isSending = unlisted.some(one => one.state === 'sending');
+  const next = isSending ? undefined : unlisted.find(one => one.state === 'new');
+  useEffect(() => void (next && deliver(next)), [next?.id]);
+
+  const platform = platformOf(chat);
+  const lastSaid = history.messages.findLast(({ role, metadata }) => role === 'user' && isTalk(metadata?.kind))?.metadata;
+  // The customers of a platform speak there; here it is the operator who does.
+  const isCustomer = platform !== null || ['telegram', 'lark', 'discord'].includes(lastSaid?.channel ?? '');
+  const speaker = isCustomer ? key.name : (lastSaid?.userId ?? unlisted.at(-1)?.userId ?? key.name);
   const answer = (id: string, approved: boolean) => {
     if (inRoom) room.answer(id, approved, speaker);
-    else void act(() => say(api, chat, speaker, `${approved ? '/approve' : '/deny'} ${id.slice(0, 12)}`), approved ? 'Approved' : 'Denied');
+    else {
+      const command = `${approved ? '/approve' : '/deny'} ${id.slice(0, 12)}`;
+      void act(() => api.send('POST', ofChat(chat, 'messages'), { userId: speaker, text: command }), approved ? texts.approved : texts.denied);
+    }
   };
+  const edit = useStable(async ({ parts, metadata }: Message, text: string) => {
+    const { messageId: id = '', userId = '' } = metadata ?? {};
+    const said = { id, userId, parts: [...parts.filter(part => part.type !== 'text'), { type: 'text' as const, text }] };
+    await (inRoom ? room.edit(said) : say(api, chat, said));
+    await refresh().catch(() => {});
+  });
+  const entryActions = useMemo<Actions>(
+    () => ({
+      sendAgain: id => mark(chat, id, 'new'),
+      discard: id => discard(chat, new Set([id])),
+      // Not what somebody else said, and what was said on a platform is edited there.
+      mayEdit: ({ metadata }) =>
+        isTalk(metadata?.kind) && ['http', 'web'].includes(metadata?.channel ?? '') && (metadata?.userId === key.name || metadata?.messageId.startsWith('console-') === true),
+      edit,
+      editNote: inRoom ? texts.editNoteRoom : texts.editNote,
+    }),
+    [chat],
+  );
+  const stop = useStable(() => void room.stop());
+  useEffect(() => {
+    if (!isBusy) return;
+    const pressed = (event: KeyboardEvent) => event.key === 'Escape' && !event.defaultPrevented && !event.isComposing && !hasDialog() && stop();
+    addEventListener('keydown', pressed);
+    return () => removeEventListener('keydown', pressed);
+  }, [isBusy]);
   const name = nameOf(chat, listed);
-  const platform = platformOf(chat);
   const unseen = useMemo(() => (context ? unseenBy(context, history.messages) : new Map<string, string>()), [context, history.messages]);
-  const isBusy = inRoom ? room.isBusy : false;
   const waits = isBusy ? null : listed?.pendingTurn;
   const trouble = problem ?? room.problem ?? history.problem ?? state.problem;
 
   const actions = (
     <div className="actions">
-      <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'reset'), {}), 'A new session begins here')}>Reset</Button>
-      <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'compact'), {}), 'It is being summed up')}>Compact</Button>
+      <Export chat={chat} title={name.title} />
+      <Sure
+        label={texts.reset}
+        title={texts.resetTitle}
+        does={texts.resetDoes}
+        look="plain"
+        onSure={() => void act(() => api.send('POST', ofChat(chat, 'reset'), {}), texts.resetDone)}
+      >
+        <p>{texts.resetWhat}</p>
+      </Sure>
+      <Button onPress={() => void act(() => api.send('POST', ofChat(chat, 'compact'), {}), texts.compacting)}>{texts.compact}</Button>
       <Sure
         look="bad"
-        label="Forget…"
-        title="Forget this chat?"
-        does="Forget everything"
+        label={texts.forget}
+        title={texts.forgetTitle}
+        does={texts.forgetDoes}
         onSure={() =>
-          void act(async () => {
-            await api.send('DELETE', ofChat(chat));
+          void act(() => api.send('DELETE', ofChat(chat)), texts.forgotten, () => {
             go({ at: 'home' });
-          }, 'The chat is forgotten')
+            onChanged();
+          })
         }
       >
         <p>
-          All that is stored of <b>{name.title}</b> is deleted: its messages, its archive, its files and what is remembered from it.
-          There is no way back.
+          <Rich text={texts.forgetWhat(name.title)} />
         </p>
       </Sure>
     </div>
@@ -123,9 +178,9 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
 
   return (
     <main className="stage" id="main">
-      <section className="chat" aria-label="Chat">
+      <section className="chat" aria-label={texts.chatRegion}>
         <header className="bar">
-          <a className="button icon narrow" href={href({ at: 'home' })} aria-label="All chats">
+          <a className="button icon narrow" href={href({ at: 'home' })} aria-label={texts.allChats}>
             <Icon name="back" />
           </a>
           <div className="grow">
@@ -133,41 +188,44 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
               {name.title}
             </h1>
             <p className="small key">
-              <ChannelBadge name={name} /> <code>{chat}</code> <Copy text={chat} label="Copy the ChatKey" />
+              <ChannelBadge name={name} /> <code>{chat}</code> <Copy text={chat} label={texts.copyChatKey} />
             </p>
           </div>
           <div className="roomy">{actions}</div>
-          <a className="button icon medium" href={href({ at: 'chat', chat, view: 'context' })} aria-label="Details">
+          <a className="button icon medium" href={href({ at: 'chat', chat, view: 'context' })} aria-label={texts.details}>
             <Icon name="details" />
           </a>
         </header>
         {listed?.blocked && (
           <p className="banner bad">
-            <b>{name.channelName} takes nothing for this chat:</b> {listed.blocked.reason}
+            <Rich text={texts.takesNothing(name.channelName, listed.blocked.reason)} />
           </p>
         )}
-        <Timeline
-          key={chat}
-          messages={messages}
-          isLoaded={history.isLoaded}
-          hasEarlier={history.hasEarlier}
-          isLoadingEarlier={history.isLoadingEarlier}
-          loadEarlier={history.loadEarlier}
-          unseen={unseen}
-          firstSeen={context?.messages.length ? messages.find(({ id, metadata }) => isTalk(metadata?.kind) && !unseen.has(id))?.id : undefined}
-          liveId={room.liveId}
-          waits={isBusy && room.liveId === null ? 'answering' : (waits ?? null)}
-          onAgain={inRoom && !isBusy ? id => room.regenerate(id, speaker) : undefined}
-          onAnswer={answer}
-        />
+        <ActionsContext value={entryActions}>
+          <Timeline
+            key={chat}
+            messages={inRoom ? room.withLive(messages) : messages}
+            unlisted={unlisted}
+            isLoaded={history.isLoaded}
+            hasEarlier={history.hasEarlier}
+            isLoadingEarlier={history.isLoadingEarlier}
+            loadEarlier={history.loadEarlier}
+            unseen={unseen}
+            firstSeen={context?.messages.length ? history.messages.find(({ id, metadata }) => isTalk(metadata?.kind) && !unseen.has(id))?.id : undefined}
+            liveId={room.liveId}
+            waits={isBusy && room.liveId === null ? 'answering' : (waits ?? null)}
+            onAgain={inRoom && !isBusy ? id => room.regenerate(id, speaker) : undefined}
+            onAnswer={answer}
+          />
+        </ActionsContext>
         {trouble && <Trouble problem={trouble} />}
         <Composer
+          chat={chat}
           speaker={speaker}
-          label={`Message ${name.title}`}
-          note={platform ? `Stored and answered here; nothing of it is sent to ${platform}` : undefined}
-          isBusy={isBusy}
-          onSend={send}
-          onStop={inRoom ? () => void room.stop() : undefined}
+          label={texts.messageTo(name.title)}
+          note={platform ? texts.notToPlatform(platform) : undefined}
+          onSend={(parts, userId) => compose(chat, parts, userId)}
+          onStop={isBusy ? stop : undefined}
         />
       </section>
       <Details route={route} context={context} listed={listed} actions={actions} messages={history.messages} />
@@ -175,3 +233,15 @@ export function Chat({ route, fromList, opening, onOpened, onChanged }: Props) {
   );
 }
 
+
+/** Returns the messages on their way to `chat` that `listed` lacks, and drops the others. */
+function useUnlisted(chat: string, listed: Message[]): readonly Outgoing[] {
+  const all = useOutgoing(chat);
+  // A command is listed under an id that is derived from its own.
+  const arrived = useMemo(() => {
+    const ids = new Set(listed.map(({ metadata }) => metadata?.messageId.split('/')[0] ?? ''));
+    return new Set(all.filter(one => ids.has(one.id)).map(one => one.id));
+  }, [all, listed]);
+  useEffect(() => discard(chat, arrived), [chat, arrived]);
+  return useMemo(() => all.filter(one => !arrived.has(one.id)), [all, arrived]);
+}

@@ -1,28 +1,51 @@
 // The box for writing a message.
-import { type KeyboardEvent, useState } from 'react';
+import { type KeyboardEvent, useRef, useState } from 'react';
 import { Input, Label, TextArea, TextField } from 'react-aria-components';
+import { type FilePart, attached, fits, isSeen } from './attach';
+import { texts } from './text';
+import { type Part, draft, keepDraft } from './unsent';
 import { Button, Icon } from './widgets';
 
 interface Props {
+  /** The chat whose draft it keeps. */
+  chat: string;
   /** The default user id. */
   speaker: string;
   label: string;
   /** A note for the person who writes. */
   note?: string | undefined;
-  isBusy?: boolean;
-  onSend: (text: string, userId: string) => void;
+  onSend: (parts: Part[], userId: string) => void;
+  /** Stops the answer that is being received. */
   onStop?: (() => void) | undefined;
 }
 
-export function Composer({ speaker, label, note, isBusy, onSend, onStop }: Props) {
-  const [text, setText] = useState('');
+export function Composer({ chat, speaker, label, note, onSend, onStop }: Props) {
+  const [text, setText] = useState(() => draft(chat).text);
+  const [files, setFiles] = useState<FilePart[]>(() => draft(chat).files);
+  const [refused, setRefused] = useState<string[]>([]);
   const [own, setOwn] = useState<string | null>(null);
+  const chooser = useRef<HTMLInputElement>(null);
   const userId = own ?? speaker;
-  const canSend = text.trim() !== '' && userId !== '' && !isBusy;
+  const canSend = (text.trim() !== '' || files.length > 0) && userId !== '';
+  const write = (text: string, files: FilePart[]) => {
+    setText(text);
+    setFiles(files);
+    keepDraft(chat, { text, files });
+  };
+  const add = async (chosen: Iterable<File>) => {
+    const [taken, reasons] = [[...files], [] as string[]];
+    for (const file of chosen) {
+      await attached(file, [...taken, { type: 'text', text }]).then(part => taken.push(part), (error: Error) => reasons.push(error.message));
+    }
+    write(text, taken);
+    setRefused(reasons);
+  };
   const send = () => {
     if (!canSend) return;
-    onSend(text, userId);
-    setText('');
+    if (!fits(text, files)) return setRefused([texts.textTooLong]);
+    onSend([...files, ...(text.trim() === '' ? [] : [{ type: 'text' as const, text }])], userId);
+    write('', []);
+    setRefused([]);
   };
   const pressed = (event: KeyboardEvent) => {
     // Enter also confirms a word of a Chinese or Japanese input method.
@@ -37,25 +60,73 @@ export function Composer({ speaker, label, note, isBusy, onSend, onStop }: Props
         event.preventDefault();
         send();
       }}
+      onDragOver={event => event.preventDefault()}
+      onDrop={event => {
+        event.preventDefault();
+        void add(event.dataTransfer.files);
+      }}
     >
-      <TextField className="say" value={text} onChange={setText} aria-label={label}>
-        <TextArea rows={1} placeholder={label} onKeyDown={pressed} />
+      {(files.length > 0 || refused.length > 0) && (
+        <div className="files">
+          {files.map((file, at) => (
+            <span key={`${file.filename} ${at}`} className="chip">
+              {isSeen(file) ? <img src={file.url} alt="" /> : <span aria-hidden="true">📄</span>}
+              <span>{file.filename}</span>
+              <Button look="icon" aria-label={texts.remove(file.filename ?? '')} onPress={() => write(text, files.toSpliced(at, 1))}>
+                ×
+              </Button>
+            </span>
+          ))}
+          {!files.every(isSeen) && <p className="small">{texts.onlyNamed}</p>}
+          {refused.map(reason => (
+            <p key={reason} className="failure" role="alert">
+              {reason}
+            </p>
+          ))}
+        </div>
+      )}
+      <Button aria-label={texts.attach} onPress={() => chooser.current?.click()}>
+        <Icon name="attach" />
+      </Button>
+      <input
+        ref={chooser}
+        type="file"
+        multiple
+        hidden
+        onChange={event => {
+          void add([...(event.target.files ?? [])]);
+          // The same file may be chosen again.
+          event.target.value = '';
+        }}
+      />
+      <TextField className="say" value={text} onChange={text => write(text, files)} aria-label={label}>
+        <TextArea
+          rows={1}
+          placeholder={label}
+          onKeyDown={pressed}
+          onPaste={event => {
+            if (event.clipboardData.files.length === 0) return;
+            event.preventDefault();
+            void add([...event.clipboardData.files]);
+          }}
+        />
       </TextField>
-      {isBusy && onStop ? (
-        <Button look="main" aria-label="Stop" onPress={onStop}>
-          <Icon name="stop" />
-        </Button>
-      ) : (
-        <Button look="main" type="submit" aria-label="Send" isDisabled={!canSend}>
+      <div className="row">
+        {onStop && (
+          <Button aria-label={texts.stop} onPress={onStop}>
+            <Icon name="stop" />
+          </Button>
+        )}
+        <Button look="main" type="submit" aria-label={texts.send} isDisabled={!canSend}>
           <Icon name="send" />
         </Button>
-      )}
+      </div>
       <div className="as">
         <TextField value={userId} onChange={setOwn}>
-          <Label>Speaking as</Label>
+          <Label>{texts.speakingAs}</Label>
           <Input size={Math.max(4, userId.length)} spellCheck="false" autoComplete="off" />
         </TextField>
-        <span className={note ? 'small' : 'small roomy'}>{note ?? 'Enter sends, Shift+Enter is a new line'}</span>
+        <span className={note ? 'small' : 'small roomy'}>{note ?? texts.keys}</span>
       </div>
     </form>
   );

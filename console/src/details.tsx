@@ -6,6 +6,7 @@ import { ContextPanel } from './context';
 import { MemoryPanel } from './memory';
 import { type Route, type View, go, href } from './route';
 import { SegmentsPanel } from './segments';
+import { texts } from './text';
 import { Icon, Loading } from './widgets';
 
 interface Props {
@@ -16,21 +17,21 @@ interface Props {
   actions: ReactNode;
 }
 
-const TABS: readonly (readonly [View, string])[] = [['context', 'Context'], ['segments', 'Archive'], ['memory', 'Memory']];
+const TABS: readonly (readonly [View, string])[] = [['context', texts.context], ['segments', texts.archive], ['memory', texts.memory]];
 
 export function Details({ route, context, listed, messages, actions }: Props) {
   const { chat, view } = route;
   return (
-    <section className="details" aria-label="Details">
+    <section className="details" aria-label={texts.details}>
       <header className="bar medium">
-        <a className="button icon" href={href({ at: 'chat', chat, view: 'history' })} aria-label="Back to the chat">
+        <a className="button icon" href={href({ at: 'chat', chat, view: 'history' })} aria-label={texts.backToChat}>
           <Icon name="back" />
         </a>
-        <h1>Details</h1>
+        <h1>{texts.details}</h1>
       </header>
       <div className="tight">{actions}</div>
       <Tabs selectedKey={view === 'history' ? 'context' : view} onSelectionChange={to => go({ at: 'chat', chat, view: to as View })}>
-        <TabList aria-label="Details" className="tabs">
+        <TabList aria-label={texts.details} className="tabs">
           {TABS.map(([id, title]) => (
             <Tab key={id} id={id} className="tab">
               {title}
@@ -38,7 +39,7 @@ export function Details({ route, context, listed, messages, actions }: Props) {
           ))}
         </TabList>
         <TabPanel id="context" className="panel">
-          {context ? <ContextPanel context={context} listed={listed} messages={messages} /> : <Loading what="Loading the context" />}
+          {context ? <ContextPanel context={context} listed={listed} messages={messages} /> : <Loading what={texts.loadingContext} />}
         </TabPanel>
         <TabPanel id="segments" className="panel">
           <SegmentsPanel chat={chat} open={route.segment} />

@@ -4,6 +4,8 @@ import type { Api, ListedChat } from './api';
 import { brief, moment, nameOf, short, when } from './names';
 import { PACE, usePoll } from './poll';
 import { href } from './route';
+import { texts } from './text';
+import { useUnsentChats } from './unsent';
 import { Button, ChannelBadge, Loading, Trouble } from './widgets';
 
 const PAGE = 50;
@@ -49,11 +51,12 @@ interface Props {
 
 export function ChatList({ chats, more, problem, current, isAdmin }: Props) {
   return (
-    <nav aria-label="Chats" className="chats">
+    <nav aria-label={texts.chats} className="chats">
       {problem && <Trouble problem={problem} />}
-      {chats === null && !problem && <Loading what="Loading the chats" />}
-      {!isAdmin && <p className="empty">This key sees its own conversations alone, and cannot list them. Open one by its id.</p>}
-      {isAdmin && chats?.length === 0 && <p className="empty">No chats yet.</p>}
+      {chats === null && !problem && <Loading what={texts.loadingChats} />}
+      {!isAdmin && <p className="empty">{texts.ownAlone}</p>}
+      <Unsent current={current} />
+      {isAdmin && chats?.length === 0 && <p className="empty">{texts.noChats}</p>}
       <ul>
         {chats?.map(chat => (
           <li key={chat.chatKey}>
@@ -61,8 +64,24 @@ export function ChatList({ chats, more, problem, current, isAdmin }: Props) {
           </li>
         ))}
       </ul>
-      {more && <Button onPress={more}>More chats</Button>}
+      {more && <Button onPress={more}>{texts.moreChats}</Button>}
     </nav>
+  );
+}
+
+/** Links to chats in which something was not sent: some have no entry in the list yet. */
+function Unsent({ current }: { current: string | null }) {
+  const chats = useUnsentChats().split('\n').filter(chat => chat !== '' && chat !== current);
+  if (chats.length === 0) return null;
+  return (
+    <p className="failure unsent">
+      {texts.unsentIn}{' '}
+      {chats.map(chat => (
+        <a key={chat} href={href({ at: 'chat', chat, view: 'history' })}>
+          {nameOf(chat).title}
+        </a>
+      ))}
+    </p>
   );
 }
 
@@ -79,26 +98,26 @@ function Row({ chat, isCurrent }: { chat: ListedChat; isCurrent: boolean }) {
         </time>
       </span>
       <span className="excerpt">
-        {last?.role === 'assistant' && <span className="by">Bot: </span>}
+        {last?.role === 'assistant' && <span className="by">{texts.bot} </span>}
         {last?.text}
       </span>
       <span className="row tags">
         <ChannelBadge name={name} />
         {name.hint && <span className="small hint">{name.hint}</span>}
-        {chat.pendingTurn && <span className="tag live">{chat.pendingTurn === 'answering' ? 'answering' : 'waits'}</span>}
+        {chat.pendingTurn && <span className="tag live">{chat.pendingTurn === 'answering' ? texts.answering : texts.waits}</span>}
         {chat.stale && (
-          <span className="tag" title={chat.staleAt ? `Since ${when(chat.staleAt)}` : undefined}>
-            session over
+          <span className="tag" title={chat.staleAt ? texts.since(when(chat.staleAt)) : undefined}>
+            {texts.sessionOver}
           </span>
         )}
         {chat.tokens !== undefined && chat.window !== undefined && (
-          <span className="small tokens-left" title={`${chat.tokens} of ${chat.window} tokens`}>
-            {short(chat.tokens)} tokens
+          <span className="small tokens-left" title={texts.tokensOf(chat.tokens, chat.window)}>
+            {texts.tokens(short(chat.tokens))}
           </span>
         )}
       </span>
-      {failure && <span className="failure">Not delivered: {failure.reason}</span>}
-      {chat.blocked && !failure && <span className="failure">Blocked: {chat.blocked.reason}</span>}
+      {failure && <span className="failure">{texts.notDeliveredBecause(failure.reason)}</span>}
+      {chat.blocked && !failure && <span className="failure">{texts.blockedBecause(chat.blocked.reason)}</span>}
     </a>
   );
 }

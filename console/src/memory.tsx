@@ -4,6 +4,7 @@ import { Input, Label, TextArea, TextField } from 'react-aria-components';
 import { type Context, type Memory, Problem } from './api';
 import { shortId, when } from './names';
 import { useSession } from './session';
+import { texts } from './text';
 import { Button, Loading, Sure, Trouble } from './widgets';
 
 type Owner = NonNullable<Context['memoryOf']>;
@@ -34,7 +35,7 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
   const correct = async (memory: Memory, text: string) => {
     const response = await api.send('PUT', `/v1/memory/${encodeURIComponent(memory.id)}`, { text });
     replace(memory.id, await response.json());
-    tell('Corrected');
+    tell(texts.corrected);
   };
   const bringBack = async (memory: Memory) => {
     try {
@@ -42,7 +43,7 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
       const by: Memory = await response.json();
       setForgotten(now => now.filter(({ id }) => id !== memory.id));
       setMemories(now => [by, ...(now ?? []).filter(({ id }) => id !== memory.id)].sort((a, b) => b.number - a.number));
-      tell('Brought back');
+      tell(texts.broughtBack);
     } catch (error) {
       setProblem(Problem.from(error));
     }
@@ -52,7 +53,7 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
       await api.send('DELETE', `/v1/memory/${encodeURIComponent(memory.id)}`);
       replace(memory.id, null);
       setForgotten(now => now.filter(({ id }) => id !== memory.id));
-      tell('Forgotten');
+      tell(texts.entryForgotten);
     } catch (error) {
       setProblem(Problem.from(error));
     }
@@ -68,18 +69,18 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
         }}
       >
         <TextField value={typed} onChange={setTyped} className="grow">
-          <Label>Of whom (user id)</Label>
+          <Label>{texts.ofWhom}</Label>
           <Input spellCheck="false" autoComplete="off" />
         </TextField>
-        <Button type="submit">Show</Button>
+        <Button type="submit">{texts.show}</Button>
       </form>
-      {whose !== null && 'chatKey' in whose && <p className="small">The memory of this group.</p>}
+      {whose !== null && 'chatKey' in whose && <p className="small">{texts.groupMemory}</p>}
       {problem && <Trouble problem={problem} />}
       {whose === null && isKnown && (
-        <p className="empty">Nobody’s memory is used in this chat now: several people speak in it, or nobody does. Name somebody to see theirs.</p>
+        <p className="empty">{texts.nobodysMemory}</p>
       )}
-      {whose !== null && memories === null && !problem && <Loading what="Loading the memory" />}
-      {memories?.length === 0 && <p className="empty">Nothing is remembered yet. What is worth keeping is noted when a session is over.</p>}
+      {whose !== null && memories === null && !problem && <Loading what={texts.loadingMemory} />}
+      {memories?.length === 0 && <p className="empty">{texts.emptyMemory}</p>}
       <ul className="cards">
         {memories?.map(memory => (
           <li key={memory.id}>
@@ -87,16 +88,16 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
           </li>
         ))}
       </ul>
-      {forgotten.length > 0 && <h2>Forgotten by the agent</h2>}
+      {forgotten.length > 0 && <h2>{texts.forgottenByAgent}</h2>}
       <ul className="cards">
         {forgotten.map(memory => (
           <li key={memory.id}>
-            <article className="card" aria-label={`Forgotten entry ${memory.number}`}>
+            <article className="card" aria-label={texts.forgottenEntry(memory.number)}>
               <p className="plain">{memory.text}</p>
-              <p className="small">Until {when(memory.earlier?.undoUntil ?? 0)} it can be brought back.</p>
+              <p className="small">{texts.until(when(memory.earlier?.undoUntil ?? 0))}</p>
               <div className="row">
-                <Button onPress={() => void bringBack(memory)}>Bring back</Button>
-                <Sure look="bad" label="Delete…" title="Delete this entry for good?" does="Delete" onSure={() => void forget(memory)}>
+                <Button onPress={() => void bringBack(memory)}>{texts.bringBack}</Button>
+                <Sure look="bad" label={texts.deleteEntry} title={texts.deleteForGood} does={texts.delete} onSure={() => void forget(memory)}>
                   <p className="plain">{memory.text}</p>
                 </Sure>
               </div>
@@ -131,40 +132,40 @@ function Remembered({ memory, isHere, onCorrect, onForget, onBringBack }: Props)
   };
   const { source } = memory;
   return (
-    <article className="card" aria-label={`Entry ${memory.number}`}>
+    <article className="card" aria-label={texts.entry(memory.number)}>
       {draft === null ? (
         <p className="plain">{memory.text}</p>
       ) : (
-        <TextField value={draft} onChange={setDraft} aria-label="What it shall say" autoFocus>
+        <TextField value={draft} onChange={setDraft} aria-label={texts.entryText} autoFocus>
           <TextArea rows={4} />
         </TextField>
       )}
       {problem && <Trouble problem={problem} />}
       <p className="small">
-        {memory.type} {memory.number} · {memory.updatedAt ? `corrected ${when(memory.updatedAt)}` : when(memory.createdAt)}
-        {source && ` · from #${shortId(source.fromId)} to #${shortId(source.toId)} of ${isHere ? 'this chat' : source.chatKey}`}
+        {memory.type} {memory.number} · {memory.updatedAt ? texts.correctedAt(when(memory.updatedAt)) : when(memory.createdAt)}
+        {source && texts.fromRange(shortId(source.fromId), shortId(source.toId), isHere ? null : source.chatKey)}
       </p>
-      {memory.outside && <p className="small">Saved after reading {memory.outside.join(', ')}: it may be what that said, and not what somebody wants.</p>}
+      {memory.outside && <p className="small">{texts.savedAfter(memory.outside.join(', '))}</p>}
       {memory.earlier && (
         <p className="small">
-          Changed by the agent. It said: <span className="plain">{memory.earlier.text}</span>
+          {texts.changedByAgent} <span className="plain">{memory.earlier.text}</span>
         </p>
       )}
       <div className="row">
         {draft === null ? (
           <>
-            {memory.earlier && <Button onPress={() => void onBringBack(memory)}>Bring back</Button>}
-            <Button onPress={() => setDraft(memory.text)}>Edit</Button>
-            <Sure look="bad" label="Delete…" title="Forget this entry?" does="Delete" onSure={() => void onForget(memory)}>
+            {memory.earlier && <Button onPress={() => void onBringBack(memory)}>{texts.bringBack}</Button>}
+            <Button onPress={() => setDraft(memory.text)}>{texts.edit}</Button>
+            <Sure look="bad" label={texts.deleteEntry} title={texts.forgetEntry} does={texts.delete} onSure={() => void onForget(memory)}>
               <p className="plain">{memory.text}</p>
             </Sure>
           </>
         ) : (
           <>
             <Button look="main" onPress={() => void save(draft)} isDisabled={draft.trim() === ''}>
-              Save
+              {texts.save}
             </Button>
-            <Button onPress={() => setDraft(null)}>Cancel</Button>
+            <Button onPress={() => setDraft(null)}>{texts.cancel}</Button>
           </>
         )}
       </div>

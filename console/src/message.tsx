@@ -1,12 +1,15 @@
 // One entry of a history.
 import { isToolUIPart, getToolName } from 'ai';
-import { memo } from 'react';
-import { Button as AriaButton, Disclosure, DisclosurePanel, Heading } from 'react-aria-components';
-import type { Message } from './api';
+import { type KeyboardEvent, memo, useContext, useState } from 'react';
+import { Button as AriaButton, Disclosure, DisclosurePanel, Heading, TextArea, TextField } from 'react-aria-components';
+import { type Actions, ActionsContext } from './actions';
+import { type Message, Problem } from './api';
 import { Markdown } from './markdown';
-import { moment, plural, short, shortId, textOf, time, when } from './names';
+import { moment, short, shortId, textOf, time, when } from './names';
+import { texts } from './text';
+import type { Outgoing } from './unsent';
 import { escaped } from './visible';
-import { Button, Icon } from './widgets';
+import { Button, Copy, Icon, Trouble } from './widgets';
 
 type Part = Message['parts'][number];
 type Answer = (approvalId: string, approved: boolean) => void;
@@ -20,6 +23,8 @@ interface Props {
   isReplaced?: boolean;
   /** True if its text equals that of the form before. */
   isSaidAgain?: boolean;
+  /** Set if the message is on its way. */
+  onItsWay?: Outgoing | undefined;
   onAgain?: (() => void) | undefined;
   /** Answers the reply's approval requests, if this user may. */
   onAnswer?: Answer | undefined;
@@ -32,17 +37,25 @@ export const Entry = memo(({ message, ...rest }: Props) => {
       return (
         <div className="boundary">
           <span>
-            New session, by {textOf(message).split(/\s/)[0] || '/new'} · <Time ms={meta.ts} />
+            {texts.newSession(textOf(message).split(/\s/)[0] || '/new')} · <Time ms={meta.ts} />
           </span>
         </div>
       );
     case 'notice':
     case 'event':
       return (
-        <p className={`notice ${message.role}`}>
-          {message.role === 'user' && <b>{meta.senderName ?? meta.userId}: </b>}
-          {textOf(message)} <Time ms={meta.sentAt ?? meta.ts} />
-        </p>
+        <div className={`notice ${message.role}`}>
+          <p>
+            {message.role === 'user' && <b>{meta.senderName ?? meta.userId}: </b>}
+            {textOf(message)} <Time ms={meta.sentAt ?? meta.ts} />
+          </p>
+          {meta.cause && (
+            <p className="cause">
+              <b>{texts.cause}</b> {meta.cause}
+            </p>
+          )}
+          {rest.onAgain && <Button onPress={rest.onAgain}>{texts.tryAgain}</Button>}
+        </div>
       );
     case 'summary':
       return <Summary message={message} />;
@@ -50,7 +63,7 @@ export const Entry = memo(({ message, ...rest }: Props) => {
       if (!rest.isReplaced) return <Bubble message={message} {...rest} />;
       return (
         <div className={`replaced ${message.role}`}>
-          <Fold title={message.role === 'user' ? 'Earlier form' : 'Earlier answer'} {...(meta && { note: time(meta.sentAt ?? meta.ts) })}>
+          <Fold title={message.role === 'user' ? texts.earlierForm : texts.earlierAnswer} {...(meta && { note: time(meta.sentAt ?? meta.ts) })}>
             <Bubble message={message} {...rest} />
           </Fold>
         </div>
@@ -62,28 +75,33 @@ function Summary({ message }: { message: Message }) {
   const range = message.metadata?.sourceRange;
   return (
     <div className="summary">
-      <Fold title={`Summary of ${plural(range?.count ?? 0, 'message')}, from #${shortId(range?.fromId ?? '')} to #${shortId(range?.toId ?? '')}`}>
+      <Fold title={texts.summaryOf(range?.count ?? 0, shortId(range?.fromId ?? ''), shortId(range?.toId ?? ''))}>
         <Markdown text={textOf(message)} />
       </Fold>
     </div>
   );
 }
 
-function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer }: Props) {
+function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onItsWay, isReplaced }: Props) {
+  const actions = useContext(ActionsContext);
+  const [isEditing, setEditing] = useState(false);
   const meta = message.metadata;
+  const mayEdit = message.role === 'user' && !onItsWay && !isReplaced && actions?.mayEdit(message) === true;
   const isUser = message.role === 'user';
   const who = isUser ? (meta?.senderName ?? meta?.userId) : meta?.userId;
   const failure = meta?.deliveryFailure;
   const form = /@(\d+)$/.exec(message.id)?.[1];
   const usage = meta?.usage;
+  const said = textOf(message);
   return (
-    <article className={`bubble ${message.role}${unseen ? ' unseen' : ''}`} aria-label={`${isUser ? 'From' : 'By'} ${who ?? (isUser ? 'you' : 'the bot')}`} aria-busy={isLive}>
+    <article className={`bubble ${message.role}${unseen ? ' unseen' : ''}`} aria-label={isUser ? texts.from(who ?? texts.you) : texts.by(who ?? texts.theBot)} aria-busy={isLive}>
       {meta?.replyTo && (
         <p className="quoted">
           ↪ {meta.replyTo.senderName} {meta.replyTo.text}
         </p>
       )}
-      <div className="said">
+      {isEditing && actions && <Editor message={message} actions={actions} onDone={() => setEditing(false)} />}
+      <div className="said" hidden={isEditing}>
         {message.parts.map((part, at) => (
           <PartView key={at} part={part} isUser={isUser} onAnswer={onAnswer} />
         ))}
@@ -91,28 +109,85 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer }: Pro
       </div>
       <p className="meta">
         {who && <b>{who}</b>}
-        {meta && <Time ms={meta.sentAt ?? meta.ts} />}
-        {form && <span>{isSaidAgain ? 'asked again' : isUser ? `edited, form ${form}` : `form ${form}`}</span>}
+        {onItsWay && onItsWay.state !== 'failed' ? <span>{texts.sending}</span> : meta && <Time ms={meta.sentAt ?? meta.ts} />}
+        {form && <span>{isSaidAgain ? texts.askedAgain : isUser ? texts.edited(form) : texts.form(form)}</span>}
         {meta?.model && <span>{meta.model}</span>}
         {usage && (
-          <span title="Tokens in and out, as the model counts them">
-            {short(usage.inputTokens ?? 0)} → {short(usage.outputTokens ?? 0)} tokens
+          <span title={texts.usageWhy}>
+            {texts.usage(short(usage.inputTokens ?? 0), short(usage.outputTokens ?? 0))}
           </span>
         )}
-        {meta?.context && <span className="warn">{plural(meta.context.leftOut, 'message')} left out for this answer</span>}
+        {meta?.stopped && <span className="warn">{texts.wasStopped}</span>}
+        {meta?.context && <span className="warn">{texts.leftOutFor(meta.context.leftOut)}</span>}
         {unseen && <span className="why">{unseen}</span>}
+        {!isLive && said !== '' && <Copy text={said} label={texts.copyMessage} />}
+        {mayEdit && !isEditing && (
+          <Button look="icon" aria-label={texts.edit} onPress={() => setEditing(true)}>
+            <Icon name="edit" />
+          </Button>
+        )}
         {onAgain && (
-          <Button look="icon" aria-label="Try again" onPress={onAgain}>
+          <Button look="icon" aria-label={texts.tryAgain} onPress={onAgain}>
             <Icon name="again" />
           </Button>
         )}
       </p>
+      {onItsWay?.state === 'failed' && (
+        <div className="failure" role="alert">
+          <p>
+            <b>{texts.notSent}</b> {onItsWay.problem ? `${onItsWay.problem.title}. ${onItsWay.problem.detail}` : texts.notConfirmed}
+          </p>
+          <div className="row">
+            <Button onPress={() => actions?.sendAgain(onItsWay.id)}>{texts.tryAgain}</Button>
+            <Button onPress={() => actions?.discard(onItsWay.id)}>{texts.discard}</Button>
+          </div>
+        </div>
+      )}
       {failure && (
         <p className="failure">
-          <b>Not delivered:</b> {failure.reason} · {when(failure.at)}
+          <b>{texts.notDelivered}</b> {failure.reason} · {when(failure.at)}
         </p>
       )}
     </article>
+  );
+}
+
+function Editor({ message, actions, onDone }: { message: Message; actions: Actions; onDone: () => void }) {
+  const [text, setText] = useState(() => textOf(message));
+  const [isSaving, setSaving] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const save = async () => {
+    if (text.trim() === '' || isSaving) return;
+    setSaving(true);
+    setProblem(null);
+    try {
+      await actions.edit(message, text);
+      onDone();
+    } catch (error) {
+      setProblem(Problem.from(error));
+      setSaving(false);
+    }
+  };
+  const pressed = (event: KeyboardEvent) => {
+    if (event.nativeEvent.isComposing || (event.key !== 'Escape' && (event.key !== 'Enter' || event.shiftKey))) return;
+    event.preventDefault();
+    if (event.key === 'Enter') void save();
+    else onDone();
+  };
+  return (
+    <div className="editor">
+      <TextField value={text} onChange={setText} aria-label={texts.editedText} autoFocus>
+        <TextArea rows={2} onKeyDown={pressed} />
+      </TextField>
+      <p className="small">{actions.editNote}</p>
+      {problem && <Trouble problem={problem} />}
+      <div className="row end">
+        <Button onPress={onDone}>{texts.cancel}</Button>
+        <Button look="main" onPress={() => void save()} isDisabled={text.trim() === '' || isSaving}>
+          {texts.save}
+        </Button>
+      </div>
+    </div>
   );
 }
 
@@ -120,14 +195,14 @@ function PartView({ part, isUser, onAnswer }: { part: Part; isUser: boolean; onA
   if (part.type === 'text') return isUser ? <p className="plain">{part.text}</p> : <Markdown text={part.text} />;
   if (part.type === 'reasoning') {
     return (
-      <Fold title="Thought">
+      <Fold title={texts.thought}>
         <Markdown text={part.text} />
       </Fold>
     );
   }
   if (part.type === 'file') return <FileView url={part.url} mediaType={part.mediaType} name={part.filename} />;
   if (isToolUIPart(part)) return <Tool part={part} onAnswer={onAnswer} />;
-  if (part.type === 'source-url') return <FileView url={part.url} mediaType="source" name={part.title} />;
+  if (part.type === 'source-url') return <FileView url={part.url} mediaType={texts.source} name={part.title} />;
   return null;
 }
 
@@ -150,34 +225,24 @@ function FileView({ url, mediaType, name }: { url: string; mediaType: string; na
   );
 }
 
-const STATES: Record<string, string> = {
-  'input-streaming': 'is being called',
-  'input-available': 'is running',
-  'approval-requested': 'waits for approval',
-  'approval-responded': 'answered',
-  'output-available': 'done',
-  'output-error': 'failed',
-  'output-denied': 'denied',
-};
-
 function Tool({ part, onAnswer }: { part: Extract<Part, { toolCallId: string }>; onAnswer?: Answer | undefined }) {
   const approval = 'approval' in part ? part.approval : undefined;
   const asks = part.state === 'approval-requested';
   return (
     <div className={`tool ${part.state}`}>
-      <Fold title={getToolName(part)} note={STATES[part.state] ?? part.state} isOpen={asks}>
-        <Json label="Input" value={part.input} />
-        {part.state === 'output-available' && <Json label="Output" value={part.output} />}
-        {part.state === 'output-error' && <Json label="Error" value={part.errorText} />}
-        {approval?.reason && <p className="small">Reason: {approval.reason}</p>}
+      <Fold title={getToolName(part)} note={texts.callStates[part.state] ?? part.state} isOpen={asks}>
+        <Json label={texts.input} value={part.input} />
+        {part.state === 'output-available' && <Json label={texts.output} value={part.output} />}
+        {part.state === 'output-error' && <Json label={texts.error} value={part.errorText} />}
+        {approval?.reason && <p className="small">{texts.reason(approval.reason)}</p>}
       </Fold>
       {asks && approval && onAnswer && (
         <div className="row">
           <Button look="main" onPress={() => onAnswer(approval.id, true)}>
-            Approve
+            {texts.approve}
           </Button>
           <Button look="bad" onPress={() => onAnswer(approval.id, false)}>
-            Deny
+            {texts.deny}
           </Button>
         </div>
       )}

@@ -1,5 +1,6 @@
 // Names of chats, times and sizes.
 import type { ListedChat, Message } from './api';
+import { texts } from './text';
 
 export interface ChatName {
   /** The channel, for the badge. */
@@ -19,21 +20,21 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
   switch (channel) {
     case 'telegram': {
       const [id = '', , topic] = rest;
-      const group = id.startsWith('-') ? `Group ${id}` : `Chat ${id}`;
-      return { channel: 'telegram', channelName: 'Telegram', title: who ?? group, hint: topic ? `topic ${topic}` : who ? id : '' };
+      const group = id.startsWith('-') ? texts.group(id) : texts.chat(id);
+      return { channel: 'telegram', channelName: 'Telegram', title: who ?? group, hint: topic ? texts.topic(topic) : who ? id : '' };
     }
     case 'lark': {
       const [id = '', , thread] = rest;
-      return { channel: 'lark', channelName: 'Lark', title: who ?? id, hint: thread ? `thread ${thread}` : who ? id : '' };
+      return { channel: 'lark', channelName: 'Lark', title: who ?? id, hint: thread ? texts.thread(thread) : who ? id : '' };
     }
     case 'http':
     case 'web':
-      return { channel, channelName: channel === 'http' ? 'HTTP' : 'Web', title: rest.slice(1).join(':'), hint: `key ${rest[0]}` };
+      return { channel, channelName: channel === 'http' ? 'HTTP' : 'Web', title: rest.slice(1).join(':'), hint: texts.ofKey(rest[0] ?? '') };
     case 'agent': {
       const isPerson = rest[0] === 'user';
       const title = rest.at(-1) ?? key;
       return isPerson
-        ? { channel: 'person', channelName: 'Direct', title, hint: 'every channel' }
+        ? { channel: 'person', channelName: texts.direct, title, hint: texts.everyChannel }
         : { channel: 'discord', channelName: 'Discord', title, hint: rest[0] ?? '' };
     }
     default:
@@ -50,31 +51,21 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-d
 const day = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric', month: 'short' });
 const date = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const number = new Intl.NumberFormat();
 
 export const time = (ms: number): string => clock.format(ms);
 export const moment = (ms: number): string => whole.format(ms);
-export const count = (n: number): string => number.format(n);
-export const plural = (n: number, one: string, many = `${one}s`): string => `${count(n)} ${n === 1 ? one : many}`;
 
 export function dayOf(ms: number, now = Date.now()): string {
   const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(ms).setHours(0, 0, 0, 0)) / 86_400_000);
-  if (days === 0) return 'Today';
-  if (days === 1) return 'Yesterday';
+  if (days === 0) return texts.today;
+  if (days === 1) return texts.yesterday;
   return Math.abs(days) < 300 ? day.format(ms) : date.format(ms);
 }
 
 /** Formats a time for a list: `14:05`, `Yesterday`, `Tue, 3 Mar`. */
-export const brief = (ms: number): string => (dayOf(ms) === 'Today' ? time(ms) : dayOf(ms));
+export const brief = (ms: number): string => (dayOf(ms) === texts.today ? time(ms) : dayOf(ms));
 /** Formats a time as `Today 14:05`. */
 export const when = (ms: number): string => `${dayOf(ms)} ${time(ms)}`;
-
-export function bytes(n: number): string {
-  const units = ['bytes', 'KB', 'MB', 'GB'];
-  let at = 0;
-  while (n >= 1000 && at < units.length - 1) (n /= 1000), at++;
-  return `${at === 0 ? n : n.toFixed(1)} ${units[at]}`;
-}
 
 /** Formats 1240 as `1.2k`. */
 export const short = (n: number): string => (n < 1000 ? String(n) : `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k`);

@@ -1,10 +1,11 @@
 // Messages that the local program did not send, since their platform is not set up.
 import { useState } from 'react';
 import type { OutboxEntry } from './api';
-import { nameOf, plural, when } from './names';
+import { nameOf, when } from './names';
 import { PACE, usePoll } from './poll';
 import { href } from './route';
 import { useSession } from './session';
+import { texts } from './text';
 import { ChannelBadge, Icon, Loading, Trouble } from './widgets';
 
 export function Outbox() {
@@ -16,19 +17,19 @@ export function Outbox() {
   return (
     <main className="page" id="main">
       <header className="bar">
-        <a className="button icon narrow" href={href({ at: 'home' })} aria-label="All chats">
+        <a className="button icon narrow" href={href({ at: 'home' })} aria-label={texts.allChats}>
           <Icon name="back" />
         </a>
         <div className="grow">
-          <h1>Outbox</h1>
-          <p className="small">Replies to platforms that are not set up here, the newest first.</p>
+          <h1>{texts.outbox}</h1>
+          <p className="small">{texts.outboxWhy}</p>
         </div>
       </header>
-      <div className="scrolls" tabIndex={0} role="region" aria-label="Replies">
+      <div className="scrolls" tabIndex={0} role="region" aria-label={texts.replies}>
         {problem && <Trouble problem={problem} />}
-        {entries === null && !problem && <Loading what="Loading the outbox" />}
-        {entries?.length === 0 && <p className="empty">Nothing was to be sent yet.</p>}
-        {entries && entries.length > 0 && <p className="small">{plural(entries.length, 'reply', 'replies')}</p>}
+        {entries === null && !problem && <Loading what={texts.loadingOutbox} />}
+        {entries?.length === 0 && <p className="empty">{texts.outboxEmpty}</p>}
+        {entries && entries.length > 0 && <p className="small">{texts.repliesCount(entries.length)}</p>}
         <ol className="cards">
           {entries?.map((entry, at) => {
             // A channel of Discord does not name its chat.
@@ -38,7 +39,7 @@ export function Outbox() {
                 <article className="card">
                   <p className="row spread small">
                     <span>
-                      <ChannelBadge name={nameOf(chat)} /> to{' '}
+                      <ChannelBadge name={nameOf(chat)} /> {texts.to}{' '}
                       {entry.channel === 'discord' ? entry.chatId : <a href={href({ at: 'chat', chat, view: 'history' })}>{entry.chatId}</a>}
                     </span>
                     <span>{when(entry.ts)}</span>

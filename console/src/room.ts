@@ -2,23 +2,31 @@
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses as isAnswered } from 'ai';
 import { useEffect, useMemo, useRef, useState } from 'react';
-import { type Message, Problem, ofChat } from './api';
+import { type Api, type Message, Problem, ofChat } from './api';
 import { useSession } from './session';
+import { texts } from './text';
+import type { Outgoing } from './unsent';
 
 /** Number of last messages that `useChat` gets: it only refers to these and continues them, and sends only the last one. */
 const KNOWN = 40;
 
-type Asked = 'submit' | 'regenerate' | 'approval' | 'resume';
+type Asked = 'submit' | 'edit' | 'regenerate' | 'approval' | 'resume';
+
+/** A message to send. */
+type Said = Pick<Outgoing, 'id' | 'parts' | 'userId'>;
 
 export interface Room {
-  /** The history, and messages that are being sent or received. */
-  messages: Message[];
+  /** Returns `listed`, with the reply that is being received. */
+  withLive: (listed: Message[]) => Message[];
   /** True while this window receives an answer. */
   isBusy: boolean;
   /** Id of the reply that is being received. */
   liveId: string | null;
   problem: Problem | null;
-  send: (text: string, userId: string) => void;
+  /** Sends a message. Resolves when it is stored, and rejects if it may not be. */
+  send: (message: Said) => Promise<void>;
+  /** Sends `message` in place of an earlier one of its id, which is answered again. Resolves and rejects as `send` does. */
+  edit: (message: Said) => Promise<void>;
   regenerate: (messageId: string, userId: string) => void;
   answer: (approvalId: string, approved: boolean, userId: string) => void;
   stop: () => Promise<void>;
@@ -30,11 +38,13 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
   const userId = useRef('');
   const [asked, setAsked] = useState<Asked | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
+  /** What waits for the message of an id to be stored. */
+  const waiting = useRef(new Map<string, (problem: Problem | null) => void>());
   const transport = useMemo(
     () =>
       new DefaultChatTransport<Message>({
         headers: api.headers,
-        fetch: refusing,
+        fetch: (input, init) => refusing(input, init, waiting.current),
         prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => ({
           body: { ...body, id, message: messages.at(-1), trigger, messageId, ...(userId.current && { userId: userId.current }) },
         }),
@@ -47,7 +57,11 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     transport,
     experimental_throttle: 40,
     sendAutomaticallyWhen: isAnswered,
-    onError: error => setProblem(Problem.from(error instanceof Problem ? error : new Problem(0, 'The answer broke off', error.message))),
+    onError: error => {
+      // It is shown with the message.
+      if (error instanceof NotSent) return;
+      setProblem(error instanceof Problem ? error : new Problem(0, texts.brokeOff, error.message));
+    },
   });
 
   const talk = listed.filter(message => ['normal', 'revision'].includes(message.metadata?.kind ?? ''));
@@ -83,18 +97,27 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     void resumeStream().finally(() => setAsked(now => (now === 'resume' && !wasUnderWay.current ? null : now)));
   }, [canResume, lastSaid]);
 
+  const send = async (what: 'submit' | 'edit', { id, parts, userId: by }: Said) => {
+    const message = { id, role: 'user' as const, parts };
+    // `useChat` follows one answer at a time. The answer to this message is resumed after that.
+    if (asked !== null) return post(api, '/api/chat', { id: chat, message, trigger: 'submit-message', userId: by });
+    userId.current = by;
+    start(what, what === 'edit' ? [message] : talk);
+    const stored = new Promise<void>((resolve, reject) =>
+      waiting.current.set(id, problem => (problem ? reject(problem) : resolve())),
+    );
+    void sendMessage(what === 'edit' ? { ...message, messageId: id } : message);
+    return stored.finally(() => waiting.current.delete(id));
+  };
   const last = messages.at(-1);
   const live = asked !== null && last?.role === 'assistant' ? last : null;
   return {
-    messages: asked === null ? listed : withLive(listed, asked, messages, live, lastSaid),
+    withLive: shown => (asked === null || live === null ? shown : withLive(shown, asked, live, lastSaid)),
     isBusy: asked !== null,
     liveId: live?.id ?? null,
     problem,
-    send(text, by) {
-      userId.current = by;
-      start('submit');
-      void sendMessage({ text });
-    },
+    send: said => send('submit', said),
+    edit: said => send('edit', said),
     regenerate(messageId, by) {
       userId.current = by;
       start('regenerate');
@@ -109,7 +132,7 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     async stop() {
       try {
         await api.send('POST', `/api/chat/${encodeURIComponent(chat)}/stop`, {});
-        tell('Stopped');
+        tell(texts.stopped);
         await refresh();
       } catch (error) {
         setProblem(Problem.from(error));
@@ -118,30 +141,45 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
   };
 }
 
-/** Returns `listed` with the messages that this window is sending and receiving. */
-function withLive(listed: Message[], asked: Asked, own: Message[], live: Message | null, lastSaid: number): Message[] {
-  const ids = new Set(listed.map(message => message.id));
-  const said = asked === 'submit' ? own.findLast(message => message.role === 'user') : undefined;
-  const extra = said && !ids.has(said.id) ? [said] : [];
-  if (live === null) return [...listed, ...extra];
+/** Returns `listed` with the reply that this window receives. */
+function withLive(listed: Message[], asked: Asked, live: Message, lastSaid: number): Message[] {
   const at = listed.findLastIndex(message => message.id === live.id);
   // A reply that continues after an approval keeps its place; one that is made again has the id of the other.
   const goesOn = at >= 0 && (asked === 'approval' || (asked === 'resume' && at > lastSaid));
   if (goesOn) return listed.map((message, place) => (place === at ? { ...live, metadata: message.metadata! } : message));
-  if (at >= 0 && asked === 'submit') return [...listed, ...extra];
-  return [...listed, ...extra, live];
+  if (at >= 0 && asked === 'submit') return listed;
+  // What was said meanwhile follows it.
+  const question = live.id.replace(/\/(reply|notice)(@\d+)?$/, '');
+  const after = listed.findLastIndex(({ role, metadata }) => role === 'user' && metadata?.messageId === question);
+  return after < 0 ? [...listed, live] : listed.toSpliced(after + 1, 0, live);
 }
 
-/** `fetch` that throws refusals as problems. */
-const refusing: typeof fetch = async (input, init) => {
-  const response = await fetch(input, init).catch(error => {
-    throw init?.signal?.aborted ? error : Problem.from(error);
-  });
-  if (!response.ok) throw await Problem.of(response);
-  return response;
-};
+/** A refusal of a message, which is shown with it. */
+class NotSent extends Error {}
+
+/** `fetch` that throws refusals as problems, and tells what `waiting` has for the message that is sent. */
+async function refusing(input: RequestInfo | URL, init: RequestInit | undefined, waiting: Map<string, (problem: Problem | null) => void>): Promise<Response> {
+  const sent: { trigger?: string; message?: Message } = typeof init?.body === 'string' ? JSON.parse(init.body) : {};
+  const settle = sent.trigger === 'submit-message' && sent.message?.role === 'user' ? waiting.get(sent.message.id) : undefined;
+  try {
+    const response = await fetch(input, init);
+    if (!response.ok) throw await Problem.of(response);
+    settle?.(null);
+    return response;
+  } catch (error) {
+    if (init?.signal?.aborted) throw error;
+    const problem = Problem.from(error);
+    settle?.(problem);
+    throw settle ? new NotSent() : problem;
+  }
+}
 
 /** Sends a message by the API's own route, in chats that are not rooms. */
-export async function say(api: ReturnType<typeof useSession>['api'], chat: string, userId: string, text: string): Promise<void> {
-  await api.send('POST', ofChat(chat, 'messages'), { userId, text, messageId: `console-${crypto.randomUUID()}` });
+export const say = (api: Api, chat: string, { id, userId, parts }: Said): Promise<void> =>
+  post(api, ofChat(chat, 'messages'), { userId, parts, messageId: id });
+
+/** Posts, and does not wait for the body of the answer. */
+async function post(api: Api, path: string, body: unknown): Promise<void> {
+  const response = await api.send('POST', path, body);
+  await response.body?.cancel();
 }

@@ -1,5 +1,6 @@
 // The part of a history that the model sees now, and the reasons for the rest.
 import type { Context, Kind, Message } from './api';
+import { texts } from './text';
 
 export const isTalk = (kind: Kind | undefined): boolean => kind === 'normal' || kind === 'revision';
 
@@ -15,18 +16,18 @@ export function unseenBy(context: Context, messages: Message[]): Map<string, str
   for (const { id, metadata } of messages) {
     if (!metadata || !isTalk(metadata.kind)) continue;
     const { ts, messageId } = metadata;
-    if (newest.get(messageId) !== id) why.set(id, 'replaced by a later form');
+    if (newest.get(messageId) !== id) why.set(id, texts.replacedLater);
     else if (seen.has(messageId)) continue;
-    else if (start === null || ts < start) why.set(id, 'before this session');
-    else if (summedUpTo !== undefined && ts <= summedUpTo) why.set(id, 'in the summary');
-    else if (context.leftOut > 0) why.set(id, 'left out: no room');
-    else why.set(id, 'replaced');
+    else if (start === null || ts < start) why.set(id, texts.beforeSession);
+    else if (summedUpTo !== undefined && ts <= summedUpTo) why.set(id, texts.inSummary);
+    else if (context.leftOut > 0) why.set(id, texts.noBudget);
+    else why.set(id, texts.replaced);
   }
   return why;
 }
 
 /** Returns the reason for the start of the session, as far as the loaded history tells. */
-export function whyStarted(context: Context, messages: Message[]): string | null {
+export function whyStarted(context: Context, messages: Message[]): 'reset' | 'pause' | null {
   const { sessionStart } = context;
   if (sessionStart === null) return null;
   const before = messages.filter(message => (message.metadata?.ts ?? 0) < sessionStart);
@@ -36,8 +37,8 @@ export function whyStarted(context: Context, messages: Message[]): string | null
       ({ role, metadata }) =>
         role === 'user' && metadata?.kind === 'normal' && metadata.ts > boundary.metadata!.ts && metadata.ts < sessionStart,
     );
-    if (!spoke) return 'behind a reset';
+    if (!spoke) return 'reset';
   }
-  if (before.some(message => message.role === 'user')) return 'after a long pause';
+  if (before.some(message => message.role === 'user')) return 'pause';
   return null;
 }

@@ -3,9 +3,10 @@ import { useEffect, useState } from 'react';
 import { Input, SearchField } from 'react-aria-components';
 import { type Api, type Message, Problem, type Segment, ofChat } from './api';
 import { Entry } from './message';
-import { bytes, plural, shortId, textOf, when } from './names';
+import { shortId, textOf, when } from './names';
 import { href } from './route';
 import { useSession } from './session';
+import { texts } from './text';
 import { Button, Icon, Loading, Marked, Trouble } from './widgets';
 
 /** Segments never change. */
@@ -35,29 +36,29 @@ export function SegmentsPanel({ chat, open }: { chat: string; open: string | und
     return () => ended.abort();
   }, [api, chat]);
   if (problem) return <Trouble problem={problem} />;
-  if (segments === null) return <Loading what="Loading the archive" />;
+  if (segments === null) return <Loading what={texts.loadingArchive} />;
   const opened = segments.find(segment => segment.id === open);
   if (opened) return <Opened chat={chat} segment={opened} />;
   if (segments.length === 0) {
     return (
       <p className="empty">
-        Nothing is archived yet. What a summary stands for is, and all that is a day and a half old.
+        {texts.emptyArchive}
       </p>
     );
   }
   return (
     <>
       <Search chat={chat} segments={segments} />
-      <h2>{plural(segments.length, 'segment')}</h2>
+      <h2>{texts.segments(segments.length)}</h2>
       <ul className="cards">
         {segments.map(segment => (
           <li key={segment.id}>
             <a className="card" href={href({ at: 'chat', chat, view: 'segments', segment: segment.id })}>
               <b>
-                #{shortId(segment.fromId)} to #{shortId(segment.toId)}
+                {texts.range(shortId(segment.fromId), shortId(segment.toId))}
               </b>
               <span className="small">
-                {plural(segment.count, 'record')} · {bytes(segment.bytes)} · archived {when(segment.createdAt)}
+                {texts.segment(segment.count, segment.bytes, when(segment.createdAt))}
               </span>
             </a>
           </li>
@@ -78,14 +79,14 @@ function Opened({ chat, segment }: { chat: string; segment: Segment }) {
     <>
       <p>
         <a href={href({ at: 'chat', chat, view: 'segments' })}>
-          <Icon name="back" /> All segments
+          <Icon name="back" /> {texts.allSegments}
         </a>
       </p>
       <h2>
-        #{shortId(segment.fromId)} to #{shortId(segment.toId)}
+        {texts.range(shortId(segment.fromId), shortId(segment.toId))}
       </h2>
       {problem && <Trouble problem={problem} />}
-      {messages === null && !problem && <Loading what="Opening the segment" />}
+      {messages === null && !problem && <Loading what={texts.openingSegment} />}
       <ol className="archived">
         {messages?.map(message => (
           <li key={message.id}>
@@ -117,30 +118,30 @@ function Search({ chat, segments }: { chat: string; segments: Segment[] }) {
         found.push(...messages.filter(fits).map(message => ({ segment, message })).toReversed());
       }
       setResult({ words: wanted, found, left: 0 });
-      tell(`${plural(found.length, 'message')} found`);
+      tell(texts.foundCount(found.length));
     } catch (error) {
       setProblem(Problem.from(error));
     }
   };
   return (
     <>
-      <SearchField className="search" aria-label="Search the archive" value={words} onChange={setWords} onSubmit={() => void search()} onClear={() => setResult(null)}>
-        <Input placeholder="Search the archive" />
+      <SearchField className="search" aria-label={texts.searchArchive} value={words} onChange={setWords} onSubmit={() => void search()} onClear={() => setResult(null)}>
+        <Input placeholder={texts.searchArchive} />
         <Button onPress={() => void search()} slot={null}>
-          Search
+          {texts.search}
         </Button>
       </SearchField>
       {problem && <Trouble problem={problem} />}
       {result && (
-        <section aria-label="Found">
-          {result.left > 0 && <Loading what={`${plural(result.left, 'segment')} to go`} />}
-          {result.left === 0 && result.found.length === 0 && <p className="empty">Nobody said “{result.words}” there.</p>}
+        <section aria-label={texts.found}>
+          {result.left > 0 && <Loading what={texts.segmentsLeft(result.left)} />}
+          {result.left === 0 && result.found.length === 0 && <p className="empty">{texts.nobodySaid(result.words)}</p>}
           <ul className="cards">
             {result.found.map(({ segment, message }) => (
               <li key={message.id}>
                 <a className="card" href={href({ at: 'chat', chat, view: 'segments', segment: segment.id })}>
                   <span className="small">
-                    {message.role === 'user' ? (message.metadata?.senderName ?? message.metadata?.userId) : 'bot'} · {when(message.metadata?.ts ?? 0)}
+                    {message.role === 'user' ? (message.metadata?.senderName ?? message.metadata?.userId) : texts.aBot} · {when(message.metadata?.ts ?? 0)}
                   </span>
                   <span className="clamp">
                     <Marked text={textOf(message)} words={result.words} />

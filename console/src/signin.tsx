@@ -3,6 +3,7 @@ import { useState } from 'react';
 import { Input, Label, TextField } from 'react-aria-components';
 import { type Key, Problem } from './api';
 import { keep, keyOf } from './session';
+import { texts } from './text';
 import { Button, Trouble } from './widgets';
 
 export function SignIn({ first, onKey }: { first: Problem | null; onKey: (secret: string, key: Key) => void }) {
@@ -17,7 +18,7 @@ export function SignIn({ first, onKey }: { first: Problem | null; onKey: (secret
       onKey(secret.trim(), key);
     } catch (error) {
       const what = Problem.from(error);
-      setProblem(what.status === 401 ? new Problem(401, 'This key is not known here', 'Give the secret of one of HTTP_API_KEYS, without its name; if that is not set, the key that the program printed.') : what);
+      setProblem(what.status === 401 ? new Problem(401, texts.unknownKey, texts.unknownKeyWhy) : what);
       setAsking(false);
     }
   };
@@ -31,16 +32,16 @@ export function SignIn({ first, onKey }: { first: Problem | null; onKey: (secret
         }}
       >
         <h1>Annals</h1>
-        <p>Sign in with a key of the HTTP API. An admin’s key sees all chats.</p>
+        <p>{texts.signInWhy}</p>
         <TextField value={secret} onChange={setSecret} type="password" autoFocus>
-          <Label>API key</Label>
+          <Label>{texts.apiKey}</Label>
           <Input autoComplete="current-password" spellCheck="false" />
         </TextField>
         {problem && <Trouble problem={problem} />}
         <Button look="main" type="submit" isDisabled={secret.trim() === '' || isAsking}>
-          Sign in
+          {texts.signIn}
         </Button>
-        <p className="small">It is kept until this tab is closed, and sent to {location.host} alone.</p>
+        <p className="small">{texts.keptUntil(location.host)}</p>
       </form>
     </main>
   );

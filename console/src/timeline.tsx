@@ -3,13 +3,19 @@ import { Fragment, useEffect, useLayoutEffect, useRef } from 'react';
 import type { Message } from './api';
 import { Entry } from './message';
 import { dayOf, textOf } from './names';
+import { isTalk } from './seen';
+import { texts } from './text';
+import type { Outgoing } from './unsent';
 import { Loading } from './widgets';
 
 /** Distance in pixels from the end that counts as being at it. */
 const NEAR = 80;
 
 interface Props {
+  /** The history, what is on its way, and what is being received. */
   messages: Message[];
+  /** Those of `messages` that are on their way. */
+  unlisted: readonly Outgoing[];
   isLoaded: boolean;
   hasEarlier: boolean;
   isLoadingEarlier: boolean;
@@ -19,7 +25,8 @@ interface Props {
   firstSeen: string | undefined;
   liveId: string | null;
   waits: 'answering' | 'waiting' | null;
-  onAgain: ((messageId: string) => void) | undefined;
+  /** Answers a message again. */
+  onAgain: ((questionId: string) => void) | undefined;
   onAnswer: (approvalId: string, approved: boolean) => void;
 }
 
@@ -60,6 +67,7 @@ export function Timeline(props: Props) {
 
   const lastReply = messages.findLast(message => message.role === 'assistant' && message.metadata?.kind !== 'notice');
   const lastAsked = messages.at(-1);
+  const again = mayAskAgain(messages, props.liveId);
   const newest = new Map(messages.map(message => [message.metadata?.messageId, message]));
   // The last form of a reply that continued after an approval contains all of it.
   const goesOn = (message: Message) => {
@@ -69,23 +77,23 @@ export function Timeline(props: Props) {
   const said = new Map<string | undefined, string>();
   let day = '';
   return (
-    <div className="timeline" ref={scroller} onScroll={scrolled} tabIndex={0} role="region" aria-label="History">
+    <div className="timeline" ref={scroller} onScroll={scrolled} tabIndex={0} role="region" aria-label={texts.history}>
       <div ref={top} />
-      {!props.isLoaded && <Loading what="Loading the history" />}
-      {isLoadingEarlier && <Loading what="Loading earlier messages" />}
+      {!props.isLoaded && <Loading what={texts.loadingHistory} />}
+      {isLoadingEarlier && <Loading what={texts.loadingEarlier} />}
       {hasEarlier && !isLoadingEarlier && (
         <button type="button" className="earlier" onClick={() => void loadEarlier().catch(() => {})}>
-          Earlier messages
+          {texts.earlier}
         </button>
       )}
-      {props.isLoaded && messages.length === 0 && <p className="empty">Nothing was said here yet.</p>}
+      {props.isLoaded && messages.length === 0 && <p className="empty">{texts.nothingSaid}</p>}
       <ol>
         {messages.map((message, at) => {
           const ts = message.metadata?.ts ?? Date.now();
+          const onItsWay = props.unlisted.find(one => one.id === message.id);
           const isNewDay = dayOf(ts) !== day;
           day = dayOf(ts);
           const isLive = message.id === props.liveId && at === messages.findLastIndex(({ id }) => id === message.id);
-          const isLast = message === lastReply && !isLive;
           const id = message.metadata?.messageId;
           const isSaidAgain = message.role === 'user' && said.get(id) === textOf(message);
           said.set(id, textOf(message));
@@ -96,7 +104,7 @@ export function Timeline(props: Props) {
               {isNewDay && <li className="day">{day}</li>}
               {message.id === props.firstSeen && at > 0 && unseen.size > 0 && (
                 <li className="seen-from">
-                  <span>The model sees from here</span>
+                  <span>{texts.seenFromHere}</span>
                 </li>
               )}
               <li>
@@ -106,7 +114,8 @@ export function Timeline(props: Props) {
                   isLive={isLive}
                   isReplaced={id !== undefined && newest.get(id) !== message}
                   isSaidAgain={isSaidAgain}
-                  onAgain={isLast && props.onAgain ? () => props.onAgain?.(message.id) : undefined}
+                  onItsWay={onItsWay}
+                  onAgain={message === again?.answer && props.onAgain ? () => props.onAgain?.(again.question.id) : undefined}
                   onAnswer={mayAnswer && !isLive ? props.onAnswer : undefined}
                 />
               </li>
@@ -115,8 +124,21 @@ export function Timeline(props: Props) {
         })}
       </ol>
       {props.waits && (
-        <Loading what={props.waits === 'answering' ? 'Answering' : 'Waits for an answer'} />
+        <Loading what={props.waits === 'answering' ? texts.isAnswering : texts.waitsForAnswer} />
       )}
     </div>
   );
 }
+
+/**
+ * Returns the last answer, or the notice that there is none, and its question. None if something was said after it: another try would
+ * replace that.
+ */
+function mayAskAgain(messages: Message[], liveId: string | null): { question: Message; answer: Message } | null {
+  const question = messages.findLast(message => message.role === 'user' && isTalk(message.metadata?.kind));
+  const answer = messages.findLast(message => message.role === 'assistant' && questionOf(message) === question?.metadata?.messageId);
+  return question && answer && answer.id !== liveId ? { question, answer } : null;
+}
+
+/** Returns the id of the message that this one answers, or says that there is no answer to. */
+const questionOf = ({ id, metadata }: Message): string => (metadata?.messageId ?? id).replace(/\/(reply|notice)$/, '');

@@ -7,11 +7,13 @@ import { when } from './names';
 import { PACE, usePoll } from './poll';
 import { go } from './route';
 import { useSession } from './session';
+import { texts } from './text';
+import type { Part } from './unsent';
 import { Button, Copy } from './widgets';
 
 interface Props {
   isEmpty: boolean;
-  onStart: (text: string, userId: string) => void;
+  onStart: (parts: Part[], userId: string) => void;
 }
 
 export function Welcome({ isEmpty, onStart }: Props) {
@@ -23,18 +25,20 @@ export function Welcome({ isEmpty, onStart }: Props) {
   return (
     <main className="page welcome" id="main">
       <div className="scrolls">
-        <h1>{isEmpty ? 'Nothing has been said yet' : 'Choose a chat, or start one'}</h1>
-        <p>{isEmpty ? 'Say something, and the bot answers. The chat will be at the left, with all that others begin.' : 'A new one begins with what you say.'}</p>
-        {key.admin && <Composer speaker={key.name} label="Say something to the bot" onSend={onStart} />}
+        <h1>{isEmpty ? texts.nothingYet : texts.choose}</h1>
+        <p>{isEmpty ? texts.nothingYetWhy : texts.chooseWhy}</p>
+        {key.admin && <Composer chat="" speaker={key.name} label={texts.sayToBot} onSend={onStart} />}
         <OpenById />
         {key.admin && <Strangers />}
-        <h2>Or by the API</h2>
+        <h2>{texts.byTheApi}</h2>
         <div className="command">
-          <pre tabIndex={0} aria-label="A call of the API">{curl}</pre>
-          <Copy text={curl} label="Copy the call" />
+          <pre tabIndex={0} aria-label={texts.apiCall}>{curl}</pre>
+          <Copy text={curl} label={texts.copyCall} />
         </div>
         <p className="small">
-          All of the API is in <a href="/openapi.json">openapi.json</a>.
+          {texts.wholeApi[0]}
+          <a href="/openapi.json">openapi.json</a>
+          {texts.wholeApi[1]}
         </p>
       </div>
     </main>
@@ -50,16 +54,16 @@ function Strangers() {
   if (strangers.length === 0) return null;
   return (
     <>
-      <h2>Refused</h2>
+      <h2>{texts.refused}</h2>
       <p className="small">
-        They wrote to the bot and may not use it. Nothing that they said is kept. Add a person to ALLOW_FROM or a chat to ALLOW_CHATS to
-        let them in.
+        {texts.refusedWhy}
       </p>
       <ul className="cards">
         {strangers.map(({ person, name, chatKey, at }) => (
           <li key={chatKey} className="card row spread">
             <span>
-              <code>{person}</code> {name && `(${name}) `}in <code>{chatKey}</code>
+              <code>{person}</code> {name && `(${name}) `}
+              {texts.refusedIn} <code>{chatKey}</code>
             </span>
             <span className="small">{when(at)}</span>
           </li>
@@ -81,11 +85,11 @@ function OpenById() {
       }}
     >
       <TextField value={id} onChange={setId} className="grow">
-        <Label>{key.admin ? 'Open a chat by its ChatKey, or a conversation id of this key' : 'Open a conversation by its id'}</Label>
+        <Label>{key.admin ? texts.openAny : texts.openOwn}</Label>
         <Input placeholder={key.admin ? 'telegram:chat:42' : 'hello'} spellCheck="false" autoComplete="off" />
       </TextField>
       <Button type="submit" isDisabled={id.trim() === ''}>
-        Open
+        {texts.open}
       </Button>
     </form>
   );

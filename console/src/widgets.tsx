@@ -3,8 +3,12 @@ import { type ReactNode, useState } from 'react';
 import { Button as AriaButton, type ButtonProps, Dialog, DialogTrigger, Heading, Modal, ModalOverlay } from 'react-aria-components';
 import type { Problem } from './api';
 import type { ChatName } from './names';
+import { texts } from './text';
 
 const PATHS = {
+  attach: 'M20 11l-8.5 8.5a5 5 0 01-7-7L13 4a3.3 3.3 0 014.7 4.7l-8.5 8.5a1.7 1.7 0 01-2.4-2.4L14.5 7',
+  edit: 'M4 20l1-4L16 5l3 3L8 19l-4 1zM13.5 7.5l3 3',
+  find: 'M11 4a7 7 0 100 14 7 7 0 000-14zM16 16l4.5 4.5',
   back: 'M15 5l-7 7 7 7',
   copy: 'M9 9h10v10H9zM5 15V5h10',
   details: 'M4 6h16M4 12h16M4 18h10',
@@ -34,7 +38,7 @@ export const Trouble = ({ problem, children }: { problem: Problem; children?: Re
   <div className="trouble" role="alert">
     <strong>{problem.title}</strong>
     <p>{problem.detail}</p>
-    {problem.requestId && <p className="small">Request {problem.requestId}</p>}
+    {problem.requestId && <p className="small">{texts.request(problem.requestId)}</p>}
     {children}
   </div>
 );
@@ -50,11 +54,17 @@ export const Loading = ({ what }: { what: string }) => (
 
 export const ChannelBadge = ({ name }: { name: ChatName }) => <span className={`badge ${name.channel}`}>{name.channelName}</span>;
 
-/** A button that asks for confirmation before an irreversible action. */
-export function Sure(props: { label: string; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {
+/** A button that asks for confirmation before an action that cannot be undone. With `bad` it destroys something. */
+export function Sure(props: { label: string; icon?: keyof typeof PATHS; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {
   return (
     <DialogTrigger>
-      <Button look={props.look ?? 'plain'}>{props.label}</Button>
+      {props.icon ? (
+        <Button look="icon" aria-label={props.label}>
+          <Icon name={props.icon} />
+        </Button>
+      ) : (
+        <Button look={props.look ?? 'plain'}>{props.label}</Button>
+      )}
       <ModalOverlay className="overlay" isDismissable>
         <Modal className="modal">
           <Dialog role="alertdialog">
@@ -64,9 +74,9 @@ export function Sure(props: { label: string; title: string; children: ReactNode;
                 <div>{props.children}</div>
                 <div className="row end">
                   <Button onPress={close} autoFocus>
-                    Cancel
+                    {texts.cancel}
                   </Button>
-                  <Button look="bad" onPress={() => (close(), props.onSure())}>
+                  <Button look={props.look === 'plain' ? 'main' : 'bad'} onPress={() => (close(), props.onSure())}>
                     {props.does}
                   </Button>
                 </div>
@@ -86,11 +96,16 @@ export function Copy({ text, label }: { text: string; label: string }) {
     setTimeout(() => setDone(false), 2000);
   };
   return (
-    <Button look="icon" aria-label={isDone ? 'Copied' : label} onPress={() => void copy()}>
+    <Button look="icon" aria-label={isDone ? texts.copied : label} onPress={() => void copy()}>
       {isDone ? '✓' : <Icon name="copy" />}
     </Button>
   );
 }
+
+/** Shows a text of the console, with what is between `**` in bold. */
+export const Rich = ({ text }: { text: string }) => (
+  <>{text.split('**').map((piece, at) => (at % 2 === 1 ? <b key={at}>{piece}</b> : piece))}</>
+);
 
 /** Shows `text` with matches of `words` highlighted. */
 export function Marked({ text, words }: { text: string; words: string }) {

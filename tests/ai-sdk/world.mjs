@@ -22,6 +22,8 @@ export class Model {
   pause = async () => {};
   /** What it says to a request, by what a person said last and the system part; nothing is an answer that it makes itself. */
   says = () => undefined;
+  /** The status of a model that refuses every request. */
+  refuses = undefined;
   #answers = 0;
 
   static async start() {
@@ -32,6 +34,7 @@ export class Model {
   }
 
   async #answer(response, { messages, tools }) {
+    if (this.refuses) return response.writeHead(this.refuses, { 'content-type': 'application/json' }).end('{"error":{"message":"refused"}}');
     this.asked.push(messages.filter(message => message.role !== 'system').map(text));
     const chunk = (delta, finish_reason = null) =>
       response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] })}\n\n`);

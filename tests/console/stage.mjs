@@ -1,6 +1,6 @@
 // What the tests and the screenshots have around the page: programs, a Telegram, a browser that notes what goes wrong.
 import { createServer } from 'node:http';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
@@ -9,7 +9,8 @@ import { Model, program, shop } from './world.mjs';
 /** A program with a data directory of its own, and its API as `key` sees it. */
 export async function start(settings = {}, key = 'dev') {
   const folder = mkdtempSync(join(tmpdir(), 'annals-console-'));
-  const { base, pid, end } = await program(process.env.ANNALS_PROGRAM, folder, { REPLY_QUIET: '0', ...settings });
+  const run = more => program(process.env.ANNALS_PROGRAM, folder, { REPLY_QUIET: '0', ...settings, ...more });
+  let { base, pid, end } = await run({});
   const headers = { Authorization: `Bearer ${key}` };
   const call = async (method, path, body) => {
     const json = body && { 'content-type': 'application/json' };
@@ -35,6 +36,11 @@ export async function start(settings = {}, key = 'dev') {
         body: JSON.stringify(update),
       }),
     url: (chat, view = '') => `${base}/#/chat/${encodeURIComponent(chat)}${view && `/${view}`}`,
+    /** Ends the program; `back` starts it again at the same address. */
+    down() {
+      end();
+      return { back: async () => ({ end } = await run({ ANNALS_PORT: new URL(base).port })) };
+    },
     end() {
       end();
       rmSync(folder, { recursive: true, force: true });
@@ -44,10 +50,10 @@ export async function start(settings = {}, key = 'dev') {
 }
 
 /** A program with a model that can be held, and a shop to buy from. */
-export async function withModel(settings = {}) {
+export async function withModel(settings = {}, key = 'dev') {
   const model = await Model.start();
   const { server, refunds, settings: tools } = await shop();
-  const app = await start({ MODEL: 'openai:garden-1', MODEL_BASE_URL: model.url, MODEL_API_KEY: 'k', TOOLS: tools, ...settings });
+  const app = await start({ MODEL: 'openai:garden-1', MODEL_BASE_URL: model.url, MODEL_API_KEY: 'k', TOOLS: tools, ...settings }, key);
   const end = app.end;
   app.end = () => (end(), model.server.close(), model.server.closeAllConnections(), server.close(), server.closeAllConnections());
   return { app, model, refunds };
@@ -104,9 +110,27 @@ export const private_ = (id, number, text, name = 'Ada', date = Math.floor(Date.
 
 export const launch = () => chromium.launch({ executablePath: process.env.CHROME, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
 
+/** Takes the console from the folder that ANNALS_CONSOLE names, with the program's headers: a change needs no new program. */
+async function fromFolder(context, url) {
+  const folder = process.env.ANNALS_CONSOLE;
+  if (!folder) return;
+  const of = path => join(folder, path === '/' ? 'index.html' : path.slice('/console/'.length));
+  await context.route(
+    ({ origin, pathname }) => origin === new URL(url).origin && (pathname === '/' || pathname.startsWith('/console/')),
+    async route => {
+      const { pathname } = new URL(route.request().url());
+      const own = await (await fetch(new URL('/', url))).headers;
+      const contentType = { js: 'text/javascript', css: 'text/css' }[pathname.split('.').at(-1)] ?? 'text/html; charset=utf-8';
+      const headers = { 'content-security-policy': own.get('content-security-policy'), 'content-type': contentType };
+      await route.fulfill({ body: readFileSync(of(pathname), 'utf8'), headers });
+    },
+  );
+}
+
 /** A window, which notes what the page complains of: errors of its own, what its policy forbids, calls to elsewhere. */
 export async function open(browser, url, { size = [1440, 900], ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: size[0], height: size[1] }, locale: 'en-GB', ...options });
+  await fromFolder(context, url);
   const page = await context.newPage();
   page.setDefaultTimeout(10_000);
   const complaints = [];

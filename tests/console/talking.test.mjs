@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
+import { AxeBuilder } from '@axe-core/playwright';
 import { promisify } from 'node:util';
 import { held, launch, open, private_, until, withModel } from './stage.mjs';
 
@@ -70,6 +71,24 @@ test('an empty console says what to do first, and a chat begins with what is sai
   });
 });
 
+test('a chat that begins, and one that is forgotten, log no error in the browser', async () => {
+  await at(app.base, async page => {
+    const refused = [];
+    page.on('response', response => response.status() >= 400 && refused.push(`${response.status()} ${response.url()}`));
+    page.on('console', message => message.type() === 'error' && refused.push(message.text()));
+    await say(page, 'something new');
+    await answered(page, 'to: something new');
+    await page.getByText('messages 1').waitFor();
+    await page.getByRole('button', { name: 'Forget…' }).click();
+    await page.getByRole('button', { name: 'Forget everything' }).click();
+    await page.getByRole('heading', { name: 'Choose a chat' }).waitFor();
+    await page.goto(app.url(room('nobody-was-here')));
+    await page.getByText('Nothing was said here yet').waitFor();
+    await page.waitForTimeout(2500);
+    assert.deepEqual(refused, []);
+  });
+});
+
 test('the printed call works as it is printed', async () => {
   await at(app.base, async page => {
     const call = await page.getByLabel('A call of the API').textContent();
@@ -111,6 +130,49 @@ test('another try stands beside the first', async () => {
     await page.getByText('asked again').waitFor();
     assert.equal(await replies.count(), 2);
     assert.equal((await app.context(room('again'))).messages.length, 2);
+  });
+});
+
+test('after a failure another try stands on the failure, and asks the question that failed', async () => {
+  const chat = room('failed');
+  await at(await spoken('failed', 'what grows first?'), async page => {
+    await answered(page, 'to: what grows first?');
+    model.refuses = 401;
+    await say(page, 'and what last?');
+    const notice = page.locator('.notice').filter({ hasText: 'Sorry, I could not answer that' });
+    await notice.waitFor({ timeout: 40_000 });
+    model.refuses = undefined;
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+    assert.equal(await page.getByRole('button', { name: 'Try again' }).count(), 1);
+    await page.reload();
+    await notice.getByRole('button', { name: 'Try again' }).click();
+    await answered(page, 'to: and what last?');
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+    assert.equal(await notice.getByRole('button').count(), 0);
+    assert.deepEqual((await app.history(chat)).filter(({ role }) => role === 'user').map(({ id }) => id.replace(/^.*@/, '@')).slice(2), ['@1']);
+    assert.match((await texts(chat)).at(-1), /^assistant: Answer \d+ to: and what last\?$/);
+    assert.equal((await texts(chat)).filter(text => /Answer \d+ to: what grows first/.test(text)).length, 1);
+  });
+});
+
+test('the cause of a failure is shown below it, and a stopped answer says that it was', async () => {
+  const chat = room('cause');
+  await app.say(chat, 'hello');
+  const words = id => ({ role: 'assistant', parts: [{ type: 'text', text: 'As far as I' }], id, metadata: {} });
+  await at(app.base, async page => {
+    await page.route('**/messages?**', async route => {
+      const response = await route.fetch();
+      const { messages, ...rest } = await response.json();
+      const [asked, reply] = messages;
+      const meta = { ...reply.metadata, messageId: 'x/notice' };
+      const notice = { ...words('x/notice'), parts: [{ type: 'text', text: 'Sorry.' }], metadata: { ...meta, kind: 'notice', cause: 'refused the request with 401: check MODEL_API_KEY' } };
+      const stopped = { ...words(reply.id), metadata: { ...reply.metadata, stopped: true } };
+      await route.fulfill({ response, json: { messages: [asked, stopped, notice], ...rest } });
+    });
+    await page.goto(app.url(chat));
+    await page.locator('.notice').filter({ hasText: 'Sorry.' }).getByText('Why: refused the request with 401: check MODEL_API_KEY').waitFor();
+    await bubbles(page).last().getByText('This answer was stopped.').waitFor();
+    await bubbles(page).last().getByRole('button', { name: 'Try again' }).waitFor();
   });
 });
 
@@ -181,8 +243,16 @@ test('reset, compact, the context and why', async () => {
     await page.getByText('The model sees from here').waitFor();
     assert.equal((await app.context(chat)).messages[0].metadata.kind, 'summary');
 
-    await page.getByRole('button', { name: 'Reset' }).click();
+    const before = (await app.history(chat)).length;
+    await page.getByRole('button', { name: 'Reset…' }).click();
+    const question = page.getByRole('alertdialog', { name: 'Start a new session here?' });
+    await question.getByText('Nothing is deleted').waitFor();
+    await question.getByRole('button', { name: 'Cancel' }).click();
+    assert.equal((await app.history(chat)).length, before);
+    await page.getByRole('button', { name: 'Reset…' }).click();
+    await question.getByRole('button', { name: 'Start a new session' }).click();
     await page.getByText('New session, by /reset').waitFor();
+    assert((await app.history(chat)).length > before, 'all that was said is still there');
     await page.getByText('No message is in the context.').waitFor();
     assert.deepEqual((await app.context(chat)).messages, []);
     await say(page, 'we start anew');
@@ -245,6 +315,10 @@ test('a chat of a platform: live, with its outbox, and what is said from here', 
     await page.getByRole('link', { name: /^Ada/ }).click();
     await answered(page, 'to: hello from the phone');
     await page.getByText('nothing of it is sent to Telegram').waitFor();
+    assert.equal(await page.getByRole('textbox', { name: 'Speaking as' }).inputValue(), 'dev', 'not the customer');
+    await say(page, 'a test');
+    await answered(page, 'to: a test');
+    assert.equal((await app.history(chat)).filter(({ role }) => role === 'user').at(-1).metadata.userId, 'dev');
     await page.getByRole('textbox', { name: 'Speaking as' }).fill('operator');
     await say(page, 'a word of the operator');
     await answered(page, 'to: a word of the operator');
@@ -287,5 +361,68 @@ test('what is said can load nothing from elsewhere', async () => {
     await bubbles(page).last().getByRole('link', { name: '🖼 a cat' }).waitFor();
     assert.equal(await bubbles(page).last().getByRole('link', { name: 'a page' }).count(), 0);
     assert.deepEqual(await page.locator('img').evaluateAll(all => all.map(image => image.alt)), ['dot.png']);
+  });
+});
+
+const RICH = `first line
+second line
+
+| dish | how long |
+| --- | --- |
+| Kaiserschmarrn | twenty-five minutes, at most, in a pan that is wide enough for all of it |
+| Zwetschgenknödel | forty |
+
+- [x] sown
+- [ ] watered
+
+\`\`\`python
+def grow(bed, litres=1.5):  # beans
+    return f"{bed} has {litres}"
+\`\`\`
+
+\`\`\`
+plain code
+\`\`\``;
+
+for (const [colorScheme, size] of [['light', [1440, 900]], ['dark', [390, 844]]]) {
+  test(`Markdown: lines, tables, tasks and code, ${colorScheme} ${size[0]}`, async () => {
+    const chat = room(`rich-${colorScheme}`);
+    model.says = () => RICH;
+    await app.say(chat, 'one\ntwo');
+    await at(app.url(chat), async page => {
+      const reply = bubbles(page).last();
+      await reply.locator('table').waitFor();
+      assert.equal((await reply.locator('p').first().innerText()).trim(), 'first line\nsecond line');
+      assert.equal(await bubbles(page).first().locator('.said').innerText(), 'one\ntwo');
+      // A cell is as wide as its longest word: one line of text for each word that stands alone.
+      const lines = cell => cell.evaluate(cell => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
+      });
+      assert.equal(await lines(page.getByRole('cell', { name: 'Kaiserschmarrn' })), 1);
+      assert.equal(await lines(page.getByRole('cell', { name: 'Zwetschgenknödel' })), 1);
+      assert(!(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)), 'nothing is wider than the screen');
+      assert.deepEqual(await reply.getByRole('checkbox').evaluateAll(all => all.map(box => box.checked)), [true, false]);
+      assert.equal(await reply.getByText('[x]').count(), 0);
+      assert.equal(await reply.locator('.hljs-keyword').first().textContent(), 'def');
+      const copied = () => page.evaluate(() => navigator.clipboard.readText());
+      await reply.getByRole('button', { name: 'Copy the code' }).first().click();
+      await reply.getByRole('button', { name: 'Copied' }).waitFor();
+      assert.equal(await copied(), 'def grow(bed, litres=1.5):  # beans\n    return f"{bed} has {litres}"\n');
+      await reply.getByRole('button', { name: 'Copy the message' }).click();
+      await until('the message is copied', async () => (await copied()) === RICH);
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), []);
+    }, { colorScheme, size, reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'] });
+  });
+}
+
+test('a call is named by its tool wherever it is shown', async () => {
+  model.says = () => undefined;
+  await at(await spoken('tools', 'look A1'), async page => {
+    await page.getByRole('button', { name: /^shop_lookup/ }).waitFor();
+    await page.locator('.turns').getByText('[shop_lookup]').waitFor();
+    assert.equal(await page.getByText('dynamic-tool').count(), 0);
   });
 });

@@ -1,0 +1,12 @@
+// The visible texts of the console, in the browser's language. Another language is one file in text/, and a line here.
+import { en } from './text/en';
+import { zh } from './text/zh';
+
+/** All texts of one language. */
+export type Texts = typeof en;
+
+const LANGUAGES: Record<string, Texts> = { en, zh };
+
+/** The first of the browser's languages that the console has. */
+export const language = navigator.languages.map(tag => tag.split('-')[0] ?? '').find(tag => Object.hasOwn(LANGUAGES, tag)) ?? 'en';
+export const texts: Texts = LANGUAGES[language] ?? en;

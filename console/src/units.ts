@@ -1,0 +1,12 @@
+// Numbers and sizes.
+
+const number = new Intl.NumberFormat();
+
+export const count = (n: number): string => number.format(n);
+
+export function bytes(n: number): string {
+  const units = ['B', 'KB', 'MB', 'GB'];
+  let at = 0;
+  while (n >= 1000 && at < units.length - 1) (n /= 1000), at++;
+  return `${at === 0 ? n : n.toFixed(1)} ${units[at]}`;
+}
