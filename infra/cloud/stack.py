@@ -128,6 +128,14 @@ def switch(is_on):
         functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=is_on)
 
 
+def relay(timeout):
+    """Starts a run of the relay, as its schedule does, with this timeout in seconds. Does not wait for its end."""
+    resources, _ = describe()
+    functions = boto3.client("lambda")
+    functions.update_function_configuration(FunctionName=resources["Relay"], Timeout=int(timeout))
+    functions.invoke(FunctionName=resources["Relay"], InvocationType="Event", Payload=b"{}")
+
+
 def print_logs():
     """Prints the last log lines of each function."""
     logs = boto3.client("logs")
@@ -165,6 +173,7 @@ if __name__ == "__main__":
         "batches": batches,
         "pause": lambda: switch(False),
         "resume": lambda: switch(True),
+        "relay": relay,
         "logs": print_logs,
     }
     commands[sys.argv[1]](*sys.argv[2:])

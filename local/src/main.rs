@@ -335,24 +335,7 @@ async fn serve(
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         greeted => greeted?,
     }
-    program.serve(shutdown()).await
-}
-
-/// Waits for Ctrl-C or SIGTERM.
-async fn shutdown() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-    }
-    drop(interrupt.await);
+    program.serve(annals_runtime::process::stopped()).await
 }
 
 async fn open_chat(chat_key: &str, env: Env<'_>, clock: Clock) -> anyhow::Result<(ChatKey, History)> {

@@ -13,5 +13,6 @@ mod batches;
 mod bootstrap;
 mod console;
 mod endpoints;
+mod relay;
 mod schedule;
 mod stack;

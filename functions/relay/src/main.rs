@@ -79,26 +79,9 @@ async fn in_container(
         }
     };
     let ended = tokio::select! {
-        ended = relay.run(stopped()) => ended,
+        ended = relay.run(process::stopped()) => ended,
         () = reporting => Ok(()),
     };
     reporter.invocation().ended().await;
     Ok(ended?)
-}
-
-/// Waits for SIGTERM or Ctrl-C.
-async fn stopped() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-    }
-    drop(interrupt.await);
 }

@@ -58,3 +58,20 @@ impl Process {
         Ok(Self { aws, settings, history, table, metrics, reporter, clock })
     }
 }
+
+/// Waits for SIGTERM or Ctrl-C.
+pub async fn stopped() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = interrupt => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    drop(interrupt.await);
+}
