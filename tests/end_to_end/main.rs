@@ -106,6 +106,7 @@ mod turns;
 mod typing;
 mod updates;
 mod upkeep;
+mod usage;
 mod window_budget;
 mod windows;
 mod world;

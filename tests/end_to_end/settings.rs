@@ -12,6 +12,7 @@ use annals_core::settings::{ConfigError, Env, Setting, Unset};
 use annals_engine::settings::{
     AgentConfig, MemoryConfig, ToolsSetting, ViewConfig, admins, memory_is_on, reply_quiet,
 };
+use annals_engine::usage::Prices;
 use annals_http::settings::{HttpConfig, HttpResponses};
 use annals_store::settings::StoreConfig;
 use annals_test_support::template::{TEMPLATE, properties};
@@ -46,7 +47,7 @@ const LEFT_OUT: [&str; 4] =
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 22] = [
+const READERS: [(&str, Reader); 23] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -56,6 +57,7 @@ const READERS: [(&str, Reader); 22] = [
     ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),
     ("MemoryConfig::from_env(env)", |env| MemoryConfig::from_env(env).map(drop)),
     ("memory_is_on(env)", |env| memory_is_on(env).map(drop)),
+    ("Prices::from_env(env)", |env| Prices::from_env(env).map(drop)),
     ("ViewConfig::from_env(env)", |env| ViewConfig::from_env(env).map(drop)),
     ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
     ("admins(env)", |env| admins(env).map(drop)),

@@ -37,6 +37,7 @@ mod segments;
 pub mod settings;
 mod state;
 mod strangers;
+mod usage;
 mod wrong_keys;
 
 use std::sync::Arc;
@@ -83,6 +84,7 @@ fn routes(http: Http) -> Router {
         .route("/v1/key", route(get(auth::key)))
         .route("/v1/chats", route(get(chats::list)))
         .route("/v1/strangers", route(get(strangers::list)))
+        .route("/v1/usage", route(get(usage::usage)))
         .route("/v1/messages", route(post(messages::post_direct)))
         .route("/v1/chats/{chatId}", route(get(chats::one).patch(chats::retitle).delete(forget::delete)))
         .route("/v1/chats/{chatId}/messages", route(post(messages::post).get(history::messages)))
@@ -116,7 +118,7 @@ fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
         CorsOrigins::Any => AllowOrigin::any(),
         CorsOrigins::These(origins) => AllowOrigin::list(origins.iter().cloned()),
     };
-    let exposed = [telemetry::REQUEST_ID, header::RETRY_AFTER, header::ALLOW, chat::PAST];
+    let exposed = [telemetry::REQUEST_ID, header::RETRY_AFTER, header::ALLOW, chat::PAST, usage::BEFORE];
     Some(
         CorsLayer::new()
             .allow_origin(allowed)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use annals_channel::settings::{agent_id, dm_scope, links};
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::settings::{MemoryConfig, ViewConfig, admins};
+use annals_engine::usage::Prices;
 use annals_http::chat::Web;
 use annals_http::settings::{HttpConfig, HttpResponses};
 use annals_http::{Http, router};
@@ -32,7 +33,8 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         .with_metrics(metrics)
         .with_approvers(approvers)
         .with_people(dm_scope, links)
-        .with_memory(memory.is_on);
+        .with_memory(memory.is_on)
+        .with_prices(Prices::from_env(env)?);
     let web = Web::buffered(ingress.clone());
     let http = Http::deployed(config, ingress, web, view, memory, clock);
     let router = reporter.of_router(router(http));

@@ -13,7 +13,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use crate::schema::{Problem, UiMessage};
-use crate::{auth, chat, chats, forget, history, memory, messages, people, segments, strangers};
+use crate::{auth, chat, chats, forget, history, memory, messages, people, segments, strangers, usage};
 
 /// The served document.
 const DOCUMENT: &str = include_str!("../openapi.json");
@@ -51,7 +51,7 @@ pub(crate) struct Health {
     paths(
         auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
-        memory::list, memory::correct, memory::delete, strangers::list, people::one,
+        memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
     ),
     components(schemas(Problem, UiMessage)),
@@ -98,6 +98,7 @@ const PROBLEMS: [(&str, &[Problems]); 24] = [
         &[(400, &["bad-chat-id", "bad-query"]), (409, &["message-id-taken"]), (503, &["unavailable"])],
     ),
     ("listChats", &[(403, &["forbidden"]), (503, &["unreadable"])]),
+    ("getUsage", &[(400, &["bad-range"]), (403, &["forbidden"]), (503, &["unreadable"])]),
     ("getKey", &[]),
     ("getChat", &[(404, &["no-such-chat"]), (503, &["unreadable"])]),
     (

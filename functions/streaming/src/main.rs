@@ -11,6 +11,7 @@ use annals_channel::settings::{dm_scope, links};
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins};
+use annals_engine::usage::Prices;
 use annals_http::chat::Web;
 use annals_http::settings::HttpConfig;
 use annals_http::{Http, router};
@@ -42,12 +43,14 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let tools = aws::tools(&aws, tools, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
     let approvers = Approvers { admins: admins.into(), platforms: None };
+    let prices = Prices::from_env(env)?;
     let ingress = |queue| {
         Ingress::new(history.clone(), queue, config.agent_id.clone())
             .with_metrics(metrics.clone())
             .with_approvers(approvers.clone())
             .with_people(dm_scope, links.clone())
             .with_memory(config.memory.is_on)
+            .with_prices(prices.clone())
     };
     let live = Live::on();
     let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());

@@ -37,6 +37,8 @@ pub enum Command {
         /// Number in the list of `/memory`; `None` if the argument is missing or not a single number.
         number: Option<u32>,
     },
+    /// `/usage`: says how many tokens this chat took, and what they cost.
+    Usage,
     /// `/approve [number]`: approves a call.
     Approve {
         /// The requests.
@@ -142,6 +144,7 @@ pub const LIST: &[(&str, &str)] = &[
     ("/deny [number] [reason]", "do not allow it"),
     ("/link [code]", "use one conversation and memory here and in another channel of yours"),
     ("/unlink", "separate this channel from your others again"),
+    ("/usage", "say how many tokens this conversation took, and what they cost"),
     ("/help", "show this list"),
 ];
 
@@ -182,6 +185,7 @@ impl Command {
             "approve" => Some(Self::Approve { which: Which::parse(head.rest).0 }),
             "link" => Some(Self::Link { step: LinkStep::parse(head.rest) }),
             "unlink" => Some(Self::Unlink),
+            "usage" => Some(Self::Usage),
             "deny" => {
                 let (which, reason) = Which::parse(head.rest);
                 Some(Self::Deny { which, reason: (!reason.is_empty()).then(|| reason.to_owned()) })
@@ -207,6 +211,7 @@ impl Command {
             | Self::Forget { .. }
             | Self::Link { .. }
             | Self::Unlink
+            | Self::Usage
             | Self::Approve { .. }
             | Self::Deny { .. } => None,
             Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
@@ -298,6 +303,7 @@ mod tests {
         check("/link abcde-fghjk", link(LinkStep::Code("ABCDEFGHJK".into())));
         check("/link o1l 2i", link(LinkStep::Code("01121".into())));
         check("/unlink now", Some(Command::Unlink));
+        check("/USAGE@annalsbot", Some(Command::Usage));
         check("/memory undone", Some(Command::Memory { up_to: None }));
         for (typed, number) in [
             ("/forget 2", Some(2)),

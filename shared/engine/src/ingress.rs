@@ -37,6 +37,7 @@ use annals_store::people::{People, PeopleError};
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 
 use crate::delivery::Deliverer;
+use crate::usage::{self, Prices};
 
 pub use self::approvers::{Approvers, refused};
 use self::linking::Answered;
@@ -60,6 +61,7 @@ pub struct Ingress {
     people: People,
     dm_scope: DmScope,
     links: Arc<Links>,
+    prices: Arc<Prices>,
     metrics: Metrics,
 }
 
@@ -130,8 +132,21 @@ impl Ingress {
             people,
             dm_scope,
             links,
+            prices: Arc::default(),
             metrics,
         }
+    }
+
+    /// Sets the prices of models (`MODEL_PRICES`), for `/usage`.
+    #[must_use]
+    pub fn with_prices(mut self, prices: Prices) -> Self {
+        self.prices = Arc::new(prices);
+        self
+    }
+
+    /// Returns the prices of models.
+    pub fn prices(&self) -> &Prices {
+        &self.prices
     }
 
     /// Sets whether memory is on (`MEMORY`).
@@ -347,6 +362,11 @@ impl Ingress {
         let text = match command {
             Command::Link { step } => return Ok(Some(self.link_step(step, draft, appended).await?)),
             Command::Unlink => Some(self.unlink(draft, appended).await?),
+            Command::Usage => {
+                let now = self.history.clock().now();
+                let person = draft.sender();
+                Some(usage::told(&self.history, &draft.chat, &person, now, &self.prices).await?)
+            }
             Command::Stop => Some(self.stop(draft, appended).await?),
             Command::Memory { up_to } => Some(self.recollect(draft, *up_to).await?),
             Command::UndoMemory { number } => Some(self.undo(draft, *number).await?),

@@ -11,6 +11,7 @@
 //! - [`remembering`]: captures Sessions as memory, and recalls it
 //! - [`upkeep`]: the work for a chat that is due
 //! - [`forgetting`]: deletes everything of a chat; [`erasing`]: of a person
+//! - [`usage`]: tokens and money, from the replies
 //! - [`settings`]: settings of the agent's answers
 
 pub mod compaction;
@@ -24,3 +25,4 @@ pub mod receiving;
 pub mod remembering;
 pub mod settings;
 pub mod upkeep;
+pub mod usage;

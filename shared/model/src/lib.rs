@@ -29,6 +29,7 @@ mod failure;
 mod frames;
 mod hosted;
 mod openai;
+pub mod prices;
 mod provider;
 mod question;
 mod readable;

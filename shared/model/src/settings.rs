@@ -3,6 +3,7 @@
 use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
 
+use crate::prices::MODEL_PRICES;
 use crate::{ChoiceError, ModelChoice, ModelSettings};
 
 /// Names of the variables of one model.
@@ -17,7 +18,7 @@ const FALLBACK: Names =
     Names { model: "MODEL_FALLBACK", base_url: "MODEL_FALLBACK_BASE_URL", api_key: "MODEL_FALLBACK_API_KEY" };
 
 /// Settings of the model and of its fallback.
-pub const SETTINGS: [Setting; 8] = [
+pub const SETTINGS: [Setting; 9] = [
     Setting::described(
         FIRST.model,
         "`echo` locally, required deployed",
@@ -38,6 +39,7 @@ pub const SETTINGS: [Setting; 8] = [
     Setting::described(FALLBACK.base_url, "the provider's", "as `MODEL_BASE_URL`"),
     Setting::optional(FALLBACK.api_key, "as `MODEL_API_KEY`"),
     MODEL_VISION,
+    MODEL_PRICES,
 ];
 
 const MODEL_PROMPT_CACHE: Setting = Setting::described(

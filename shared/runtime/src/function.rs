@@ -12,6 +12,7 @@ use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::receiving::Receiver;
 use annals_engine::settings::{admins, memory_is_on};
+use annals_engine::usage::Prices;
 use annals_io::clock::Clock;
 
 use crate::process::{FunctionError, Process, run};
@@ -61,6 +62,7 @@ pub fn ingress<P: Platform + 'static>(
         .with_approvers(approvers)
         .with_access(access)
         .with_people(settings.dm_scope, links)
-        .with_memory(memory_is_on(env)?);
+        .with_memory(memory_is_on(env)?)
+        .with_prices(Prices::from_env(env)?);
     Ok((ingress, deliverer))
 }
