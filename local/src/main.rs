@@ -302,6 +302,7 @@ async fn import_files(
         chat: chat.map(|chat| parse_chat_key(&chat)).transpose()?,
         bot: bot.or(TelegramConfig::from_env(env)?.map(|telegram| telegram.bot_id)),
         settings: channel_settings(env)?,
+        view: ViewConfig::from_env(env)?,
     };
     let is_in_aws = ["ANNALS_TABLE", "ANNALS_BUCKET"].iter().any(|name| env.optional(name).is_some());
     let history = if is_in_aws {

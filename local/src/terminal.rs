@@ -10,16 +10,19 @@
 //! - [`endpoint`]: answers terminals, in the program
 //! - `wire.rs`: requests and events between the two
 //! - `session.rs`: connects to the program, or runs one
-//! - `screen.rs`: output; `editor.rs`: input, and `echo.rs` while an answer is made
+//! - `screen.rs`: output, with `markdown.rs`; `editor.rs`: input, and `echo.rs` while an answer is made
 //! - `repl.rs`: a conversation; `once.rs`: a single message, in a pipe
+//! - `unknown.rs`: commands that do not exist
 
 mod echo;
 mod editor;
 pub mod endpoint;
+mod markdown;
 mod once;
 mod repl;
 mod screen;
 mod session;
+mod unknown;
 mod wire;
 
 use std::io::{IsTerminal, Read};
@@ -73,6 +76,9 @@ pub async fn chat(
         !message.trim().is_empty(),
         "there is nothing to say: give a message, or send one to standard input"
     );
+    if let Some(unknown) = unknown::command(message.trim()) {
+        anyhow::bail!(unknown);
+    }
     let session = Session::open(config, clock).await?;
     Box::pin(once::say(session, message.trim_end(), style)).await
 }

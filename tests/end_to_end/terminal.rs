@@ -498,3 +498,36 @@ async fn no_color_removes_colours_from_logs_and_findings() {
         assert!(!format!("{logged}{found}").contains('\x1b'), "{plain:?}: {logged:?} {found:?}");
     }
 }
+
+/// Nothing is sent to a model, neither from the prompt nor from a pipe.
+#[test]
+fn a_command_that_does_not_exist_is_not_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, error) = piped(annals(dir.path(), &["chat", "/hlep me"]), "");
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert_eq!(error, "annals: There is no command /hlep: did you mean /help? Nothing was sent.\n");
+    let mut screen = on_screen(annals(dir.path(), &["chat"]));
+    prompted(&mut screen);
+    screen.send_line("/memroy").unwrap();
+    screen.exp_string("There is no command /memroy: did you mean /memory? Nothing was sent.").unwrap();
+    prompted(&mut screen);
+    screen.send_line("/etc/hosts is a file").unwrap();
+    quit(&mut screen);
+    assert_eq!(history(dir.path()), ["user: /etc/hosts is a file", "assistant: /etc/hosts is a file"]);
+}
+
+#[test]
+fn markdown_is_rendered_on_a_terminal_with_colours_and_left_as_it_is_elsewhere() {
+    const TEXT: &str = "**bold** and `code`";
+    let dir = tempfile::tempdir().unwrap();
+    let mut screen = on_screen(annals(dir.path(), &["chat"]));
+    prompted(&mut screen);
+    screen.send_line(TEXT).unwrap();
+    screen.exp_string("\x1b[1mbold\x1b[0m and \x1b[36mcode\x1b[0m").unwrap();
+    quit(&mut screen);
+    let mut plain = annals(dir.path(), &["chat", TEXT]);
+    plain.env("NO_COLOR", "1");
+    let shown = on_screen(plain).exp_eof().unwrap();
+    assert!(shown.contains(TEXT) && !shown.contains("\x1b[1m"), "{shown:?}");
+    assert!(piped(annals(dir.path(), &["chat", TEXT]), "").1.contains(TEXT));
+}

@@ -1,11 +1,12 @@
-//! Parsed content of the files: [`Content`].
+//! Parsed content of the files: [`Item`].
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use annals_channel::settings::Settings;
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Draft;
 use annals_core::sort_key::Timestamp;
+use annals_engine::settings::ViewConfig;
 
 /// Facts that the files lack.
 #[derive(Clone, Debug)]
@@ -16,24 +17,21 @@ pub struct Options {
     pub bot: Option<i64>,
     /// Settings of all channels.
     pub settings: Settings,
-}
-
-/// Messages of one chat in one file, in the order of the file.
-#[derive(Debug)]
-pub(super) struct Chat {
-    pub(super) key: ChatKey,
-    /// Its name for people.
-    pub(super) name: String,
-    pub(super) items: Vec<Item>,
+    /// Settings of a context: what exceeds it is put before a boundary.
+    pub view: ViewConfig,
 }
 
 /// A message to import.
 #[derive(Debug)]
 pub(super) struct Item {
+    /// Name of its chat for people.
+    pub(super) chat_name: Arc<str>,
     /// Its time is meaningless if `ts` is `None`.
     pub(super) draft: Draft,
     /// When it was sent, if the file says so.
     pub(super) ts: Option<Timestamp>,
+    /// When the agent sent it, if that is another time.
+    pub(super) sent_at: Option<Timestamp>,
     pub(super) place: Place,
     /// Number of its form.
     pub(super) revision: u32,
@@ -58,14 +56,6 @@ pub(super) enum Place {
     Approval(String),
 }
 
-/// Content of a file.
-#[derive(Debug, Default)]
-pub(super) struct Content {
-    pub(super) chats: Vec<Chat>,
-    /// Skipped content, and how often.
-    pub(super) skipped: BTreeMap<Skipped, u64>,
-}
-
 /// Kind of skipped content, with the reason: in the singular and in the plural.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Skipped {
@@ -77,11 +67,5 @@ impl Skipped {
     /// Returns a kind with `why` after both forms.
     pub(super) fn of(one: &str, more: &str, why: &str) -> Self {
         Self { one: format!("{one}{why}"), more: format!("{more}{why}") }
-    }
-}
-
-impl Content {
-    pub(super) fn skip(&mut self, skipped: Skipped) {
-        *self.skipped.entry(skipped).or_default() += 1;
     }
 }

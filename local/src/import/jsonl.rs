@@ -5,6 +5,8 @@
 //! Summaries are skipped: they do not name the messages that they summarize, and are made again when needed.
 
 use std::collections::{HashMap, HashSet};
+use std::io::BufRead;
+use std::sync::Arc;
 
 use annals_core::approval::Verdict;
 use annals_core::chat_key::{ActorKey, ChatKey, Place as ChatPlace};
@@ -12,27 +14,145 @@ use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, Draft, Kind, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
 use anyhow::{Context, anyhow, bail, ensure};
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
 use serde_json::Value;
 
-use super::item::{Chat, Content, Item, Options, Place, Skipped};
+use super::each::Each;
+use super::file::{Parsed, Take, ends_early, invalid};
+use super::item::{Item, Options, Place, Skipped};
 
-/// Parses the lines of `text`, the file `name`.
-pub(super) fn read(name: &str, text: &str, options: &Options) -> anyhow::Result<Content> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let messages = lines.map(|(number, line)| {
-        let message = serde_json::from_str(line).map_err(|error| anyhow!(in_line(&error)));
-        (format!("line {}", number + 1), message)
-    });
-    read_messages(name, messages, options)
+/// The chats that a file names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Survey {
+    /// True if `--chat` selects one of several chats.
+    selects: bool,
 }
 
-/// Parses the array `text`, the file `name`.
-pub(super) fn read_array(name: &str, text: &str, options: &Options) -> anyhow::Result<Content> {
-    let array: Vec<Value> = serde_json::from_str(text).with_context(|| format!("{name} is no JSON"))?;
-    let messages = array.into_iter().enumerate().map(|(number, message)| {
-        (format!("message {}", number + 1), serde_json::from_value(message).map_err(anyhow::Error::from))
-    });
-    read_messages(name, messages, options)
+/// A message as far as it names a chat.
+#[derive(Deserialize)]
+struct Named {
+    metadata: Option<NamedMetadata>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NamedMetadata {
+    chat_key: Option<String>,
+}
+
+impl Survey {
+    /// Looks for the chats that the lines of `file` name. Invalid lines are reported when they are read.
+    pub(super) fn of_lines(name: &str, mut file: impl BufRead, options: &Options) -> anyhow::Result<Self> {
+        let (mut named, mut line) = (Chats::default(), Vec::new());
+        while options.chat.is_some() && next_line(name, &mut file, &mut line)? {
+            if let Ok(message) = serde_json::from_slice(&line) {
+                named.add(message);
+            }
+        }
+        Ok(named.survey())
+    }
+
+    /// Looks for the chats that the array in `file` names.
+    pub(super) fn of_array(name: &str, file: impl BufRead, options: &Options) -> anyhow::Result<Self> {
+        let mut named = Chats::default();
+        if options.chat.is_some() {
+            each_of_array(name, file, &mut |_, message| {
+                if let Ok(message) = serde_json::from_value(message) {
+                    named.add(message);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(named.survey())
+    }
+}
+
+/// The chats that messages name, at most two of them.
+#[derive(Default)]
+struct Chats(Vec<String>);
+
+impl Chats {
+    fn add(&mut self, message: Named) {
+        if let Some(chat) = message.metadata.and_then(|metadata| metadata.chat_key)
+            && self.0.len() < 2
+            && !self.0.contains(&chat)
+        {
+            self.0.push(chat);
+        }
+    }
+
+    fn survey(self) -> Survey {
+        Survey { selects: self.0.len() > 1 }
+    }
+}
+
+/// Parses the lines of `file`, called `name`.
+pub(super) fn read_lines(
+    name: &str,
+    mut file: impl BufRead,
+    survey: &Survey,
+    options: &Options,
+    take: Take<'_>,
+) -> anyhow::Result<()> {
+    let mut reader = Reader::new(name, survey, options);
+    let (mut line, mut number) = (Vec::new(), 0);
+    while next_line(name, &mut file, &mut line)? {
+        number += 1;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let message = match serde_json::from_slice(&line) {
+            Err(error) if error.is_eof() && !line.ends_with(b"\n") => return Err(ends_early(name, number)),
+            message => message.map_err(|error| anyhow!(in_line(&error))),
+        };
+        reader.take(message, take).with_context(|| format!("{name}, line {number}"))?;
+    }
+    Ok(())
+}
+
+/// Parses the array in `file`, called `name`.
+pub(super) fn read_array(
+    name: &str,
+    file: impl BufRead,
+    survey: &Survey,
+    options: &Options,
+    take: Take<'_>,
+) -> anyhow::Result<()> {
+    let mut reader = Reader::new(name, survey, options);
+    each_of_array(name, file, &mut |number, message| {
+        let message = serde_json::from_value(message).map_err(anyhow::Error::from);
+        reader.take(message, take).with_context(|| format!("{name}, message {number}"))
+    })
+}
+
+/// Reads the next line, with its end. Returns false after the last.
+fn next_line(name: &str, file: &mut impl BufRead, line: &mut Vec<u8>) -> anyhow::Result<bool> {
+    line.clear();
+    let count = file.read_until(b'\n', line).with_context(|| format!("failed to read {name}"))?;
+    Ok(count > 0)
+}
+
+/// Calls `take` with each value of an array, and its number from 1.
+fn each_of_array(
+    name: &str,
+    file: impl BufRead,
+    take: &mut dyn FnMut(usize, Value) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut failed = None;
+    let mut number = 0;
+    let mut take = |message| {
+        number += 1;
+        take(number, message)
+    };
+    let mut parser = serde_json::Deserializer::from_reader(file);
+    let parsed = Each { take: &mut take, failed: &mut failed }.deserialize(&mut parser);
+    let parsed = parsed.and_then(|()| parser.end());
+    match (failed, parsed) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) => Err(invalid(name, error, " is no JSON")),
+        (None, Ok(())) => Ok(()),
+    }
 }
 
 /// Returns the parser's error without its line number, which is always 1.
@@ -41,43 +161,53 @@ fn in_line(error: &serde_json::Error) -> String {
     error.to_string().replace(&format!(" at line {line} column {column}"), &format!(" at column {column}"))
 }
 
-/// Parses messages, each with its place in the file `name`.
-fn read_messages(
-    name: &str,
-    messages: impl Iterator<Item = (String, anyhow::Result<UiMessage>)>,
-    options: &Options,
-) -> anyhow::Result<Content> {
-    let mut content = Content::default();
-    let mut places: HashMap<ChatKey, usize> = HashMap::new();
-    let mut earlier = Earlier::default();
-    for (place, message) in messages {
-        let parsed = message
-            .context("it is no UIMessage: {id, role, parts}")
-            .and_then(|message| parse(message, options, &mut earlier))
-            .with_context(|| format!("{name}, {place}"))?;
-        match parsed {
-            Parsed::Skipped(skipped) => content.skip(skipped),
-            Parsed::Item(item) => {
-                let key = item.draft.chat.clone();
-                let at = *places.entry(key.clone()).or_insert_with(|| {
-                    content.chats.push(Chat { key, name: name.to_owned(), items: Vec::new() });
-                    content.chats.len() - 1
-                });
-                content.chats[at].items.push(*item);
-            }
-        }
-    }
-    if let Some(only) = &options.chat
-        && content.chats.len() > 1
-    {
-        content.chats.retain(|chat| chat.key == *only);
-    }
-    Ok(content)
+/// Parses messages, one after another.
+struct Reader<'a> {
+    name: Arc<str>,
+    survey: &'a Survey,
+    options: &'a Options,
+    earlier: Earlier,
 }
 
-enum Parsed {
-    Item(Box<Item>),
-    Skipped(Skipped),
+impl<'a> Reader<'a> {
+    fn new(name: &str, survey: &'a Survey, options: &'a Options) -> Self {
+        Self { name: name.into(), survey, options, earlier: Earlier::default() }
+    }
+
+    fn take(&mut self, message: anyhow::Result<UiMessage>, take: Take<'_>) -> anyhow::Result<()> {
+        let message = message.context("it is no UIMessage: {id, role, parts}")?;
+        match self.parse(message)? {
+            Some(parsed) => take(parsed),
+            None => Ok(()),
+        }
+    }
+
+    /// Parses a message; `None` if it is of a chat that is not selected.
+    fn parse(&mut self, message: UiMessage) -> anyhow::Result<Option<Parsed>> {
+        let skipped =
+            |one: &str, more: &str, why: &str| Ok(Some(Parsed::Skipped(Skipped::of(one, more, why))));
+        if message.role == Role::System {
+            return skipped("system message", "system messages", ": SYSTEM_PROMPT is used instead");
+        }
+        let listed = Listed::of(&message);
+        if listed.as_ref().is_some_and(|listed| listed.kind == Kind::Summary) {
+            return skipped("summary: it is made anew", "summaries: they are made anew", "");
+        }
+        let named = message.metadata.chat_key().map(str::parse::<ChatKey>);
+        // `--chat` is the target of an export of one chat, and selects one of several.
+        let chat = match (named.transpose().context("its chatKey names no chat")?, &self.options.chat) {
+            (named, Some(chat)) if self.survey.selects && named.as_ref() != Some(chat) => return Ok(None),
+            (_, Some(chat)) => chat.clone(),
+            (Some(named), None) => named,
+            (None, None) => bail!("it names no chat: say which with --chat, such as http:chat:dev:hello"),
+        };
+        let mut item = match listed {
+            Some(listed) => of_annals(&message, listed, chat, &mut self.earlier)?,
+            None => of_others(message, chat, self.options)?,
+        };
+        item.chat_name = Arc::clone(&self.name);
+        Ok(Some(Parsed::Item(Box::new(item))))
+    }
 }
 
 /// Earlier messages of the file.
@@ -86,32 +216,6 @@ struct Earlier {
     boundaries: HashSet<(ChatKey, String)>,
     /// Time of the first form of each reply.
     replies: HashMap<(ChatKey, String), Timestamp>,
-}
-
-fn parse(message: UiMessage, options: &Options, earlier: &mut Earlier) -> anyhow::Result<Parsed> {
-    if message.role == Role::System {
-        let why = ": SYSTEM_PROMPT is used instead";
-        return Ok(Parsed::Skipped(Skipped::of("system message", "system messages", why)));
-    }
-    let listed = Listed::of(&message);
-    if listed.as_ref().is_some_and(|listed| listed.kind == Kind::Summary) {
-        return Ok(Parsed::Skipped(Skipped::of(
-            "summary: it is made anew",
-            "summaries: they are made anew",
-            "",
-        )));
-    }
-    let named = message.metadata.chat_key().map(str::parse::<ChatKey>);
-    // `--chat` is the target of an export of one chat, and selects one of several.
-    let chat = match (named.transpose().context("its chatKey names no chat")?, &options.chat) {
-        (_, Some(chat)) => chat.clone(),
-        (Some(named), None) => named,
-        (None, None) => bail!("it names no chat: say which with --chat, such as http:chat:dev:hello"),
-    };
-    match listed {
-        Some(listed) => of_annals(&message, listed, chat, earlier),
-        None => of_others(message, chat, options),
-    }
 }
 
 /// Metadata of a message in a listing of Annals.
@@ -148,7 +252,8 @@ fn of_annals(
     listed: Listed,
     chat: ChatKey,
     earlier: &mut Earlier,
-) -> anyhow::Result<Parsed> {
+) -> anyhow::Result<Item> {
+    let sent_at = message.metadata.sent_at();
     let Listed { ts, id, kind, channel, chat_id, user_id, revision } = listed;
     let mut metadata = message.metadata.clone();
     metadata.unlist();
@@ -200,10 +305,10 @@ fn of_annals(
         .with_parts(message.parts.clone())
         .with_metadata(metadata)
         .opening_session(place == Place::Opening);
-    checked(draft, Some(ts), place, revision)
+    checked(draft, Some(ts), sent_at, place, revision)
 }
 
-fn of_others(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::Result<Parsed> {
+fn of_others(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::Result<Item> {
     ensure!(!message.id.is_empty(), "it has no id, which a second import needs to recognize it");
     let user = message.metadata.user_id().map(str::to_owned);
     let ts = ["ts", "createdAt"].into_iter().find_map(|name| time(message.metadata.fields().get(name)));
@@ -219,12 +324,18 @@ fn of_others(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::Re
         .by(message.role)
         .with_parts(message.parts)
         .with_metadata(metadata);
-    checked(draft, ts, Place::Message, 0)
+    checked(draft, ts, None, Place::Message, 0)
 }
 
-fn checked(draft: Draft, ts: Option<Timestamp>, place: Place, revision: u32) -> anyhow::Result<Parsed> {
+fn checked(
+    draft: Draft,
+    ts: Option<Timestamp>,
+    sent_at: Option<Timestamp>,
+    place: Place,
+    revision: u32,
+) -> anyhow::Result<Item> {
     ActorKey::new(draft.chat.clone(), &draft.user_id).context("its userId is invalid")?;
-    Ok(Parsed::Item(Box::new(Item { draft, ts, place, revision })))
+    Ok(Item { chat_name: "".into(), draft, ts, sent_at, place, revision })
 }
 
 /// Parses the id of a message.
@@ -244,7 +355,7 @@ fn time(value: Option<&Value>) -> Option<Timestamp> {
     value.as_i64().and_then(Timestamp::from_millis).or_else(|| Timestamp::parse_rfc3339(value.as_str()?))
 }
 
-fn channel_of(chat: &ChatKey) -> Channel {
+pub(super) fn channel_of(chat: &ChatKey) -> Channel {
     match chat.place() {
         ChatPlace::TelegramChat { .. } | ChatPlace::TelegramTopic { .. } => Channel::Telegram,
         ChatPlace::LarkChat { .. } | ChatPlace::LarkThread { .. } => Channel::Lark,

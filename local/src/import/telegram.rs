@@ -13,93 +13,141 @@
 mod content;
 mod fields;
 mod message;
+mod survey;
+mod walk;
+
+use std::io::BufRead;
+use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
 use anyhow::{Context, bail, ensure};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use self::fields::{CHANNELS, int, text_of, user};
+use self::fields::{CHANNELS, int, text_of};
 use self::message::{ChatKind, Source};
-use super::item::{Chat, Content, Item, Options, Place, Skipped};
+use self::survey::Chat;
+pub(super) use self::survey::Survey;
+use self::walk::{Fields, Walker, walk};
+use super::file::{Parsed, Take};
+use super::item::{Item, Options, Place, Skipped};
 
 /// Fields of an export of one chat or of an account, which no message has.
 pub(super) const FIELDS: [&str; 4] = ["messages", "chats", "left_chats", "personal_information"];
 
-#[derive(Deserialize)]
-struct File {
-    personal_information: Option<Person>,
-    chats: Option<List>,
-    left_chats: Option<List>,
-    // Fields of one chat.
-    name: Option<String>,
-    r#type: Option<String>,
-    id: Option<i64>,
-    messages: Option<Vec<Map<String, Value>>>,
-}
-
-#[derive(Deserialize)]
-struct Person {
-    user_id: Option<i64>,
-}
-
-#[derive(Deserialize)]
-struct List {
-    list: Vec<Exported>,
-}
-
-#[derive(Deserialize)]
-struct Exported {
-    name: Option<String>,
-    r#type: Option<String>,
-    id: i64,
-    messages: Vec<Map<String, Value>>,
-}
-
-/// Parses an export.
-pub(super) fn read(text: &str, options: &Options) -> anyhow::Result<Content> {
-    let parsed = serde_json::from_str(text).or_else(|error| match with_json_escapes(text) {
-        Some(text) => serde_json::from_str(&text),
-        None => Err(error),
-    });
-    let file: File = match parsed {
-        Ok(file) => file,
-        Err(error) if error.is_data() && text.trim_start().starts_with('{') => {
-            return Err(error).context("it is no export of Telegram Desktop, though it looks like one");
-        }
-        Err(error) if text.trim_start().starts_with('{') => return Err(error).context("it is no JSON"),
-        Err(_) => bail!(NEITHER),
-    };
-    let owner = file.personal_information.and_then(|person| person.user_id);
-    let mut content = Content::default();
-    if let (Some(id), Some(messages)) = (file.id, file.messages) {
-        let exported = Exported { name: file.name, r#type: file.r#type, id, messages };
-        if options.bot.is_none() && exported.is_group() {
+impl Survey {
+    /// Looks through `file`, called `name`, and checks that it tells who the bot is.
+    pub(super) fn of(name: &str, mut file: impl BufRead, options: &Options) -> anyhow::Result<Self> {
+        let beginning = file.fill_buf().with_context(|| format!("failed to read {name}"))?;
+        ensure!(beginning.trim_ascii_start().starts_with(b"{"), "{name}: {NEITHER}");
+        let mut survey = Self::default();
+        walk(name, file, &mut survey)?;
+        let of_several = || survey.chats.iter().any(|chat| chat.is_group() || chat.is_with_bot());
+        ensure!(survey.is_account || !survey.chats.is_empty(), "{name}: {NEITHER}");
+        if options.bot.is_none() && survey.is_account {
+            // All its bots would be taken for this one, in one history, and this one's messages in groups for a person's.
+            ensure!(!of_several(), "{name}: {}", which_bot(&survey.chats));
+        } else if options.bot.is_none() && survey.chats.iter().any(Chat::is_group) {
             bail!(
-                "it is a group, in which the bot's messages are the assistant's: say who the bot is, with --bot USER_ID"
+                "{name}: it is a group, in which the bot's messages are the assistant's: say who the bot is, with --bot USER_ID"
             );
         }
-        chat(&exported, owner, options, options.chat.as_ref(), &mut content)?;
-        return Ok(content);
+        Ok(survey)
     }
-    ensure!(file.chats.is_some() || file.left_chats.is_some(), NEITHER);
-    let all: Vec<Exported> =
-        [file.chats, file.left_chats].into_iter().flatten().flat_map(|list| list.list).collect();
-    if options.bot.is_none() {
-        // All its bots would be taken for this one, in one history, and this one's messages in groups for a person's.
-        ensure!(
-            !all.iter().any(|exported| exported.is_group() || exported.is_with_bot()),
-            "{}",
-            which_bot(&all)
-        );
+}
+
+/// Converts the messages of `file`, called `name`.
+pub(super) fn read(
+    name: &str,
+    file: impl BufRead,
+    survey: &Survey,
+    options: &Options,
+    take: Take<'_>,
+) -> anyhow::Result<()> {
+    // `--chat` is the target of an export of one chat, and selects one of an account.
+    let into = options.chat.as_ref().filter(|_| !survey.is_account);
+    let mut reader = Reader { survey, options, into, take, number: 0, current: None };
+    walk(name, file, &mut reader)
+}
+
+/// Converts messages, one after another.
+struct Reader<'a> {
+    survey: &'a Survey,
+    options: &'a Options,
+    into: Option<&'a ChatKey>,
+    take: Take<'a>,
+    /// Number of chats that have ended.
+    number: usize,
+    current: Option<Current<'a>>,
+}
+
+/// The chat whose messages are read.
+struct Current<'a> {
+    name: Arc<str>,
+    /// `None` if the chat is left out.
+    source: Option<Source<'a>>,
+    /// Number of its messages that were read.
+    read: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins a chat; reports it if it is left out.
+    fn begin(&mut self) -> anyhow::Result<Current<'a>> {
+        let survey = self.survey;
+        let chat = survey.chats.get(self.number).context("the file has changed while it was read")?;
+        let name = chat.name.clone().unwrap_or_else(|| "without a name".into());
+        let source = match kind(chat, &name, survey.owner, self.options, self.into.is_some()) {
+            Ok(kind) => Some(Source::new(kind, chat)),
+            Err(skipped) => {
+                (self.take)(Parsed::Skipped(skipped))?;
+                None
+            }
+        };
+        Ok(Current { name: name.into(), source, read: 0 })
     }
-    for exported in &all {
-        chat(exported, owner, options, None, &mut content)?;
+}
+
+impl Walker for Reader<'_> {
+    fn message(&mut self, message: Map<String, Value>) -> anyhow::Result<()> {
+        let mut current = match self.current.take() {
+            Some(current) => current,
+            None => self.begin()?,
+        };
+        current.read += 1;
+        if let Some(source) = &mut current.source {
+            if text_of(&message, "type") == Some("unsupported") {
+                let why = " that Telegram Desktop could not export";
+                (self.take)(Parsed::Skipped(Skipped::of("message", "messages", why)))?;
+            } else {
+                let mut draft = source.draft(&message, self.options).with_context(|| {
+                    let id = int(&message, "id").unwrap_or_default();
+                    format!("message {id} of {:?} ({} in its list)", &*current.name, current.read)
+                })?;
+                if let Some(into) = self.into {
+                    draft.chat = into.clone();
+                    into.chat_id().clone_into(&mut draft.chat_id);
+                }
+                let selected = self.options.chat.as_ref();
+                if selected.is_none_or(|selected| draft.chat == *selected) {
+                    let (chat_name, ts) = (Arc::clone(&current.name), Some(draft.ts));
+                    let item =
+                        Item { chat_name, ts, draft, sent_at: None, place: Place::Message, revision: 0 };
+                    (self.take)(Parsed::Item(Box::new(item)))?;
+                }
+            }
+            source.remember(message);
+        }
+        self.current = Some(current);
+        Ok(())
     }
-    if let Some(only) = &options.chat {
-        content.chats.retain(|chat| chat.key == *only);
+
+    fn end_of_chat(&mut self, _: Fields) -> anyhow::Result<()> {
+        if self.current.take().is_none() {
+            // Without messages, but maybe left out.
+            self.begin()?;
+        }
+        self.number += 1;
+        Ok(())
     }
-    Ok(content)
 }
 
 const NEITHER: &str = "it is neither an export of Telegram Desktop as JSON nor UIMessages of the AI SDK, one a line or in an array";
@@ -108,7 +156,7 @@ const NEITHER: &str = "it is neither an export of Telegram Desktop as JSON nor U
 const MAX_NAMED: usize = 8;
 
 /// Returns the error for an account whose export does not tell which of its bots is meant.
-fn which_bot(all: &[Exported]) -> String {
+fn which_bot(all: &[Chat]) -> String {
     const QUESTION: &str =
         "it is of an account, with groups or bots in it: say who the bot is, with --bot USER_ID";
     let bots = all.iter().filter(|exported| exported.is_with_bot()).take(MAX_NAMED);
@@ -121,82 +169,9 @@ fn which_bot(all: &[Exported]) -> String {
     format!("{QUESTION}. Those it talks to are {}", bots.join(", "))
 }
 
-impl Exported {
-    fn is_group(&self) -> bool {
-        matches!(self.r#type.as_deref(), Some("private_group" | "private_supergroup" | "public_supergroup"))
-    }
-
-    fn is_with_bot(&self) -> bool {
-        self.r#type.as_deref() == Some("bot_chat")
-    }
-}
-
-/// Replaces escapes such as `\x1F`, which Telegram Desktop writes for control characters and JSON does not have.
-fn with_json_escapes(text: &str) -> Option<String> {
-    if !text.contains("\\x") {
-        return None;
-    }
-    let mut mended = String::with_capacity(text.len() + 64);
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        mended.push(c);
-        if c == '\\' {
-            match chars.next() {
-                Some('x') => mended.push_str("u00"),
-                Some(escaped) => mended.push(escaped),
-                None => {}
-            }
-        }
-    }
-    Some(mended)
-}
-
-fn chat(
-    exported: &Exported,
-    owner: Option<i64>,
-    options: &Options,
-    into: Option<&ChatKey>,
-    content: &mut Content,
-) -> anyhow::Result<()> {
-    let name = exported.name.clone().unwrap_or_else(|| "without a name".into());
-    let kind = match kind(exported, &name, owner, options, into.is_some()) {
-        Ok(kind) => kind,
-        Err(skipped) => {
-            content.skip(skipped);
-            return Ok(());
-        }
-    };
-    let source = Source::new(kind, &exported.messages);
-    let mut chats: Vec<Chat> = Vec::new();
-    for (number, message) in exported.messages.iter().enumerate() {
-        if text_of(message, "type") == Some("unsupported") {
-            content.skip(Skipped::of("message", "messages", " that Telegram Desktop could not export"));
-            continue;
-        }
-        let mut draft = source.draft(message, options).with_context(|| {
-            format!(
-                "message {} of {name:?} ({} in its list)",
-                int(message, "id").unwrap_or_default(),
-                number + 1
-            )
-        })?;
-        if let Some(into) = into {
-            draft.chat = into.clone();
-            into.chat_id().clone_into(&mut draft.chat_id);
-        }
-        let at = chats.iter().position(|chat| chat.key == draft.chat).unwrap_or_else(|| {
-            chats.push(Chat { key: draft.chat.clone(), name: name.clone(), items: Vec::new() });
-            chats.len() - 1
-        });
-        chats[at].items.push(Item { ts: Some(draft.ts), draft, place: Place::Message, revision: 0 });
-    }
-    content.chats.append(&mut chats);
-    Ok(())
-}
-
 /// Returns the kind of chat that `exported` is for the bot, or why it is skipped.
 fn kind(
-    exported: &Exported,
+    exported: &Chat,
     name: &str,
     owner: Option<i64>,
     options: &Options,
@@ -219,17 +194,13 @@ fn kind(
         id if id < 0 => (id, id),
         id => (-id, CHANNELS - id),
     };
-    let speaks = |who: i64| {
-        let from = format!("user{who}");
-        exported.messages.iter().any(|message| text_of(message, "from_id") == Some(from.as_str()))
-    };
+    let speaks = |who: i64| exported.users.contains(&who);
     match exported.r#type.as_deref().unwrap_or_default() {
         "private_group" => group(id, "group"),
         "private_supergroup" | "public_supergroup" => group(channel, "supergroup"),
         "private_channel" | "public_channel" => group(channel, "channel"),
         "bot_chat" if bot.is_none_or(|bot| bot == exported.id) => {
-            let others = exported.messages.iter().filter_map(|message| user(text_of(message, "from_id")?));
-            let person = owner.or_else(|| others.into_iter().find(|id| *id != exported.id));
+            let person = owner.or_else(|| exported.users.iter().copied().find(|id| *id != exported.id));
             let nobody =
                 || Skipped::of("chat", "chats", " with the bot that have no message of anybody else");
             let person = person.ok_or_else(nobody)?;

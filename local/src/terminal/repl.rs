@@ -13,8 +13,10 @@ use tokio::task::spawn_blocking;
 
 use super::echo::{CtrlC, EchoOff};
 use super::editor::{OWN, Prompt, Typed};
+use super::markdown::Markdown;
 use super::screen::{Screen, Style};
 use super::session::{Events, Session};
+use super::unknown;
 use super::wire::Event;
 use crate::tty::printable;
 
@@ -73,7 +75,10 @@ impl Talk {
                         let number = rest.trim().parse().unwrap_or(SHOWN);
                         self.show_last(number.clamp(1, MAX_SHOWN)).await?;
                     }
-                    _ => self.say(&line).await?,
+                    _ => match unknown::command(&line) {
+                        Some(unknown) => self.screen.note(&unknown)?,
+                        None => self.say(&line).await?,
+                    },
                 },
                 Typed::Interrupted => {}
                 Typed::End => return Ok(()),
@@ -223,7 +228,7 @@ impl Talk {
         let messages = self.session.history(limit).await?;
         let mut out = stdout().lock();
         for message in &messages {
-            write!(out, "{}", self.style.dim(&earlier(message)))?;
+            write!(out, "{}", earlier(message, self.style))?;
         }
         out.flush()?;
         Ok(())
@@ -231,18 +236,19 @@ impl Talk {
 }
 
 /// Returns a message of the history as it was on the screen.
-fn earlier(message: &UiMessage) -> String {
+fn earlier(message: &UiMessage, style: Style) -> String {
+    let dim = |text: String| style.dim(&text);
     let line = |part| match part {
         PartView::Text(text) if message.role == Role::User => {
-            Some(format!("> {}\n", printable(text).replace('\n', "\n  ")))
+            Some(dim(format!("> {}\n", printable(text).replace('\n', "\n  "))))
         }
-        PartView::Text(text) => Some(format!("{}\n", printable(text))),
-        PartView::Tool { name, .. } => Some(format!("· {}\n", printable(name))),
+        PartView::Text(text) => Some(Markdown::dimmed(text, style.colours) + "\n"),
+        PartView::Tool { name, .. } => Some(dim(format!("· {}\n", printable(name)))),
         _ => None,
     };
     let lines: String = message.parts.iter().filter_map(|part| line(part.view())).collect();
     match message.metadata.kind() {
-        Some(Kind::Summary) => format!("· summed up:\n{lines}"),
+        Some(Kind::Summary) => dim("· summed up:\n".to_owned()) + &lines,
         _ => lines,
     }
 }

@@ -1,6 +1,7 @@
 //! Shows a reply in the terminal while it is made: [`Screen`].
 //!
-//! Text is shown unchanged, Markdown included, except control characters: a model or a tool must not control the terminal. Shown
+//! Markdown is rendered if the terminal has colours, and shown as it is otherwise; never control characters: a model or a tool must
+//! not control the terminal. Shown
 //! text cannot be taken back; if an answer breaks off, a note says so, and the new one follows.
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use annals_core::record::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
+use super::markdown::Markdown;
 use super::wire::Event;
 use crate::progress::SPINNER_TICK;
 use crate::tty::printable;
@@ -65,6 +67,7 @@ pub(super) struct Screen<W> {
     spinner: Option<ProgressBar>,
     /// Id of the reply. A reply that is resumed after an approval is not shown from its beginning.
     message_id: String,
+    markdown: Markdown,
     /// Its texts as far as they are shown, and the number of complete ones.
     texts: Vec<String>,
     whole: usize,
@@ -84,6 +87,7 @@ impl<W: Write> Screen<W> {
             style,
             spinner: None,
             message_id: String::new(),
+            markdown: Markdown::new(style.colours),
             texts: Vec::new(),
             whole: 0,
             calls: HashMap::new(),
@@ -110,6 +114,8 @@ impl<W: Write> Screen<W> {
     /// Ends the line and the spinner.
     pub(super) fn rest(&mut self) -> io::Result<()> {
         self.stop_waiting();
+        let rest = self.markdown.finish();
+        self.write(&rest)?;
         if self.is_in_line {
             writeln!(self.out)?;
             self.is_in_line = false;
@@ -198,10 +204,18 @@ impl<W: Write> Screen<W> {
         if let Some(text) = self.texts.last_mut() {
             text.push_str(delta);
         }
-        let delta = printable(delta);
-        write!(self.out, "{delta}")?;
-        self.is_in_line = delta.chars().last().map_or(self.is_in_line, |last| last != '\n');
+        let shown = self.markdown.push(delta);
+        self.write(&shown)?;
         self.out.flush()
+    }
+
+    /// Writes text of the reply.
+    fn write(&mut self, shown: &str) -> io::Result<()> {
+        write!(self.out, "{shown}")?;
+        // The end of a style alone does not move the cursor.
+        let text = shown.trim_end_matches("\x1b[0m");
+        self.is_in_line = text.chars().last().map_or(self.is_in_line, |last| last != '\n');
+        Ok(())
     }
 
     fn void(&mut self) {

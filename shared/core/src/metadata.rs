@@ -109,6 +109,9 @@ pub(crate) struct Listing<'a> {
     pub(crate) delivery_failure: Option<Value>,
 }
 
+/// Stored instead of `sentAt`, which a client may send back in metadata of its own.
+const EXPORTED_SENT_AT: &str = "exportedSentAt";
+
 /// The names in [`Listing`].
 const LISTED: [&str; 11] = [
     "ts",
@@ -222,6 +225,16 @@ impl Metadata {
     /// Notes that the message was read from an export of `program`.
     pub fn set_imported(&mut self, program: &str) {
         self.0.insert("imported".into(), program.into());
+    }
+
+    /// Returns the time at which an imported message of the agent was sent, by its export.
+    pub fn exported_sent_at(&self) -> Option<Timestamp> {
+        self.0.get(EXPORTED_SENT_AT)?.as_i64().and_then(Timestamp::from_millis)
+    }
+
+    /// Sets [`Metadata::exported_sent_at`], which readers get as `sentAt`.
+    pub fn set_exported_sent_at(&mut self, sent_at: Timestamp) {
+        self.0.insert(EXPORTED_SENT_AT.into(), sent_at.as_millis().into());
     }
 }
 
@@ -344,6 +357,7 @@ impl Metadata {
 impl Metadata {
     /// Adds the fields for readers.
     pub(crate) fn list(&mut self, listing: &Listing<'_>) {
+        self.0.shift_remove(EXPORTED_SENT_AT);
         self.0.extend(object(listing));
     }
 
@@ -375,6 +389,11 @@ impl Metadata {
     /// Returns the time of a listed message.
     pub fn ts(&self) -> Option<Timestamp> {
         self.0.get("ts")?.as_i64().and_then(Timestamp::from_millis)
+    }
+
+    /// Returns the time at which a listed message of the agent was sent.
+    pub fn sent_at(&self) -> Option<Timestamp> {
+        self.0.get("sentAt")?.as_i64().and_then(Timestamp::from_millis)
     }
 
     /// Returns the channel of a listed message.

@@ -534,6 +534,11 @@ impl Record {
         self.message.metadata.is_group()
     }
 
+    /// Returns the time at which the message was sent: for an imported one of the agent, by its export.
+    pub fn first_sent_at(&self) -> Timestamp {
+        self.message.metadata.exported_sent_at().unwrap_or(self.sent_at)
+    }
+
     /// Returns the message for readers, with its listed id (`<messageId>@<n>` for revision n). `metadata` contains,
     /// besides the platform's fields, `ts, chatKey, channel, chatId, userId, actorKey, messageId, kind`, on replies
     /// `sentAt`, on summaries `sourceRange {fromId, toId, count}`. The cause of a failed turn is left out.
@@ -566,7 +571,7 @@ impl Record {
                 Kind::Normal if self.revision() > 0 => Kind::Revision,
                 kind => kind,
             },
-            sent_at: is_agents.then_some(self.sent_at),
+            sent_at: is_agents.then(|| self.first_sent_at()),
             source_range: self
                 .source()
                 .map(|source| json!({"fromId": source.from_id, "toId": source.to_id, "count": source.count})),

@@ -84,7 +84,7 @@ pub use cursor::{Cursor, CursorError};
 pub use erase::{ErasedOf, IsTheirs};
 pub use forget::{Erased, ToErase};
 pub use form::{Form, next_form};
-pub use import::Imported;
+pub use import::{Imported, MAX_IMPORTED_AT_ONCE, ToImport};
 pub use item::ItemError;
 pub use media::StoredFile;
 pub use read::{Fate, MAX_PAGE, Page, Position};

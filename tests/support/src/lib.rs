@@ -8,6 +8,7 @@
 //! - [`model_api`]: OpenAI, Anthropic and Amazon Bedrock.
 //! - [`mcp_server`]: a server of tools over the Model Context Protocol.
 //! - [`aws_api`]: AWS, as far as `annals doctor` and `annals setup` look at it.
+//! - [`exports`]: histories of other programs, to import.
 //! - [`fixtures`]: recorded payloads and vectors.
 //! - [`json`]: JSON for the tests of parsers, also random.
 //! - [`template`], [`permissions`]: the SAM template, and each function's role in it.
@@ -21,6 +22,7 @@
 pub mod aws_api;
 pub mod discord_api;
 pub mod discord_gateway;
+pub mod exports;
 pub mod fixtures;
 pub mod json;
 pub mod lark_api;

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::content::{event, medium, structure, text_and_entities};
 use super::fields::{CHANNELS, int, number, seconds, text_of, user};
+use super::survey::Chat;
 use crate::import::item::Options;
 
 /// Stands for a person who writes in a channel's name.
@@ -27,18 +28,25 @@ pub(super) struct ChatKind {
 /// The exported chat that messages are from.
 pub(super) struct Source<'a> {
     kind: ChatKind,
-    by_id: HashMap<i64, &'a Map<String, Value>>,
-    /// Ids of the messages that created topics.
-    topics: HashSet<i64>,
+    chat: &'a Chat,
+    /// Ids of messages that others reply to.
+    originals: HashSet<i64>,
+    /// Those of them that were read.
+    by_id: HashMap<i64, Map<String, Value>>,
 }
 
 impl<'a> Source<'a> {
-    /// Returns the source of `messages`.
-    pub(super) fn new(kind: ChatKind, messages: &'a [Map<String, Value>]) -> Self {
-        let by_id = messages.iter().filter_map(|message| Some((int(message, "id")?, message))).collect();
-        let is_topic = |message: &&Map<String, Value>| text_of(message, "action") == Some("topic_created");
-        let topics = messages.iter().filter(is_topic).filter_map(|message| int(message, "id")).collect();
-        Self { kind, by_id, topics }
+    /// Returns the source of the messages of `chat`.
+    pub(super) fn new(kind: ChatKind, chat: &'a Chat) -> Self {
+        let originals = chat.replies.values().copied().filter(|id| !chat.topics.contains(id)).collect();
+        Self { kind, chat, originals, by_id: HashMap::new() }
+    }
+
+    /// Keeps a message that was read, if a later one replies to it.
+    pub(super) fn remember(&mut self, message: Map<String, Value>) {
+        if let Some(id) = int(&message, "id").filter(|id| self.originals.contains(id)) {
+            self.by_id.insert(id, message);
+        }
     }
 
     /// Returns the draft that the message's webhook would have made.
@@ -131,7 +139,7 @@ impl<'a> Source<'a> {
 
     /// Adds the message that `message` replies to, if it is not a topic, to `update`.
     fn reply(&self, message: &Map<String, Value>, update: &mut Value) {
-        let Some(id) = int(message, "reply_to_message_id").filter(|id| !self.topics.contains(id)) else {
+        let Some(id) = int(message, "reply_to_message_id").filter(|id| !self.chat.topics.contains(id)) else {
             return;
         };
         if message.contains_key("reply_to_peer_id") {
@@ -150,13 +158,16 @@ impl<'a> Source<'a> {
 
     /// Returns the topic of the message `id`: itself, or the topic of the message that it replies to.
     fn topic_of(&self, id: i64) -> Option<i64> {
+        if self.chat.topics.is_empty() {
+            return None;
+        }
         let mut at = id;
-        // Replies are to earlier messages; more steps than messages mean a loop.
-        for _ in 0..=self.by_id.len() {
-            if self.topics.contains(&at) {
+        // Replies are to earlier messages; more steps than replies mean a loop.
+        for _ in 0..=self.chat.replies.len() {
+            if self.chat.topics.contains(&at) {
                 return Some(at);
             }
-            at = int(self.by_id.get(&at)?, "reply_to_message_id")?;
+            at = *self.chat.replies.get(&at)?;
         }
         None
     }

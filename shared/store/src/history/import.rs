@@ -8,18 +8,56 @@
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::{Draft, Kind};
+use annals_core::record::{Draft, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
+
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::archived::ArchivedMessage;
 use super::form::Form;
 use super::item;
-use super::table::{Anchor, Anchored, Written};
+use super::table::{Anchor, Anchored, Item, MAX_TRANSACTION, Written};
 use super::turn::Claim;
 use super::{History, HistoryError};
 
 /// Maximum time for which an import holds a chat to move the start of its context.
 const LEASE: Duration = Duration::from_mins(1);
+
+/// Number of transactions of an import that are made at the same time.
+const TRANSACTIONS_AT_ONCE: usize = 4;
+
+/// Maximum number of messages that [`History::import_all`] takes at a time.
+pub const MAX_IMPORTED_AT_ONCE: usize = TRANSACTIONS_AT_ONCE * MAX_TRANSACTION;
+
+/// Maximum size of the messages of a transaction, as JSON; DynamoDB takes 4 MB in all.
+const MAX_TRANSACTION_BYTES: usize = 2 * 1024 * 1024;
+
+/// Number of single messages of an import that are stored at the same time.
+const IMPORTS_AT_ONCE: usize = 16;
+
+/// Messages that are put together.
+struct Batch {
+    /// Their places among the messages to import.
+    places: Vec<usize>,
+    items: Vec<Item>,
+    /// Size of the messages, as JSON.
+    bytes: usize,
+    /// The first of them, which registers the chat.
+    first: Record,
+}
+
+/// A message to import: the `revision`th form of `draft`, at `key`.
+#[derive(Clone, Debug)]
+pub struct ToImport {
+    /// The message.
+    pub draft: Draft,
+    /// Its key.
+    pub key: SortKey,
+    /// Number of its form.
+    pub revision: u32,
+    /// True if the caller has read the history, the archive included, and found no form of the message.
+    pub is_new: bool,
+}
 
 /// The result of importing a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +71,63 @@ pub enum Imported {
 }
 
 impl History {
+    /// Appends messages of one chat, whose keys differ, as [`History::import`] does; returns the results in the same order.
+    /// New first forms are put together, in transactions: one request for a hundred of them. If a key is taken all the same, each
+    /// message of its transaction is put by itself.
+    pub async fn import_all(&self, messages: &[ToImport]) -> Result<Vec<Imported>, HistoryError> {
+        let mut batches: Vec<Batch> = Vec::new();
+        for (at, ToImport { draft, key, .. }) in
+            messages.iter().enumerate().filter(|(_, message)| message.is_new && message.revision == 0)
+        {
+            let mut record = self.record_of(draft, key.clone(), 0);
+            record.ask_nothing();
+            let item = self.item_of(&record).await?;
+            let bytes = item::text(&item, "message").map_or(0, str::len);
+            match batches.last_mut() {
+                Some(batch)
+                    if batch.items.len() < MAX_TRANSACTION
+                        && batch.bytes + bytes <= MAX_TRANSACTION_BYTES =>
+                {
+                    batch.places.push(at);
+                    batch.items.push(item);
+                    batch.bytes += bytes;
+                }
+                _ => batches.push(Batch { places: vec![at], items: vec![item], bytes, first: record }),
+            }
+        }
+        let mut imported = vec![None; messages.len()];
+        let mut storing = stream::iter(batches)
+            .map(async |batch| {
+                let places = batch.places.clone();
+                self.import_together(batch)
+                    .await
+                    .map(|is_stored| places.into_iter().filter(move |_| is_stored))
+            })
+            .buffer_unordered(TRANSACTIONS_AT_ONCE);
+        while let Some(stored) = storing.try_next().await? {
+            stored.for_each(|at| imported[at] = Some(Imported::Stored));
+        }
+        drop(storing);
+        let each =
+            messages.iter().zip(imported).map(async |(ToImport { draft, key, revision, .. }, imported)| {
+                match imported {
+                    Some(imported) => Ok(imported),
+                    None => self.import(draft, key, *revision).await,
+                }
+            });
+        stream::iter(each).buffered(IMPORTS_AT_ONCE).try_collect().await
+    }
+
+    /// Puts the items of `batch`, all or none. Returns false if it stored none, since a key was taken.
+    async fn import_together(&self, mut batch: Batch) -> Result<bool, HistoryError> {
+        let registers = batch.items.first_mut().is_some_and(|item| self.register(item, &batch.first));
+        let is_stored = self.table.put_all_new(batch.items).await?;
+        if registers && is_stored {
+            self.registry.remember(&batch.first.chat, batch.first.sent_at);
+        }
+        Ok(is_stored)
+    }
+
     /// Appends `draft` at `key` as its `revision`th form, unless the key is taken, in the table or in the archive. A
     /// first form with a [`Draft::form_ts`] later than those of all known forms is an edit that no webhook reported,
     /// and becomes the next form. One put, and for an edited message that may have left the table a read of the head;

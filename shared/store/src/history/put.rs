@@ -65,7 +65,7 @@ impl History {
 
     /// Makes `item`, that of `record`, an entry of the index of due chats if this process has not registered the chat
     /// for a while; returns whether it did.
-    fn register(&self, item: &mut Item, record: &Record) -> bool {
+    pub(super) fn register(&self, item: &mut Item, record: &Record) -> bool {
         let registers = self.registry.wants(&record.chat, record.sent_at, self.retention.due_after());
         if registers {
             due::register(item, &record.chat, record.sent_at, &self.retention);
@@ -74,7 +74,7 @@ impl History {
     }
 
     /// Returns the item of `record`, after putting a large message to S3.
-    async fn item_of(&self, record: &Record) -> Result<Item, HistoryError> {
+    pub(super) async fn item_of(&self, record: &Record) -> Result<Item, HistoryError> {
         let json = serde_json::to_string(&record.message)?;
         let message = if json.len() > MAX_INLINE_BYTES {
             let digest = item::content_digest(&record.message);

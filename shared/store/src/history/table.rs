@@ -7,10 +7,12 @@
 //!
 //! - `table/update.rs`: the builder of update expressions
 //! - `table/anchored.rs`: puts that depend on another item
+//! - `table/together.rs`: puts of many items at once
 //! - `table/meter.rs`: consumed capacity
 
 mod anchored;
 mod meter;
+mod together;
 mod update;
 
 use std::error::Error;
@@ -35,6 +37,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 pub(crate) use anchored::{Anchor, Anchored};
 pub use meter::{Consumed, Meter};
+pub(crate) use together::MAX_TRANSACTION;
 pub(crate) use update::{Item, Update, json, number, string};
 
 /// The name of the index of due chats.
