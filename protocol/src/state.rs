@@ -114,6 +114,7 @@ pub enum Step {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Run {
     pub step: Step,
     /// True if its fence is the newest.

@@ -48,8 +48,8 @@ pub(crate) struct ChunkEncoder {
     is_in_step: bool,
     /// True if the chunks no longer match the reply: nothing more is sent before it is stored.
     is_stale: bool,
-    /// True if the client may read the cause of a failed turn.
-    is_admin: bool,
+    /// Lists the stored record as the client may read it.
+    list: fn(&Record) -> UiMessage,
     /// White space at the beginning of a text and of reasoning, sent with the first other character.
     blank: [String; 2],
     ids: u32,
@@ -84,7 +84,7 @@ impl ChunkEncoder {
             has_started: false,
             is_in_step: false,
             is_stale: false,
-            is_admin: false,
+            list: Record::listed,
             blank: <[String; 2]>::default(),
             ids: 0,
         }
@@ -93,7 +93,7 @@ impl ChunkEncoder {
     /// Encodes for a caller with an admin key, or for another.
     #[must_use]
     pub(crate) fn with_admin(mut self, is_admin: bool) -> Self {
-        self.is_admin = is_admin;
+        self.list = if is_admin { Record::listed_for_admins } else { Record::listed };
         self
     }
 
@@ -175,7 +175,7 @@ impl ChunkEncoder {
     /// Brings the client to the stored `record`, and returns that as it is listed. If the chunks do not match it, ends the
     /// stream with an error.
     fn advance_to(&mut self, record: &Record) -> Option<UiMessage> {
-        let listed = if self.is_admin { record.listed_for_admins() } else { record.listed() };
+        let listed = (self.list)(record);
         if !self.has_started {
             // A notice takes the reply's place under an id of its own.
             record.message_id.as_str().clone_into(&mut self.message_id);

@@ -141,6 +141,44 @@ fn a_stored_reply_that_does_not_match_the_chunks_is_an_error() {
     assert!(sent(&mut encoder).ends_with(", finish stop"));
 }
 
+/// A client ends with what is stored, whatever it has got of it.
+#[test]
+fn a_stopped_reply_ends_with_the_rest_of_it_and_an_abort() {
+    let stored = || record(Kind::Normal, json!([{"type": "step-start"}, text("One two")]));
+    let mut encoder = ChunkEncoder::new("m1/reply", &[]);
+    encoder.delta(false, "One");
+    encoder.abort(&stored());
+    let whole = "text-start, text-delta One, text-delta  two, text-end, finish-step, message-metadata, abort";
+    assert_eq!(sent(&mut encoder), format!("start m1/reply, start-step, {whole}"));
+    // One that connects late gets it whole.
+    let mut late = ChunkEncoder::new("", &[]);
+    late.abort(&stored());
+    assert!(sent(&mut late).ends_with("text-delta One two, text-end, finish-step, message-metadata, abort"));
+    // Of another text it does not become this one.
+    let mut other = ChunkEncoder::new("m1/reply", &[]);
+    other.delta(false, "Uno");
+    other.abort(&stored());
+    assert!(sent(&mut other).ends_with(DIVERGED));
+}
+
+#[test]
+fn only_admins_are_sent_the_cause_of_a_failure() {
+    let mut failed = record(Kind::Notice, json!([text("Sorry.")]));
+    failed.message.metadata.set_cause("check MODEL_API_KEY");
+    for is_admin in [true, false] {
+        let mut encoder = ChunkEncoder::new("", &[]).with_admin(is_admin);
+        encoder.finish(&failed);
+        let chunks = encoder.take();
+        let cause = chunks.last().unwrap()["messageMetadata"].get("cause");
+        assert_eq!(cause, is_admin.then(|| json!("check MODEL_API_KEY")).as_ref());
+        let mut broken = ChunkEncoder::new("m1/reply", &[]).with_admin(is_admin);
+        broken.delta(false, "One");
+        broken.finish(&failed);
+        let wanted = if is_admin { "error Sorry. (check MODEL_API_KEY)" } else { "error Sorry." };
+        assert!(sent(&mut broken).ends_with(wanted));
+    }
+}
+
 /// In `ai` 6.0.0 an unknown key ends the stream.
 #[test]
 fn only_chunks_of_the_first_version_are_sent() {
@@ -157,7 +195,10 @@ fn only_chunks_of_the_first_version_are_sent() {
          "output": 1, "preliminary": true, "title": "T"},
     ]);
     let mut encoder = ChunkEncoder::new("", &[]);
-    encoder.finish(&record(Kind::Normal, stored));
+    encoder.finish(&record(Kind::Normal, stored.clone()));
+    let mut aborted = ChunkEncoder::new("", &[]);
+    aborted.abort(&record(Kind::Normal, stored));
+    encoder.out.extend(aborted.take());
     let known = |kind: &str| -> &[&str] {
         match kind {
             "start" => &["messageId", "messageMetadata"],
@@ -171,6 +212,7 @@ fn only_chunks_of_the_first_version_are_sent() {
             "tool-input-available" => &["toolCallId", "toolName", "input", "dynamic"],
             "tool-output-available" => &["toolCallId", "output"],
             "finish" => &["finishReason", "messageMetadata"],
+            "message-metadata" => &["messageMetadata"],
             kind => panic!("{kind}"),
         }
     };
