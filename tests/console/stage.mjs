@@ -143,7 +143,11 @@ export async function open(browser, url, { size = [1440, 900], ...options } = {}
     if (!request.url().startsWith(new URL(url).origin) && !/^(data|blob):/.test(request.url())) complaints.push(`asks ${request.url()}`);
   });
   await page.goto(url);
-  return { page, complaints, close: () => context.close() };
+  const close = async () => {
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await context.close();
+  };
+  return { page, complaints, close };
 }
 
 export async function until(what, look) {

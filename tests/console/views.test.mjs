@@ -199,7 +199,7 @@ const VIEWS = {
   },
   async archive(page) {
     await page.goto(app.url(CHAT, 'segments'));
-    await page.getByRole('searchbox').fill('line 3');
+    await page.getByRole('searchbox', { name: 'Search the archive' }).fill('line 3');
     await page.keyboard.press('Enter');
     await page.locator('mark').first().waitFor();
   },
