@@ -7,10 +7,11 @@
 //! ```
 //!
 //! If one of the stack's names is set (`ANNALS_TABLE`, `ANNALS_BUCKET`, `ANNALS_QUEUE_URL`), it checks AWS, with the credentials
-//! of the environment; otherwise the data directory of the local program. It changes nothing and prints no secret, and continues
-//! after a fault.
+//! of the environment; otherwise the data directory of the local program. It changes nothing, but for a file in the data
+//! directory that it deletes again, prints no secret, and continues after a fault.
 
 mod clocks;
+mod disk;
 mod finding;
 mod local;
 mod model;
@@ -23,7 +24,7 @@ use std::io::Write;
 use annals_channel::finding::{Finding, Verdict};
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
-use annals_io::environment::process_env;
+use annals_io::environment::{process_env, process_names};
 use annals_runtime::aws;
 use annals_runtime::secrets::Settings;
 use anyhow::bail;
@@ -32,6 +33,7 @@ use aws_sdk_dynamodb::config::ProvideCredentials;
 
 use self::settings::ValidSettings;
 use crate::errors::chain;
+use crate::settings::misspelt;
 
 /// Checks everything, and prints a line for each check. Fails if there is a fault. `colours` are for a terminal.
 pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow::Result<()> {
@@ -65,6 +67,7 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
 
     let (findings, found) = settings::check(env, is_stack);
     report(findings)?;
+    report(misspelt(process_names()).into_iter().map(|words| Finding::warning("settings", words)).collect())?;
     let ValidSettings { channels, channel_settings, model } = &found;
     match &aws {
         Some(aws) if is_stack => stack::check(env, aws, &mut report).await?,

@@ -16,6 +16,8 @@ use crate::stores::files;
 pub struct Greeting {
     model: String,
     data: String,
+    /// File of settings that was read.
+    settings: Option<&'static str>,
     channels: Vec<Shown>,
     opens_tools: bool,
     /// API key for a shell. A user's own key is not shown.
@@ -36,14 +38,16 @@ struct Shown {
 }
 
 impl Greeting {
-    /// Returns the greeting of a program with `config`, with calls whose time is `today`, in epoch seconds.
-    pub fn of(config: &LocalConfig, today: i64) -> Self {
+    /// Returns the greeting of a program with `config`, some of it from the file `settings`, with calls whose time is `today`, in
+    /// epoch seconds.
+    pub fn of(config: &LocalConfig, settings: Option<&'static str>, today: i64) -> Self {
         Self {
             model: match &config.agent.model.choice {
                 ModelChoice::Echo => "echo (set MODEL for another)".to_owned(),
                 choice @ ModelChoice::Hosted(_) => choice.to_string(),
             },
             data: config.data_dir.display().to_string(),
+            settings,
             channels: config
                 .channels
                 .iter()
@@ -84,6 +88,9 @@ impl Greeting {
         writeln!(out, "Annals answers at {base}\n")?;
         if let Some(path) = &self.console {
             writeln!(out, "  console  {base}{path}")?;
+        }
+        if let Some(file) = self.settings {
+            writeln!(out, "  settings from {file} and the environment")?;
         }
         writeln!(out, "  model    {model}\n  data     {data}")?;
         for Shown { about, is_set_up, .. } in &self.channels {

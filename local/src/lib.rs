@@ -4,6 +4,7 @@
 //! # Layout
 //!
 //! - [`config`]: settings, with development secrets as defaults
+//! - [`dotenv`]: settings in a file; [`settings`]: all of them, and names that look misspelt
 //! - [`stores`]: DynamoDB and S3 inside the process
 //! - [`queue`]: the FIFO queue inside the process
 //! - [`outbox`]: replies of channels that are not set up
@@ -22,6 +23,7 @@
 pub mod aws;
 pub mod config;
 pub mod doctor;
+pub mod dotenv;
 pub mod errors;
 pub mod greeting;
 pub mod guard;
@@ -33,6 +35,7 @@ pub mod progress;
 pub mod queue;
 pub mod replay;
 pub mod server;
+pub mod settings;
 pub mod setup;
 pub mod show;
 pub mod stores;

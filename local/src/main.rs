@@ -1,7 +1,7 @@
 //! The command line of Annals on this machine: `cargo run`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use annals_channel::settings::{DmScope, channel_settings, dm_scope};
@@ -12,16 +12,18 @@ use annals_core::person::canonical;
 use annals_core::settings::Env;
 use annals_engine::settings::ViewConfig;
 use annals_io::clock::Clock;
-use annals_io::environment::process_env;
+use annals_io::environment::{process_env, process_names};
 use annals_local::aws;
 use annals_local::config::{LocalConfig, data_dir};
 use annals_local::doctor::doctor;
+use annals_local::dotenv;
 use annals_local::errors::plain;
 use annals_local::greeting::Greeting;
 use annals_local::import;
 use annals_local::memory;
 use annals_local::program::{Program, new_history, open_history};
 use annals_local::replay::replay;
+use annals_local::settings;
 use annals_local::setup;
 use annals_local::show::{self, Format};
 use annals_local::stores::check_writable;
@@ -35,10 +37,13 @@ use annals_store::people::People;
 use annals_store::settings::{StoreConfig, retention};
 use clap::{Args, Parser, Subcommand};
 
+const SETTINGS: &str = "Settings are environment variables, or lines NAME=value in the file .env of the working folder. Each is described \
+                        in docs/settings.md of the source, and what is wrong with them is reported by `annals doctor`.";
+
 /// One durable history per chat, whatever channel a message comes in by. Without a command: serves every route on this
-/// machine, with its data in .annals. Settings are environment variables; docs/settings.md lists them.
+/// machine, with its data in .annals.
 #[derive(Parser)]
-#[command(name = "annals", version)]
+#[command(name = "annals", version, after_help = SETTINGS)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -162,41 +167,65 @@ struct OwnerArguments {
     chat: Option<String>,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     make_private();
     let arguments = Arguments::parse();
+    // Before the runtime's threads start, since it changes the environment.
+    let file = match dotenv::load(Path::new(dotenv::FILE)) {
+        Ok(is_read) => is_read.then_some(dotenv::FILE),
+        Err(error) => return failed(&error),
+    };
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime.block_on(start(arguments, file)),
+        Err(error) => failed(&error.into()),
+    }
+}
+
+/// Runs a command, with settings of `file`, if that was read.
+async fn start(arguments: Arguments, file: Option<&'static str>) -> ExitCode {
     let colours = tty::has_colours(Env::new(&process_env), &std::io::stderr());
     // A conversation is not interrupted by logs, unless `RUST_LOG` is set.
     telemetry::init_terminal(matches!(arguments.command, Some(Command::Chat { .. })), colours);
+    if !matches!(arguments.command, Some(Command::Doctor)) {
+        for warning in settings::misspelt(process_names()) {
+            eprintln!("annals: {warning}");
+        }
+    }
     // On the heap, since the future is as large as those of all commands together.
-    match Box::pin(run(arguments)).await {
+    match Box::pin(run(arguments, file)).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // The reader of the pipe has closed it, which is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("annals: {}", plain(&format!("{error:#}")));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
 }
 
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("annals: {}", plain(&format!("{error:#}")));
+    ExitCode::FAILURE
+}
+
 /// Runs a command. Returns false if it failed and has printed the reason itself.
-async fn run(arguments: Arguments) -> anyhow::Result<bool> {
+async fn run(arguments: Arguments, file: Option<&'static str>) -> anyhow::Result<bool> {
     let env = Env::new(&process_env);
     let clock = Clock::system();
     match arguments.command {
         Some(Command::Chat { message, user }) => Box::pin(terminal::chat(message, user, env, clock)).await,
-        command => Box::pin(run_other(command, env, clock)).await.map(|()| true),
+        command => Box::pin(run_other(command, file, env, clock)).await.map(|()| true),
     }
 }
 
-async fn run_other(command: Option<Command>, env: Env<'_>, clock: Clock) -> anyhow::Result<()> {
+async fn run_other(
+    command: Option<Command>,
+    file: Option<&'static str>,
+    env: Env<'_>,
+    clock: Clock,
+) -> anyhow::Result<()> {
     match command {
         // Handled by the caller.
         Some(Command::Chat { .. }) => Ok(()),
-        None => serve(LocalConfig::from_env(env)?, None, clock).await,
+        None => serve(LocalConfig::from_env(env)?, file, None, clock).await,
         Some(Command::Aws { host, port }) => {
             if host.is_unspecified() {
                 eprintln!(
@@ -204,7 +233,7 @@ async fn run_other(command: Option<Command>, env: Env<'_>, clock: Clock) -> anyh
                      network can read the secrets. Containers on Linux only need Docker's bridge, --host 172.17.0.1"
                 );
             }
-            serve(LocalConfig::from_env(env)?, Some(SocketAddr::new(host, port)), clock).await
+            serve(LocalConfig::from_env(env)?, file, Some(SocketAddr::new(host, port)), clock).await
         }
         Some(Command::Doctor) => {
             let out = std::io::stdout();
@@ -284,13 +313,18 @@ async fn import_files(
     import::import(&history, files, &options, &mut std::io::stdout()).await
 }
 
-async fn serve(config: LocalConfig, aws: Option<SocketAddr>, clock: Clock) -> anyhow::Result<()> {
+async fn serve(
+    config: LocalConfig,
+    file: Option<&'static str>,
+    aws: Option<SocketAddr>,
+    clock: Clock,
+) -> anyhow::Result<()> {
     // Start of the day, so that a printed call is the same message even after a restart.
     let today = clock.now().as_millis() / 86_400_000 * 86_400;
     let mut program = Program::start(config.clone(), clock).await?;
     // With the key that the program has created.
     let config = config.with_key()?;
-    let greeting = Greeting::of(&config, today);
+    let greeting = Greeting::of(&config, file, today);
     if let Some(address) = aws {
         program = program.with_aws(aws::Plan::new(address, &config)).await?;
     }

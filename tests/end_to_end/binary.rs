@@ -1,5 +1,6 @@
 //! The program's commands beside the program that serves, as people type them: output and exit status.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use annals_store::history::SegmentInfo;
@@ -7,6 +8,7 @@ use serde_json::Value;
 
 use crate::app::TestApp;
 use crate::memory::{memory_of, remember, user};
+use crate::process::Process;
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -132,4 +134,85 @@ async fn memory_lists_sets_and_forgets() {
     }
     assert_eq!(list(), entry(2, "Lives in[31m Bergen."));
     app.finish().await;
+}
+
+/// Runs `annals` in `folder`, with these variables.
+fn run_in(folder: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    command.env_clear().env("RUST_LOG", "off").envs(settings.iter().copied()).current_dir(folder);
+    let Output { status, stdout, stderr } = command.args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[test]
+fn settings_are_read_from_a_file_and_the_environment_wins() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(".env");
+    std::fs::write(&file, "# A comment\nexport MODEL=nobody:x\nANNALS_USER=\"from the file\"\n").unwrap();
+    let (code, _, errors) = run_in(dir.path(), &[], &["doctor"]);
+    assert_eq!(code, 1, "{errors}");
+    let (_, found, _) = run_in(dir.path(), &[], &["doctor"]);
+    assert!(found.contains("fault  settings             MODEL must be"), "{found}");
+    let (_, found, _) = run_in(dir.path(), &[("MODEL", "echo")], &["doctor"]);
+    assert!(found.contains("ok     settings             MODEL echo"), "{found}");
+    // An empty variable counts as not set, but is one of the environment.
+    let (_, found, _) = run_in(dir.path(), &[("MODEL", "")], &["doctor"]);
+    assert!(found.contains("ok     settings             MODEL echo"), "{found}");
+
+    std::fs::write(&file, "MODEL=echo\nTELEGRAM_BOT_TOKEN 1:hunter2\n").unwrap();
+    let (code, printed, errors) = run_in(dir.path(), &[], &["history", CHAT]);
+    assert_eq!((code, printed.as_str()), (1, ""));
+    assert!(
+        errors.starts_with("annals: .env, line 2: expected NAME=value") && !errors.contains("hunter2"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn the_greeting_names_the_file_of_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let started = Process::start(&dir.path().join("data"), &[]);
+    assert!(!started.printed.iter().any(|line| line.contains(".env")), "{:?}", started.printed);
+    drop(started);
+    std::fs::write(dir.path().join(".env"), "MODEL=openai:from-the-file\nMODEL_API_KEY=k\n").unwrap();
+    let started = Process::start_in(dir.path(), &dir.path().join("data"), &[], &[]);
+    let lines = &started.printed;
+    assert!(lines.contains(&"  settings from .env and the environment".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"  model    openai:from-the-file".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn a_misspelt_setting_is_reported_at_the_start_and_by_the_doctor() {
+    let dir = tempfile::tempdir().unwrap();
+    let usual = [("PATH", "/bin"), ("MODE", "x"), ("LANG", "C"), ("NODE_ENV", "test"), ("LINES", "24")];
+    let warnings = [
+        "ANNALS_PROT is set, which is not a setting: did you mean ANNALS_PORT?",
+        "MODLE is set, which is not a setting: did you mean MODEL?",
+    ];
+    let set = [&usual[..], &[("MODLE", "openai:x"), ("ANNALS_PROT", "1")]].concat();
+    let (_, _, errors) = run_in(dir.path(), &set, &["history", CHAT]);
+    let expected = warnings.map(|warning| format!("annals: {warning}\n")).concat();
+    assert!(errors.starts_with(&expected), "{errors}");
+    let (_, found, _) = run_in(dir.path(), &set, &["doctor"]);
+    for warning in warnings {
+        assert!(found.contains(&format!("warn   settings             {warning}\n")), "{found}");
+    }
+    for arguments in [&["history", CHAT][..], &["doctor"]] {
+        let (_, found, errors) = run_in(dir.path(), &usual, arguments);
+        assert!(!format!("{found}{errors}").contains("did you mean"), "{found}{errors}");
+    }
+    // A variable of the file, too.
+    std::fs::write(dir.path().join(".env"), "MODLE=echo\n").unwrap();
+    let (_, _, errors) = run_in(dir.path(), &usual, &["history", CHAT]);
+    assert!(errors.starts_with(&format!("annals: {}\n", warnings[1])), "{errors}");
+}
+
+#[test]
+fn the_help_says_where_settings_are_described() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, printed, _) = run_in(dir.path(), &[], &["--help"]);
+    assert!(code == 0 && printed.contains("docs/settings.md"), "{printed}");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");
+    assert!(page.exists());
 }

@@ -271,7 +271,7 @@ async fn the_list_says_what_a_person_wants_to_know_of_each_chat() {
     assert_eq!(
         *http,
         json!({
-            "chatKey": "http:chat:app:c1", "channel": "http",
+            "chatKey": "http:chat:app:c1", "title": format!("{}…", "é".repeat(59)), "channel": "http",
             "lastMessage": {
                 "id": "m1", "role": "user", "kind": "normal", "userId": "ada", "ts": now,
                 "text": format!("{}…", "é".repeat(200)),

@@ -366,6 +366,7 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     for line in [
         "ok     settings             MODEL echo, Telegram not set up, Lark not set up, Discord not set up, the development API key",
         &format!("ok     program              answers at {}", process.base),
+        &format!("ok     data                 {}", own.display()),
         "ok     table annals         active, with pk and sk",
         "ok     table index          due, active",
         "ok     queue                0 chats wait for an answer",
@@ -374,6 +375,14 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     ] {
         assert!(out.lines().any(|it| it == line), "{line}\n{out}");
     }
+
+    let disk = out.lines().find(|line| line.starts_with("ok     disk")).unwrap_or_else(|| panic!("{out}"));
+    assert!(disk.ends_with("B free; a file was written and read"), "{disk}");
+    let probes = std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(
+        !probes.into_iter().any(|name| name.to_string_lossy().starts_with("doctor")),
+        "it deletes its file"
+    );
 
     // It serves no other directory.
     let other = dir.path().join("other");
@@ -414,4 +423,44 @@ async fn each_fault_of_discord_is_reported_with_its_remedy() {
     assert!(!faults(&lines).iter().any(|fault| fault.starts_with("discord")), "{lines:#?}");
     stack.discord.refuse_token();
     stack.assert_fault(&stack.settings(), "discord app", "check DISCORD_BOT_TOKEN").await;
+}
+
+/// Runs `doctor` as the last command of this script, with `data` as its data directory; returns its fault of the disk.
+#[cfg(target_os = "linux")]
+fn disk_fault(program: &[&str], script: &str, dir: &std::path::Path) -> String {
+    let output = std::process::Command::new(program[0])
+        .args(&program[1..])
+        .args(["sh", "-c", &format!("{script} || exit 99; exec \"$ANNALS\" doctor")])
+        .env("DISK", dir)
+        .env("ANNALS", env!("CARGO_BIN_EXE_annals"))
+        .env("ANNALS_DATA_DIR", dir.join("data"))
+        .env("RUST_LOG", "off")
+        .output()
+        .unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let fault = out.lines().find(|line| line.starts_with("fault  disk"));
+    let fault = fault.unwrap_or_else(|| panic!("{out}{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    fault.to_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_takes_no_more_is_a_fault_with_a_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    // At most 16 KB a file.
+    let fault = disk_fault(&["env"], "mkdir \"$DISK/data\" && trap '' XFSZ && ulimit -f 32", dir.path());
+    assert!(fault.contains("cannot be written and read again (File too large"), "{fault}");
+    assert!(fault.contains("set ANNALS_DATA_DIR to it"), "{fault}");
+
+    // A full file system, which only these processes see. Not every system lets users mount one.
+    let unshare = ["unshare", "--user", "--map-root-user", "--mount"];
+    let try_it = std::process::Command::new(unshare[0]).args(&unshare[1..]).arg("true").output();
+    if try_it.is_ok_and(|tried| tried.status.success()) {
+        let fill = "mount -t tmpfs -o size=1m none \"$DISK\" && mkdir \"$DISK/data\" && \
+            ! cat /dev/zero > \"$DISK/filler\" 2> /dev/null";
+        let fault = disk_fault(&unshare, fill, dir.path());
+        assert!(fault.contains("full (0 B free), so no message can be stored (No space left"), "{fault}");
+        assert!(fault.contains("set ANNALS_DATA_DIR to it"), "{fault}");
+    }
 }

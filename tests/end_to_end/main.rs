@@ -99,6 +99,7 @@ mod strangers;
 mod streaming;
 mod template;
 mod terminal;
+mod titles;
 mod tool_rounds;
 mod topics;
 mod turns;

@@ -19,7 +19,18 @@ impl Process {
 
     /// With these arguments.
     pub(crate) fn start_with(data_dir: &Path, settings: &[(&str, String)], arguments: &[&str]) -> Self {
+        Self::start_in(Path::new("."), data_dir, settings, arguments)
+    }
+
+    /// In this working folder.
+    pub(crate) fn start_in(
+        folder: &Path,
+        data_dir: &Path,
+        settings: &[(&str, String)],
+        arguments: &[&str],
+    ) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
+            .current_dir(folder)
             .env_clear()
             .env("ANNALS_DATA_DIR", data_dir)
             .env("ANNALS_PORT", "0")

@@ -17,8 +17,6 @@ use annals_store::settings::StoreConfig;
 use annals_test_support::template::{TEMPLATE, properties};
 use serde_json::{Value, json};
 
-use crate::settings_page;
-
 /// The settings in each secret, by the parameter that names it.
 const SECRETS: [(&str, &[&str]); 6] = [
     ("TelegramSecret", &["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]),
@@ -232,7 +230,7 @@ fn the_template_has_the_defaults_of_the_code() {
     let own = functions().flat_map(|function| variables(properties(function)));
     let all: Vec<_> = own.chain(variables(&TEMPLATE["Globals"]["Function"])).collect();
     let mut compared = 0;
-    for Setting { name, unset, .. } in settings_page::settings() {
+    for Setting { name, unset, .. } in annals_local::settings::all() {
         let Unset::Default(default) = unset else { continue };
         for parameter in
             all.iter().filter(|(set, _)| set == name).filter_map(|(_, value)| value["Ref"].as_str())
@@ -251,7 +249,7 @@ const OF_OTHERS: [&str; 4] = ["ANNALS_", "NO_COLOR", "OTEL_SERVICE_NAME", "USER_
 
 #[test]
 fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
-    let described: BTreeSet<String> = settings_page::settings().map(|of| of.name.to_owned()).collect();
+    let described: BTreeSet<String> = annals_local::settings::all().map(|of| of.name.to_owned()).collect();
     let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut named = BTreeSet::from(["RUST_LOG".to_owned()]);
     for folder in ["shared", "functions", "local/src"] {

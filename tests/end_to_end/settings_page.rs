@@ -6,36 +6,7 @@ use std::path::Path;
 
 use annals_core::settings::{Setting, Unset};
 use annals_io::environment::process_env;
-
-/// The sections of the page: their titles, and the settings of the crates that read them.
-const SECTIONS: [(&str, &[&[Setting]]); 6] = [
-    ("Model and tools", &[&annals_model::settings::SETTINGS, &annals_engine::settings::tools::SETTINGS]),
-    ("Answers", &[&annals_engine::settings::SETTINGS]),
-    (
-        "Channels",
-        &[
-            &annals_channel::settings::SETTINGS,
-            &annals_channel_telegram::settings::SETTINGS,
-            &annals_channel_lark::settings::SETTINGS,
-            &annals_channel_discord::settings::SETTINGS,
-        ],
-    ),
-    ("HTTP API", &[&annals_http::settings::SETTINGS]),
-    ("Storage", &[&annals_store::settings::SETTINGS]),
-    (
-        "Program",
-        &[
-            &annals_local::config::SETTINGS,
-            &annals_runtime::secrets::SETTINGS,
-            &annals_runtime::telemetry::SETTINGS,
-        ],
-    ),
-];
-
-/// Returns all settings, in the order of the page.
-pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
-    SECTIONS.iter().flat_map(|(_, lists)| *lists).flat_map(|list| *list)
-}
+use annals_local::settings::SECTIONS;
 
 /// Returns the tables of the page.
 fn tables() -> String {

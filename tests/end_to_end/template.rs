@@ -26,7 +26,7 @@ fn each_route_of_the_http_api_is_deployed() {
         .lines()
         .filter_map(|line| line.trim().strip_prefix(".route(\"")?.split_once('"'))
         .flat_map(|(path, methods)| {
-            let of_it = ["get", "post", "put", "delete"].into_iter();
+            let of_it = ["get", "post", "put", "patch", "delete"].into_iter();
             of_it.filter(|method| methods.contains(&format!("{method}("))).map(|method| route(method, path))
         })
         .collect();

@@ -63,6 +63,7 @@ pub(crate) async fn find(
             continue;
         }
         let ContextRead { records, context } = seen;
+        let title = lease.head.title_after(&records);
         if captured.is_none() {
             captured = Some(match &next {
                 // A turn that only sends its reply asks no model, however often it is repeated.
@@ -74,7 +75,8 @@ pub(crate) async fn find(
         let Next::Answer { turn, leaves_more, has_reply } = next else {
             let context_from =
                 context.reaches_back_to.filter(|from| is_moved(from, &lease, read_from.as_ref()));
-            return Ok(nothing(Ending { context_from, has_stopped: has_stopped(&lease.head), ..ending }));
+            let has_stopped = has_stopped(&lease.head);
+            return Ok(nothing(Ending { context_from, has_stopped, title, ..ending }));
         };
         if turn.resumes.is_some() {
             // A reply that is gone asks nothing any more.
@@ -96,7 +98,7 @@ pub(crate) async fn find(
                 continue;
             }
         }
-        let ending = Ending { context_from: context.reaches_back_to, ..ending };
+        let ending = Ending { context_from: context.reaches_back_to, title, ..ending };
         let turn = ClaimedTurn::new(lease, turn, records)?;
         return Ok(Found { task: task_of(turn, offered.unwrap_or_default(), from), ending, leaves_more });
     }

@@ -4,8 +4,12 @@
 //! run finishes first: with the same covered messages, so with the same key of the reply, and from the first piece on that
 //! was not delivered. Why no message is answered twice in the history is written in `annals_store::history::turn`.
 
+use std::time::Duration;
+
 use annals_core::chat_key::ChatKey;
+use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::title::Title;
 use annals_io::metrics::Metric;
 use annals_store::history::HistoryError;
 use annals_store::history::turn::{Claim, Ending, Lease};
@@ -23,6 +27,12 @@ use crate::retry_policy::{Attempt, MODEL_RESERVE, SEND_RESERVE};
 use crate::stop::{Making, Unstored, end};
 use crate::task::{ClaimedTurn, Found, Task};
 use crate::typing::{self, Typing};
+
+/// Time after which a platform is asked for a chat's title again.
+const ASK_TITLE_AGAIN: Duration = Duration::from_hours(24);
+
+/// Maximum time that asking for a title takes. The reply has been delivered by then.
+const ASK_TITLE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Agent {
     /// Answers the unanswered messages of `chat`; `from` is the message that a turn of the queue names.
@@ -200,6 +210,7 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
     let ending = Ending {
         reached,
         paced,
+        title: asked_title(agent, &turn.newest, lease, ending.title).await,
         // By the head as it was claimed: a turn that was committed before the command does not carry it out.
         has_stopped: has_stopped(&lease.head),
         answered_to: turn.turn.covers.last().cloned().max(lease.head.answered_to.clone()),
@@ -210,4 +221,27 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
     // Listeners hear of the turn until it is finished.
     drop(feed);
     Ok(MayLeaveMore(leaves_more))
+}
+
+/// Asks the platform for the title of the chat of `newest`, if its events do not carry it and it was not asked lately.
+/// `title` is what the records say, if that is new; so is the result. A failure is only logged: the chat keeps its title.
+async fn asked_title(agent: &Agent, newest: &Record, lease: &Lease, title: Option<Title>) -> Option<Title> {
+    let now = agent.clock.now();
+    let known = title.clone().or_else(|| lease.head.title.clone()).unwrap_or_default();
+    if known.asked_at.is_some_and(|at| now.since(at) < ASK_TITLE_AGAIN) {
+        return title;
+    }
+    let Some(asked) = agent.deliverer.platform(newest).and_then(|platform| platform.chat_title(newest))
+    else {
+        return title;
+    };
+    let told = tokio::select! {
+        told = asked => told,
+        () = agent.clock.sleep(ASK_TITLE_WITHIN) => Err("it took too long".to_owned()),
+    };
+    let name = told.unwrap_or_else(|error| {
+        tracing::info!(error, "failed to ask a platform for the title of a chat; it is asked again later");
+        None
+    });
+    Some(known.asked(name.as_deref(), now))
 }

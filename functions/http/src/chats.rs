@@ -1,5 +1,5 @@
 //! Lists chats, the most recently used first: `GET /v1/chats`, for admin keys. `GET /v1/chats/{chatId}` returns one entry of
-//! that list to any caller that may read the chat.
+//! that list to any caller that may read the chat; `PATCH /v1/chats/{chatId}` gives the chat a title, for admin keys.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::context::context;
 use annals_core::record::{Channel, DeliveryFailure, Kind, Record};
 use annals_core::sort_key::Timestamp;
+use annals_core::title::{self, MAX_TITLE_CHARS};
 use annals_runtime::problem::Problem;
 use annals_store::history::directory::{ListCursor, Listed, MAX_CHATS};
 use annals_store::history::{History, HistoryError, Page, Position};
@@ -20,7 +21,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::Caller;
 use crate::failure::{Failure, bad_cursor};
 use crate::history::limit_of;
-use crate::request::{ChatPath, InChat, Query, QueryParameters};
+use crate::request::{Body, ChatPath, InChat, JsonBody, Query, QueryParameters};
 use crate::state::Http;
 
 const DEFAULT_CHATS: usize = 25;
@@ -65,6 +66,10 @@ pub(crate) struct Chats {
 pub(crate) struct ChatView {
     /// The current key of the chat.
     chat_key: ChatKey,
+    /// Title that an admin gave the chat, or that of the group or topic, name of the person or first words; null if unknown.
+    /// Text from outside, in one line of at most about 260 characters, without control characters.
+    #[schema(required)]
+    title: Option<String>,
     /// Channel of the last message; null if the end of the history is damaged.
     #[schema(required)]
     channel: Option<Channel>,
@@ -168,18 +173,85 @@ pub(crate) async fn one(
     State(http): State<Arc<Http>>,
     InChat { chat, .. }: InChat,
 ) -> Result<Json<ChatView>, Failure> {
-    let listed = http.ingress.history().chat(&chat).await.map_err(Failure::unreadable)?;
-    let view = http.view_of(listed, false).await.map_err(Failure::unreadable)?;
-    let missing = || Problem::no_such("no-such-chat", "No such chat", "it has no messages, or was forgotten");
-    Ok(Json(view.ok_or_else(missing)?))
+    http.entry_of(&chat).await
+}
+
+/// `{title}`
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct Retitle {
+    /// The new title; null returns to the automatic one.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required, value_type = Option<String>, min_length = 1, max_length = 128)]
+    title: Option<NewTitle>,
+}
+
+/// A title that an admin gives.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct NewTitle(String);
+
+impl TryFrom<String> for NewTitle {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        if text.chars().count() > MAX_TITLE_CHARS {
+            return Err(BAD_TITLE);
+        }
+        title::clean(&text).map(Self).ok_or(BAD_TITLE)
+    }
+}
+
+const BAD_TITLE: &str =
+    "must be a text of 1 to 128 characters that shows something, or null for the automatic title";
+
+impl JsonBody for Retitle {
+    const SHAPE: &'static str = "{\"title\": \"…\"}";
+
+    fn invalid(field: &str) -> Option<Problem> {
+        (field == "title")
+            .then(|| Problem::bad_request("bad-title", "The title is invalid", BAD_TITLE.to_owned()))
+    }
+}
+
+/// `PATCH /v1/chats/{chatId}`
+#[utoipa::path(patch, path = "/v1/chats/{chatId}", operation_id = "retitleChat", tag = "histories", security(("key" = [])),
+    params(ChatPath), request_body = Retitle,
+    responses((status = 200, description = "The chat's entry in the list, with its new title", body = ChatView)))]
+pub(crate) async fn retitle(
+    State(http): State<Arc<Http>>,
+    InChat { caller, chat }: InChat,
+    body: Result<Body<Retitle>, Problem>,
+) -> Result<Json<ChatView>, Failure> {
+    caller.require_admin("give a chat a title")?;
+    let Body(Retitle { title }) = body?;
+    let history = http.ingress.history();
+    let (chat, _) = history.current(&chat).await?;
+    let title = title.as_ref().map(|NewTitle(title)| title.as_str());
+    if !history.give_title(&chat, title).await? {
+        return Err(no_such_chat().into());
+    }
+    http.entry_of(&chat).await
+}
+
+fn no_such_chat() -> Problem {
+    Problem::no_such("no-such-chat", "No such chat", "it has no messages, or was forgotten")
 }
 
 impl Http {
+    /// Returns the entry of `chat`.
+    async fn entry_of(&self, chat: &ChatKey) -> Result<Json<ChatView>, Failure> {
+        let listed = self.ingress.history().chat(chat).await.map_err(Failure::unreadable)?;
+        let view = self.view_of(listed, false).await.map_err(Failure::unreadable)?;
+        Ok(Json(view.ok_or_else(no_such_chat)?))
+    }
+
     /// Returns the entry of a chat, or `None` if the chat was forgotten.
     async fn view_of(&self, listed: Listed, with_context: bool) -> Result<Option<ChatView>, HistoryError> {
         let Listed { chat, at, head, answered_until } = listed;
         let history = self.ingress.history();
-        let Some(newest) = newest(history, &chat).await? else { return Ok(None) };
+        let Some((newest, is_whole)) = newest(history, &chat).await? else { return Ok(None) };
+        let title = head.given_title.clone();
+        let title = title.or_else(|| head.title.clone().unwrap_or_default().after(&newest, is_whole).shown());
         let now = self.clock.now();
         let tokens = if with_context {
             let seen = history.context(&chat, &head, None, &self.view.policy(0)).await?;
@@ -212,6 +284,7 @@ impl Http {
             channel: last.map(|record| record.channel),
             last_message: last.map(excerpt),
             chat_key: chat,
+            title,
             speaker: spoken.map(name),
             chat_type: spoken
                 .and_then(|record| record.message.metadata.chat_type())
@@ -228,13 +301,16 @@ impl Http {
     }
 }
 
-/// Returns the newest records of `chat`, oldest first: an empty list if its archive is damaged, `None` if it has no records.
-async fn newest(history: &History, chat: &ChatKey) -> Result<Option<Vec<Record>>, HistoryError> {
+/// Returns the newest records of `chat`, oldest first, and whether these are all: an empty list if its archive is damaged,
+/// `None` if it has no records.
+async fn newest(history: &History, chat: &ChatKey) -> Result<Option<(Vec<Record>, bool)>, HistoryError> {
     match history.page(chat, &Position::Newest, NEWEST_RECORDS).await {
-        Ok(Page { records, .. }) => Ok(Some(records).filter(|records| !records.is_empty())),
+        Ok(Page { records, before, .. }) => {
+            Ok(Some((records, before.is_none())).filter(|(records, _)| !records.is_empty()))
+        }
         Err(HistoryError::Segment(error)) => {
             tracing::error!(chat = %chat.session_id(), %error, "failed to read the end of a history");
-            Ok(Some(Vec::new()))
+            Ok(Some((Vec::new(), false)))
         }
         Err(error) => Err(error),
     }

@@ -84,7 +84,7 @@ fn routes(http: Http) -> Router {
         .route("/v1/chats", route(get(chats::list)))
         .route("/v1/strangers", route(get(strangers::list)))
         .route("/v1/messages", route(post(messages::post_direct)))
-        .route("/v1/chats/{chatId}", route(get(chats::one).delete(forget::delete)))
+        .route("/v1/chats/{chatId}", route(get(chats::one).patch(chats::retitle).delete(forget::delete)))
         .route("/v1/chats/{chatId}/messages", route(post(messages::post).get(history::messages)))
         .route("/v1/chats/{chatId}/context", route(get(history::context)))
         .route("/v1/chats/{chatId}/segments", route(get(segments::list)))
@@ -120,7 +120,7 @@ fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
     Some(
         CorsLayer::new()
             .allow_origin(allowed)
-            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
             .allow_headers([
                 header::AUTHORIZATION,
                 header::CONTENT_TYPE,

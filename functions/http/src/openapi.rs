@@ -49,7 +49,7 @@ pub(crate) struct Health {
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(
-        auth::key, chats::list, chats::one, forget::delete, messages::post, history::messages, history::context, segments::list,
+        auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
         memory::list, memory::correct, memory::delete, strangers::list, people::one,
         people::link, people::export, people::delete, health, document,
@@ -82,7 +82,7 @@ impl Modify for Common {
 type Problems = (u16, &'static [&'static str]);
 
 /// Kinds of problems by operation, without those of its inputs ([`INPUTS`]).
-const PROBLEMS: [(&str, &[Problems]); 23] = [
+const PROBLEMS: [(&str, &[Problems]); 24] = [
     (
         "postChat",
         &[
@@ -100,6 +100,10 @@ const PROBLEMS: [(&str, &[Problems]); 23] = [
     ("listChats", &[(403, &["forbidden"]), (503, &["unreadable"])]),
     ("getKey", &[]),
     ("getChat", &[(404, &["no-such-chat"]), (503, &["unreadable"])]),
+    (
+        "retitleChat",
+        &[(403, &["forbidden"]), (404, &["no-such-chat"]), (503, &["unavailable", "unreadable"])],
+    ),
     ("forgetChat", &[(409, &["busy"]), (503, &["not-forgotten"])]),
     ("postMessage", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
     ("postDirectMessage", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
@@ -136,7 +140,7 @@ const PROBLEMS: [(&str, &[Problems]); 23] = [
 ];
 
 /// Kinds of problems, all of status 400, by parameter and by field of a body.
-const INPUTS: [(&str, &[&str]); 11] = [
+const INPUTS: [(&str, &[&str]); 12] = [
     ("chatId", &["bad-chat-id"]),
     ("trigger", &["bad-chat-id", "bad-chat"]),
     ("chatKey", &["bad-owner", "bad-chat-id"]),
@@ -149,6 +153,7 @@ const INPUTS: [(&str, &[&str]); 11] = [
     ("messageId", &["bad-message-id"]),
     ("ts", &["bad-ts"]),
     ("focus", &["bad-focus"]),
+    ("title", &["bad-title"]),
 ];
 
 /// Generates the document from the annotations of the code.

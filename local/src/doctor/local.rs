@@ -8,7 +8,7 @@ use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_store::settings::retention;
 
-use super::stack;
+use super::{disk, stack};
 use crate::config::{LocalConfig, data_dir};
 use crate::errors::{aws_message, counted};
 use crate::program::open_history;
@@ -19,6 +19,9 @@ pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
     let dir = data_dir(env);
     let shown = dir.display().to_string();
     let mut findings = vec![program(env).await];
+    if dir.is_dir() && check_writable(&dir).is_ok() {
+        findings.push(disk::check(&dir));
+    }
     // An invalid retention was reported with the settings.
     if let Ok(retention) = retention(env)
         && let Err(error) = open_history(&dir, retention, clock.clone()).await

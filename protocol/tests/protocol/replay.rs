@@ -101,7 +101,7 @@ impl Real {
             }
             Action::VisitEnds => {
                 let lease = self.visit.take().unwrap();
-                let ended = self.history.finish_upkeep(&lease, None, None).await;
+                let ended = self.history.finish_upkeep(&lease, None, None, None).await;
                 assert_eq!(is_lost(ended), state.visit != Some(true), "{what}");
             }
             Action::VisitCrash => self.visit = None,

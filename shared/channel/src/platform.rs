@@ -69,6 +69,14 @@ pub trait Platform: Send + Sync {
         user_id: &'a str,
     ) -> BoxFuture<'a, Result<bool, String>>;
 
+    /// Returns the title of the chat of `to`, `None` in it if the chat has none. `None` for a chat whose events carry its
+    /// title, and for one that no request tells the title of.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the platform does not tell, for the log.
+    fn chat_title<'a>(&'a self, to: &'a Record) -> Option<BoxFuture<'a, Result<Option<String>, String>>>;
+
     /// Returns true if the bot still receives the messages of the chat of `to` while it may not write there. Then the
     /// platform is asked from time to time if it may write again; otherwise a message to the bot says so.
     fn is_heard_when_blocked(&self, to: &Record) -> bool;

@@ -18,6 +18,7 @@
 //! - [`access`]: the people who may use the bot
 //! - [`approval`]: calls that a person must approve first; [`visible`]: how people are shown them
 //! - [`person`]: identities of people, and links between them
+//! - [`title`]: titles of chats
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`tokens`]: estimates of tokens
 //! - [`reply_token`]: secrets with which a message is answered
@@ -49,5 +50,6 @@ pub mod sender;
 pub mod settings;
 pub mod sort_key;
 pub mod testing;
+pub mod title;
 pub mod tokens;
 pub mod visible;

@@ -42,6 +42,12 @@ pub struct FromPlatform {
     /// Type of the chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat_type: Option<ChatType>,
+    /// Title of the chat: of a private one only if it is not the sender's name. See [`crate::title`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chat_title: Option<String>,
+    /// Name of the topic in the chat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic_title: Option<String>,
     /// The replied-to message, for readers: `messageId` and what the platform gives of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Value>,
@@ -140,6 +146,16 @@ impl Metadata {
     /// Returns the type of the chat.
     pub fn chat_type(&self) -> Option<ChatType> {
         self.text("chatType")?.parse().ok()
+    }
+
+    /// Returns the title of the chat.
+    pub fn chat_title(&self) -> Option<&str> {
+        self.text("chatTitle")
+    }
+
+    /// Returns the name of the topic in the chat: on an event the name that it has now, on other messages maybe an earlier one.
+    pub fn topic_title(&self) -> Option<&str> {
+        self.text("topicTitle")
     }
 
     /// Returns true if the platform says that one person and the bot are alone in the chat.

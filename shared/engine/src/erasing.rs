@@ -273,7 +273,7 @@ impl Person {
             clock.sleep(lost_at.plus(HOLDER_ENDS_WITHIN).since(clock.now())).await;
         }
         let is_theirs = |record: &Record| self.wrote(record);
-        history.finish_segment(lease).await?;
+        history.prepare_to_erase(lease).await?;
         let mut after = None;
         loop {
             let erased = history.erase_of(lease, after.as_deref(), &is_theirs).await?;

@@ -204,7 +204,9 @@ impl Upkeep {
         if let Some(spoken_at) = visited.spoken_at {
             self.history.set_place(&lease.chat, spoken_at).await?;
         }
-        self.history.finish_upkeep(lease, captured_to.as_ref(), context_from.as_ref()).await?;
+        let title = lease.head.title_after(&records);
+        let (captured_to, context_from) = (captured_to.as_ref(), context_from.as_ref());
+        self.history.finish_upkeep(lease, captured_to, context_from, title.as_ref()).await?;
         Ok(visited)
     }
 

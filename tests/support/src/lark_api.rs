@@ -226,6 +226,11 @@ impl LarkApi {
         self.store().max_bytes = Some(bytes);
     }
 
+    /// Names a group.
+    pub fn name_group(&self, chat_id: &str, name: &str) {
+        self.store().names.insert(chat_id.to_owned(), name.to_owned());
+    }
+
     /// These users own (the first) and manage this group.
     pub fn set_managers(&self, chat_id: &str, users: &[&str]) {
         let users = users.iter().map(|user| (*user).to_owned()).collect();

@@ -146,10 +146,11 @@ fn draft(
     let id = call.id("id").ok_or("the interaction has no id")?;
     let ts = snowflake::time_of(id).unwrap_or(Timestamp::MIN);
     let message_id = MessageId::new(id).map_err(|_| "the interaction has no id")?;
+    let name = call.object("channel").and_then(|channel| channel.text("name"));
     let ids = Ids { interaction: true, user_installed: is_for_user_alone(call) };
     let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
         .with_parts(parts)
-        .with_metadata(metadata::of(sender, window.chat_type(), reply_to, &ids));
+        .with_metadata(metadata::of(sender, (window.chat_type(), name), reply_to, &ids));
     Ok(match call.text("token") {
         Some(token) => draft.with_reply_token(ReplyToken::new(token, ts.plus(TOKEN_LIFE))),
         None => draft,

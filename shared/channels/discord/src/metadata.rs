@@ -1,13 +1,14 @@
 //! Metadata of a message: sender, replied-to message, and what only a reply on Discord needs.
 //!
 //! ```json
-//! {"senderName": "Ada", "senderUsername": "ada", "chatType": "group", "replyTo": {"messageId": "1457…"},
+//! {"senderName": "Ada", "senderUsername": "ada", "chatType": "group", "chatTitle": "general", "replyTo": {"messageId": "1457…"},
 //!  "discord": {"interaction": true, "userInstalled": true}}
 //! ```
 
 use annals_channel::json::JsonView;
 use annals_core::metadata::{ChatType, FromPlatform, Metadata};
 use annals_core::record::Channel;
+use annals_core::title;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -51,13 +52,19 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Returns the metadata of a message of `sender`.
-pub(super) fn of(sender: Sender<'_>, chat_type: ChatType, reply_to: Option<Value>, ids: &Ids) -> Metadata {
+/// Returns the metadata of a message of `sender` in a chat of this type and name.
+pub(super) fn of(
+    sender: Sender<'_>,
+    (chat_type, name): (ChatType, Option<&str>),
+    reply_to: Option<Value>,
+    ids: &Ids,
+) -> Metadata {
     let mut metadata = Metadata::from(FromPlatform {
         sender_name: sender.name.map(str::to_owned),
         sender_username: sender.username.map(str::to_owned),
         sender_is_bot: sender.is_bot,
         chat_type: Some(chat_type),
+        chat_title: name.filter(|_| chat_type.is_group()).and_then(title::clean),
         reply_to,
         ..FromPlatform::default()
     });

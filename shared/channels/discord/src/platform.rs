@@ -81,6 +81,11 @@ impl Platform for Client {
             .boxed()
     }
 
+    /// `None`: interactions carry the name of the channel.
+    fn chat_title<'a>(&'a self, _to: &'a Record) -> Option<BoxFuture<'a, Result<Option<String>, String>>> {
+        None
+    }
+
     /// True for messages of a server: the gateway sends them although the bot may not answer there. An interaction brings its
     /// own permission to answer it.
     fn is_heard_when_blocked(&self, to: &Record) -> bool {

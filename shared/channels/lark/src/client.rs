@@ -260,19 +260,33 @@ impl Client {
 
     /// Returns true if `open_id` is the owner or a manager of the group `chat_id`.
     pub async fn is_manager(&self, chat_id: &str, open_id: &str) -> Result<bool, SendError> {
-        const METHOD: &str = "im/v1/chats/:chat_id";
         #[derive(Deserialize)]
         struct Group {
             owner_id: Option<String>,
             #[serde(default, deserialize_with = "null_as_empty")]
             user_manager_id_list: Vec<Value>,
         }
+        let group: Data<Group> = self.group(chat_id).await?;
+        let mut managers = group.data.user_manager_id_list.iter().filter_map(Value::as_str);
+        Ok(group.data.owner_id.as_deref() == Some(open_id) || managers.any(|id| id == open_id))
+    }
+
+    /// Fetches the name of the group `chat_id`, if it has one.
+    pub async fn group_name(&self, chat_id: &str) -> Result<Option<String>, SendError> {
+        #[derive(Deserialize)]
+        struct Group {
+            name: Option<String>,
+        }
+        let group: Data<Group> = self.group(chat_id).await?;
+        Ok(group.data.name.filter(|name| !name.is_empty()))
+    }
+
+    async fn group<T: DeserializeOwned>(&self, chat_id: &str) -> Result<Data<T>, SendError> {
+        const METHOD: &str = "im/v1/chats/:chat_id";
         let mut url = self.wire.url(&["im", "v1", "chats", chat_id]);
         url.query_pairs_mut().append_pair("user_id_type", "open_id");
         let request = self.wire.request(METHOD, Method::GET, url)?;
-        let group: Data<Group> = self.call(METHOD, &request, &mut self.effort()).await?;
-        let mut managers = group.data.user_manager_id_list.iter().filter_map(Value::as_str);
-        Ok(group.data.owner_id.as_deref() == Some(open_id) || managers.any(|id| id == open_id))
+        self.call(METHOD, &request, &mut self.effort()).await
     }
 
     async fn post(

@@ -89,6 +89,15 @@ impl Platform for Client {
         async move { self.is_manager(chat_id, user_id).await.map_err(|error| error.to_string()) }.boxed()
     }
 
+    /// Asks for the name of a group: events carry none. A chat with one person has no name.
+    fn chat_title<'a>(&'a self, to: &'a Record) -> Option<BoxFuture<'a, Result<Option<String>, String>>> {
+        if !to.is_group() {
+            return None;
+        }
+        let name = async move { self.group_name(&to.chat_id).await.map_err(|error| error.to_string()) };
+        Some(name.boxed())
+    }
+
     /// False: who writes to the bot, or mentions it in a group, has let it in again.
     fn is_heard_when_blocked(&self, _to: &Record) -> bool {
         false

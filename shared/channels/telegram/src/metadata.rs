@@ -2,6 +2,7 @@
 //!
 //! ```json
 //! {"senderName": "Ada L", "senderUsername": "ada", "chatType": "supergroup",
+//!  "chatTitle": "Book club", "topicTitle": "Plans",
 //!  "replyTo": {"messageId": "41", "text": "what it said …", "quote": "it", "senderName": "Bob", "fromBot": true},
 //!  "forward": {"from": "News", "chatId": "-1001", "messageId": "7", "date": 1763765920000},
 //!  "links": [{"text": "here", "url": "https://example.com"}],
@@ -12,6 +13,7 @@ use annals_channel::json::JsonView;
 use annals_core::metadata::{ChatType, Forward, FromPlatform, Link, Metadata};
 use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
+use annals_core::title;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -54,12 +56,18 @@ impl Ids {
 /// Returns the metadata of `message` in `chat`.
 pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> Metadata {
     let sender = sender(message);
+    let sender_name = sender.or(Some(chat)).and_then(display_name);
+    let chat_type = chat_type(chat, flavour);
+    let chat_title = display_name(chat)
+        .filter(|title| chat_type != ChatType::Private || Some(title) != sender_name.as_ref());
     let mut metadata = Metadata::from(FromPlatform {
-        sender_name: sender.or(Some(chat)).and_then(display_name),
+        sender_name,
         sender_username: sender.and_then(|sender| sender.text("username")).map(str::to_owned),
         sender_is_bot: gate::is_bot(message),
         signature: message.text("author_signature").map(str::to_owned),
-        chat_type: Some(chat_type(chat, flavour)),
+        chat_type: Some(chat_type),
+        chat_title: chat_title.as_deref().and_then(title::clean),
+        topic_title: topic_title(message).as_deref().and_then(title::clean),
         reply_to: reply(message),
         forward: forward(message),
         via_bot: message.object("via_bot").and_then(|bot| bot.text("username")).map(str::to_owned),
@@ -177,6 +185,16 @@ fn links(message: JsonView<'_>) -> Vec<Link> {
 /// Returns the forum topic of `message`. A `message_thread_id` without `is_topic_message` is a thread of replies.
 pub(super) fn topic(message: JsonView<'_>) -> Option<i64> {
     message.int("message_thread_id").filter(|_| message.flag("is_topic_message"))
+}
+
+/// Returns the name of the forum topic of `message`: that of an event about the topic, or on what people say the name that
+/// the topic was created with, by the event that it replies to.
+fn topic_title(message: JsonView<'_>) -> Option<String> {
+    topic(message)?;
+    let named = |of: JsonView<'_>, event| of.object(event)?.text("name").map(str::to_owned);
+    let own = named(message, "forum_topic_edited").or_else(|| named(message, "forum_topic_created"));
+    let is_event = !service::lines(message).is_empty();
+    own.or_else(|| named(message.object("reply_to_message").filter(|_| !is_event)?, "forum_topic_created"))
 }
 
 /// Returns the person's topic of `message` in a channel's direct messages.

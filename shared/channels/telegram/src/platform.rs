@@ -86,6 +86,11 @@ impl Platform for Client {
         .boxed()
     }
 
+    /// `None`: each update carries the title.
+    fn chat_title<'a>(&'a self, _to: &'a Record) -> Option<BoxFuture<'a, Result<Option<String>, String>>> {
+        None
+    }
+
     /// True for groups: an update says when the bot may write again, but it names the group and not its topics, and may be
     /// missed.
     fn is_heard_when_blocked(&self, to: &Record) -> bool {

@@ -18,7 +18,7 @@ use annals_core::sort_key::Timestamp;
 use super::due::DUE_AT;
 use super::item::{self, Stored};
 use super::shelf::SegmentInfo;
-use super::table::Span;
+use super::table::{Span, Update};
 use super::turn::Lease;
 use super::{FIRST_KEY, History, HistoryError, LAST_KEY, ToArchive, media, partition, segment, shelf};
 
@@ -38,9 +38,13 @@ pub struct ErasedOf {
 }
 
 impl History {
-    /// Finishes the segment that a run of the chat of `lease` has committed to, so that each record is either in the table
-    /// alone or in a segment with a pointer.
-    pub async fn finish_segment(&self, lease: &Lease) -> Result<(), HistoryError> {
+    /// Prepares an erasure in the chat of `lease`: removes the title, which may be made of the person's words, and finishes
+    /// the segment that a run has committed to, so that each record is either in the table alone or in a segment with a
+    /// pointer.
+    pub async fn prepare_to_erase(&self, lease: &Lease) -> Result<(), HistoryError> {
+        if lease.head.title.is_some() {
+            self.write_head(lease, Update::default().remove(["title"])).await?;
+        }
         let nothing_new = ToArchive { sent_before: None, up_to: None, max_segments: 0 };
         self.archive_all(lease, &nothing_new).await.map(drop)
     }

@@ -105,7 +105,7 @@ impl History {
         }
         let Claim::Claimed(lease) = self.claim_for_upkeep(chat, LEASE).await? else { return Ok(None) };
         let is_as_seen = lease.head.context_from == known;
-        match self.finish_upkeep(&lease, None, Some(from).filter(|_| is_as_seen)).await {
+        match self.finish_upkeep(&lease, None, Some(from).filter(|_| is_as_seen), None).await {
             Err(HistoryError::LeaseLost) => Ok(None),
             ended => ended.map(Some),
         }

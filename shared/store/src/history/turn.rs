@@ -14,7 +14,8 @@
 //!  "archiving": "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",
 //!  "longestSegment": 40000, "keptTo": "1763765900000#00000000000000000004", "paced": 1763766221000,
 //!  "joins": {"SS": ["{\"id\":\"joined-9f86\",\"ts\":1763766220000,\"from\":\"agent:annals:user:lark-ou_ada\",…}"]},
-//!  "leftFor": "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}"}
+//!  "leftFor": "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}",
+//!  "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers"}
 //! ```
 //!
 //! A deletion sets `forgetting` (true) in place of `housekeeping`. The dates of visits (`dueShard`, `dueAt`,
@@ -56,9 +57,10 @@ use annals_core::chat_key::ChatKey;
 use annals_core::person::Join;
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::title::Title;
 
-use super::table::{Update, json, number, string};
-use super::{History, HistoryError, partition};
+use super::table::{Update, Written, json, number, string};
+use super::{HEAD, History, HistoryError, partition};
 
 pub use head::{Archive, Head, HeadError, Left, Link, OpenTurn, Resumed, Stretch};
 pub(super) use head::{Held, Holder};
@@ -81,6 +83,8 @@ pub struct Ending {
     pub paced: Option<Timestamp>,
     /// See [`Head::answered_to`], if the run covered anything.
     pub answered_to: Option<SortKey>,
+    /// See [`Head::title`], if it has changed.
+    pub title: Option<Title>,
 }
 
 /// A platform's readiness to take messages for a chat, as far as a run has found out.
@@ -103,6 +107,9 @@ pub const HOLDER_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Time for which only the run that a `/stop` took a chat from may claim it. It notices within
 /// [`LOOK_AGAIN`](super::stop::LOOK_AGAIN).
 pub const STOPPED_RUN_ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Maximum number of attempts to give a title while runs claim the chat.
+const MAX_TITLE_ATTEMPTS: u32 = 8;
 
 impl History {
     /// Lets later runs read from `from` on, which is before [`Head::context_from`]: if this run fails for good, the
@@ -136,6 +143,7 @@ impl History {
             .set_if_absent("uncapturedFrom", key(&ending.uncaptured_from))
             .set("answeredTo", key(&ending.answered_to))
             .set("paced", ending.paced.map(number))
+            .set("title", ending.title.as_ref().map(json).transpose()?)
             .remove(["leaseUntil", "turn", "failures"]);
         if ending.has_stopped {
             update = update.remove(["stoppedTo"]);
@@ -165,16 +173,19 @@ impl History {
     }
 
     /// Ends a visit that has captured all that there was to capture, up to `captured_to` if it got further: frees the
-    /// chat; a turn that a run has committed to stays. `context_from` is the start of the context now. One write.
+    /// chat; a turn that a run has committed to stays. `context_from` is the start of the context now, `title` the new
+    /// [`Head::title`] if it has changed. One write.
     pub async fn finish_upkeep(
         &self,
         lease: &Lease,
         captured_to: Option<&SortKey>,
         context_from: Option<&SortKey>,
+        title: Option<&Title>,
     ) -> Result<(), HistoryError> {
         let mut update = Update::default()
             .set("capturedTo", captured_to.map(|to| string(to.as_str())))
             .set("contextFrom", context_from.map(|from| string(from.as_str())))
+            .set("title", title.map(json).transpose()?)
             .remove(["leaseUntil", "uncapturedFrom"]);
         let forgotten_at = lease.head.forgotten_at.map(|at| at.plus(self.retention.due_after()));
         if forgotten_at.is_some_and(|until| until <= self.clock.now()) {
@@ -205,13 +216,43 @@ impl History {
         self.write_head(lease, update.remove(["archiving"])).await
     }
 
-    /// Notes that `old` is called `new` from `at` on: its history continues there. Safe to repeat.
+    /// Notes that `old` is called `new` from `at` on: its history continues there, and its title stays. Safe to repeat.
     pub async fn rename(&self, old: &ChatKey, new: &ChatKey, at: Timestamp) -> Result<(), HistoryError> {
+        let mut known = self.table.get(&partition(old), HEAD).await?.unwrap_or_default();
         // The first note stands: both sides of a migration are told of it, at slightly different times.
-        let back = Update::default().set_if_absent("continues", json(&Link { chat: old.clone(), at })?);
+        let back = Update::default()
+            .set("continues", json(&Link { chat: old.clone(), at })?)
+            .set_if_absent("title", known.remove("title"))
+            .set_if_absent("givenTitle", known.remove("givenTitle"))
+            .when("attribute_not_exists(continues)");
         self.update_head(new, back).await?;
         self.update_head(old, Update::default().set("movedTo", string(partition(new)))).await?;
         Ok(())
+    }
+
+    /// Gives `chat` the title `given`; `None` returns to the automatic one. Returns false, and changes nothing, if the
+    /// chat has no messages. Two reads and one write; safe to repeat.
+    pub async fn give_title(&self, chat: &ChatKey, given: Option<&str>) -> Result<bool, HistoryError> {
+        for _ in 0..MAX_TITLE_ATTEMPTS {
+            let head = self.table.get(&partition(chat), HEAD).await?.unwrap_or_default();
+            // A chat that was renamed may have all its messages under its earlier name.
+            if !head.contains_key("continues") && self.is_empty(chat).await? {
+                return Ok(false);
+            }
+            let update = match given {
+                Some(given) => Update::default().set("givenTitle", string(given)),
+                None => Update::default().remove(["givenTitle"]),
+            };
+            // A deletion takes a fence. So nothing of the chat stays if it has been forgotten since.
+            let update = match head.get("fence") {
+                Some(fence) => update.when("fence = :seen").bind(":seen", fence.clone()),
+                None => update.when("attribute_not_exists(fence)"),
+            };
+            if let Written::Done(_) = self.update_head(chat, update).await? {
+                return Ok(true);
+            }
+        }
+        Err(HistoryError::LeaseLost)
     }
 
     /// Notes what the next run of `chat` tells its model of another chat. The same note twice is one. One write.

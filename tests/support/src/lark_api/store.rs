@@ -155,6 +155,8 @@ pub(super) struct Store {
     reacted: usize,
     /// Of each group: the owner, then the managers.
     pub(super) managers: HashMap<String, Vec<String>>,
+    /// Names of groups.
+    pub(super) names: HashMap<String, String>,
 }
 
 /// A refusal: the status, the code, the words.
@@ -262,7 +264,7 @@ impl Store {
         }
         let managers = self.managers.get(chat_id).cloned().unwrap_or_default();
         let owner = managers.first();
-        Ok(json!({"name": chat_id, "owner_id_type": "open_id", "owner_id": owner,
+        Ok(json!({"name": self.names.get(chat_id), "owner_id_type": "open_id", "owner_id": owner,
             "user_manager_id_list": managers.get(1..).unwrap_or_default()}))
     }
 

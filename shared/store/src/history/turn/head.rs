@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::person::Join;
-use annals_core::record::DeliveryFailure;
+use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::title::Title;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,10 @@ pub struct Head {
     pub joins: Vec<Join>,
     /// The person's chat that this window of a platform has been left for.
     pub left_for: Option<Left>,
+    /// The title that an admin has given the chat.
+    pub given_title: Option<String>,
+    /// The title of the chat as far as the last run or visit has seen; `None` if it has noted none.
+    pub title: Option<Title>,
     /// Time at which the chat was last forgotten. Removed by the compactor's visit after that.
     pub forgotten_at: Option<Timestamp>,
 }
@@ -192,6 +197,13 @@ impl Head {
         self.archive.as_ref().map(|archive| archive.longest_segment)
     }
 
+    /// Returns the title after `records`, which are in order, if it differs from [`Head::title`].
+    pub fn title_after(&self, records: &[Record]) -> Option<Title> {
+        let known = self.title.clone().unwrap_or_default();
+        let title = known.clone().after(records, true);
+        (title != known).then_some(title)
+    }
+
     /// Reads a head. An attribute that exists and cannot be read is an error: if it counted as absent, a committed turn
     /// would disappear.
     pub(in crate::history) fn of(item: &Item) -> Result<Self, HeadError> {
@@ -214,6 +226,8 @@ impl Head {
             taken_at: head.time("takenAt")?,
             joins: head.joins()?,
             left_for: head.json("leftFor")?,
+            given_title: head.parsed("givenTitle")?,
+            title: head.json("title")?,
             forgotten_at: head.time("forgottenAt")?,
         })
     }
