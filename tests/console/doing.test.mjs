@@ -164,6 +164,7 @@ test('in other chats an edit is a revision; what others and platforms say is not
 test('a chat is exported as JSONL and as Markdown', async () => {
   const chat = room('export all/of it');
   await app.say(chat, 'look A1');
+  await app.title(chat, 'export all/of it');
   await app.call('POST', `/v1/chats/${encodeURIComponent(chat)}/reset`, { userId: 'ada' });
   await app.call('POST', `/v1/chats/${encodeURIComponent(chat)}/messages?wait=20`, { userId: 'ada', parts: [{ type: 'text', text: 'and now?' }, { type: 'file', mediaType: 'image/png', filename: 'dot.png', url: `data:image/png;base64,${PIXEL}` }] });
   await at(app.url(chat), async page => {
@@ -195,6 +196,7 @@ test('a chat is exported as JSONL and as Markdown', async () => {
 test('keys: go to a chat, write, the list of keys, and Escape stops', async () => {
   await app.say(room('tree-oak'), 'greetings oak');
   await app.say(room('tree-elm'), 'greetings elm');
+  for (const name of ['tree-oak', 'tree-elm']) await app.title(room(name), name);
   await at(app.url(room('tree-oak')), async page => {
     await answered(page, 'greetings oak');
     const focused = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label'));
@@ -246,6 +248,7 @@ for (const colorScheme of ['light', 'dark']) {
   test(`on a narrow screen: files, an edit, keys and the way to a chat, ${colorScheme}`, async () => {
     const chat = room('narrow');
     await app.say(chat, 'hello', { userId: 'dev' });
+    await app.title(chat, 'narrow');
     await at(app.url(chat), async page => {
       await answered(page, 'hello');
       await page.locator('input[type=file]').setInputFiles([dot, { name: 'film.mp4', mimeType: 'video/mp4', buffer: Buffer.alloc(2_500_000) }]);

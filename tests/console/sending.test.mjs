@@ -65,7 +65,7 @@ for (const [kind, chat] of [['a room', room('boat')], ['a conversation of the AP
 
 test('the first message of a new chat is found again, and can be discarded', async () => {
   await at(app.base, async page => {
-    await page.getByRole('link', { name: /^boat/ }).first().waitFor();
+    await page.locator('.chat-row').first().waitFor();
     const program = app.down();
     await type(page, 'anybody there?');
     await bubbles(page).getByText('Not sent.').waitFor();
@@ -105,6 +105,7 @@ test('a message whose confirmation is lost is there once', async () => {
 test('drafts are kept for each chat, over a reload', async () => {
   await app.say(room('left'), 'hello');
   await app.say(room('right'), 'hello');
+  for (const name of ['left', 'right']) await app.title(room(name), name);
   await at(app.url(room('left')), async page => {
     await answered(page, 'to: hello');
     await box(page).fill('half a thought');

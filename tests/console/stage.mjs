@@ -26,6 +26,8 @@ export async function start(settings = {}, key = 'dev') {
     call,
     say: (chat, text, more = {}) => call('POST', `${of(chat, 'messages')}?wait=20`, { userId: 'ada', text, messageId: crypto.randomUUID(), ...more }),
     history: async chat => (await call('GET', `${of(chat, 'messages')}?limit=200`)).body.messages,
+    /** Gives a chat a title. */
+    title: (chat, title) => call('PATCH', `/v1/chats/${encodeURIComponent(chat)}`, { title }),
     context: async chat => (await call('GET', of(chat, 'context'))).body,
     segments: async chat => (await call('GET', of(chat, 'segments'))).body.segments,
     memory: async userId => (await call('GET', `/v1/memory?userId=${userId}`)).body.memories,

@@ -20,6 +20,7 @@ before(async () => {
   await app.say(ROOM, '- [preference] likes soup\n\nWhat is for dinner?');
   await app.call('POST', `/v1/chats/${encodeURIComponent(ROOM)}/reset`, { userId: 'ada' });
   await app.say(ROOM, 'And for lunch?');
+  await app.title(ROOM, 'kitchen');
   platform.blockedBy.add(42);
   await app.telegram(private_(42, 1, 'are you there?'), 's3cret');
   await until('the delivery has failed', async () => (await app.history('telegram:chat:42')).some(({ metadata }) => metadata.deliveryFailure));
