@@ -194,7 +194,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
             <Icon name="back" />
           </a>
           <div className="grow">
-            <h1 ref={heading} tabIndex={-1}>
+            <h1 ref={heading} tabIndex={-1} title={name.title}>
               {name.title}
             </h1>
             <p className="small key">
