@@ -35,6 +35,8 @@ export interface ListedChat {
   channel: string | null;
   lastMessage: { id: string; role: string; kind: Kind; userId: string; ts: number; text: string } | null;
   speaker: string | null;
+  /** That of the group or topic, the person's name, the first words, or one that an admin gave. */
+  title?: string | null;
   chatType: string | null;
   lastInteractionAt: number;
   staleAt: number | null;
@@ -72,6 +74,8 @@ export interface Memory {
   createdAt: number;
   updatedAt?: number;
 }
+/** A message that was searched for, and what was said around it. */
+export interface Hit { message: Message; score: number; context: Message[] }
 export interface Stranger { person: string; name: string | null; chatKey: string; at: number }
 export interface OutboxEntry { channel: string; chatId: string; text: string; ts: number }
 

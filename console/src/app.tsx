@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import { Api, type Key, Problem } from './api';
 import { Chat } from './chat';
-import { ChatList, useChats } from './list';
+import { ChatList, NO_FILTER, useChats } from './list';
 import { nameOf } from './names';
 import { Outbox } from './outbox';
 import { go, href, useRoute } from './route';
@@ -78,7 +78,8 @@ function Console() {
   const { api, key, hasOutbox, signOut, isWellKnown } = useSession();
   const hasUnsent = useUnsentChats() !== '';
   const route = useRoute();
-  const { chats, more, problem, again } = useChats(api, key.admin);
+  const [filter, setFilter] = useState(NO_FILTER);
+  const { chats, more, problem, again } = useChats(api, key.admin, filter);
   const [isJumping, setJumping] = useState(false);
   const chat = route.at === 'chat' ? route.chat : null;
   const listed = chats?.find(listed => listed.chatKey === chat);
@@ -129,10 +130,10 @@ function Console() {
             </Button>
           )}
         </header>
-        <ChatList chats={chats} more={more} problem={problem} current={chat} isAdmin={key.admin} />
+        <ChatList chats={chats} more={more} problem={problem} current={chat} isAdmin={key.admin} filter={filter} onFilter={setFilter} />
       </div>
       <Shortcuts chats={chats} isJumping={isJumping} onJump={setJumping} />
-      {route.at === 'home' && <Welcome isEmpty={chats?.length === 0 && key.admin} onStart={start} />}
+      {route.at === 'home' && <Welcome isEmpty={chats?.length === 0 && key.admin && filter === NO_FILTER} onStart={start} />}
       {route.at === 'outbox' && <Outbox />}
       {route.at === 'chat' && (
         <Chat

@@ -9,7 +9,9 @@ import { useHistory } from './history';
 import { isRoom, nameOf, platformOf } from './names';
 import { PACE, usePoll } from './poll';
 import { say, useRoom } from './room';
+import { Rename } from './rename';
 import { type Route, go, href } from './route';
+import { Search } from './search';
 import { useSession } from './session';
 import { hasDialog } from './shortcuts';
 import { Timeline } from './timeline';
@@ -173,6 +175,14 @@ export function Chat({ route, fromList, onChanged }: Props) {
     </div>
   );
 
+  const [isSearching, setSearching] = useState(false);
+  const [target, setTarget] = useState<{ id: string } | null>(null);
+  const jump = async (message: Message) => {
+    const isThere = await history.reach(message);
+    if (isThere) setTarget({ id: message.id });
+    return isThere;
+  };
+
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus({ preventScroll: true }), [chat]);
 
@@ -184,14 +194,20 @@ export function Chat({ route, fromList, onChanged }: Props) {
             <Icon name="back" />
           </a>
           <div className="grow">
-            <h1 ref={heading} tabIndex={-1}>
+            <h1 ref={heading} tabIndex={-1} title={name.title}>
               {name.title}
             </h1>
             <p className="small key">
               <ChannelBadge name={name} /> <code>{chat}</code> <Copy text={chat} label={texts.copyChatKey} />
+              {key.admin && listed?.title !== undefined && (
+                <Rename chat={chat} title={name.title} onRenamed={() => void refresh().catch(() => {})} />
+              )}
             </p>
           </div>
           <div className="roomy">{actions}</div>
+          <Button look="icon" aria-label={texts.searchChat} aria-expanded={isSearching} onPress={() => setSearching(now => !now)}>
+            <Icon name="find" />
+          </Button>
           <a className="button icon medium" href={href({ at: 'chat', chat, view: 'context' })} aria-label={texts.details}>
             <Icon name="details" />
           </a>
@@ -201,6 +217,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
             <Rich text={texts.takesNothing(name.channelName, listed.blocked.reason)} />
           </p>
         )}
+        {isSearching && <Search chat={chat} onJump={jump} onClose={() => setSearching(false)} />}
         <ActionsContext value={entryActions}>
           <Timeline
             key={chat}
@@ -210,6 +227,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
             hasEarlier={history.hasEarlier}
             isLoadingEarlier={history.isLoadingEarlier}
             loadEarlier={history.loadEarlier}
+            target={target}
             unseen={unseen}
             firstSeen={context?.messages.length ? history.messages.find(({ id, metadata }) => isTalk(metadata?.kind) && !unseen.has(id))?.id : undefined}
             liveId={room.liveId}

@@ -4,6 +4,10 @@ import { type Api, type Message, type Page, ofChat } from './api';
 import { usePoll } from './poll';
 
 const PAGE = 50;
+/** The largest page that the API has. */
+const LARGEST_PAGE = 200;
+/** Maximum number of largest pages to load in order to reach a message. Every loaded message is rendered. */
+const MOST_REACHED = 3;
 /** Maximum number of pages to load in order to close the gap to the newest page. With a larger gap only the newest page is shown. */
 const MOST_CAUGHT_UP = 10;
 
@@ -22,8 +26,8 @@ export function useHistory(api: Api, chat: string, pause: number) {
     setShown(next);
   };
 
-  const read = (query: string, signal?: AbortSignal) =>
-    api.get<Page>(`${ofChat(chat, 'messages')}?limit=${PAGE}${query}`, signal);
+  const read = (query: string, signal?: AbortSignal, limit = PAGE) =>
+    api.get<Page>(`${ofChat(chat, 'messages')}?limit=${limit}${query}`, signal);
 
   const { problem, again } = usePoll(async signal => {
     let page = await read('', signal);
@@ -39,12 +43,12 @@ export function useHistory(api: Api, chat: string, pause: number) {
     if (next !== latest.current) show(next);
   }, pause);
 
-  const loadEarlier = useCallback(async () => {
+  const loadEarlier = useCallback(async (limit = PAGE) => {
     const from = latest.current?.before;
     if (!from) return;
     setLoadingEarlier(true);
     try {
-      const page = await read(`&before=${from}`);
+      const page = await read(`&before=${from}`, undefined, limit);
       const now = latest.current;
       if (now?.before === from) show({ messages: [...page.messages, ...now.messages], before: page.before });
     } finally {
@@ -52,7 +56,20 @@ export function useHistory(api: Api, chat: string, pause: number) {
     }
   }, [api, chat]);
 
+  /** Loads earlier pages until a message is there. Resolves to false if it is further back than a few. */
+  const reach = useCallback(
+    async ({ id }: Message): Promise<boolean> => {
+      for (let pages = 0; ; pages++) {
+        if (latest.current?.messages.some(message => message.id === id)) return true;
+        if (!latest.current?.before || pages === MOST_REACHED) return false;
+        await loadEarlier(LARGEST_PAGE);
+      }
+    },
+    [loadEarlier],
+  );
+
   return {
+    reach,
     messages: shown?.messages ?? [],
     isLoaded: shown !== null,
     hasEarlier: shown?.before != null,

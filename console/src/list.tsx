@@ -1,5 +1,6 @@
 // The list of chats, the latest first.
 import { useEffect, useRef, useState } from 'react';
+import { Input, SearchField } from 'react-aria-components';
 import type { Api, ListedChat } from './api';
 import { brief, moment, nameOf, short, when } from './names';
 import { PACE, usePoll } from './poll';
@@ -9,12 +10,23 @@ import { useUnsentChats } from './unsent';
 import { Button, ChannelBadge, Loading, Trouble } from './widgets';
 
 const PAGE = 50;
+/** Maximum length of the words to look for, in characters. */
+export const LONGEST = 512;
 /** Every so many polls also ask for token counts, for which the API has to read every context. */
 const TOKENS_EVERY = 10;
 
 interface Chats { chats: ListedChat[]; before: string | null }
 
-export function useChats(api: Api, isAllowed: boolean) {
+/** What the list is narrowed to. */
+export interface Filter { q: string; state: '' | 'failed' | 'unanswered' | 'waiting' }
+export const NO_FILTER: Filter = { q: '', state: '' };
+const STATES: readonly Filter['state'][] = ['', 'failed', 'unanswered', 'waiting'];
+/** Pause after a letter before the chats are asked for, in milliseconds. */
+export const TYPING = 250;
+
+const queryOf = ({ q, state }: Filter): string => (q.trim() === '' ? '' : `&q=${encodeURIComponent(q.trim())}`) + (state === '' ? '' : `&state=${state}`);
+
+export function useChats(api: Api, isAllowed: boolean, filter: Filter) {
   const [chats, setChats] = useState<ListedChat[] | null>(null);
   const [before, setBefore] = useState<string | null>(null);
   const tokens = useRef(new Map<string, Pick<ListedChat, 'tokens' | 'window'>>());
@@ -26,7 +38,7 @@ export function useChats(api: Api, isAllowed: boolean) {
     const found: ListedChat[] = [];
     let cursor: string | null = null;
     for (let page = 0; page < pages; page++) {
-      const query: string = `limit=${PAGE}${withTokens ? '&context=true' : ''}${cursor ? `&before=${cursor}` : ''}`;
+      const query: string = `limit=${PAGE}${queryOf(filter)}${withTokens ? '&context=true' : ''}${cursor ? `&before=${cursor}` : ''}`;
       const answer: Chats = await api.get(`/v1/chats?${query}`, signal);
       found.push(...answer.chats);
       cursor = answer.before;
@@ -36,7 +48,15 @@ export function useChats(api: Api, isAllowed: boolean) {
     setChats(found.map(chat => ({ ...tokens.current.get(chat.chatKey), ...chat })));
     setBefore(cursor);
   }, PACE.list);
-  useEffect(() => void (pages > 1 && poll.again()), [pages]);
+  const wanted = `${pages} ${queryOf(filter)}`;
+  const asksFor = useRef(wanted);
+  useEffect(() => {
+    if (asksFor.current === wanted) return;
+    asksFor.current = wanted;
+    const timer = setTimeout(() => void poll.again(), TYPING);
+    return () => clearTimeout(timer);
+  }, [wanted]);
+  useEffect(() => setPages(1), [queryOf(filter)]);
   const more = before === null ? null : () => setPages(now => now + 1);
   return { chats, more, problem: poll.problem, again: poll.again };
 }
@@ -47,16 +67,33 @@ interface Props {
   problem: ReturnType<typeof usePoll>['problem'];
   current: string | null;
   isAdmin: boolean;
+  filter: Filter;
+  onFilter: (filter: Filter) => void;
 }
 
-export function ChatList({ chats, more, problem, current, isAdmin }: Props) {
+export function ChatList({ chats, more, problem, current, isAdmin, filter, onFilter }: Props) {
+  const isFiltered = queryOf(filter) !== '';
   return (
     <nav aria-label={texts.chats} className="chats">
+      {isAdmin && (
+        <search className="filter" aria-label={texts.filter}>
+          <SearchField aria-label={texts.filter} value={filter.q} onChange={q => onFilter({ ...filter, q })}>
+            <Input placeholder={texts.filter} maxLength={LONGEST} />
+          </SearchField>
+          <select aria-label={texts.whichChats} value={filter.state} onChange={event => onFilter({ ...filter, state: event.target.value as Filter['state'] })}>
+            {STATES.map(state => (
+              <option key={state} value={state}>
+                {texts.chatStates[state]}
+              </option>
+            ))}
+          </select>
+        </search>
+      )}
       {problem && <Trouble problem={problem} />}
       {chats === null && !problem && <Loading what={texts.loadingChats} />}
       {!isAdmin && <p className="empty">{texts.ownAlone}</p>}
       <Unsent current={current} />
-      {isAdmin && chats?.length === 0 && <p className="empty">{texts.noChats}</p>}
+      {isAdmin && chats?.length === 0 && <p className="empty">{isFiltered ? texts.noneFits : texts.noChats}</p>}
       <ul>
         {chats?.map(chat => (
           <li key={chat.chatKey}>

@@ -16,7 +16,8 @@ const unescaped = (part: string) => part.replaceAll('%3A', ':').replaceAll('%25'
 /** Returns the name of a chat, as far as its ChatKey and the list tell. */
 export function nameOf(key: string, listed?: ListedChat): ChatName {
   const [channel = '', kind, ...rest] = key.split(':').map(unescaped);
-  const who = listed?.chatType === 'private' ? listed.speaker : null;
+  const given = listed?.title ?? null;
+  const who = given ?? (listed?.chatType === 'private' ? listed.speaker : null);
   switch (channel) {
     case 'telegram': {
       const [id = '', , topic] = rest;
@@ -29,10 +30,10 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
     }
     case 'http':
     case 'web':
-      return { channel, channelName: channel === 'http' ? 'HTTP' : 'Web', title: rest.slice(1).join(':'), hint: texts.ofKey(rest[0] ?? '') };
+      return { channel, channelName: channel === 'http' ? 'HTTP' : 'Web', title: given ?? rest.slice(1).join(':'), hint: texts.ofKey(rest[0] ?? '') };
     case 'agent': {
       const isPerson = rest[0] === 'user';
-      const title = rest.at(-1) ?? key;
+      const title = given ?? rest.at(-1) ?? key;
       return isPerson
         ? { channel: 'person', channelName: texts.direct, title, hint: texts.everyChannel }
         : { channel: 'discord', channelName: 'Discord', title, hint: rest[0] ?? '' };

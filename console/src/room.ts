@@ -167,9 +167,9 @@ async function refusing(input: RequestInfo | URL, init: RequestInit | undefined,
     settle?.(null);
     return response;
   } catch (error) {
-    if (init?.signal?.aborted) throw error;
     const problem = Problem.from(error);
     settle?.(problem);
+    if (init?.signal?.aborted) throw error;
     throw settle ? new NotSent() : problem;
   }
 }

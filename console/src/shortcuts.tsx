@@ -2,8 +2,10 @@
 import { type KeyboardEvent as ReactKeyboardEvent, type ReactNode, useEffect, useState } from 'react';
 import { Dialog, Heading, Modal, ModalOverlay } from 'react-aria-components';
 import type { ListedChat } from './api';
+import { LONGEST, TYPING } from './list';
 import { nameOf } from './names';
 import { go } from './route';
+import { useSession } from './session';
 import { texts } from './text';
 import { Button, ChannelBadge } from './widgets';
 
@@ -84,8 +86,26 @@ function Pane(props: { isOpen: boolean; onOpen: (isOpen: boolean) => void; title
 function Jump({ chats, onDone }: { chats: ListedChat[]; onDone: () => void }) {
   const [typed, setTyped] = useState('');
   const [at, setAt] = useState(0);
+  const { api, key } = useSession();
+  // Chats that the list has not loaded.
+  const [others, setOthers] = useState<ListedChat[]>([]);
+  useEffect(() => {
+    setOthers([]);
+    const q = typed.trim();
+    if (q === '' || !key.admin) return;
+    const ended = new AbortController();
+    const ask = () => api.get<{ chats: ListedChat[] }>(`/v1/chats?limit=${MOST}&q=${encodeURIComponent(q)}`, ended.signal);
+    // What cannot be asked for is not among those to choose from.
+    const timer = setTimeout(() => void ask().then(({ chats }) => setOthers(chats), () => {}), TYPING);
+    return () => {
+      clearTimeout(timer);
+      ended.abort();
+    };
+  }, [typed]);
   const words = typed.trim().toLowerCase();
-  const found = chats.filter(chat => textOfChat(chat).includes(words)).slice(0, MOST);
+  const known = chats.filter(chat => textOfChat(chat).includes(words));
+  const isKnown = new Set(known.map(chat => chat.chatKey));
+  const found = [...known, ...others.filter(chat => !isKnown.has(chat.chatKey))].slice(0, MOST);
   // What is not in the list may be opened by its id.
   const keys = [...found.map(chat => chat.chatKey), ...(found.length === 0 && words !== '' ? [typed.trim()] : [])];
   const open = (key: string | undefined) => {
@@ -105,6 +125,7 @@ function Jump({ chats, onDone }: { chats: ListedChat[]; onDone: () => void }) {
     <>
       <input
         autoFocus
+        maxLength={LONGEST}
         value={typed}
         onChange={event => {
           setTyped(event.target.value);

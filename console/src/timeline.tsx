@@ -20,6 +20,8 @@ interface Props {
   hasEarlier: boolean;
   isLoadingEarlier: boolean;
   loadEarlier: () => Promise<void>;
+  /** The message to scroll to; a new object scrolls again. */
+  target: { id: string } | null;
   unseen: Map<string, string>;
   /** The first message that the model sees. */
   firstSeen: string | undefined;
@@ -47,6 +49,14 @@ export function Timeline(props: Props) {
     else if (firstBefore !== '' && first !== firstBefore) box.scrollTop += box.scrollHeight - height;
     before.current = { first, height: box.scrollHeight };
   });
+
+  const { target } = props;
+  useEffect(() => {
+    const hit = target && scroller.current?.querySelector(`[data-id="${CSS.escape(target.id)}"]`);
+    if (!hit) return;
+    wasAtEnd.current = false;
+    hit.scrollIntoView({ block: 'center' });
+  }, [target]);
 
   useEffect(() => {
     if (!top.current || !hasEarlier) return;
@@ -107,7 +117,7 @@ export function Timeline(props: Props) {
                   <span>{texts.seenFromHere}</span>
                 </li>
               )}
-              <li>
+              <li data-id={message.id} className={message.id === target?.id ? 'is-hit' : undefined}>
                 <Entry
                   message={message}
                   unseen={unseen.get(message.id)}

@@ -78,6 +78,9 @@ function subscribe(changed: () => void): () => void {
 /** What is written in the box of a chat, and attached to it. */
 export interface Draft { text: string; files: FilePart[] }
 
+/** Files as they were kept last, by chat. */
+const kept = new Map<string, FilePart[]>();
+
 export function draft(chat: string): Draft {
   const files = sessionStorage.getItem(FILES + chat);
   return { text: sessionStorage.getItem(DRAFT + chat) ?? '', files: files === null ? [] : JSON.parse(files) };
@@ -85,12 +88,16 @@ export function draft(chat: string): Draft {
 
 export function keepDraft(chat: string, { text, files }: Draft): void {
   put(DRAFT + chat, text === '' ? null : text);
-  if (files.length > 0 || sessionStorage.getItem(FILES + chat) !== null) put(FILES + chat, files.length === 0 ? null : JSON.stringify(files));
+  // Files may be large, and do not change with each letter.
+  if (kept.get(chat) === files) return;
+  kept.set(chat, files);
+  put(FILES + chat, files.length === 0 ? null : JSON.stringify(files));
 }
 
 /** Forgets all drafts and unsent messages: somebody else may sign in. */
 export function clear(): void {
   chats.clear();
+  kept.clear();
   sessionStorage.clear();
   for (const changed of listeners) changed();
 }

@@ -107,10 +107,12 @@ export const Rich = ({ text }: { text: string }) => (
   <>{text.split('**').map((piece, at) => (at % 2 === 1 ? <b key={at}>{piece}</b> : piece))}</>
 );
 
-/** Shows `text` with matches of `words` highlighted. */
-export function Marked({ text, words }: { text: string; words: string }) {
-  const at = words ? text.toLowerCase().indexOf(words.toLowerCase()) : -1;
-  if (at < 0) return <>{text}</>;
+/** Shows `text` from the first match of `words` on, which is highlighted: all of them, or else one of them. */
+export function Marked({ text, words: all }: { text: string; words: string }) {
+  const lower = text.toLowerCase();
+  const words = [all, ...all.split(/\s+/)].find(words => words !== '' && lower.includes(words.toLowerCase())) ?? '';
+  const at = lower.indexOf(words.toLowerCase());
+  if (words === '') return <>{text}</>;
   const from = Math.max(0, at - 60);
   return (
     <>

@@ -164,6 +164,7 @@ test('in other chats an edit is a revision; what others and platforms say is not
 test('a chat is exported as JSONL and as Markdown', async () => {
   const chat = room('export all/of it');
   await app.say(chat, 'look A1');
+  await app.title(chat, 'export all/of it');
   await app.call('POST', `/v1/chats/${encodeURIComponent(chat)}/reset`, { userId: 'ada' });
   await app.call('POST', `/v1/chats/${encodeURIComponent(chat)}/messages?wait=20`, { userId: 'ada', parts: [{ type: 'text', text: 'and now?' }, { type: 'file', mediaType: 'image/png', filename: 'dot.png', url: `data:image/png;base64,${PIXEL}` }] });
   await at(app.url(chat), async page => {
@@ -195,6 +196,7 @@ test('a chat is exported as JSONL and as Markdown', async () => {
 test('keys: go to a chat, write, the list of keys, and Escape stops', async () => {
   await app.say(room('tree-oak'), 'greetings oak');
   await app.say(room('tree-elm'), 'greetings elm');
+  for (const name of ['tree-oak', 'tree-elm']) await app.title(room(name), name);
   await at(app.url(room('tree-oak')), async page => {
     await answered(page, 'greetings oak');
     const focused = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label'));
@@ -204,16 +206,16 @@ test('keys: go to a chat, write, the list of keys, and Escape stops', async () =
     assert.equal(await box(page).inputValue(), 'is it / or ?', 'they are letters there');
     await box(page).fill('');
     await page.keyboard.press('Control+k');
-    const jump = page.getByRole('combobox');
+    const jump = page.getByRole('combobox', { name: /^A name/ });
     await jump.waitFor();
     assert.equal(await jump.evaluate(box => box === document.activeElement), true);
     await sound(page, 'go to a chat');
     await jump.fill('TREE');
-    await until('both are found', async () => (await page.getByRole('option').count()) === 2);
-    const [first, second] = await page.getByRole('option').allInnerTexts();
+    await until('both are found', async () => (await page.getByRole('listbox').getByRole('option').count()) === 2);
+    const [first, second] = await page.getByRole('listbox').getByRole('option').allInnerTexts();
     await page.keyboard.press('ArrowDown');
-    await page.getByRole('option', { selected: true }).filter({ hasText: /oak|elm/ }).waitFor();
-    assert.equal(await page.getByRole('option', { selected: true }).innerText(), second);
+    await page.getByRole('listbox').getByRole('option', { selected: true }).filter({ hasText: /oak|elm/ }).waitFor();
+    assert.equal(await page.getByRole('listbox').getByRole('option', { selected: true }).innerText(), second);
     assert.notEqual(first, second);
     await jump.fill('tree-elm');
     await page.keyboard.press('Enter');
@@ -221,7 +223,7 @@ test('keys: go to a chat, write, the list of keys, and Escape stops', async () =
     await jump.waitFor({ state: 'detached' });
     await page.keyboard.press('Control+k');
     await jump.fill('http:chat:dev:nobody');
-    await page.getByRole('option', { name: /^.*Open http:chat:dev:nobody/ }).click();
+    await page.getByRole('listbox').getByRole('option', { name: /^.*Open http:chat:dev:nobody/ }).click();
     await page.getByRole('heading', { name: 'nobody' }).waitFor();
     await page.goBack();
     await page.getByRole('heading', { name: 'tree-elm' }).focus();
@@ -246,6 +248,7 @@ for (const colorScheme of ['light', 'dark']) {
   test(`on a narrow screen: files, an edit, keys and the way to a chat, ${colorScheme}`, async () => {
     const chat = room('narrow');
     await app.say(chat, 'hello', { userId: 'dev' });
+    await app.title(chat, 'narrow');
     await at(app.url(chat), async page => {
       await answered(page, 'hello');
       await page.locator('input[type=file]').setInputFiles([dot, { name: 'film.mp4', mimeType: 'video/mp4', buffer: Buffer.alloc(2_500_000) }]);
@@ -254,9 +257,9 @@ for (const colorScheme of ['light', 'dark']) {
       await sound(page, 'files and an edit');
       await page.getByRole('link', { name: 'All chats' }).click();
       await page.getByRole('button', { name: 'Go to a chat' }).click();
-      await page.getByRole('combobox').fill('narrow');
+      await page.getByRole('combobox', { name: /^A name/ }).fill('narrow');
       await sound(page, 'go to a chat');
-      await page.getByRole('option').first().click();
+      await page.getByRole('listbox').getByRole('option').first().click();
       await page.getByRole('heading', { name: 'narrow' }).waitFor();
     }, { colorScheme, size: [390, 844], hasTouch: true });
   });

@@ -17,6 +17,7 @@ before(async () => {
   await app.call('POST', `/v1/chats/${encodeURIComponent(ROOM)}/compact?wait=20`, { userId: '艾达' });
   await app.call('POST', `/v1/chats/${encodeURIComponent(ROOM)}/reset`, { userId: '艾达' });
   await app.say(ROOM, '重新开始', { userId: '艾达' });
+  await app.title(ROOM, '厨房');
   platform.blockedBy.add(42);
   await app.telegram(private_(42, 1, '在吗？', '李梅'), 's3cret');
   await until('the delivery has failed', async () => (await app.history(TELEGRAM)).some(({ metadata }) => metadata.deliveryFailure));
@@ -121,8 +122,8 @@ const VIEWS = {
   },
   async '转到聊天'(page) {
     await page.keyboard.press('Control+k');
-    await page.getByRole('combobox').fill('厨房');
-    await page.getByRole('option').first().waitFor();
+    await page.getByRole('combobox', { name: /^名称/ }).fill('厨房');
+    await page.getByRole('listbox').getByRole('option').first().waitFor();
   },
   async '文件'(page) {
     await page.locator('input[type=file]').setInputFiles([{ name: 'film.mp4', mimeType: 'video/mp4', buffer: Buffer.alloc(2_500_000) }]);
@@ -137,10 +138,31 @@ const VIEWS = {
     await page.getByRole('button', { name: '重试' }).first().click();
     await page.getByText('未发送。').waitFor({ state: 'detached' });
   },
+  async '搜索'(page) {
+    const message = { id: 'm0', role: 'user', parts: [{ type: 'text', text: '很久以前' }], metadata: { ts: 1000, kind: 'normal', messageId: 'm0', userId: '艾达' } };
+    await page.route('**/search?**', route => route.fulfill({ json: { hits: new URL(route.request().url()).searchParams.get('q') === '无' ? [] : [{ message: { ...message, id: 'x9' }, score: 1, context: [] }] } }));
+    await page.getByRole('button', { name: '搜索这个聊天' }).click();
+    const finder = page.getByRole('search', { name: '搜索这个聊天' });
+    await finder.getByRole('searchbox').fill('以前');
+    await page.keyboard.press('Enter');
+    await finder.getByRole('button', { name: /艾达/ }).click();
+    await finder.getByText('它太久远').waitFor();
+  },
+  async '没有结果'(page) {
+    const finder = page.getByRole('search', { name: '搜索这个聊天' });
+    await finder.getByRole('searchbox').fill('无');
+    await page.keyboard.press('Enter');
+    await finder.getByText('没有人说过').waitFor();
+    await finder.getByRole('button', { name: '关闭搜索' }).click();
+  },
+  async '重命名'(page) {
+    await page.getByRole('button', { name: '重命名' }).click();
+    await page.getByRole('dialog').getByRole('textbox', { name: '聊天的标题' }).waitFor();
+  },
   async '批准'(page) {
     await app.say('web:room:ops:退款', 'refund', { userId: '诺拉' });
     await page.goto(app.url('web:room:ops:退款'));
-    await page.getByText('等待批准').waitFor();
+    await page.locator('.tool').getByText('等待批准').waitFor();
     await page.getByRole('button', { name: '批准', exact: true }).waitFor();
   },
 };

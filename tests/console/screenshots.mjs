@@ -54,7 +54,7 @@ const ready = async page => {
 };
 for (const [name, chat, view, options] of [
   ['console-light', garden, '', { colorScheme: 'light', size: [1440, 900] }],
-  ['console-dark', 'telegram:chat:8800421', '', { colorScheme: 'dark', size: [1440, 900] }],
+  ['console-dark', 'telegram:chat:8800421', '', { colorScheme: 'dark', size: [1440, 900], locale: 'zh-CN' }],
   ['console-narrow', garden, '', { colorScheme: 'light', size: [390, 780], deviceScaleFactor: 2, hasTouch: true }],
   ['console-narrow-context', garden, 'context', { colorScheme: 'dark', size: [390, 780], deviceScaleFactor: 2, hasTouch: true }],
 ]) {

@@ -65,7 +65,7 @@ for (const [kind, chat] of [['a room', room('boat')], ['a conversation of the AP
 
 test('the first message of a new chat is found again, and can be discarded', async () => {
   await at(app.base, async page => {
-    await page.getByRole('link', { name: /^boat/ }).first().waitFor();
+    await page.locator('.chat-row').first().waitFor();
     const program = app.down();
     await type(page, 'anybody there?');
     await bubbles(page).getByText('Not sent.').waitFor();
@@ -102,9 +102,37 @@ test('a message whose confirmation is lost is there once', async () => {
   });
 });
 
+test('a message that is on its way when one leaves the chat is sent or can be sent again', async () => {
+  for (const name of ['here', 'there']) {
+    await app.say(room(name), 'hello');
+    await app.title(room(name), name);
+  }
+  await at(app.url(room('here')), async page => {
+    await answered(page, 'to: hello');
+    let release;
+    const held = new Promise(resolve => (release = resolve));
+    await page.route('**/api/chat', async route => {
+      await held;
+      await route.abort().catch(() => {});
+    }, { times: 1 });
+    await type(page, 'slow as a snail');
+    const bubble = page.locator('.bubble.user').filter({ hasText: 'slow as a snail' });
+    await bubble.getByText('sending').waitFor();
+    await page.getByRole('link', { name: /^there/ }).click();
+    await page.getByRole('heading', { name: 'there' }).waitFor();
+    await page.getByText('Not sent:').getByRole('link', { name: 'here' }).click();
+    await bubble.waitFor();
+    release();
+    await bubble.getByRole('button', { name: 'Try again' }).click();
+    await answered(page, 'to: slow as a snail');
+    assert.deepEqual(await said(room('here')), ['hello', 'slow as a snail']);
+  });
+});
+
 test('drafts are kept for each chat, over a reload', async () => {
   await app.say(room('left'), 'hello');
   await app.say(room('right'), 'hello');
+  for (const name of ['left', 'right']) await app.title(room(name), name);
   await at(app.url(room('left')), async page => {
     await answered(page, 'to: hello');
     await box(page).fill('half a thought');

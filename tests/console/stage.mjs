@@ -26,6 +26,8 @@ export async function start(settings = {}, key = 'dev') {
     call,
     say: (chat, text, more = {}) => call('POST', `${of(chat, 'messages')}?wait=20`, { userId: 'ada', text, messageId: crypto.randomUUID(), ...more }),
     history: async chat => (await call('GET', `${of(chat, 'messages')}?limit=200`)).body.messages,
+    /** Gives a chat a title. */
+    title: (chat, title) => call('PATCH', `/v1/chats/${encodeURIComponent(chat)}`, { title }),
     context: async chat => (await call('GET', of(chat, 'context'))).body,
     segments: async chat => (await call('GET', of(chat, 'segments'))).body.segments,
     memory: async userId => (await call('GET', `/v1/memory?userId=${userId}`)).body.memories,
@@ -143,7 +145,11 @@ export async function open(browser, url, { size = [1440, 900], ...options } = {}
     if (!request.url().startsWith(new URL(url).origin) && !/^(data|blob):/.test(request.url())) complaints.push(`asks ${request.url()}`);
   });
   await page.goto(url);
-  return { page, complaints, close: () => context.close() };
+  const close = async () => {
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await context.close();
+  };
+  return { page, complaints, close };
 }
 
 export async function until(what, look) {

@@ -20,6 +20,7 @@ before(async () => {
   await app.say(ROOM, '- [preference] likes soup\n\nWhat is for dinner?');
   await app.call('POST', `/v1/chats/${encodeURIComponent(ROOM)}/reset`, { userId: 'ada' });
   await app.say(ROOM, 'And for lunch?');
+  await app.title(ROOM, 'kitchen');
   platform.blockedBy.add(42);
   await app.telegram(private_(42, 1, 'are you there?'), 's3cret');
   await until('the delivery has failed', async () => (await app.history('telegram:chat:42')).some(({ metadata }) => metadata.deliveryFailure));
@@ -199,7 +200,7 @@ const VIEWS = {
   },
   async archive(page) {
     await page.goto(app.url(CHAT, 'segments'));
-    await page.getByRole('searchbox').fill('line 3');
+    await page.getByRole('searchbox', { name: 'Search the archive' }).fill('line 3');
     await page.keyboard.press('Enter');
     await page.locator('mark').first().waitFor();
   },

@@ -63,6 +63,10 @@ export const en = {
   loadingChats: 'Loading the chats',
   ownAlone: 'This key sees its own conversations alone, and cannot list them. Open one by its id.',
   noChats: 'No chats yet.',
+  filter: 'Find chats',
+  whichChats: 'Which chats',
+  chatStates: { '': 'all', failed: 'failed', unanswered: 'unanswered', waiting: 'waiting for approval' },
+  noneFits: 'No chat fits.',
   moreChats: 'More chats',
   bot: 'Bot:',
   answering: 'answering',
@@ -141,6 +145,16 @@ export const en = {
   exporting: 'Reading the history',
   exported: 'Exported',
   exportedAt: (when: string) => `exported ${when}`,
+
+  rename: 'Rename',
+  renamed: 'Renamed',
+  titleOfChat: 'Title of the chat',
+  renameWhat: 'Without a title of yours it has that of the platform, or its first words.',
+  searchChat: 'Search this chat',
+  closeSearch: 'Close the search',
+  searching: 'Searching',
+  farBack: 'This is too far back to scroll to. It is shown with what was said around it.',
+  allHits: 'All hits',
 
   // The box
   send: 'Send',
