@@ -82,7 +82,7 @@ impl Modify for Common {
 type Problems = (u16, &'static [&'static str]);
 
 /// Kinds of problems by operation, without those of its inputs ([`INPUTS`]).
-const PROBLEMS: [(&str, &[Problems]); 24] = [
+const PROBLEMS: &[(&str, &[Problems])] = &[
     (
         "postChat",
         &[
