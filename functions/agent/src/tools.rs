@@ -204,6 +204,11 @@ impl<'a> Toolbox<'a> {
         schema::problem(&tool.input_schema, &call.input).map_or(Ok(()), Err)
     }
 
+    #[tracing::instrument(name = "tool", skip_all, fields(
+        gen_ai.operation.name = "execute_tool",
+        // The name of an offered tool: a name that the model made up is not carried out.
+        gen_ai.tool.name = call.name.as_str(),
+    ))]
     async fn carry_out(&self, call: &ToolCall, nth: usize, so_far: &[&str]) -> Output {
         if call.name == history::SEARCH {
             return history::search(self.history, self.chat, self.line, &call.input).await;

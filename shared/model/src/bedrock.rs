@@ -43,6 +43,10 @@ impl Provider for Bedrock {
         "bedrock"
     }
 
+    fn trace_name(&self) -> &'static str {
+        "aws.bedrock"
+    }
+
     fn base_url(&self, region: Option<&str>) -> Option<String> {
         let region = region?;
         let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };

@@ -126,7 +126,13 @@ impl Hosted {
         if answer.text.is_empty() { Err(ModelError::Empty) } else { Ok(answer) }
     }
 
-    #[tracing::instrument(name = "model", skip_all)]
+    #[tracing::instrument(name = "model", skip_all, fields(
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = self.model.provider.trace_name(),
+        gen_ai.request.model = self.model.name(),
+        gen_ai.usage.input_tokens,
+        gen_ai.usage.output_tokens,
+    ))]
     async fn ask(
         &self,
         conversation: &Conversation<'_>,
@@ -145,6 +151,11 @@ impl Hosted {
             _ => {
                 let answer = partial.into_answer(estimate)?;
                 request_made.answered(&answer);
+                if let Some(usage) = &answer.usage {
+                    let span = tracing::Span::current();
+                    span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+                    span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+                }
                 Ok(answer)
             }
         }

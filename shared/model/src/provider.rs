@@ -14,6 +14,11 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
     /// Returns the name in `MODEL`: `openai` in `openai:<model>`.
     fn name(&self) -> &'static str;
 
+    /// Returns the name in spans: `gen_ai.provider.name` of OpenTelemetry's conventions.
+    fn trace_name(&self) -> &'static str {
+        self.name()
+    }
+
     /// Returns the address without a slash at its end, if `MODEL_BASE_URL` is not set. `None` if the address depends on the
     /// AWS region and that is unknown.
     fn base_url(&self, region: Option<&str>) -> Option<String>;

@@ -9,10 +9,12 @@
 //! ```
 //!
 //! If the invocation is in a trace of X-Ray, that trace's id is used, so that both can be viewed together. A span has
-//! its name and times, the request's id and the chat's session, and an error status if an error was logged in it. No
-//! other field is sent.
+//! its name and times, the request's id and the chat's session, and an error status if an error was logged in it. A
+//! request of a model and a call of a tool have the names and attributes of the conventions for generative AI: `chat
+//! gpt-4.1-mini` with its tokens, `execute_tool search`. No other field is sent: neither prompts nor answers.
 //!
-//! Source: <https://opentelemetry.io/docs/specs/otlp/#otlphttp>, in its JSON encoding.
+//! Source: <https://opentelemetry.io/docs/specs/otlp/#otlphttp>, in its JSON encoding, and
+//! <https://github.com/open-telemetry/semantic-conventions/blob/v1.37.0/docs/gen-ai/gen-ai-spans.md>.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -35,8 +37,23 @@ pub(super) const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 pub(super) const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 /// Time that an invocation waits for the collector.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Fields that are sent.
+/// Fields that are sent, also with the spans inside.
 const FIELDS: [&str; 2] = ["requestId", "session"];
+/// Fields that are sent with their own span: attributes of the conventions for generative AI.
+const GEN_AI: [&str; 6] = [
+    OPERATION,
+    "gen_ai.provider.name",
+    MODEL,
+    TOOL,
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.output_tokens",
+];
+const OPERATION: &str = "gen_ai.operation.name";
+const MODEL: &str = "gen_ai.request.model";
+const TOOL: &str = "gen_ai.tool.name";
+/// Kinds of spans: within a process, and of a request to another service.
+const INTERNAL: u8 = 1;
+const CLIENT: u8 = 3;
 /// Maximum number of spans that are kept for the next flush.
 const MAX_SPANS: usize = 2_000;
 
@@ -64,8 +81,23 @@ struct Open {
     id: String,
     parent: Option<String>,
     started: (u128, Instant),
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(&'static str, Value)>,
     is_error: bool,
+}
+
+impl Open {
+    fn field(&self, name: &str) -> Option<&Value> {
+        self.fields.iter().rfind(|(field, _)| *field == name).map(|(_, value)| value)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.field(name)?["stringValue"].as_str()
+    }
+
+    /// Returns the fields that the spans inside have, too.
+    fn inherited(&self) -> Vec<(&'static str, Value)> {
+        self.fields.iter().filter(|(name, _)| FIELDS.contains(name)).cloned().collect()
+    }
 }
 
 impl Traces {
@@ -158,7 +190,7 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Spans {
             parent
                 .extensions()
                 .get::<Open>()
-                .map(|open| (open.trace.clone(), Some(open.id.clone()), open.fields.clone()))
+                .map(|open| (open.trace.clone(), Some(open.id.clone()), open.inherited()))
         });
         let (trace, parent, mut fields) = inherited.unwrap_or_else(|| {
             let (trace, parent) = seen.x_ray.unwrap_or_else(|| (random::hex::<16>(), None));
@@ -208,16 +240,17 @@ fn ended<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>) -> Option<Value> {
     let extensions = span.extensions();
     let open = extensions.get::<Open>()?;
     let (began, instant) = open.started;
-    let attributes: Vec<Value> = FIELDS
-        .iter()
-        .filter_map(|field| open.fields.iter().rfind(|(name, _)| name == field))
-        .map(|(name, value)| attribute(name, value))
-        .collect();
+    let names = FIELDS.iter().chain(&GEN_AI);
+    let attributes: Vec<Value> =
+        names.filter_map(|name| open.field(name).map(|value| json!({"key": name, "value": value}))).collect();
+    // As the conventions name them.
+    let of = open.text(MODEL).or_else(|| open.text(TOOL));
+    let name = open.text(OPERATION).zip(of).map(|(operation, of)| format!("{operation} {of}"));
     let mut ended = json!({
         "traceId": open.trace,
         "spanId": open.id,
-        "name": span.name(),
-        "kind": 1,
+        "name": name.as_deref().unwrap_or(span.name()),
+        "kind": if open.text(MODEL).is_some() { CLIENT } else { INTERNAL },
         "startTimeUnixNano": began.to_string(),
         "endTimeUnixNano": (began + instant.elapsed().as_nanos()).to_string(),
         "attributes": attributes,
@@ -236,14 +269,25 @@ fn attribute(key: &str, value: &str) -> Value {
 /// Fields of a span that are sent.
 #[derive(Default)]
 struct SpanFields {
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(&'static str, Value)>,
     x_ray: Option<(String, Option<String>)>,
 }
 
+/// Returns the name of `field` if it is sent.
+fn sent(field: &Field) -> Option<&'static str> {
+    FIELDS.into_iter().chain(GEN_AI).find(|name| *name == field.name())
+}
+
 impl Visit for SpanFields {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if let Some(name) = sent(field) {
+            self.fields.push((name, json!({"intValue": value.to_string()})));
+        }
+    }
+
     fn record_str(&mut self, field: &Field, value: &str) {
-        if let Some(name) = FIELDS.into_iter().find(|name| *name == field.name()) {
-            self.fields.push((name, value.to_owned()));
+        if let Some(name) = sent(field) {
+            self.fields.push((name, json!({"stringValue": value})));
         }
         if field.name() == "xrayTraceId" {
             self.x_ray = x_ray(value);
@@ -251,7 +295,7 @@ impl Visit for SpanFields {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if FIELDS.contains(&field.name()) {
+        if sent(field).is_some() {
             self.record_str(field, &format!("{value:?}"));
         }
     }

@@ -91,6 +91,43 @@ async fn spans_have_their_session_and_their_trace_but_no_text() {
     }
 }
 
+/// Beside what every span has, and nothing of what is inside or around.
+#[tokio::test]
+async fn requests_of_models_and_calls_of_tools_follow_the_conventions_for_generative_ai() {
+    let (traces, mut received) = collector(StatusCode::OK).await;
+    let guard = subscribed(&traces);
+    let model = tracing::info_span!(
+        "model",
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = "openai",
+        gen_ai.request.model = "gpt-4.1-mini",
+        gen_ai.usage.input_tokens = tracing::field::Empty,
+        gen_ai.input.messages = "a secret plan",
+    );
+    model.record("gen_ai.usage.input_tokens", 12_u32);
+    model.in_scope(|| tracing::info_span!("inside").in_scope(|| {}));
+    drop(model);
+    tracing::info_span!("tool", gen_ai.operation.name = "execute_tool", gen_ai.tool.name = "search")
+        .in_scope(|| {});
+    traces.flush().await;
+    drop(guard);
+    let (_, body) = received.recv().await.unwrap();
+    assert!(!body.to_string().contains("secret plan"), "{body}");
+    let spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let span =
+        |name: &str| spans.iter().find(|span| span["name"] == name).unwrap_or_else(|| panic!("{body}"));
+    let (chat, tool) = (span("chat gpt-4.1-mini"), span("execute_tool search"));
+    assert_eq!((&chat["kind"], &tool["kind"]), (&json!(3), &json!(1)));
+    let wanted = json!([
+        attribute("gen_ai.operation.name", "chat"),
+        attribute("gen_ai.provider.name", "openai"),
+        attribute("gen_ai.request.model", "gpt-4.1-mini"),
+        {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "12"}},
+    ]);
+    assert_eq!(chat["attributes"], wanted);
+    assert_eq!(span("inside")["attributes"], json!([]));
+}
+
 #[tokio::test]
 async fn a_failing_collector_breaks_nothing_and_is_not_retried() {
     let (traces, mut received) = collector(StatusCode::SERVICE_UNAVAILABLE).await;
