@@ -28,7 +28,7 @@ use crate::stores::files;
 use crate::stores::private::secret_of;
 
 /// Settings that only the local program has.
-pub const SETTINGS: [Setting; 4] = [DATA_DIR, HOST, PORT, USER];
+pub const SETTINGS: [Setting; 6] = [DATA_DIR, HOST, PORT, USER, URL, KEY];
 
 const DATA_DIR: Setting = Setting::new(
     "ANNALS_DATA_DIR",
@@ -47,6 +47,18 @@ const USER: Setting = Setting::new(
     "ANNALS_USER",
     "local",
     "local only: the person at the terminal, unless `chat --user NAME` names one",
+);
+
+pub(crate) const URL: Setting = Setting::described(
+    "ANNALS_URL",
+    "this machine",
+    "local only: the `http` or `https` URL of the program or stack that `history`, `context`, `archive`, `chats` and `search` read; \
+     so does `--url`",
+);
+pub(crate) const KEY: Setting = Setting::optional(
+    "ANNALS_KEY",
+    "local only: the secret of one of the `HTTP_API_KEYS` there, for `ANNALS_URL`. `--key` gives it, too, but shows it in the list of \
+     processes",
 );
 
 /// API key if no platform is set up: name `dev`, admin.

@@ -17,6 +17,7 @@
 //! - [`setup`]: sets webhooks of platforms
 //! - [`terminal`]: `annals chat`
 //! - [`import`]: imports histories of other programs
+//! - [`remote`]: `chats` and `search`, and other commands for a stack, over the HTTP API
 //! - [`replay`], [`show`], [`memory`]: the other commands
 //! - [`errors`]: errors for people, [`progress`]: progress of long work, [`tty`]: capabilities of a terminal
 
@@ -33,6 +34,7 @@ pub mod outbox;
 pub mod program;
 pub mod progress;
 pub mod queue;
+pub mod remote;
 pub mod replay;
 pub mod server;
 pub mod settings;

@@ -22,6 +22,7 @@ use annals_local::greeting::Greeting;
 use annals_local::import;
 use annals_local::memory;
 use annals_local::program::{Program, new_history, open_history};
+use annals_local::remote::{Remote, Selection};
 use annals_local::replay::replay;
 use annals_local::settings;
 use annals_local::setup;
@@ -112,6 +113,44 @@ enum Command {
         /// One UIMessage a line
         #[arg(long)]
         jsonl: bool,
+        #[command(flatten)]
+        at: RemoteArguments,
+    },
+    /// List chats, the most recently used first
+    ///
+    /// Asks the running program, or the one at `ANNALS_URL`, with an admin key.
+    Chats {
+        /// Only chats with this in their title, a person or the ChatKey
+        words: Vec<String>,
+        /// Only chats in this state, as `GET /v1/chats` names it
+        #[arg(long)]
+        state: Option<String>,
+        /// Maximum number of chats
+        #[arg(long, default_value_t = 25)]
+        limit: usize,
+        /// One chat a line, as JSON
+        #[arg(long)]
+        jsonl: bool,
+        #[command(flatten)]
+        at: RemoteArguments,
+    },
+    /// Search the whole history of a chat, the best hits first
+    ///
+    /// Asks the running program, or the one at `ANNALS_URL`.
+    Search {
+        /// Such as telegram:chat:42 or http:chat:dev:hello
+        chat_key: String,
+        /// What to look for
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// Maximum number of hits
+        #[arg(long, default_value_t = 8)]
+        limit: usize,
+        /// One UIMessage a line
+        #[arg(long)]
+        jsonl: bool,
+        #[command(flatten)]
+        at: RemoteArguments,
     },
     /// List the archived segments of a chat, or print one
     Archive {
@@ -122,11 +161,15 @@ enum Command {
         /// One UIMessage a line
         #[arg(long, requires = "segment")]
         jsonl: bool,
+        #[command(flatten)]
+        at: RemoteArguments,
     },
     /// Print the context that the model would get now
     Context {
         /// Such as telegram:chat:42 or http:chat:dev:hello
         chat_key: String,
+        #[command(flatten)]
+        at: RemoteArguments,
     },
     /// List, correct and delete memory entries of people and groups
     Memory {
@@ -154,6 +197,28 @@ enum MemoryCommand {
         /// As `memory list` shows it
         id: String,
     },
+}
+
+#[derive(Args)]
+struct RemoteArguments {
+    /// The program or stack to read instead of this machine, by default `ANNALS_URL`
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// A key of it, by default `ANNALS_KEY`, which keeps the key out of the list of processes
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+impl RemoteArguments {
+    /// Returns the program that is named; `None` if none is.
+    fn given(&self, env: Env<'_>) -> anyhow::Result<Option<Remote>> {
+        Remote::given(env, self.url.as_deref(), self.key.as_deref())
+    }
+
+    /// Returns the program that is named, or else the local one.
+    fn or_local(&self, env: Env<'_>) -> anyhow::Result<Remote> {
+        Remote::or_local(env, self.url.as_deref(), self.key.as_deref())
+    }
 }
 
 #[derive(Args)]
@@ -245,11 +310,30 @@ async fn run_other(
             let config = LocalConfig::from_env(env)?.with_key()?;
             replay(&config, &paths, &clock, &mut std::io::stdout()).await
         }
-        Some(Command::History { chat_key, jsonl }) => {
+        Some(Command::Chats { words, state, limit, jsonl, at }) => {
+            let query = (!words.is_empty()).then(|| words.join(" "));
+            let selection = Selection { query, state, limit };
+            at.or_local(env)?.chats(&selection, format(jsonl), &mut std::io::stdout().lock()).await
+        }
+        Some(Command::Search { chat_key, words, limit, jsonl, at }) => {
+            let out = &mut std::io::stdout().lock();
+            at.or_local(env)?.search(&chat_key, &words.join(" "), limit, format(jsonl), out).await
+        }
+        Some(Command::History { chat_key, jsonl, at }) => {
+            if let Some(remote) = at.given(env)? {
+                return remote.history(&chat_key, format(jsonl), &mut std::io::stdout().lock()).await;
+            }
             let (chat, history) = open_chat(&chat_key, env, clock).await?;
             show::history(&history, &chat, format(jsonl), &mut std::io::stdout().lock()).await
         }
-        Some(Command::Archive { chat_key, segment, jsonl }) => {
+        Some(Command::Archive { chat_key, segment, jsonl, at }) => {
+            if let Some(remote) = at.given(env)? {
+                let out = &mut std::io::stdout().lock();
+                return match segment {
+                    Some(id) => remote.segment(&chat_key, &id, format(jsonl), out).await,
+                    None => remote.segments(&chat_key, out).await,
+                };
+            }
             let (chat, history) = open_chat(&chat_key, env, clock).await?;
             let out = &mut std::io::stdout().lock();
             match segment {
@@ -257,7 +341,10 @@ async fn run_other(
                 None => show::segments(&history, &chat, out).await,
             }
         }
-        Some(Command::Context { chat_key }) => {
+        Some(Command::Context { chat_key, at }) => {
+            if let Some(remote) = at.given(env)? {
+                return remote.context(&chat_key, &mut std::io::stdout().lock()).await;
+            }
             let (chat, history) = open_chat(&chat_key, env, clock).await?;
             let view = ViewConfig::from_env(env)?;
             let system_prompt = env.optional("SYSTEM_PROMPT");
@@ -265,6 +352,10 @@ async fn run_other(
             show::context_of(&history, &chat, &view, system_prompt.as_deref(), out).await
         }
         Some(Command::Memory { command }) => {
+            anyhow::ensure!(
+                env.optional("ANNALS_URL").is_none(),
+                "memory is of this machine alone: unset ANNALS_URL, or use /v1/memory of the HTTP API there"
+            );
             let data_dir = data_dir(env);
             let history = open_history(&data_dir, retention(env)?, clock).await?;
             if !matches!(command, MemoryCommand::List { .. }) {

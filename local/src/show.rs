@@ -125,7 +125,8 @@ pub async fn context_of(
     Ok(())
 }
 
-fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
+/// Prints a message.
+pub(crate) fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
     if format == Format::Jsonl {
         serde_json::to_writer(&mut *out, message)?;
         writeln!(out)?;

@@ -82,6 +82,7 @@ mod rate_limits;
 mod reading;
 mod recalled;
 mod remembering;
+mod remote;
 mod replay;
 mod reports;
 mod runs;

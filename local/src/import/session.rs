@@ -108,7 +108,9 @@ mod tests {
     fn the_last_session_is_read_with_messages_that_may_join_it() {
         let from = |hours: &[i64]| {
             let mut said = Said::default();
-            hours.iter().for_each(|hours| said.add_interaction(at(*hours), 1));
+            for hours in hours {
+                said.add_interaction(at(*hours), 1);
+            }
             said.start(&view(TWO_DAYS, 30)).map(|start| start.from)
         };
         assert_eq!(from(&[]), None);

@@ -160,7 +160,7 @@ enum Fate {
     /// It is a reply of the agent that is stored already.
     Reply,
     /// It is new.
-    New(ToImport),
+    New(Box<ToImport>),
 }
 
 /// A chat to import into.
@@ -224,7 +224,7 @@ impl Target {
         if draft.role == Role::Assistant {
             draft.metadata.set_exported_sent_at(sent_at.unwrap_or(ts));
         }
-        Fate::New(ToImport { draft, key, revision, is_new })
+        Fate::New(Box::new(ToImport { draft, key, revision, is_new }))
     }
 
     async fn flush(&mut self, history: &History, progress: &mut Progress) -> Result<(), HistoryError> {
@@ -284,18 +284,18 @@ impl<'a> Targets<'a> {
 
     /// Takes a message of the first reading.
     pub(super) async fn check(&mut self, item: Item) -> anyhow::Result<()> {
-        let place = match self.places.get(&item.draft.chat) {
-            Some(place) => *place,
-            None => {
-                let target = Target::of(self.history, &item).await;
-                self.all.push(target.with_context(|| not_whole(&item.draft.chat))?);
-                self.places.insert(item.draft.chat.clone(), self.all.len() - 1);
-                self.all.len() - 1
-            }
+        let place = if let Some(place) = self.places.get(&item.draft.chat) {
+            *place
+        } else {
+            let target = Target::of(self.history, &item).await;
+            self.all.push(target.with_context(|| not_whole(&item.draft.chat))?);
+            self.places.insert(item.draft.chat.clone(), self.all.len() - 1);
+            self.all.len() - 1
         };
         self.checked += 1;
         let target = &mut self.all[place];
-        let Fate::New(ToImport { draft, revision, .. }) = target.fate(item, self.now) else { return Ok(()) };
+        let Fate::New(new) = target.fate(item, self.now) else { return Ok(()) };
+        let ToImport { draft, revision, .. } = *new;
         target.first = Some(target.first.map_or(draft.ts, |first| first.min(draft.ts)));
         match draft.kind {
             Kind::Boundary => target.said.add_boundary(draft.ts),
@@ -340,7 +340,7 @@ impl<'a> Targets<'a> {
                     target.flush(self.history, progress).await.with_context(|| not_whole(&target.chat))?;
                 }
                 target.keys.insert(new.key.clone());
-                target.waiting.push(new);
+                target.waiting.push(*new);
                 self.waiting += 1;
                 if self.waiting >= MAX_WAITING {
                     self.flush(progress).await?;

@@ -229,7 +229,7 @@ impl Markdown {
 
 /// Returns the codes that turn on `style`.
 fn codes(style: &[&str]) -> String {
-    style.iter().map(|code| format!("\x1b[{code}m")).collect()
+    style.iter().flat_map(|code| ["\x1b[", code, "m"]).collect()
 }
 
 /// Returns true if the beginning of a line may become a block that is not text.
@@ -352,10 +352,9 @@ fn span(text: &str, before: char, style: &[&'static str]) -> Option<(String, usi
             let after = inner[end + marker.len()..].chars().next();
             let is_longer =
                 marker.len() == 1 && (after == marker.chars().next() || inner[..end].ends_with(marker));
-            end > 0
-                && !is_longer
-                && !inner[..end].ends_with(char::is_whitespace)
-                && !(marker.starts_with('_') && after.is_some_and(char::is_alphanumeric))
+            let is_within_word = marker.starts_with('_') && after.is_some_and(char::is_alphanumeric);
+            let is_open = inner[..end].ends_with(char::is_whitespace);
+            end > 0 && !(is_longer || is_open || is_within_word)
         };
         let end = inner.match_indices(marker).map(|(end, _)| end).find(|end| closes(*end))?;
         return Some((styled(&inner[..end], code), 2 * marker.len() + end));

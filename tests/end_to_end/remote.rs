@@ -1,0 +1,181 @@
+//! The commands that read a program or a stack over its HTTP API, as people type them.
+
+use std::process::{Command, Output};
+
+use axum::extract::{Path, Query, RawQuery};
+use axum::http::HeaderMap;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use crate::app::{OPS_KEY, TestApp};
+use crate::process::Process;
+use crate::terminal::beside;
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+
+/// Runs `annals` with these variables, in an empty folder, beside the program.
+async fn annals(settings: &[(&str, &str)], arguments: &[&str]) -> (i32, String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    command.env_clear().env("RUST_LOG", "off").envs(settings.iter().copied()).current_dir(dir.path());
+    command.args(arguments);
+    let Output { status, stdout, stderr } = beside(move || command.output().unwrap()).await;
+    assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "nothing is made on this machine");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[tokio::test]
+async fn histories_and_chats_are_read_from_a_program_elsewhere() {
+    let app = TestApp::start().await;
+    for (id, text) in [(1, "hello"), (2, "two\nlines, and \u{1b}[31mred")] {
+        app.handle(private(42, id, text)).await;
+    }
+    let base = app.base().to_owned() + "/";
+    let there = [("ANNALS_URL", base.as_str()), ("ANNALS_KEY", OPS_KEY)];
+    let printed = async |arguments: &[&str]| {
+        let (code, out, error) = annals(&there, arguments).await;
+        assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");
+        out
+    };
+    let history = printed(&["history", CHAT]).await;
+    assert!(history.starts_with("2025-11-21T22:58:41Z  Ada (42)  #1\n    hello\n"), "{history}");
+    assert!(history.contains("    lines, and \u{FFFD}[31mred\n"), "{history}");
+    let jsonl = printed(&["history", CHAT, "--jsonl"]).await;
+    let lines: Vec<Value> = jsonl.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, app.history(CHAT).await);
+    let context = printed(&["context", CHAT]).await;
+    assert!(context.contains("    hello\n") && context.contains("\n4 messages, about "), "{context}");
+    let chats = printed(&["chats"]).await;
+    assert!(chats.starts_with("2025-11-21T22:58:42Z  telegram:chat:42  Ada"), "{chats}");
+    let chats: Value = serde_json::from_str(&printed(&["chats", "--jsonl", "--limit", "1"]).await).unwrap();
+    assert_eq!(chats["chatKey"], CHAT);
+    assert_eq!(printed(&["archive", CHAT]).await, format!("Nothing of {CHAT} is archived.\n"));
+    app.archive_everything(CHAT).await;
+    let segments = printed(&["archive", CHAT]).await;
+    let id = segments.split_whitespace().next().unwrap();
+    assert!(segments.contains("  4 records, ") && segments.ends_with("\n    #1 to #2/reply\n"), "{segments}");
+    assert_eq!(printed(&["archive", CHAT, id]).await, history);
+
+    // By arguments, of which the key is the more exposed.
+    let (code, out, _) = annals(&[], &["history", CHAT, "--url", &base, "--key", OPS_KEY]).await;
+    assert_eq!((code, out), (0, history));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_address_or_the_key_is_said() {
+    let app = TestApp::builder().refusals_are_fine().start().await;
+    let base = app.base();
+    let elsewhere = Router::new().fallback(|| async { "a web page" });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, elsewhere).await });
+    for (settings, arguments, words) in [
+        (&[("ANNALS_URL", base)][..], &["chats"][..], "ANNALS_KEY is not set: it is the secret of one of"),
+        (
+            &[("ANNALS_URL", "bot.example.com"), ("ANNALS_KEY", "hunter2")],
+            &["chats"],
+            "ANNALS_URL must be an http or https URL",
+        ),
+        (&[], &["history", CHAT, "--key", "hunter2"], "--key is for the program at --url"),
+        (
+            &[("ANNALS_URL", base), ("ANNALS_KEY", "hunter2")],
+            &["chats"],
+            "does not accept the key (401): ANNALS_KEY must be",
+        ),
+        (
+            &[("ANNALS_URL", base), ("ANNALS_KEY", crate::app::APP_KEY)],
+            &["chats"],
+            "the key may not do this (403): ",
+        ),
+        (
+            &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
+            &["archive", CHAT, "1763765921000-0123456789abcdef"],
+            "No such segment: ",
+        ),
+        (
+            &[("ANNALS_URL", "http://127.0.0.1:9"), ("ANNALS_KEY", "hunter2")],
+            &["chats"],
+            "http://127.0.0.1:9 does not answer (",
+        ),
+        (
+            &[("ANNALS_URL", &other), ("ANNALS_KEY", "hunter2")],
+            &["chats"],
+            "does not answer as this version of Annals does",
+        ),
+        (
+            &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
+            &["memory", "list", "--user", "x"],
+            "memory is of this machine alone",
+        ),
+    ] {
+        let (code, out, error) = annals(settings, arguments).await;
+        assert_eq!((code, out.as_str()), (1, ""), "{arguments:?}: {error}");
+        assert!(error.starts_with("annals: ") && error.contains(words), "{words}: {error}");
+        assert!(!error.contains("hunter2") && error.lines().count() == 1, "{error}");
+    }
+    let (_, _, error) = annals(&[("ANNALS_PORT", "9")], &["chats"]).await;
+    assert!(
+        error.contains("http://127.0.0.1:9 does not answer") && error.contains("start it with cargo run"),
+        "{error}"
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn chats_are_those_of_the_local_program_if_no_other_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    let sent = reqwest::Client::new()
+        .post(format!("{}/v1/chats/hello/messages", process.base))
+        .bearer_auth("dev")
+        .json(&json!({"userId": "ada", "text": "hello"}))
+        .send();
+    assert_eq!(sent.await.unwrap().status(), 202);
+    let port = process.base.rsplit(':').next().unwrap();
+    let (code, out, error) = annals(&[("ANNALS_PORT", port)], &["chats"]).await;
+    assert!(code == 0 && out.contains("  http:chat:dev:hello  ada"), "{out}{error}");
+}
+
+#[tokio::test]
+async fn hits_are_printed_the_best_first() {
+    let search = async |Path(chat): Path<String>,
+                        Query(query): Query<Vec<(String, String)>>,
+                        headers: HeaderMap| {
+        assert_eq!(chat, "http:chat:dev:a/b");
+        assert_eq!(query, [("q".to_owned(), "red & blue".to_owned()), ("limit".to_owned(), "3".to_owned())]);
+        assert_eq!(headers["authorization"], "Bearer a-key");
+        let message = |id: &str, text: &str| {
+            let metadata = json!({"ts": 1_763_765_921_000_i64, "userId": "ada", "kind": "normal"});
+            json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}], "metadata": metadata})
+        };
+        let hit = |message: Value| json!({"message": message, "score": 1.5, "context": []});
+        Json(json!({"hits": [hit(message("7", "red")), hit(message("3", "blue\u{1b}[31m"))]}))
+    };
+    let chats = async |RawQuery(query): RawQuery| {
+        let query = query.unwrap_or_default();
+        let page = |key: &str, before: Value| json!({"chats": [{"chatKey": key, "title": "Tomatoes"}], "before": before});
+        Json(if query.contains("before") {
+            page("c:2", Value::Null)
+        } else {
+            page("c:1", json!("next page"))
+        })
+    };
+    let api = Router::new().route("/v1/chats/{chatId}/search", get(search)).route("/v1/chats", get(chats));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, api).await });
+    let there = [("ANNALS_URL", base.as_str()), ("ANNALS_KEY", "a-key")];
+    let (code, out, error) =
+        annals(&there, &["search", "http:chat:dev:a/b", "red", "&", "blue", "--limit", "3"]).await;
+    assert_eq!((code, error.as_str()), (0, ""));
+    assert_eq!(
+        out,
+        "2025-11-21T22:58:41Z  ada  #7\n    red\n2025-11-21T22:58:41Z  ada  #3\n    blue\u{FFFD}[31m\n"
+    );
+    let (_, out, _) = annals(&there, &["chats", "tom", "--state", "waiting"]).await;
+    assert_eq!(out, "  c:1  Tomatoes\n  c:2  Tomatoes\n", "all pages");
+}
