@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::message::{Part, Role};
+use annals_core::message::Part;
 use annals_core::record::{DeliveryFailure, Draft, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::testing::set;
@@ -288,9 +288,10 @@ async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
     world.append(&again(&edited, "the bus leaves at ten")).await;
 
     let find = async |query: &str, line: Option<&str>| {
-        let found = history.search_segments(chat, &Search::new(query, line)).await.unwrap();
-        assert!(!found.is_cut_off);
-        found.hits.iter().map(|hit| hit.message_id.to_string()).collect::<Vec<_>>()
+        let search = Search { line: Some(line), ..Search::new(query, 8) };
+        let found = history.search(chat, &search).await.unwrap();
+        assert!(!found.is_partial);
+        found.hits.iter().map(|hit| hit.record.message_id.to_string()).collect::<Vec<_>>()
     };
     for _ in 0..2 {
         assert_eq!(find("花生过敏", None).await, ["1"]);
@@ -298,13 +299,12 @@ async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
         assert_eq!(find("train", Some("b1")).await, ["5"]);
         assert_eq!(find("4711", None).await, [""; 0]);
         assert_eq!(find("recalled", None).await, [""; 0]);
+        assert_eq!(find("buses", None).await, ["4"]);
         // Once with the later forms in the table, and once with them in a segment.
         world.archive_everything().await;
     }
-    assert_eq!(find("bus", None).await, ["4"]);
-    let one = Search { max_segments: 1, ..Search::new("花生过敏", None) };
-    let found = history.search_segments(chat, &one).await.unwrap();
-    assert_eq!((found.segments, found.is_cut_off, found.hits.len()), (1, true, 0));
-    let hit = history.search_segments(chat, &Search::new("platform", None)).await.unwrap().hits.remove(0);
-    assert_eq!((hit.who.as_str(), hit.role, hit.excerpt.contains("nine")), ("42", Role::User, true));
+    let without = ["2".to_owned()];
+    let search = Search { without: &without, ..Search::new("leaves", 8) };
+    let hits = history.search(chat, &search).await.unwrap().hits;
+    assert_eq!(hits.iter().map(|hit| hit.record.listed().id).collect::<Vec<_>>(), ["4@1"]);
 }

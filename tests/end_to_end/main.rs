@@ -87,6 +87,7 @@ mod replay;
 mod reports;
 mod runs;
 mod scale;
+mod search;
 mod security;
 mod settings;
 mod settings_page;

@@ -117,6 +117,8 @@ pub(crate) struct Toolbox<'a> {
     external: &'a [External],
     session: Option<&'a Session<'a>>,
     offered: Vec<Tool>,
+    /// Ids of the messages in view.
+    shown: Vec<String>,
     /// The tools whose results are in the messages in view.
     in_view: Vec<String>,
 }
@@ -147,6 +149,7 @@ impl<'a> Toolbox<'a> {
             external: &offered.servers.tools,
             session,
             offered: offered.selected.concat(),
+            shown: messages.iter().map(|message| message.id.clone()).collect(),
             in_view: in_view.map(str::to_owned).collect(),
         }
     }
@@ -211,7 +214,7 @@ impl<'a> Toolbox<'a> {
     ))]
     async fn carry_out(&self, call: &ToolCall, nth: usize, so_far: &[&str]) -> Output {
         if call.name == history::SEARCH {
-            return history::search(self.history, self.chat, self.line, &call.input).await;
+            return history::search(self.history, self.chat, self.line, &self.shown, &call.input).await;
         }
         if let Some(notes) = &self.notes
             && let Some(output) = notes.call(&call.name, nth, &call.input, &self.read(so_far)).await

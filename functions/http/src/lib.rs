@@ -8,7 +8,7 @@
 //! - [`chat`]: the protocol of `useChat` of the AI SDK
 //! - [`follow`]: follows a reply while it is made
 //! - `messages.rs`: sends messages, and waits for their replies
-//! - `history.rs`: reads histories and contexts; `segments.rs`: the archive; `chats.rs`: the list of chats
+//! - `history.rs`: reads histories and contexts; `search.rs`: searches them; `segments.rs`: the archive; `chats.rs`: the list of chats
 //! - `forget.rs`: forgets a chat
 //! - `memory.rs`: lists, corrects and deletes memory entries
 //! - `people.rs`: one person in all chats: links, export, erasure
@@ -33,6 +33,7 @@ mod openapi;
 mod people;
 mod request;
 mod schema;
+mod search;
 mod segments;
 pub mod settings;
 mod state;
@@ -89,6 +90,7 @@ fn routes(http: Http) -> Router {
         .route("/v1/chats/{chatId}", route(get(chats::one).patch(chats::retitle).delete(forget::delete)))
         .route("/v1/chats/{chatId}/messages", route(post(messages::post).get(history::messages)))
         .route("/v1/chats/{chatId}/context", route(get(history::context)))
+        .route("/v1/chats/{chatId}/search", route(get(search::search)))
         .route("/v1/chats/{chatId}/segments", route(get(segments::list)))
         .route("/v1/chats/{chatId}/segments/{id}", route(get(segments::one)))
         .route("/v1/chats/{chatId}/reset", route(post(messages::reset)))

@@ -13,7 +13,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use crate::schema::{Problem, UiMessage};
-use crate::{auth, chat, chats, forget, history, memory, messages, people, segments, strangers, usage};
+use crate::{auth, chat, chats, forget, history, memory, messages, people, search, segments, strangers, usage};
 
 /// The served document.
 const DOCUMENT: &str = include_str!("../openapi.json");
@@ -49,7 +49,7 @@ pub(crate) struct Health {
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(
-        auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, segments::list,
+        auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, search::search, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
         memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
@@ -112,6 +112,7 @@ const PROBLEMS: &[(&str, &[Problems])] = &[
     ("compactChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
     ("listMessages", &[(503, &["unreadable"])]),
     ("getContext", &[(503, &["unreadable", "unavailable"])]),
+    ("searchChat", &[(400, &["bad-query", "bad-search"]), (503, &["unreadable"])]),
     ("listSegments", &[(503, &["unreadable"])]),
     ("getSegment", &[(404, &["no-such-segment"]), (503, &["unreadable"])]),
     ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),

@@ -23,7 +23,7 @@
 //! - [`tokens`]: estimates of tokens
 //! - [`reply_token`]: secrets with which a message is answered
 //! - [`refusal`]: whether a model declined
-//! - [`ranking`]: texts by how well they fit a question
+//! - [`ranking`]: texts by how well they fit a question; [`terms`]: the words by which they are found
 //! - [`settings`]: lookup of settings
 //! - [`testing`]: records for tests
 
@@ -49,6 +49,7 @@ pub mod reply_token;
 pub mod sender;
 pub mod settings;
 pub mod sort_key;
+pub mod terms;
 pub mod testing;
 pub mod title;
 pub mod tokens;

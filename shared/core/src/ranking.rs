@@ -1,12 +1,40 @@
-//! Ranks a few texts by how well they fit a query: BM25 over words, and over characters for languages without spaces.
+//! Ranks texts by how well they fit a query: BM25 over [terms](crate::terms), raised by the texts beside each.
 //!
-//! There is no index: each query ranks the texts that it is given, so the caller must limit their number.
+//! Texts are indexed first, in the order in which people said them. An [`Index`] is small, holds no text, and has a
+//! stable form in bytes ([`Index::to_bytes`]), so it can be stored beside the texts. One query goes over any number of
+//! indexes as over one list of texts.
 
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use bm25::{EmbedderBuilder, Scorer, Tokenizer};
-use unicode_segmentation::UnicodeSegmentation;
+use crate::sort_key::Timestamp;
+use crate::terms::{query_terms, terms, terms_of_date};
+
+/// Saturation of a term that a text repeats: BM25's k1.
+const SATURATION: f32 = 1.2;
+
+/// Share of a text's length in its score, from 0 to 1: BM25's b.
+const LENGTH_SHARE: f32 = 0.5;
+
+/// Shares of a score that go to the texts one, two and three places before and after.
+const TO_NEIGHBOURS: [f32; 3] = [0.5, 0.3, 0.15];
+
+/// Factor of the score of a text that is near a better one, which is shown beside that.
+const NEAR_A_BETTER: f32 = 0.25;
+
+/// Marks the terms of a text's sender and date. They raise a text that has a word of the query, and alone find none,
+/// unless no text has a word of it.
+const ABOUT: char = '~';
+
+/// A text to index.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Text<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// Name of its sender.
+    pub sender: Option<&'a str>,
+    /// Its time.
+    pub at: Option<Timestamp>,
+}
 
 /// A text and its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,175 +45,239 @@ pub struct Scored {
     pub score: f32,
 }
 
-/// Ranks `documents` by how well they fit `query`. Returns at most `at_most` of them, the best first, and only those
-/// that share a [term](terms) with it. Equal scores keep their order.
-pub fn rank(query: &str, documents: &[&str], at_most: usize) -> Vec<Scored> {
-    let embedder = EmbedderBuilder::<u64, Terms>::with_tokenizer_and_fit_to_corpus(Terms, documents).build();
-    let mut query = embedder.embed(query);
-    // A term counts once, even if the query repeats it.
-    let mut asked = HashSet::new();
-    query.0.retain(|term| asked.insert(term.index));
-    let mut scorer = Scorer::<usize, u64>::new();
-    for (index, document) in documents.iter().enumerate() {
-        let mut document = embedder.embed(document);
-        // Other terms do not matter, and the terms of a long history must fit in memory.
-        document.0.retain(|term| asked.contains(&term.index));
-        document.0.shrink_to_fit();
-        scorer.upsert(&index, document);
+/// A text of one of several indexes, and its score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranked {
+    /// Number of its index, from 0.
+    pub index: usize,
+    /// Its number in that index, from 0.
+    pub text: usize,
+    /// Score above 0, comparable only within the same ranking.
+    pub score: f32,
+}
+
+/// Terms of texts, by the texts that have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Index {
+    /// Number of terms of each text.
+    lengths: Vec<u16>,
+    /// Digests of terms, ascending, each with the end of its postings; they start where those of the term before end.
+    terms: Vec<(u32, u32)>,
+    /// Text and count.
+    postings: Vec<(u32, u8)>,
+}
+
+impl Index {
+    /// Indexes `texts`.
+    pub fn of<'a>(texts: impl IntoIterator<Item = Text<'a>>) -> Self {
+        let mut lengths = Vec::new();
+        let mut postings: HashMap<u32, Vec<(u32, u8)>> = HashMap::new();
+        for (number, text) in (0_u32..).zip(texts) {
+            let said = terms(text.text);
+            lengths.push(u16::try_from(said.len()).unwrap_or(u16::MAX));
+            let about = text.sender.map(terms).unwrap_or_default();
+            let about = about.into_iter().chain(text.at.map(terms_of_date).unwrap_or_default());
+            for digest in said.iter().map(|term| digest(term)).chain(about.map(|term| digest_about(&term))) {
+                let of_term = postings.entry(digest).or_default();
+                match of_term.last_mut().filter(|(last, _)| *last == number) {
+                    Some((_, count)) => *count = count.saturating_add(1),
+                    None => of_term.push((number, 1)),
+                }
+            }
+        }
+        let mut by_term: Vec<(u32, Vec<(u32, u8)>)> = postings.into_iter().collect();
+        by_term.sort_unstable_by_key(|(digest, _)| *digest);
+        let mut index = Self { lengths, ..Self::default() };
+        for (digest, of_term) in by_term {
+            index.postings.extend(of_term);
+            index.terms.push((digest, u32::try_from(index.postings.len()).unwrap_or(u32::MAX)));
+        }
+        index
     }
-    let mut ranked: Vec<Scored> = scorer
-        .matches(&query)
-        .into_iter()
-        .map(|scored| Scored { index: scored.id, score: scored.score })
-        .filter(|scored| scored.score > 0.0)
-        .collect();
-    ranked
-        .sort_by(|a, b| b.score.partial_cmp(&a.score).unwrap_or(Ordering::Equal).then(a.index.cmp(&b.index)));
+
+    /// Returns the number of its texts.
+    pub fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Returns true if it has no texts.
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// Returns its size in memory, in bytes.
+    pub fn size(&self) -> usize {
+        2 * self.lengths.len() + 8 * (self.terms.len() + self.postings.len())
+    }
+
+    /// Returns the texts that have the term of this digest, with its count in each.
+    fn with(&self, digest: u32) -> &[(u32, u8)] {
+        let Ok(place) = self.terms.binary_search_by_key(&digest, |(digest, _)| *digest) else { return &[] };
+        let start = place.checked_sub(1).map_or(0, |before| self.terms[before].1);
+        self.postings.get(start as usize..self.terms[place].1 as usize).unwrap_or_default()
+    }
+
+    /// Returns its stable form: numbers in little endian. `from_bytes` reads it back.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.size() + 12);
+        for count in [self.lengths.len(), self.terms.len(), self.postings.len()] {
+            bytes.extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        bytes.extend(self.lengths.iter().flat_map(|length| length.to_le_bytes()));
+        for (digest, end) in &self.terms {
+            bytes.extend(digest.to_le_bytes());
+            bytes.extend(end.to_le_bytes());
+        }
+        for (text, count) in &self.postings {
+            bytes.extend(text.to_le_bytes());
+            bytes.push(*count);
+        }
+        bytes
+    }
+
+    /// Reads the form of `to_bytes`; `None` if `bytes` is not one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let number = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?));
+        let count = |at: usize| Some(number(bytes.get(at..)?)? as usize);
+        let (lengths, rest) = bytes.get(12..)?.split_at_checked(count(0)?.checked_mul(2)?)?;
+        let (terms, postings) = rest.split_at_checked(count(4)?.checked_mul(8)?)?;
+        let index = Self {
+            lengths: lengths.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect(),
+            terms: terms
+                .chunks_exact(8)
+                .map(|pair| Some((number(pair)?, number(&pair[4..])?)))
+                .collect::<Option<_>>()?,
+            postings: postings
+                .chunks_exact(5)
+                .map(|pair| Some((number(pair)?, pair[4])))
+                .collect::<Option<_>>()?,
+        };
+        let is_whole = postings.len() == count(8)?.checked_mul(5)?
+            && index.postings.iter().all(|(text, _)| (*text as usize) < index.lengths.len())
+            && index.terms.iter().all(|(_, end)| *end as usize <= index.postings.len())
+            && index.terms.is_sorted();
+        is_whole.then_some(index)
+    }
+}
+
+/// Ranks the texts of `indexes`, each of which follows the one before, by how well they fit `query`. Returns at most
+/// `at_most` of them, the best first, and only those that share a [term](crate::terms) with it: of their words, or if
+/// none does, of their senders and dates. A text within `near` places of a better one comes later than it would.
+///
+/// `is_shown` selects the texts that count.
+pub fn search(
+    indexes: &[&Index],
+    query: &str,
+    near: usize,
+    at_most: usize,
+    is_shown: impl Fn(usize, usize) -> bool,
+) -> Vec<Ranked> {
+    let scores = scores(indexes, query);
+    // Texts are numbered through all indexes.
+    let places =
+        indexes.iter().enumerate().flat_map(|(index, texts)| (0..texts.len()).map(move |text| (index, text)));
+    let places: Vec<(usize, usize)> = places.collect();
+    let is_shown = |place: usize| is_shown(places[place].0, places[place].1);
+    let by_words = scores.iter().enumerate().any(|(place, score)| score.has_word && is_shown(place));
+    let is_found = |score: &Score| if by_words { score.has_word } else { score.own > 0.0 };
+    let found = scores.iter().enumerate().filter(|(place, score)| is_found(score) && is_shown(*place));
+    let mut ranked: Vec<(usize, f32)> =
+        found.map(|(place, score)| (place, score.own + score.of_neighbours)).collect();
+    // Equal scores keep their order.
+    ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    if near > 0 {
+        // Further ones are not among the first, however many are near better ones.
+        ranked.truncate(at_most.saturating_mul(2 * near + 1));
+        let mut better: HashSet<usize> = HashSet::new();
+        for (place, score) in &mut ranked {
+            if (place.saturating_sub(near)..=*place + near).any(|near| better.contains(&near)) {
+                *score *= NEAR_A_BETTER;
+            } else {
+                better.insert(*place);
+            }
+        }
+        ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    }
+    ranked.truncate(at_most);
+    let ranked = ranked.into_iter();
+    ranked.map(|(place, score)| Ranked { index: places[place].0, text: places[place].1, score }).collect()
+}
+
+/// Ranks `documents`, which have nothing to do with their neighbours, by how well they fit `query`. Returns at most
+/// `at_most` of them, the best first, and only those that share a term with it. Equal scores keep their order.
+pub fn rank(query: &str, documents: &[&str], at_most: usize) -> Vec<Scored> {
+    let index = Index::of(documents.iter().map(|text| Text { text, ..Text::default() }));
+    let scores = scores(&[&index], query);
+    let own = scores.iter().enumerate().filter(|(_, score)| score.own > 0.0);
+    let mut ranked: Vec<Scored> = own.map(|(index, score)| Scored { index, score: score.own }).collect();
+    ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
     ranked.truncate(at_most);
     ranked
 }
 
-/// Returns the terms of `text`: its words in lower case; for Chinese, Japanese and Korean each character and each pair
-/// of neighbours, so that words are found without knowing where they end.
-///
-/// ```
-/// assert_eq!(annals_core::ranking::terms("Tea, 北京烤鸭!"), ["tea", "北", "北京", "京", "京烤", "烤", "烤鸭", "鸭"]);
-/// ```
-pub fn terms(text: &str) -> Vec<String> {
-    let text: String = text.chars().map(narrow).collect();
-    let mut terms = Vec::new();
-    let mut rest = text.as_str();
-    while let Some(first) = rest.chars().next() {
-        let has_spaces = !is_cjk(first);
-        let end = rest.find(|c| is_cjk(c) == has_spaces).unwrap_or(rest.len());
-        let (run, behind) = rest.split_at(end);
-        if has_spaces {
-            terms.extend(run.unicode_words().map(str::to_lowercase));
-        } else {
-            add_characters(run, &mut terms);
+#[derive(Clone, Copy, Debug, Default)]
+struct Score {
+    own: f32,
+    of_neighbours: f32,
+    has_word: bool,
+}
+
+/// Returns the score of each text of `indexes`, one after the other.
+#[allow(clippy::cast_precision_loss, reason = "scores need no more")]
+fn scores(indexes: &[&Index], query: &str) -> Vec<Score> {
+    let count: usize = indexes.iter().map(|index| index.len()).sum();
+    let lengths = indexes.iter().flat_map(|index| &index.lengths);
+    let length: usize = lengths.map(|length| usize::from(*length)).sum();
+    let average = (length as f32 / count.max(1) as f32).max(1.0);
+    let mut scores = vec![Score::default(); count];
+    let asked = query_terms(query);
+    for (digest, is_word) in asked.iter().flat_map(|term| [(digest(term), true), (digest_about(term), false)])
+    {
+        let having: usize = indexes.iter().map(|index| index.with(digest).len()).sum();
+        let (all, having) = (count as f32, having as f32);
+        let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
+        let mut start = 0;
+        for index in indexes {
+            for (text, times) in index.with(digest) {
+                let text = *text as usize;
+                let times = f32::from(*times);
+                let length = f32::from(index.lengths[text]) / average;
+                let damped = SATURATION * (1.0 - LENGTH_SHARE + LENGTH_SHARE * length);
+                scores[start + text].own += rarity * times * (SATURATION + 1.0) / (times + damped);
+                scores[start + text].has_word |= is_word;
+            }
+            start += index.len();
         }
-        rest = behind;
     }
-    terms
-}
-
-fn add_characters(run: &str, terms: &mut Vec<String>) {
-    let mut characters = run.chars().peekable();
-    while let Some(character) = characters.next() {
-        terms.push(character.into());
-        if let Some(next) = characters.peek() {
-            terms.push(String::from_iter([character, *next]));
+    for place in 0..count {
+        let own = scores[place].own;
+        if own > 0.0 {
+            for (steps, share) in (1..).zip(TO_NEIGHBOURS) {
+                if let Some(before) = place.checked_sub(steps) {
+                    scores[before].of_neighbours += own * share;
+                }
+                if let Some(after) = scores.get_mut(place + steps) {
+                    after.of_neighbours += own * share;
+                }
+            }
         }
     }
+    scores
 }
 
-/// Returns the plain form of a full-width letter, digit or sign, as people type them in Chinese text.
-fn narrow(c: char) -> char {
-    match c {
-        '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
-        '\u{3000}' => ' ',
-        _ => c,
-    }
+fn digest_about(term: &str) -> u32 {
+    digest(&format!("{ABOUT}{term}"))
 }
 
-/// Returns true if `c` is a letter of Chinese, Japanese or Korean; punctuation does not count.
-fn is_cjk(c: char) -> bool {
-    matches!(c,
-        '\u{3005}'..='\u{3007}' | '\u{3041}'..='\u{3096}' | '\u{30A1}'..='\u{30FA}' | '\u{30FC}'..='\u{30FE}'
-        | '\u{3105}'..='\u{312F}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}'
-        | '\u{F900}'..='\u{FAFF}' | '\u{FF66}'..='\u{FF9D}' | '\u{20000}'..='\u{3FFFF}')
-}
-
-struct Terms;
-
-impl Tokenizer for Terms {
-    fn tokenize(&self, text: &str) -> Vec<String> {
-        terms(text)
-    }
+/// Returns the digest of a term: FNV-1a of 64 bits, folded. It is stored, so it must stay the same.
+fn digest(term: &str) -> u32 {
+    let long = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    #[allow(clippy::cast_possible_truncation, reason = "folded")]
+    let folded = (long ^ (long >> 32)) as u32;
+    folded
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn order(query: &str, documents: &[&str]) -> Vec<usize> {
-        rank(query, documents, documents.len()).iter().map(|scored| scored.index).collect()
-    }
-
-    #[test]
-    fn a_document_with_more_of_the_query_comes_first() {
-        let documents = [
-            "Trains were late today.",
-            "Ada's flight to Lisbon leaves on Friday, from gate 12.",
-            "Lisbon has good trams.",
-            "Nothing of note.",
-        ];
-        assert_eq!(order("when does the flight to LISBON leave?", &documents), [1, 2]);
-        assert_eq!(order("gate", &documents), [1]);
-        assert_eq!(order("gates", &documents), [0; 0]);
-        assert_eq!(rank("lisbon trains", &documents, 1).len(), 1);
-    }
-
-    #[test]
-    fn chinese_is_found_without_spaces() {
-        let documents = [
-            "我们明天去上海开会。",
-            "她对花生过敏,不要放花生酱。",
-            "订单号是 A-1024,周五发货",
-            "生日在五月,喜欢花。",
-            "Ada prefers tea.",
-        ];
-        assert_eq!(order("花生过敏", &documents), [1, 3]);
-        assert_eq!(order("上海的会议", &documents)[0], 0);
-        assert_eq!(order("发货", &documents), [2]);
-        assert_eq!(order("1024", &documents), [2]);
-        assert_eq!(
-            order("\u{FF11}\u{FF10}\u{FF12}\u{FF14}", &documents),
-            [2],
-            "full-width digits are digits"
-        );
-        assert_eq!(order("tea 茶", &documents), [4]);
-        assert_eq!(order("东京タワー", &["ソウルの塔", "東京タワーに行く"]), [1]);
-        assert_eq!(order("타워", &["서울타워에서 만나요", "서울역"]), [0]);
-    }
-
-    #[test]
-    fn documents_without_a_shared_term_are_not_ranked() {
-        assert_eq!(order("", &["a"]), [0; 0]);
-        assert_eq!(order("。!?", &["。!?", "天"]), [0; 0], "signs are no terms");
-        assert_eq!(order("a", &[]), [0; 0]);
-        assert_eq!(order("a", &["", "b", " "]), [0; 0]);
-    }
-
-    #[test]
-    fn equals_keep_their_order_and_a_repeated_word_adds_nothing() {
-        let documents = ["x y", "x z", "x y"];
-        assert_eq!(order("x", &documents), [0, 1, 2]);
-        assert_eq!(rank("y y y x", &documents, 3), rank("y x", &documents, 3));
-    }
-
-    #[test]
-    fn a_term_in_all_documents_still_counts() {
-        assert_eq!(order("tea", &["tea"]), [0]);
-        assert_eq!(order("茶", &["喝茶", "茶叶"]).len(), 2);
-    }
-
-    proptest! {
-        #[test]
-        fn exactly_those_that_share_a_term_are_ranked(
-            query in "[ab花生 ,]{0,6}",
-            documents in proptest::collection::vec("[abc花生过 。]{0,8}", 0..6),
-        ) {
-            let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
-            let asked = terms(&query);
-            let shares = |document: &&str| terms(document).iter().any(|term| asked.contains(term));
-            let mut ranked = order(&query, &documents);
-            ranked.sort_unstable();
-            let expected: Vec<usize> =
-                documents.iter().enumerate().filter(|(_, d)| shares(d)).map(|(index, _)| index).collect();
-            prop_assert_eq!(ranked, expected);
-        }
-    }
-}
+mod tests;

@@ -25,7 +25,7 @@
 //! - `view.rs`: the context, from no more records than it is made of
 //! - `archive.rs`: records to segments; `segment.rs`: a segment's format; `shelf.rs`: segments in S3
 //! - `archived.rs`: one message in the archive, after it has left the table
-//! - `search.rs`: the search in segments
+//! - `search.rs`: the search in the whole history
 //! - `forget.rs`: the deletion of a chat; `erase.rs`: of one person's records in a chat of others
 //! - [`directory`]: the list of all chats
 //! - [`turn`]: the head: one run at a time, and the start of the context
@@ -89,7 +89,7 @@ pub use item::ItemError;
 pub use media::StoredFile;
 pub use read::{Fate, MAX_PAGE, Page, Position};
 pub use reply::{Reply, ReplyAppended};
-pub use search::{Found, Hit, Search};
+pub use search::{CONTEXT, Found, Hit, Search};
 pub use segment::{FormatError, SegmentId, SegmentIdError};
 pub use shelf::{Segment, SegmentError, SegmentInfo};
 pub use table::{Consumed, Meter, TableError};
@@ -174,6 +174,7 @@ pub struct History {
     table: Table,
     bucket: Bucket,
     shelf: Shelf,
+    indexes: search::Indexes,
     clock: Clock,
     retention: Retention,
     registry: Registry,
@@ -251,6 +252,7 @@ impl History {
         Self {
             table: Table::new(dynamodb, table),
             shelf: Shelf::new(bucket.clone()),
+            indexes: search::Indexes::default(),
             bucket,
             clock,
             retention,

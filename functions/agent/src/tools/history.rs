@@ -1,6 +1,9 @@
 //! `chat_history_search`: search in the messages of this chat that are no longer in view.
 
 use annals_core::chat_key::ChatKey;
+use annals_core::record::Record;
+use annals_core::sender;
+use annals_core::terms::query_terms;
 use annals_model::Tool;
 use annals_store::history::{History, Search};
 use serde_json::{Value, json};
@@ -12,6 +15,12 @@ pub(crate) const SEARCH: &str = "chat_history_search";
 
 /// Maximum length of a query, in characters.
 pub(crate) const MAX_QUERY_CHARS: usize = 500;
+
+/// Maximum number of messages in a result.
+const MAX_HITS: usize = 8;
+
+/// Maximum number of characters of a message that is shown.
+const EXCERPT_CHARS: usize = 400;
 
 /// Returns the tool, for chats with archived messages.
 pub(crate) fn tool() -> Tool {
@@ -30,27 +39,24 @@ pub(crate) fn tool() -> Tool {
     }
 }
 
-/// Carries out a call with `input` in one `line` of `chat`.
-pub(crate) async fn search(history: &History, chat: &ChatKey, line: Option<&str>, input: &Value) -> Output {
+/// Carries out a call with `input` in one `line` of `chat`; the model sees the messages `in_view` already.
+pub(crate) async fn search(
+    history: &History,
+    chat: &ChatKey,
+    line: Option<&str>,
+    in_view: &[String],
+    input: &Value,
+) -> Output {
     let query = query_of(input)?;
-    match history.search_segments(chat, &Search::new(&query, line)).await {
+    let search = Search { line: Some(line), without: in_view, ..Search::new(&query, MAX_HITS) };
+    match history.search(chat, &search).await {
         Ok(found) => {
-            let hits: Vec<Value> = found
-                .hits
-                .iter()
-                .map(|hit| {
-                    let person = hit.sender.as_ref().map(|sender| &sender.id);
-                    json!({
-                        "at": hit.ts.rfc3339(), "id": hit.message_id, "who": hit.who, "personId": person,
-                        "text": hit.excerpt,
-                    })
-                })
-                .collect();
-            Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_cut_off}))
+            let hits: Vec<Value> = found.hits.iter().map(|hit| shown(&hit.record, &query)).collect();
+            Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_partial}))
         }
         Err(error) => {
-            tracing::warn!(%error, "failed to search the archive of a chat; the model is told");
-            Err("the archive cannot be searched at the moment".into())
+            tracing::warn!(%error, "failed to search the history of a chat; the model is told");
+            Err("the history cannot be searched at the moment".into())
         }
     }
 }
@@ -62,4 +68,48 @@ pub(crate) fn query_of(input: &Value) -> Result<String, String> {
         return Err("\"query\" must hold the words to look for".into());
     }
     Ok(query.chars().take(MAX_QUERY_CHARS).collect())
+}
+
+/// Returns a message as the model is shown it.
+fn shown(record: &Record, query: &str) -> Value {
+    let name = record.message.metadata.sender_name().unwrap_or(&record.user_id);
+    json!({
+        "at": record.ts.rfc3339(), "id": record.message_id, "who": name,
+        "personId": sender::of(record).map(|sender| sender.id),
+        "text": excerpt(&record.message.plain_text(), query),
+    })
+}
+
+/// Returns at most [`EXCERPT_CHARS`] of `text`, around the first of its terms that `query` has; the longer terms count
+/// first.
+fn excerpt(text: &str, query: &str) -> String {
+    if text.chars().count() <= EXCERPT_CHARS {
+        return text.to_owned();
+    }
+    let lower = text.to_lowercase();
+    let mut asked = query_terms(query);
+    asked.sort_by_key(|term| std::cmp::Reverse(term.len()));
+    // Lower case may have another length; an excerpt that is off by a few characters does no harm.
+    let at = asked.iter().find_map(|term| lower.find(term.as_str())).unwrap_or(0);
+    let before = lower[..at].chars().count().saturating_sub(EXCERPT_CHARS / 4);
+    let shown: String = text.chars().skip(before).take(EXCERPT_CHARS).collect();
+    let start = if before > 0 { "…" } else { "" };
+    let end = if before + EXCERPT_CHARS < text.chars().count() { "…" } else { "" };
+    format!("{start}{shown}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_around_the_first_word_of_the_question() {
+        assert_eq!(excerpt("short", "x"), "short");
+        let long = format!("{} 我们在北京烤鸭店见面 {}", "前".repeat(900), "后".repeat(900));
+        let shown = excerpt(&long, "烤鸭");
+        assert!(shown.contains("北京烤鸭店") && shown.starts_with('…') && shown.ends_with('…'));
+        assert_eq!(shown.chars().count(), EXCERPT_CHARS + 2);
+        assert!(excerpt(&format!("Tea {}", "x ".repeat(900)), "TEA").starts_with("Tea"));
+        assert!(excerpt(&"x ".repeat(900), "y").ends_with('…'));
+    }
 }

@@ -108,6 +108,7 @@ impl History {
             media: self.bucket.delete_some(&media::folder(chat)).await?,
         };
         self.shelf.evict(chat);
+        self.indexes.evict(chat);
         Ok(erased)
     }
 

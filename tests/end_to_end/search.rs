@@ -1,0 +1,184 @@
+//! The search in a chat's history: `GET /v1/chats/{chatId}/search`.
+
+use std::time::{Duration, Instant};
+
+use annals_core::message::Part;
+use annals_core::sort_key::Timestamp;
+use annals_store::history::Search;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path};
+use crate::updates::{group, private, supergroup};
+use crate::world::World;
+
+async fn search(app: &TestApp, chat: &str, query: &str) -> Value {
+    app.get(&chat_path(chat, &format!("search?{query}"))).await
+}
+
+/// Returns the texts of the hits, the best first.
+fn texts(found: &Value) -> Vec<&str> {
+    let hits = found["hits"].as_array().unwrap().iter();
+    hits.map(|hit| hit["message"]["parts"][0]["text"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_best_messages_are_found_with_their_neighbours() {
+    let app = TestApp::start().await;
+    let chat = "telegram:chat:-42";
+    let said = [
+        "hello",
+        "where is the boat?",
+        "by the bridge",
+        "it rains",
+        "the boats need oars",
+        "ok",
+        "bye",
+        "later",
+    ];
+    for (id, text) in (1..).zip(said) {
+        app.receive(group(-42, id, text)).await;
+    }
+    let found = search(&app, chat, "q=boat+oar").await;
+    assert_eq!(texts(&found), ["the boats need oars", "where is the boat?"]);
+    assert_eq!(found["partial"], false);
+    let [best, other] = [&found["hits"][0], &found["hits"][1]];
+    assert!(
+        best["score"].as_f64() > other["score"].as_f64() && other["score"].as_f64() > Some(0.0),
+        "{found}"
+    );
+    let ids = |hit: &Value| -> Vec<String> {
+        let context = hit["context"].as_array().unwrap().iter();
+        context.map(|message| message["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(best), ["3", "4", "6", "7"]);
+    assert_eq!(ids(other), ["1", "3", "4"]);
+    assert_eq!(best["message"]["metadata"]["chatKey"], chat);
+    assert_eq!(texts(&search(&app, chat, "q=boat+oar&limit=1").await), ["the boats need oars"]);
+    assert_eq!(texts(&search(&app, chat, "q=submarine").await), [""; 0]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn only_the_newest_form_is_found_and_nothing_that_was_erased() {
+    let app = TestApp::start().await;
+    let chat = "telegram:chat:-42";
+    app.receive(group(-42, 1, "the ferry leaves at nine")).await;
+    app.receive(group(-42, 1, "the ferry leaves at nine").edited(5, "the train leaves at ten")).await;
+    app.receive(group(-42, 2, "我对花生过敏").by(43)).await;
+    assert_eq!(texts(&search(&app, chat, "q=ferry").await), [""; 0]);
+    let found = search(&app, chat, "q=trains").await;
+    assert_eq!(found["hits"][0]["message"]["id"], "1@1");
+    assert_eq!(texts(&search(&app, chat, "q=%E8%8A%B1%E7%94%9F").await), ["我对花生过敏"]);
+    let erased = Box::pin(app.call(Method::DELETE, "/v1/people/telegram-43", OPS_KEY));
+    assert_eq!(app.as_time_passes(erased).await.status, 200);
+    assert_eq!(texts(&search(&app, chat, "q=%E8%8A%B1%E7%94%9F").await), [""; 0]);
+    let context = search(&app, chat, "q=train").await["hits"][0]["context"].clone();
+    assert_eq!(context, json!([]), "what was erased is no neighbour either");
+    assert_eq!(app.forget(chat, OPS_KEY).await.status, 200);
+    assert_eq!(search(&app, chat, "q=train").await, json!({"hits": [], "partial": false}));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_search_is_for_those_who_may_read_the_chat_and_refuses_what_it_cannot_use() {
+    let app = TestApp::builder().telegram().model().start().await;
+    app.handle(private(42, 1, "hunter2")).await;
+    app.say("c1", &json!({"userId": "ada", "text": "Where is the boat?"})).await;
+    let get = async |path: &str, key: &str| app.call(Method::GET, &chat_path("c1", path), key).await;
+    let found = get("search?q=boat", APP_KEY).await;
+    assert_eq!((found.status.as_u16(), texts(&found.body).len()), (200, 2), "the question and its answer");
+    assert_eq!(get("search?q=boat", "other-secret").await.body["hits"], json!([]), "its own chat of that id");
+    assert_eq!(get("search?q=boat", "no-key").await.status, 401);
+    let foreign = chat_path("telegram:chat:42", "search?q=hunter2");
+    let foreign = app.call(Method::GET, &foreign, APP_KEY).await;
+    assert_ne!(foreign.body["hits"][0]["message"]["parts"][0]["text"], "hunter2");
+    for bad in ["search", "search?q=", "search?q=+", &format!("search?q={}", "x".repeat(513))] {
+        get(bad, APP_KEY).await.assert_problem(400, "bad-search");
+    }
+    assert_eq!(get(&format!("search?q={}", "%E8%8A%B1".repeat(512)), APP_KEY).await.status, 200);
+    for bad in ["search?q=boat&limit=0", "search?q=boat&limit=x", "search?q=boat&limit=-1"] {
+        get(bad, APP_KEY).await.assert_problem(400, "bad-limit");
+    }
+    assert_eq!(get("search?q=boat&limit=99999999999999999999", APP_KEY).await.status, 200);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_search_goes_over_both_names_of_a_migrated_group() {
+    let app = TestApp::start().await;
+    app.receive(group(-42, 1, "the boat is red")).await;
+    let to = group(-42, 2, "").without("text").with("migrate_to_chat_id", json!(-100_142));
+    app.receive(to).await;
+    app.receive(supergroup(-100_142, 1, "the boat is blue").at(30)).await;
+    for chat in ["telegram:chat:-42", "telegram:chat:-100142"] {
+        let found = search(&app, chat, "q=boat").await;
+        let mut texts = texts(&found);
+        texts.sort_unstable();
+        assert_eq!(texts, ["the boat is blue", "the boat is red"]);
+    }
+    app.finish().await;
+}
+
+/// What has left the table is found in segments, and late messages and edits are found as soon as they arrive.
+#[tokio::test]
+async fn the_whole_history_is_searched_at_any_age() {
+    let world = World::new().await;
+    let (history, chat) = (&world.history, &world.chat);
+    for id in 1..=40_u64 {
+        let text = if id == 20 { "the oars are in the shed".to_owned() } else { format!("message {id}") };
+        world.append(&world.message(id, id.cast_signed() * 1000, &text)).await;
+    }
+    let found = async |query: &str| {
+        let found = history.search(chat, &Search::new(query, 50)).await.unwrap();
+        assert!(!found.is_partial);
+        found.hits.iter().map(|hit| hit.record.message_id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("oar shed").await, ["20"]);
+    world.archive_everything().await;
+    assert_eq!(found("oar shed").await, ["20"]);
+    // A late message between archived ones, and an edit of one.
+    world.append(&world.message(50, 10_500, "the late oars")).await;
+    let mut edit = world.message(5, 5_000, "oars again");
+    edit.parts = vec![Part::text("oars again")];
+    edit.form_ts = Timestamp::from_millis(edit.ts.as_millis() + 10);
+    world.append(&edit).await;
+    let mut ids = found("oars").await;
+    ids.sort_unstable();
+    assert_eq!(ids, ["20", "5", "50"]);
+    world.clock.advance(Duration::from_hours(60 * 24));
+    let report = world.run_compactor().await;
+    assert_eq!((report.failed, report.left), (0, 0));
+    world.sweep().await;
+    assert_eq!(history.range(chat, None).await.unwrap(), []);
+    let mut ids = found("oars").await;
+    ids.sort_unstable();
+    assert_eq!(ids, ["20", "5", "50"]);
+    assert_eq!(found("message 33").await[0], "33");
+}
+
+/// A second search reads no segment again, and the number of requests does not grow with the number of messages.
+#[tokio::test]
+async fn a_search_in_a_long_archive_is_bounded() {
+    let world = World::new().await;
+    for id in 1..=3_000_u64 {
+        let text =
+            if id == 1_500 { "the oars are in the shed".to_owned() } else { format!("message number {id}") };
+        world.append(&world.message(id, id.cast_signed() * 1000, &text)).await;
+    }
+    world.archive_everything().await;
+    let (history, requests) = world.counted();
+    let find = async || {
+        let began = Instant::now();
+        let found = history.search(&world.chat, &Search::new("oars", 8)).await.unwrap();
+        assert_eq!((found.hits.len(), found.is_partial), (1, false));
+        assert_eq!(found.hits[0].context.len(), 4);
+        began.elapsed()
+    };
+    find().await;
+    let first = requests.requests();
+    let took = find().await;
+    let second = requests.requests() - first;
+    assert!(first <= 14 && second <= 8, "{first} requests, then {second}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
