@@ -132,7 +132,9 @@ def relay(timeout):
     """Starts a run of the relay, as its schedule does, with this timeout in seconds. Does not wait for its end."""
     resources, _ = describe()
     functions = boto3.client("lambda")
-    functions.update_function_configuration(FunctionName=resources["Relay"], Timeout=int(timeout))
+    # A change would end the run that is under way.
+    if functions.get_function_configuration(FunctionName=resources["Relay"])["Timeout"] != int(timeout):
+        functions.update_function_configuration(FunctionName=resources["Relay"], Timeout=int(timeout))
     functions.invoke(FunctionName=resources["Relay"], InvocationType="Event", Payload=b"{}")
 
 
