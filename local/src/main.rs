@@ -276,9 +276,21 @@ async fn run(arguments: Arguments, file: Option<&'static str>) -> anyhow::Result
     let env = Env::new(&process_env);
     let clock = Clock::system();
     match arguments.command {
-        Some(Command::Chat { message, user }) => Box::pin(terminal::chat(message, user, env, clock)).await,
+        Some(Command::Chat { message, user }) => {
+            is_of_this_machine(env, "chat", "talk to that bot in its console")?;
+            Box::pin(terminal::chat(message, user, env, clock)).await
+        }
         command => Box::pin(run_other(command, file, env, clock)).await.map(|()| true),
     }
+}
+
+/// Refuses a command that does not reach another program, if the environment names one.
+fn is_of_this_machine(env: Env<'_>, command: &str, instead: &str) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        env.optional("ANNALS_URL").is_none(),
+        "{command} is of this machine alone: unset ANNALS_URL, or {instead}"
+    );
+    Ok(())
 }
 
 async fn run_other(
@@ -352,10 +364,7 @@ async fn run_other(
             show::context_of(&history, &chat, &view, system_prompt.as_deref(), out).await
         }
         Some(Command::Memory { command }) => {
-            anyhow::ensure!(
-                env.optional("ANNALS_URL").is_none(),
-                "memory is of this machine alone: unset ANNALS_URL, or use /v1/memory of the HTTP API there"
-            );
+            is_of_this_machine(env, "memory", "use /v1/memory of the HTTP API there")?;
             let data_dir = data_dir(env);
             let history = open_history(&data_dir, retention(env)?, clock).await?;
             if !matches!(command, MemoryCommand::List { .. }) {

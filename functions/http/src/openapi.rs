@@ -13,7 +13,9 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use crate::schema::{Problem, UiMessage};
-use crate::{auth, chat, chats, forget, history, memory, messages, people, search, segments, strangers, usage};
+use crate::{
+    auth, chat, chats, forget, history, memory, messages, people, search, segments, strangers, usage,
+};
 
 /// The served document.
 const DOCUMENT: &str = include_str!("../openapi.json");
