@@ -78,6 +78,10 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
     assert_eq!((&part["type"], &part["state"]), (&json!("tool-shop_refund"), &json!("approval-requested")));
     assert_eq!(part["approval"]["id"].as_str().unwrap().len(), 16);
 
+    let waiting =
+        async |app: &TestApp| app.get("/v1/chats?state=waiting").await["chats"].as_array().unwrap().len();
+    assert_eq!(waiting(&app).await, 1);
+
     app.restart().await;
     app.clock().advance(Duration::from_hours(30));
     let before = app.model().count();
@@ -90,6 +94,7 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
     }
     assert_eq!(press(&app, &asked, (0, 1), 42, "c3").await, 200);
     app.idle().await;
+    assert_eq!(waiting(&app).await, 0);
     let refunds = shop.carried_out().into_iter().filter(|(name, _)| name == "refund").count();
     assert_eq!(refunds, 1, "four presses did not make one call");
     let told: Vec<String> = app.telegram_api().answered().into_iter().map(|answered| answered.text).collect();

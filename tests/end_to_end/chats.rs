@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path};
 use crate::due::{D, START, key};
-use crate::updates::private;
+use crate::updates::{group, private};
 use crate::world::{World, message};
 
 /// Lets so much time pass that all that is due is visited.
@@ -330,6 +330,60 @@ async fn only_an_admin_sees_the_list() {
     let page = app.get("/v1/chats/http%3Achat%3Aapp%3Ac1/messages?limit=1").await;
     let path = format!("/v1/chats?before={}", page["before"].as_str().unwrap());
     assert_eq!(app.call(Method::GET, &path, OPS_KEY).await.status, 400);
+    app.finish().await;
+}
+
+/// Returns the keys of all chats that `query` selects, in pages of `limit`.
+async fn selected(app: &TestApp, query: &str, limit: usize) -> Vec<String> {
+    let (mut keys, mut before) = (Vec::new(), String::new());
+    for _ in 0..50 {
+        let page = app.get(&format!("/v1/chats?limit={limit}&{query}{before}")).await;
+        let chats = page["chats"].as_array().unwrap();
+        assert!(chats.len() <= limit, "{page}");
+        keys.extend(chats.iter().map(|chat| chat["chatKey"].as_str().unwrap().to_owned()));
+        let Some(cursor) = page["before"].as_str() else { return keys };
+        before = format!("&before={cursor}");
+    }
+    panic!("the pages have no end")
+}
+
+#[tokio::test]
+async fn chats_are_selected_by_words_and_state_in_pages() {
+    let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
+    for number in 0..6 {
+        let chat = format!("c{number}");
+        app.say(&chat, &json!({"userId": "bo", "text": format!("Ticket {number}")})).await;
+        app.clock().advance(Duration::from_secs(1));
+    }
+    app.handle(private(42, 7, "hello")).await;
+    app.receive(group(-42, 8, "the beans")).await;
+    for limit in [1, 2, 25] {
+        assert_eq!(selected(&app, "q=ALLOT", limit).await, ["telegram:chat:-42"], "the title");
+        assert_eq!(selected(&app, "q=ada", limit).await.len(), 2, "the person");
+        assert_eq!(selected(&app, "q=telegram-42", limit).await.len(), 2, "the Person");
+        assert_eq!(selected(&app, "q=Telegram", limit).await.len(), 2, "the channel");
+        assert_eq!(selected(&app, "q=app%3Ac3", limit).await, ["http:chat:app:c3"], "the key");
+        assert_eq!(selected(&app, "q=ticket", limit).await.len(), 6);
+        assert_eq!(selected(&app, "q=nothing+such", limit).await, [""; 0]);
+        assert_eq!(selected(&app, "q=+", limit).await.len(), 8, "an empty selection is all");
+        assert_eq!(selected(&app, "state=unanswered", limit).await, [""; 0]);
+        assert_eq!(selected(&app, "state=failed", limit).await, [""; 0]);
+    }
+    app.telegram_api().block(42);
+    app.handle_as_time_passes(private(42, 9, "still there?")).await;
+    assert_eq!(selected(&app, "state=failed", 2).await, ["telegram:chat:42"]);
+    assert_eq!(selected(&app, "state=failed&q=allot", 2).await, [""; 0]);
+    app.model().hang();
+    let ask = json!({"userId": "bo", "text": "and now?"});
+    app.post("/v1/chats/c1/messages", APP_KEY, &ask).await;
+    assert_eq!(selected(&app, "state=unanswered&q=TICKET", 2).await, ["http:chat:app:c1"]);
+    app.model().resume();
+    app.idle_as_time_passes().await;
+    for bad in ["state=x", "state=", &format!("q={}", "x".repeat(513))] {
+        let answer = app.call(Method::GET, &format!("/v1/chats?{bad}"), OPS_KEY).await;
+        answer.assert_problem(400, "bad-query");
+    }
+    app.call(Method::GET, "/v1/chats?q=ticket", APP_KEY).await.assert_problem(403, "forbidden");
     app.finish().await;
 }
 

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use annals_core::approval;
 use annals_core::chat_key::ChatKey;
 use annals_core::context::context;
 use annals_core::record::{Channel, DeliveryFailure, Kind, Record};
@@ -14,7 +15,8 @@ use annals_store::history::directory::{ListCursor, Listed, MAX_CHATS};
 use annals_store::history::{History, HistoryError, Page, Position};
 use axum::Json;
 use axum::extract::State;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -32,6 +34,12 @@ const NEWEST_RECORDS: usize = 6;
 /// Number of chats that are read at a time.
 const CONCURRENT_READS: usize = 8;
 
+/// Maximum number of chats that one request looks at for a selection. The next page continues after them.
+const MAX_LOOKED_AT: usize = 200;
+
+/// Longest `q`, in characters.
+const MAX_Q_CHARS: usize = 512;
+
 /// Longest excerpt, in characters.
 const EXCERPT_CHARS: usize = 200;
 
@@ -45,6 +53,72 @@ pub(crate) struct ListQuery {
     limit: Option<String>,
     /// True to read each chat's context, for `tokens`.
     context: Option<bool>,
+    /// Only chats whose title, key, channel, last sender or Person contains this, in any case. At most 512 characters.
+    #[param(max_length = 512)]
+    q: Option<String>,
+    /// Only chats in this state, as far as their newest records tell.
+    state: Option<ChatState>,
+}
+
+/// A state that chats are selected by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ChatState {
+    /// A reply did not reach its platform, or the platform refuses messages.
+    Failed,
+    /// A message is unanswered.
+    Unanswered,
+    /// A call waits for approval.
+    Waiting,
+}
+
+impl ListQuery {
+    /// Returns the selection; an error if it cannot be used.
+    fn selection(&self) -> Result<Selection, Problem> {
+        let q = self.q.as_deref().map(str::trim).filter(|q| !q.is_empty());
+        if q.is_some_and(|q| q.chars().count() > MAX_Q_CHARS) {
+            return Err(ListQuery::invalid());
+        }
+        Ok(Selection { words: q.map(str::to_lowercase), state: self.state })
+    }
+}
+
+/// The chats that a list is of.
+struct Selection {
+    /// In lower case.
+    words: Option<String>,
+    state: Option<ChatState>,
+}
+
+impl Selection {
+    fn is_all(&self) -> bool {
+        self.words.is_none() && self.state.is_none()
+    }
+
+    fn selects(&self, found: &Entry) -> bool {
+        let Entry { view, person, waits_for_approval } = found;
+        let key = view.chat_key.to_string();
+        let names = [view.title.as_deref(), view.speaker.as_deref(), person.as_deref()].into_iter().flatten();
+        let names = names.chain(view.channel.map(Channel::as_str));
+        let has = |words: &String| {
+            names.chain([key.as_str()]).any(|name| name.to_lowercase().contains(words.as_str()))
+        };
+        self.words.as_ref().is_none_or(has)
+            && match self.state {
+                None => true,
+                Some(ChatState::Failed) => view.delivery_failure.is_some() || view.blocked.is_some(),
+                Some(ChatState::Unanswered) => view.pending_turn.is_some(),
+                Some(ChatState::Waiting) => *waits_for_approval,
+            }
+    }
+}
+
+/// A chat of the list, and what it is selected by.
+struct Entry {
+    view: ChatView,
+    /// The last sender as a Person.
+    person: Option<String>,
+    waits_for_approval: bool,
 }
 
 impl QueryParameters for ListQuery {}
@@ -155,14 +229,27 @@ pub(crate) async fn list(
     let limit = limit_of(query.limit.as_deref(), DEFAULT_CHATS, MAX_CHATS)?;
     let with_context = query.context.unwrap_or_default();
     let history = http.ingress.history();
-    let page = history.chats(before.as_ref(), limit).await.map_err(Failure::unreadable)?;
-    let views = stream::iter(page.chats).map(|listed| http.view_of(listed, with_context));
-    let views: Vec<Option<ChatView>> =
-        views.buffered(CONCURRENT_READS).try_collect().await.map_err(Failure::unreadable)?;
-    let mut chats: Vec<ChatView> = views.into_iter().flatten().collect();
+    let selection = query.selection()?;
+    let (mut before, mut looked_at) = (before, 0);
+    let mut chats: Vec<ChatView> = Vec::new();
+    loop {
+        // No more than are wanted, so that the cursor is that of the last chat.
+        let page = history.chats(before.as_ref(), limit - chats.len()).await.map_err(Failure::unreadable)?;
+        looked_at += limit - chats.len();
+        let entries: Vec<BoxFuture<'_, _>> =
+            page.chats.into_iter().map(|listed| http.view_of(listed, with_context).boxed()).collect();
+        let entries = stream::iter(entries).buffered(CONCURRENT_READS);
+        let entries: Vec<Option<Entry>> = entries.try_collect().await.map_err(Failure::unreadable)?;
+        let selected = entries.into_iter().flatten().filter(|entry| selection.selects(entry));
+        chats.extend(selected.map(|entry| entry.view));
+        before = page.before;
+        if selection.is_all() || chats.len() >= limit || before.is_none() || looked_at >= MAX_LOOKED_AT {
+            break;
+        }
+    }
     // The directory orders very busy chats by the time of their registration.
     chats.sort_by_key(|chat| Reverse(chat.last_interaction_at));
-    Ok(Json(Chats { chats, before: page.before.map(|cursor| cursor.encode()) }))
+    Ok(Json(Chats { chats, before: before.map(|cursor| cursor.encode()) }))
 }
 
 /// `GET /v1/chats/{chatId}`
@@ -241,12 +328,12 @@ impl Http {
     /// Returns the entry of `chat`.
     async fn entry_of(&self, chat: &ChatKey) -> Result<Json<ChatView>, Failure> {
         let listed = self.ingress.history().chat(chat).await.map_err(Failure::unreadable)?;
-        let view = self.view_of(listed, false).await.map_err(Failure::unreadable)?;
-        Ok(Json(view.ok_or_else(no_such_chat)?))
+        let entry = self.view_of(listed, false).await.map_err(Failure::unreadable)?;
+        Ok(Json(entry.ok_or_else(no_such_chat)?.view))
     }
 
     /// Returns the entry of a chat, or `None` if the chat was forgotten.
-    async fn view_of(&self, listed: Listed, with_context: bool) -> Result<Option<ChatView>, HistoryError> {
+    async fn view_of(&self, listed: Listed, with_context: bool) -> Result<Option<Entry>, HistoryError> {
         let Listed { chat, at, head, answered_until } = listed;
         let history = self.ingress.history();
         let Some((newest, is_whole)) = newest(history, &chat).await? else { return Ok(None) };
@@ -280,7 +367,12 @@ impl Http {
         let is_message =
             |record: &&Record| matches!(record.kind(), Kind::Normal | Kind::Revision | Kind::Event);
         let last = newest.iter().rev().find(is_message).or(newest.last());
-        Ok(Some(ChatView {
+        let waits_for_approval = newest.iter().filter(|record| record.key.is_reply()).any(|reply| {
+            let newest = approval::newest_form(&newest, &reply.key);
+            newest.is_some_and(|form| approval::question(&form.message).is_some())
+        });
+        let person = spoken.map(Record::sender);
+        let view = ChatView {
             channel: last.map(|record| record.channel),
             last_message: last.map(excerpt),
             chat_key: chat,
@@ -297,7 +389,8 @@ impl Http {
             blocked: head.blocked,
             tokens,
             window: tokens.map(|_| self.view.window),
-        }))
+        };
+        Ok(Some(Entry { view, person, waits_for_approval }))
     }
 }
 

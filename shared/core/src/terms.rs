@@ -148,7 +148,7 @@ fn add_dates(words: &[String], terms: &mut Vec<String>) {
 
 fn month_of(word: &str) -> Option<u32> {
     let is_it = |name: &&str| **name == *word || (word.len() == 3 && name.starts_with(word) && word != "mar");
-    let place = MONTHS.iter().position(|name| is_it(&name))?;
+    let place = MONTHS.iter().position(is_it)?;
     u32::try_from(place + 1).ok()
 }
 

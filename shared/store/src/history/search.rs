@@ -128,7 +128,10 @@ struct Said {
 
 /// The indexes of segments that this process has searched. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Indexes(Arc<Mutex<VecDeque<(SegmentInfo, Arc<Indexed>)>>>);
+pub(super) struct Indexes(Arc<Mutex<Kept>>);
+
+/// Indexes, each with its segment, the latest last.
+type Kept = VecDeque<(SegmentInfo, Arc<Indexed>)>;
 
 impl Indexes {
     fn get(&self, info: &SegmentInfo) -> Option<Arc<Indexed>> {
