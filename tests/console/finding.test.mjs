@@ -30,7 +30,6 @@ after(async () => {
 async function at(url, use, options) {
   const { page, complaints, close } = await open(browser, url, { reducedMotion: 'reduce', ...options });
   try {
-    await asTheApi(page);
     await page.getByLabel('API key').fill('ops-secret');
     await page.keyboard.press('Enter');
     await page.locator('.console').waitFor();
@@ -39,26 +38,6 @@ async function at(url, use, options) {
   } finally {
     await close();
   }
-}
-/** Answers in place of a program without `q`, `state` and `…/search`, of what it lists. A program that has them answers itself. */
-async function asTheApi(page) {
-  const { status } = await app.call('GET', `/v1/chats/${encodeURIComponent(LONG)}/search?q=line`);
-  if (status === 200) return;
-  await page.route(/\/v1\/chats\?/, async route => {
-    const { searchParams } = new URL(route.request().url());
-    const [q, state] = [searchParams.get('q')?.toLowerCase() ?? '', searchParams.get('state')];
-    const { chats, before } = await (await route.fetch()).json();
-    const is = { failed: chat => chat.deliveryFailure !== null, waiting: chat => chat.chatKey.endsWith('shop'), unanswered: chat => chat.pendingTurn !== null };
-    const fits = chat => `${chat.title} ${chat.chatKey} ${chat.speaker}`.toLowerCase().includes(q) && (is[state]?.(chat) ?? true);
-    await route.fulfill({ json: { chats: chats.filter(fits), before } });
-  });
-  await page.route(/\/search\?/, async route => {
-    const { searchParams, pathname } = new URL(route.request().url());
-    const all = await (await fetch(`${app.base}${pathname.replace(/search$/, 'messages')}`, { headers: { authorization: 'Bearer ops-secret', accept: 'application/x-ndjson' } })).text();
-    const messages = all.trim().split('\n').map(line => JSON.parse(line));
-    const hits = messages.filter(({ parts }) => parts.some(({ text }) => text?.includes(searchParams.get('q'))));
-    await route.fulfill({ json: { hits: hits.map(message => ({ message, score: 1, context: [] })) } });
-  });
 }
 const sound = async (page, what) => {
   const { violations } = await new AxeBuilder({ page }).analyze();

@@ -111,6 +111,11 @@ async fn what_is_wrong_with_the_address_or_the_key_is_said() {
             &["memory", "list", "--user", "x"],
             "memory is of this machine alone",
         ),
+        (
+            &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
+            &["chat", "hello"],
+            "chat is of this machine alone",
+        ),
     ] {
         let (code, out, error) = annals(settings, arguments).await;
         assert_eq!((code, out.as_str()), (1, ""), "{arguments:?}: {error}");
@@ -137,7 +142,7 @@ async fn chats_are_those_of_the_local_program_if_no_other_is_named() {
     assert_eq!(sent.await.unwrap().status(), 202);
     let port = process.base.rsplit(':').next().unwrap();
     let (code, out, error) = annals(&[("ANNALS_PORT", port)], &["chats"]).await;
-    assert!(code == 0 && out.contains("  http:chat:dev:hello  ada"), "{out}{error}");
+    assert!(code == 0 && out.contains("  http:chat:dev:hello  hello\n"), "{out}{error}");
 }
 
 #[tokio::test]
