@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::sort_key::Timestamp;
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_local::stores::TABLE;
 use annals_store::history::Consumed;
 use annals_store::history::directory::{ListCursor, MOST_EXACT};
+use annals_store::history::turn::Ending;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path};
 use crate::due::{D, START, key};
 use crate::updates::{group, private};
-use crate::world::{World, message};
+use crate::world::{World, claim, message};
 
 /// Lets so much time pass that all that is due is visited.
 async fn some_days_pass(world: &World) {
@@ -194,25 +195,37 @@ async fn pages_give_each_chat_once_while_people_speak() {
 }
 
 #[tokio::test]
-async fn with_very_many_active_chats_each_is_listed_once_by_its_registration() {
+async fn with_very_many_active_chats_each_is_listed_once_by_its_last_answer_or_registration() {
     let world = World::new().await;
-    let many = i64::try_from(MOST_EXACT).unwrap() + 20;
+    let many = i64::try_from(MOST_EXACT).unwrap() + 70;
     for chat in 1..=many {
         world.say_in(chat, 1).await;
         world.clock.advance(Duration::from_secs(1));
     }
-    world.say_in(1, 2).await;
-    let expected: Vec<i64> = (1..=many).rev().collect();
+    let mut expected: Vec<i64> = (1..=many).rev().collect();
+    // Said and not answered, which no head tells, and answered.
+    world.say_in(2, 2).await;
+    assert_eq!(listed(&world, 100).await, expected);
+    for chat in [7, 1] {
+        world.say_in(chat, 2).await;
+        let lease = claim(&world.history, &key(chat)).await;
+        let answered_to = Some(SortKey::message(world.clock.now(), &MessageId::number(2)));
+        world.history.finish(&lease, &Ending { answered_to, ..Ending::default() }).await.unwrap();
+        world.clock.advance(Duration::from_secs(1));
+        expected.retain(|listed| *listed != chat);
+        expected.insert(0, chat);
+    }
     assert_eq!(listed(&world, 100).await, expected);
     // Pages that began in one order go on in it.
     let first = world.history.chats(None, 100).await.unwrap();
     // So few that a page that began now would be in the other.
-    for chat in 1..=25 {
+    for chat in 10..=80 {
         annals_engine::forgetting::forget(&world.history, &key(chat), Timestamp::MAX).await.unwrap();
     }
     let second = world.history.chats(first.before.as_ref(), 100).await.unwrap();
     let numbers: Vec<i64> = second.chats.iter().map(|listed| number(&listed.chat)).collect();
-    assert_eq!(numbers, expected[100..200]);
+    let left = |chat: &&i64| !(10..=80).contains(*chat);
+    assert_eq!(numbers, expected[100..].iter().filter(left).copied().collect::<Vec<_>>());
 }
 
 /// The list costs an append and a turn nothing: `budgets.rs` has what they cost. A visit pays for the place.
@@ -229,14 +242,18 @@ async fn the_list_of_chats_costs_a_turn_nothing() {
     // 16 shards of entries, 16 of places (an empty one is half a unit), a look at the one chat, and its head.
     world.history.chats(None, 25).await.unwrap();
     assert_eq!(cost(), units(17.5, 0.0, 34));
-    for chat in 2..=100 {
-        world.say_in(chat, 1).await;
+    let mut said = 1;
+    for (chats, looks) in [(50_u32, 50), (51, 1), (2_000, 20)] {
+        for chat in said + 1..=chats {
+            world.say_in(chat.into(), 1).await;
+        }
+        said = chats;
+        cost();
+        world.history.chats(None, 25).await.unwrap();
+        let Consumed { read_units, write_units, calls } = cost();
+        assert_eq!((write_units, calls), (0.0, 32 + looks + 25), "{chats} chats");
+        assert!(read_units <= 16.0 + 0.5 * f64::from(chats) + 50.0, "{chats} chats: {read_units}");
     }
-    cost();
-    world.history.chats(None, 25).await.unwrap();
-    let Consumed { read_units, write_units, calls } = cost();
-    assert_eq!((write_units, calls), (0.0, 32 + 100 + 25));
-    assert!(read_units <= 16.0 + 100.0 * 0.5 + 25.0, "{read_units}");
 
     world.clock.advance(D);
     let due = world.due(1).await.unwrap().entries;

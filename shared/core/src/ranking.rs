@@ -1,8 +1,7 @@
 //! Ranks texts by how well they fit a query: BM25 over [terms](crate::terms), raised by the texts beside each.
 //!
-//! Texts are indexed first, in the order in which people said them. An [`Index`] is small, holds no text, and has a
-//! stable form in bytes ([`Index::to_bytes`]), so it can be stored beside the texts. One query goes over any number of
-//! indexes as over one list of texts.
+//! Texts are indexed first, in the order in which people said them. An [`Index`] is small and holds no text. One query
+//! goes over any number of indexes as over one list of texts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -115,48 +114,6 @@ impl Index {
         let Ok(place) = self.terms.binary_search_by_key(&digest, |(digest, _)| *digest) else { return &[] };
         let start = place.checked_sub(1).map_or(0, |before| self.terms[before].1);
         self.postings.get(start as usize..self.terms[place].1 as usize).unwrap_or_default()
-    }
-
-    /// Returns its stable form: numbers in little endian. `from_bytes` reads it back.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.size() + 12);
-        for count in [self.lengths.len(), self.terms.len(), self.postings.len()] {
-            bytes.extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
-        }
-        bytes.extend(self.lengths.iter().flat_map(|length| length.to_le_bytes()));
-        for (digest, end) in &self.terms {
-            bytes.extend(digest.to_le_bytes());
-            bytes.extend(end.to_le_bytes());
-        }
-        for (text, count) in &self.postings {
-            bytes.extend(text.to_le_bytes());
-            bytes.push(*count);
-        }
-        bytes
-    }
-
-    /// Reads the form of `to_bytes`; `None` if `bytes` is not one.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let number = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?));
-        let count = |at: usize| Some(number(bytes.get(at..)?)? as usize);
-        let (lengths, rest) = bytes.get(12..)?.split_at_checked(count(0)?.checked_mul(2)?)?;
-        let (terms, postings) = rest.split_at_checked(count(4)?.checked_mul(8)?)?;
-        let index = Self {
-            lengths: lengths.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect(),
-            terms: terms
-                .chunks_exact(8)
-                .map(|pair| Some((number(pair)?, number(&pair[4..])?)))
-                .collect::<Option<_>>()?,
-            postings: postings
-                .chunks_exact(5)
-                .map(|pair| Some((number(pair)?, pair[4])))
-                .collect::<Option<_>>()?,
-        };
-        let is_whole = postings.len() == count(8)?.checked_mul(5)?
-            && index.postings.iter().all(|(text, _)| (*text as usize) < index.lengths.len())
-            && index.terms.iter().all(|(_, end)| *end as usize <= index.postings.len())
-            && index.terms.is_sorted();
-        is_whole.then_some(index)
     }
 }
 

@@ -14,12 +14,13 @@ use super::template::{TEMPLATE, properties};
 
 /// The functions of the code that call AWS: file, name, action, resource. "secrets" are those that `ANNALS_SECRETS` names,
 /// "tools" is the object that `TOOLS` may name, "models" are Bedrock's.
-const CALLS: [(&str, &str, &str, &str); 31] = [
+const CALLS: [(&str, &str, &str, &str); 32] = [
     ("table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("table", "Table::put_over", "dynamodb:PutItem", "Table.Arn"),
     ("anchored", "put_anchored", "dynamodb:ConditionCheckItem", "Table.Arn"),
     ("table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
+    ("table", "Table::get_batch", "dynamodb:BatchGetItem", "Table.Arn"),
     ("table", "Table::keys", "dynamodb:Query", "Table.Arn"),
     ("table", "Table::query_all", "dynamodb:Query", "Table.Arn"),
     ("table", "Table::query_page", "dynamodb:Query", "Table.Arn"),

@@ -119,20 +119,6 @@ fn several_indexes_are_one_list() {
     assert_eq!(hidden.len(), 1);
 }
 
-#[test]
-fn the_form_in_bytes_stays_the_same() {
-    let index = index(&["tea", "tea tea 茶"]);
-    let bytes = index.to_bytes();
-    assert_eq!(
-        bytes,
-        [
-            2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 1, 0, 3, 0, 80, 171, 183, 18, 2, 0, 0, 0, 142, 225, 138, 47,
-            3, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 2, 1, 0, 0, 0, 1,
-        ]
-    );
-    assert_eq!(Index::from_bytes(&bytes), Some(index));
-}
-
 proptest! {
     #[test]
     fn exactly_those_that_share_a_term_are_ranked(
@@ -150,19 +136,5 @@ proptest! {
         let mut found = found(&documents, &query, 2);
         found.sort_unstable();
         prop_assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn an_index_reads_back_and_other_bytes_are_none(
-        documents in proptest::collection::vec("[bzc花生过 。]{0,8}", 0..6), cut in 1_usize..9, any in ".{0,60}",
-    ) {
-        let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
-        let bytes = index(&documents).to_bytes();
-        prop_assert_eq!(Index::from_bytes(&bytes), Some(index(&documents)));
-        prop_assert_eq!(Index::from_bytes(&bytes[..bytes.len().saturating_sub(cut)]), None);
-        // Whatever it is, a search over it does not fail.
-        if let Some(index) = Index::from_bytes(any.as_bytes()) {
-            search(&[&index], "b", 2, 9, |_, _| true);
-        }
     }
 }

@@ -21,9 +21,11 @@
 //! no entry. The price of writing nothing is to read the keys of the chats that were lively in the last D.
 //!
 //! If at most [`MOST_EXACT`] chats were lively, the time of the last message is read in each, and the whole list is in
-//! that order. If there were more, those chats are in the order in which they registered, which is right to R (18
-//! hours); the client can sort the chats of one page. The cursor keeps the choice between the two for all pages that
-//! follow a first page.
+//! that order. If there were more, a page would take a request for each. Then a chat is at the last message that was
+//! answered, which its head names: one request reads a hundred heads. A chat without an answer since it registered, and
+//! one beyond the [`MOST_HEADS`] that registered last, is at its registration, which is right to R (18 hours). The
+//! client can sort the chats of one page. The cursor keeps the choice between the two for all pages that follow a
+//! first page.
 //!
 //! A cursor is a time and a ChatKey (`{"t": 1763765920000, "c": "telegram:chat:42", "x": true}`), and a page starts
 //! after it. So no chat is listed twice, except one with a new message while pages are turned, which is then at the
@@ -33,24 +35,27 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use annals_core::chat_key::ChatKey;
-use annals_core::sort_key::Timestamp;
-use futures::future::try_join_all;
-use futures::{StreamExt, TryStreamExt, stream};
+use annals_core::sort_key::{SortKey, Timestamp};
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::cursor::{self, CursorError};
 use super::due::{DUE_AT, DUE_SHARD, Entry, SHARDS, shard_of};
 use super::item::{integer, text};
 use super::read::MAX_NAMES;
-use super::table::{Anchor, Item, Span, Update, Written, number, string};
-use super::turn::{Head, Held};
+use super::table::{Anchor, Item, MAX_BATCH, Span, Update, Written, number, string};
+use super::turn::{ANSWERED_TO, Head, Held};
 use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
 
 /// Maximum number of chats on a page of the list.
 pub const MAX_CHATS: usize = 100;
 
 /// Maximum number of lively chats whose last message is read for each page.
-pub const MOST_EXACT: usize = 500;
+pub const MOST_EXACT: usize = 50;
+
+/// Maximum number of lively chats whose head is read for each page: 20 requests.
+const MOST_HEADS: usize = 2_000;
 
 /// The item that holds a chat's place.
 pub(super) const PLACE: &str = "!place";
@@ -74,7 +79,7 @@ pub struct ListCursor {
     at: Timestamp,
     #[serde(rename = "c")]
     chat: ChatKey,
-    /// True if the lively chats are in the order of their last messages.
+    /// True if the lively chats are in the order of their last messages, answered or not.
     #[serde(rename = "x")]
     exact: bool,
 }
@@ -101,7 +106,8 @@ impl ListCursor {
 pub struct Listed {
     /// The name that it has now.
     pub chat: ChatKey,
-    /// Its place: the time of its last message, or if there are too many lively chats, of its registration.
+    /// Its place: the time of its last message; if there are many lively chats, of the last one that was answered, or of
+    /// its registration.
     pub at: Timestamp,
     /// Its head.
     pub head: Head,
@@ -125,7 +131,11 @@ impl History {
         let lively = self.lively().await?;
         let exact = before.map_or(lively.len() <= MOST_EXACT, |cursor| cursor.exact);
         let names: HashSet<ChatKey> = lively.keys().cloned().collect();
-        let lively = if exact { self.in_order_of_messages(lively).await? } else { lively };
+        let lively = if exact {
+            self.in_order_of_messages(lively).await?
+        } else {
+            self.in_order_of_answers(lively).await?
+        };
         let comes = |at: Timestamp, chat: &ChatKey| before.is_none_or(|cursor| cursor.is_before(at, chat));
 
         // One more than the page has shows whether there are further chats.
@@ -194,6 +204,30 @@ impl History {
             Ok((chat, spoken.unwrap_or(registered)))
         });
         stream::iter(looks).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    /// Returns the same chats, with the time of the last message that was answered in those that registered last.
+    async fn in_order_of_answers(
+        &self,
+        mut lively: HashMap<ChatKey, Timestamp>,
+    ) -> Result<HashMap<ChatKey, Timestamp>, HistoryError> {
+        let mut newest: Vec<(&ChatKey, &Timestamp)> = lively.iter().collect();
+        newest.sort_unstable_by_key(|(chat, at)| (Reverse(**at), *chat));
+        let names: Vec<String> =
+            newest.into_iter().take(MOST_HEADS).map(|(chat, _)| partition(chat)).collect();
+        let requests =
+            names.chunks(MAX_BATCH).map(async |names| self.table.get_batch(names, HEAD, ANSWERED_TO).await);
+        let requests: Vec<BoxFuture<'_, _>> = requests.map(FutureExt::boxed).collect();
+        let heads: Vec<Vec<Item>> = stream::iter(requests).buffer_unordered(AT_ONCE).try_collect().await?;
+        for head in heads.iter().flatten() {
+            let answered = text(head, ANSWERED_TO).and_then(|key| key.parse::<SortKey>().ok());
+            if let (Some(chat), Some(answered)) = (chat_of(head), answered)
+                && let Some(at) = lively.get_mut(&chat)
+            {
+                *at = answered.ts().max(*at);
+            }
+        }
+        Ok(lively)
     }
 
     /// Reads the time of the last message in `chat`, by the message's own time, if that is among the newest records in

@@ -30,7 +30,7 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConsumedCapacity, DeleteRequest, ReturnConsumedCapacity, ReturnValue,
+    AttributeValue, ConsumedCapacity, DeleteRequest, KeysAndAttributes, ReturnConsumedCapacity, ReturnValue,
     ReturnValuesOnConditionCheckFailure, WriteRequest,
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -42,6 +42,9 @@ pub(crate) use update::{Item, Update, json, number, string};
 
 /// The name of the index of due chats.
 pub(crate) const DUE_INDEX: &str = "due";
+
+/// Maximum number of items that one request reads by their keys.
+pub(crate) const MAX_BATCH: usize = 100;
 
 /// Number of items that one request deletes: the most that DynamoDB takes.
 const DELETED_PER_REQUEST: usize = 25;
@@ -259,6 +262,35 @@ impl Table {
         let output = Box::pin(request.send()).await.map_err(|error| failed("get an item", &error))?;
         self.meter.read(output.consumed_capacity());
         Ok(output.item)
+    }
+
+    /// Reads the keys and one attribute of the item `sk` in each of these partitions (at most [`MAX_BATCH`], all different)
+    /// that has one, as of some moments ago, in no order. Keys that DynamoDB leaves unprocessed are sent again.
+    pub(crate) async fn get_batch(
+        &self,
+        partitions: &[String],
+        sk: &str,
+        attribute: &str,
+    ) -> Result<Vec<Item>, TableError> {
+        const OPERATION: &str = "get items";
+        let keys =
+            partitions.iter().map(|pk| Item::from([("pk".into(), string(pk)), ("sk".into(), string(sk))]));
+        let wanted = KeysAndAttributes::builder().set_keys(Some(keys.collect()));
+        let wanted = wanted.projection_expression(format!("pk, {attribute}")).build();
+        let mut wanted = Some(wanted.map_err(|error| failed(OPERATION, &error))?);
+        let mut items = Vec::new();
+        while let Some(keys) = wanted {
+            let request = self
+                .client
+                .batch_get_item()
+                .request_items(&self.name, keys)
+                .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            let output = Box::pin(request.send()).await.map_err(|error| failed(OPERATION, &error))?;
+            self.meter.read(output.consumed_capacity().first());
+            items.extend(output.responses.and_then(|mut found| found.remove(&self.name)).unwrap_or_default());
+            wanted = output.unprocessed_keys.and_then(|mut left| left.remove(&self.name));
+        }
+        Ok(items)
     }
 
     /// Reads the items of `span` in one partition, as of now, with every page followed.

@@ -62,8 +62,8 @@ use annals_core::title::Title;
 use super::table::{Update, Written, json, number, string};
 use super::{HEAD, History, HistoryError, partition};
 
+pub(super) use head::{ANSWERED_TO, Held, Holder};
 pub use head::{Archive, Head, HeadError, Left, Link, OpenTurn, Resumed, Stretch};
-pub(super) use head::{Held, Holder};
 pub use lease::{Claim, Lease};
 
 /// Notes of a run for the next.
@@ -141,7 +141,7 @@ impl History {
             .set("contextFrom", key(&ending.context_from))
             .set("capturedTo", key(&ending.captured_to))
             .set_if_absent("uncapturedFrom", key(&ending.uncaptured_from))
-            .set("answeredTo", key(&ending.answered_to))
+            .set(ANSWERED_TO, key(&ending.answered_to))
             .set("paced", ending.paced.map(number))
             .set("title", ending.title.as_ref().map(json).transpose()?)
             .remove(["leaseUntil", "turn", "failures"]);

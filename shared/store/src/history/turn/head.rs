@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::history::item::{integer, text};
 use crate::history::table::Item;
 
+/// The attribute of [`Head::answered_to`].
+pub(in crate::history) const ANSWERED_TO: &str = "answeredTo";
+
 /// The head of a chat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
@@ -222,7 +225,7 @@ impl Head {
             moved_to: head.parsed("movedTo")?,
             archive: head.archive()?,
             failures: head.number("failures")?.unwrap_or_default(),
-            answered_to: head.parsed("answeredTo")?,
+            answered_to: head.parsed(ANSWERED_TO)?,
             taken_at: head.time("takenAt")?,
             joins: head.joins()?,
             left_for: head.json("leftFor")?,
