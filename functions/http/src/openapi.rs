@@ -56,7 +56,7 @@ pub(crate) struct Health {
         memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
     ),
-    components(schemas(Problem, UiMessage)),
+    components(schemas(Problem, UiMessage, chats::ChatState)),
     tags(
         (name = "messages", description = "Messages and commands"),
         (name = "chat", description = "The protocol of `useChat` of the Vercel AI SDK, from 6.0.0 on"),

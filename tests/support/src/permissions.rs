@@ -38,9 +38,9 @@ const CALLS: [(&str, &str, &str, &str); 32] = [
     ("forget", "erase_objects", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
     ("forget", "erase_objects", "s3:DeleteObject", "Bucket.Arn/media/*"),
     ("forget", "erase_objects", "s3:ListBucket", "Bucket.Arn"),
-    ("forget", "erase_of", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
-    ("forget", "erase_of", "s3:DeleteObject", "Bucket.Arn/media/*"),
-    ("forget", "erase_of", "s3:ListBucket", "Bucket.Arn"),
+    ("erase", "erase_of", "s3:DeleteObject", "Bucket.Arn/bodies/*"),
+    ("erase", "erase_of", "s3:DeleteObject", "Bucket.Arn/media/*"),
+    ("erase", "erase_of", "s3:ListBucket", "Bucket.Arn"),
     ("queue", "Sqs::send", "sqs:SendMessage", "Queue.Arn"),
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
     ("aws", "text", "s3:GetObject", "tools"),
@@ -51,8 +51,14 @@ const CALLS: [(&str, &str, &str, &str); 32] = [
 ];
 
 /// Functions that call AWS for their callers, which have the rows instead.
-const FOR_OTHERS: [(&str, &str); 4] =
-    [("bucket", "put_request"), ("bucket", "get"), ("bucket", "delete_some"), ("table", "query_span")];
+const FOR_OTHERS: [(&str, &str); 5] = [
+    ("bucket", "put_request"),
+    ("bucket", "get"),
+    ("bucket", "delete_some"),
+    ("table", "query_span"),
+    // Only of an import.
+    ("together", "put_all_new"),
+];
 
 /// Calls that the SDK contains for itself and that no function of this stack makes: sessions of another kind of bucket, and
 /// roles to assume.
