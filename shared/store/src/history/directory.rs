@@ -36,8 +36,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{SortKey, Timestamp};
-use futures::future::{BoxFuture, try_join_all};
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::cursor::{self, CursorError};
@@ -215,10 +215,8 @@ impl History {
         newest.sort_unstable_by_key(|(chat, at)| (Reverse(**at), *chat));
         let names: Vec<String> =
             newest.into_iter().take(MOST_HEADS).map(|(chat, _)| partition(chat)).collect();
-        let requests =
-            names.chunks(MAX_BATCH).map(async |names| self.table.get_batch(names, HEAD, ANSWERED_TO).await);
-        let requests: Vec<BoxFuture<'_, _>> = requests.map(FutureExt::boxed).collect();
-        let heads: Vec<Vec<Item>> = stream::iter(requests).buffer_unordered(AT_ONCE).try_collect().await?;
+        let batches = names.chunks(MAX_BATCH).map(|names| self.table.get_batch(names, HEAD, ANSWERED_TO));
+        let heads = try_join_all(batches).await?;
         for head in heads.iter().flatten() {
             let answered = text(head, ANSWERED_TO).and_then(|key| key.parse::<SortKey>().ok());
             if let (Some(chat), Some(answered)) = (chat_of(head), answered)
