@@ -32,7 +32,7 @@ const MONTHS: [&str; 12] = [
 const BEFORE_A_MONTH: [&str; 11] =
     ["in", "of", "since", "until", "last", "this", "next", "early", "late", "during", "mid"];
 
-/// Returns the terms of `text`, in order: its words in lower case as [stems](stem); for Chinese, Japanese and Korean each
+/// Returns the terms of `text`, in order: its words in lower case as stems; for Chinese, Japanese and Korean each
 /// character and each pair of neighbours, so that words are found without knowing where they end; and a term for each
 /// date, however it is written.
 ///

@@ -23,7 +23,7 @@
 //! If at most [`MOST_EXACT`] chats were lively, the time of the last message is read in each, and the whole list is in
 //! that order. If there were more, a page would take a request for each. Then a chat is at the last message that was
 //! answered, which its head names: one request reads a hundred heads. A chat without an answer since it registered, and
-//! one beyond the [`MOST_HEADS`] that registered last, is at its registration, which is right to R (18 hours). The
+//! one beyond the 2,000 that registered last, is at its registration, which is right to R (18 hours). The
 //! client can sort the chats of one page. The cursor keeps the choice between the two for all pages that follow a
 //! first page.
 //!

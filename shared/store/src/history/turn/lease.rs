@@ -41,7 +41,7 @@ impl History {
     }
 
     /// Claims the chat of `lost` again, for one run of at most `duration`, after a `/stop` took it from `lost`: the one
-    /// claim that need not wait until the end of [`STOPPED_RUN_ENDS_WITHIN`]. `Busy` as for [`History::claim`] if another
+    /// claim that need not wait for [`STOPPED_RUN_ENDS_WITHIN`](super::STOPPED_RUN_ENDS_WITHIN). `Busy` as for [`History::claim`] if another
     /// process has claimed the chat since. One write; two if upkeep has the chat.
     pub async fn claim_after_stop(&self, lost: &Lease, duration: Duration) -> Result<Claim, HistoryError> {
         self.claim_as(Holder::Run, &lost.chat, duration, Some(&lost.claim)).await
