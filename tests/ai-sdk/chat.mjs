@@ -243,7 +243,7 @@ const checks = {
     assert.equal(chat.status, 'ready');
     release();
     await until(async () => (await room.history()).length === 4, () => assert.fail('the stop is not recorded'));
-    assert.equal((await room.history())[1].metadata.kind, 'notice');
+    assert.equal((await room.history())[1].metadata.stopped, true);
     await chat.sendMessage({ text: 'a short one' });
     assert.match(textOf(chat.lastMessage), /a short one/);
   },
