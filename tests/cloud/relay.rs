@@ -29,6 +29,8 @@ fn a_run_of_the_relay_hands_over_to_the_next_and_each_mention_is_answered_once()
         soon("the first run is connected", async || gateway.identifies() == 1).await;
         ask("before");
         soon("it is answered", async || answers() == 1).await;
+        // Half of the first run: a second one that began with it would end with it.
+        Clock::system().sleep(std::time::Duration::from_secs(10)).await;
         Stack::tool(&["relay", TIMEOUT]);
         soon("the second run continues the session", async || gateway.resumes() == 1).await;
         ask("after");
