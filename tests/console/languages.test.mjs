@@ -137,6 +137,12 @@ const VIEWS = {
     await page.unroute('**/api/chat');
     await page.getByRole('button', { name: '重试' }).first().click();
     await page.getByText('未发送。').waitFor({ state: 'detached' });
+    // Escape, which follows, would stop the answer.
+    await until('it is answered', async () => {
+      const [asked, answer] = (await app.history(ROOM)).slice(-2);
+      return answer.role === 'assistant' && asked.parts.some(({ text }) => text === '有人吗？');
+    });
+    await page.getByRole('button', { name: '停止' }).waitFor({ state: 'detached' });
   },
   async '搜索'(page) {
     const message = { id: 'm0', role: 'user', parts: [{ type: 'text', text: '很久以前' }], metadata: { ts: 1000, kind: 'normal', messageId: 'm0', userId: '艾达' } };
