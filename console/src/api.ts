@@ -28,6 +28,7 @@ export interface Metadata {
   replyTo?: { senderName?: string; text?: string };
 }
 export type Message = UIMessage<Metadata>;
+export type Part = Message['parts'][number];
 
 export interface Key { name: string; admin: boolean }
 export interface ListedChat {

@@ -1,6 +1,6 @@
 // The whole page: sign-in and layout.
 import { useCallback, useEffect, useMemo, useState } from 'react';
-import { Api, type Key, Problem } from './api';
+import { Api, type Key, type Part, Problem } from './api';
 import { Chat } from './chat';
 import { ChatList, NO_FILTER, useChats } from './list';
 import { nameOf } from './names';
@@ -11,7 +11,7 @@ import { Shortcuts } from './shortcuts';
 import { SignIn } from './signin';
 import { THEMES, type Theme, setTheme, theme } from './theme';
 import { texts } from './text';
-import { type Part, clear, compose, useUnsentChats } from './unsent';
+import { clear, compose, useUnsentChats } from './unsent';
 import { Welcome } from './welcome';
 import { Button, Icon, Loading, Sure } from './widgets';
 

@@ -1,6 +1,6 @@
 // Files that are attached to a message, as the AI SDK's `useChat` sends them: parts with data URLs.
 import { texts } from './text';
-import type { Part } from './unsent';
+import type { Part } from './api';
 
 /** Longest message that the API takes, in bytes of JSON, less what a request has around it. A file of three bytes takes four. */
 const MOST_BYTES = 1024 * 1024 - 4096;

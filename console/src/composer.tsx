@@ -3,7 +3,8 @@ import { type KeyboardEvent, useRef, useState } from 'react';
 import { Input, Label, TextArea, TextField } from 'react-aria-components';
 import { type FilePart, attached, fits, isSeen } from './attach';
 import { texts } from './text';
-import { type Part, draft, keepDraft } from './unsent';
+import type { Part } from './api';
+import { draft, keepDraft } from './unsent';
 import { Button, Icon } from './widgets';
 
 interface Props {

@@ -1,9 +1,6 @@
 // The visible texts of the console, in the browser's language. Another language is one file in text/, and a line here.
-import { en } from './text/en';
+import { type Texts, en } from './text/en';
 import { zh } from './text/zh';
-
-/** All texts of one language. */
-export type Texts = typeof en;
 
 const LANGUAGES: Record<string, Texts> = { en, zh };
 

@@ -1,10 +1,8 @@
 // Messages that the server has not confirmed yet, and drafts: in sessionStorage, so that they outlive a reload, and end with the tab
 // as the key does.
 import { useSyncExternalStore } from 'react';
-import type { Message, Problem } from './api';
+import type { Message, Part, Problem } from './api';
 import type { FilePart } from './attach';
-
-export type Part = Message['parts'][number];
 
 /** A message on its way to the server. */
 export interface Outgoing {

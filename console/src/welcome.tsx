@@ -1,14 +1,13 @@
 // First steps: start a chat here, or by the API.
 import { useState } from 'react';
 import { Input, Label, TextField } from 'react-aria-components';
-import type { Stranger } from './api';
+import type { Part, Stranger } from './api';
 import { Composer } from './composer';
 import { when } from './names';
 import { PACE, usePoll } from './poll';
 import { go } from './route';
 import { useSession } from './session';
 import { texts } from './text';
-import type { Part } from './unsent';
 import { Button, Copy } from './widgets';
 
 interface Props {

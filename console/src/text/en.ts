@@ -304,3 +304,6 @@ export const en = {
   savedAfter: (tools: string) => `Saved after reading ${tools}: it may be what that said, and not what somebody wants.`,
   changedByAgent: 'Changed by the agent. It said:',
 };
+
+/** All texts of one language. */
+export type Texts = typeof en;

@@ -1,5 +1,5 @@
 // 简体中文。
-import type { Texts } from '../text';
+import type { Texts } from './en';
 import { bytes, count } from '../units';
 
 const messages = (n: number) => `${count(n)} 条消息`;

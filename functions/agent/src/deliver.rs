@@ -16,9 +16,11 @@ use annals_store::history::turn::{OpenTurn, Reached};
 use crate::agent::Agent;
 use crate::error::TurnError;
 use crate::retry_policy::Attempt;
-use crate::stop::STOPPED_LINE;
 use crate::task::ClaimedTurn;
 use crate::typing::Typing;
+
+/// Last line of a stopped reply where it is sent. It is not stored.
+const STOPPED_LINE: &str = "(Stopped here.)";
 
 /// Time after a group refused a message before it is sent another.
 const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);

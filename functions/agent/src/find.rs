@@ -3,23 +3,24 @@
 
 use annals_core::chat_key::ChatKey;
 use annals_core::context::context;
-use annals_core::record::{Kind, Record};
+use annals_core::record::Record;
 use annals_core::sort_key::SortKey;
 use annals_store::history::turn::{Ending, Lease, OpenTurn};
-use annals_store::history::{ContextRead, HistoryError, later_expiry};
+use annals_store::history::{ContextRead, HistoryError};
 
 use crate::agent::Agent;
 use crate::budget::{self, Summaries};
-use crate::coverage::{message_at, newest_covered, records_of_turn};
+use crate::coverage::{newest_covered, records_of_turn};
 use crate::deliver::still_blocked;
 use crate::error::TurnError;
+use crate::making::Unstored;
 use crate::mcp::ServerTools;
 use crate::next::{Next, has_stopped, next};
 use crate::quiet::pause_for_more;
 use crate::remember::{capture_ended, recall, uncaptured};
-use crate::stop::{StoppedTurn, Unstored};
+use crate::reread::add_covered;
 use crate::surroundings::append_all;
-use crate::task::{ClaimedTurn, Found, PausedReply, Task};
+use crate::task::{ClaimedTurn, Found, PausedReply, StoppedTurn, Task};
 use crate::tools::{self, Offered};
 use crate::typing::Typing;
 
@@ -205,55 +206,6 @@ pub(crate) async fn are_answered(
     let may_be = !named.is_empty() && named.iter().max() <= head.answered_to.as_ref();
     let is_free = head.turn.is_none() && head.stopped_to.is_none();
     Ok(may_be && is_free && agent.history.are_covered_lately(chat, named).await?)
-}
-
-/// Reads the records of a turn again, from `from` on, with the messages that it covers.
-pub(crate) async fn reread(
-    agent: &Agent,
-    turn: &mut ClaimedTurn,
-    from: Option<&SortKey>,
-) -> Result<(), TurnError> {
-    let ClaimedTurn { lease, turn, records, .. } = turn;
-    *records = agent.history.context(&lease.chat, &lease.head, from, &agent.policy(0)).await?.records;
-    // Some may have left the table, and are still to be answered.
-    add_covered(agent, &lease.chat, turn, records).await?;
-    Ok(())
-}
-
-/// Adds to `records` the messages that the committed `turn` covers, and its reply, as far as they have left the table
-/// since, from the archive. Returns `false` if the newest message is nowhere: then the turn cannot be done any more.
-async fn add_covered(
-    agent: &Agent,
-    chat: &ChatKey,
-    turn: &OpenTurn,
-    records: &mut Vec<Record>,
-) -> Result<bool, TurnError> {
-    let (now, retention) = (agent.clock.now(), agent.history.retention());
-    for base in &turn.covers {
-        // TTL deletes in any order: the reply may have left the table before the messages that it covers.
-        let may_have_reply = turn.covers.last() == Some(base)
-            && retention.may_have_left(base.ts(), now)
-            && !records.iter().any(|record| record.key == base.reply());
-        if may_have_reply || message_at(records, base).is_none() {
-            let archived = agent.history.archived_message(chat, base).await?.records;
-            records.extend(archived.into_iter().filter(|record| record.kind() != Kind::Summary));
-        }
-    }
-    records.sort_by(|a, b| a.key.cmp(&b.key));
-    records.dedup_by(|later, first| later.key == first.key);
-    // They are kept until they are answered as if they had come now, also after their dates.
-    let renewed = retention.expires_at(now);
-    for record in records.iter_mut().filter(|record| turn.covers.contains(&record.key.base())) {
-        record.expires_at = later_expiry(record.expires_at, renewed);
-    }
-    let is_whole = turn.covers.is_empty() || newest_covered(records, turn).is_some();
-    if !is_whole {
-        tracing::error!(
-            chat = %chat.session_id(), covers = ?turn.covers,
-            "dropped a turn: the messages that it covers are neither in the table nor in the archive"
-        );
-    }
-    Ok(is_whole)
 }
 
 /// Starts to show people that `turn` is being answered, if its newest message was read and the platform takes messages.

@@ -4,94 +4,25 @@
 //! The text so far is in the memory of the stopped run alone. So that run is the one that claims the chat next, and if its
 //! process dies before the reply is stored, the next run stores one without text. Both cover the messages.
 
-use std::sync::{Mutex, PoisonError};
-
 use annals_channel::delivery::{NO_PROGRESS, OutgoingReply};
 use annals_core::approval;
-use annals_core::message::{Part, Role, UiMessage};
+use annals_core::message::{Role, UiMessage};
 use annals_core::record::{DeliveryFailure, Kind, Record};
 use annals_core::sort_key::Timestamp;
-use annals_engine::live::Feed;
 use annals_store::history::ReplyAppended;
-use annals_store::history::turn::{Ending, Head, OpenTurn};
+use annals_store::history::turn::Ending;
 
 use crate::agent::Agent;
 use crate::answer::begin_with_step;
 use crate::deliver::deliver;
 use crate::error::TurnError;
+use crate::making::{STOPPED_NOTICE, Unstored};
 use crate::retry_policy::Attempt;
-use crate::task::{ClaimedTurn, PausedReply};
+use crate::task::{ClaimedTurn, PausedReply, StoppedTurn};
 use crate::typing::Typing;
 
-/// Text of a reply that was stopped before its first word.
-pub const STOPPED_NOTICE: &str = "Stopped before there was an answer.";
-/// Last line of a stopped reply where it is sent. It is not stored.
-pub(crate) const STOPPED_LINE: &str = "(Stopped here.)";
 /// Delivery failure of an answer that was cut off.
 const STOPPED_DELIVERY: &str = "stopped by /stop while it was being sent";
-
-/// The reply that a run is making, for the case that the run is stopped.
-#[derive(Debug, Default)]
-pub(crate) struct Making(Mutex<Option<Unstored>>);
-
-impl Making {
-    /// Notes that the run makes the reply of `turn`, which `feed` tells of.
-    pub(crate) fn begin(&self, turn: &OpenTurn, feed: &Feed) {
-        let unstored = Unstored { turn: turn.clone(), feed: feed.clone() };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(unstored);
-    }
-
-    /// Takes the reply as far as the run has made it. Returns `None` if it has no content.
-    pub(crate) fn take(&self) -> Option<Unstored> {
-        let unstored = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        (!unstored.feed.so_far().is_empty()).then_some(unstored)
-    }
-}
-
-/// A reply that a stopped run has not stored.
-#[derive(Clone, Debug)]
-pub(crate) struct Unstored {
-    turn: OpenTurn,
-    /// Its listeners have the reply so far, and are told only that it is stored.
-    feed: Feed,
-}
-
-impl Unstored {
-    /// Returns the part of `turn`, which a `/stop` ends in the chat of `head`, that this reply answers. A reply never covers
-    /// messages that came while it was made, since its id names the last that it answers.
-    pub(crate) fn answered(&self, head: &Head, turn: &OpenTurn) -> Option<OpenTurn> {
-        let continues = |turn: &OpenTurn| turn.resumes.as_ref().map(|resumed| resumed.reply.clone());
-        if continues(turn) != continues(&self.turn) {
-            return None;
-        }
-        if head.turn.is_some() || turn.resumes.is_some() {
-            return (turn.covers == self.turn.covers).then(|| turn.clone());
-        }
-        let covers = turn.covers.iter().filter(|base| self.turn.covers.contains(base));
-        let covers: Vec<_> = covers.cloned().collect();
-        (!covers.is_empty()).then(|| OpenTurn::new(covers))
-    }
-
-    /// Returns the reply, as the `/stop` with this id ends it.
-    fn message(&self, command_id: &str) -> UiMessage {
-        let message = self.feed.so_far().into_message();
-        let mut message = approval::stopped(&message, command_id).unwrap_or(message);
-        if message.plain_text().trim().is_empty() {
-            message.parts.extend([Part::step_start(), Part::text(STOPPED_NOTICE)]);
-        }
-        message
-    }
-}
-
-/// A turn that a `/stop` ends.
-pub(crate) struct StoppedTurn {
-    /// The turn.
-    pub(crate) turn: ClaimedTurn,
-    /// Message id of the `/stop`; empty if its record was not read.
-    pub(crate) command_id: String,
-    /// Its reply as far as it was made, if this process made it.
-    pub(crate) unstored: Option<Unstored>,
-}
 
 /// Ends a turn that was stopped: stores its reply so far, and sends what is new of it before `until`. A stored reply stays,
 /// including one that another run stores in these moments; no more of it is sent. One that waits for an approval, or has it

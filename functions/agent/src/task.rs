@@ -13,7 +13,7 @@ use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
 
 use crate::coverage::{newest_covered, records_of_turn};
 use crate::error::TurnError;
-use crate::stop::StoppedTurn;
+use crate::making::Unstored;
 use crate::tools::Offered;
 
 /// The work of one run, and its findings about the chat.
@@ -59,6 +59,16 @@ pub(crate) enum Task {
     },
     /// End a turn that a `/stop` has stopped.
     End(StoppedTurn),
+}
+
+/// A turn that a `/stop` ends.
+pub(crate) struct StoppedTurn {
+    /// The turn.
+    pub(crate) turn: ClaimedTurn,
+    /// Message id of the `/stop`; empty if its record was not read.
+    pub(crate) command_id: String,
+    /// Its reply as far as it was made, if this process made it.
+    pub(crate) unstored: Option<Unstored>,
 }
 
 /// A stored reply whose calls have been approved or denied.

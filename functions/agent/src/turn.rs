@@ -21,10 +21,11 @@ use crate::deliver::deliver;
 use crate::error::{TurnError, Undone};
 use crate::find::{announce, are_answered, find};
 use crate::join::carry_out_joins;
+use crate::making::{Making, Unstored};
 use crate::next::has_stopped;
 use crate::resume::resume;
 use crate::retry_policy::{Attempt, MODEL_RESERVE, SEND_RESERVE};
-use crate::stop::{Making, Unstored, end};
+use crate::stop::end;
 use crate::task::{ClaimedTurn, Found, Task};
 use crate::typing::{self, Typing};
 

@@ -8,25 +8,14 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::item::{Item, Options, Skipped};
+use super::item::Options;
+use super::parsed::{Parsed, Take};
 use super::{jsonl, telegram};
 
 /// Length of the beginning of a file that tells its format.
 const HEAD_BYTES: u64 = 64 * 1024;
 /// Number of messages that are parsed before one is taken.
 const PARSED_AHEAD: usize = 256;
-
-/// What a file contains, one after another.
-#[derive(Debug)]
-pub(super) enum Parsed {
-    /// A message.
-    Item(Box<Item>),
-    /// Content that is left out.
-    Skipped(Skipped),
-}
-
-/// Takes what a file contains; an error ends the reading.
-pub(super) type Take<'a> = &'a mut dyn FnMut(Parsed) -> anyhow::Result<()>;
 
 /// A file whose content was looked at once, since a message may depend on what follows it.
 #[derive(Clone, Debug)]
@@ -96,20 +85,6 @@ fn open(path: &Path, name: &str) -> anyhow::Result<BufReader<File>> {
         file.consume(MARK.len());
     }
     Ok(file)
-}
-
-/// Returns the error for a file that breaks off in `line`.
-pub(super) fn ends_early(name: &str, line: usize) -> anyhow::Error {
-    anyhow!("{name} ends early, in line {line}: it is only a part of the file, so export or copy it again")
-}
-
-/// Returns the error of a file that is a single JSON document.
-pub(super) fn invalid(name: &str, error: serde_json::Error, what: &str) -> anyhow::Error {
-    if error.is_eof() {
-        return ends_early(name, error.line());
-    }
-    let what = if error.is_io() { format!("failed to read {name}") } else { format!("{name}{what}") };
-    anyhow::Error::new(error).context(what)
 }
 
 /// Format of a file, by its beginning.

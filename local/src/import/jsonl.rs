@@ -19,8 +19,8 @@ use serde::de::DeserializeSeed;
 use serde_json::Value;
 
 use super::each::Each;
-use super::file::{Parsed, Take, ends_early, invalid};
 use super::item::{Item, Options, Place, Skipped};
+use super::parsed::{Parsed, Take, ends_early, invalid};
 
 /// The chats that a file names.
 #[derive(Clone, Debug, Default)]

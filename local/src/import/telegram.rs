@@ -28,8 +28,8 @@ use self::message::{ChatKind, Source};
 use self::survey::Chat;
 pub(super) use self::survey::Survey;
 use self::walk::{Fields, Walker, walk};
-use super::file::{Parsed, Take};
 use super::item::{Item, Options, Place, Skipped};
+use super::parsed::{Parsed, Take};
 
 /// Fields of an export of one chat or of an account, which no message has.
 pub(super) const FIELDS: [&str; 4] = ["messages", "chats", "left_chats", "personal_information"];

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::import::each::Each;
 use crate::import::escapes::JsonEscapes;
-use crate::import::file::invalid;
+use crate::import::parsed::invalid;
 
 /// Takes the parts of an export, in the order of the file.
 pub(super) trait Walker {

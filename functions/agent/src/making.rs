@@ -1,0 +1,64 @@
+//! The reply that a run is making, kept outside the run: a `/stop` ends the run, and stores what it has said.
+
+use std::sync::{Mutex, PoisonError};
+
+use annals_core::approval;
+use annals_core::message::{Part, UiMessage};
+use annals_engine::live::Feed;
+use annals_store::history::turn::{Head, OpenTurn};
+
+/// Text of a reply that was stopped before its first word.
+pub const STOPPED_NOTICE: &str = "Stopped before there was an answer.";
+
+/// The reply that a run is making, for the case that the run is stopped.
+#[derive(Debug, Default)]
+pub(crate) struct Making(Mutex<Option<Unstored>>);
+
+impl Making {
+    /// Notes that the run makes the reply of `turn`, which `feed` tells of.
+    pub(crate) fn begin(&self, turn: &OpenTurn, feed: &Feed) {
+        let unstored = Unstored { turn: turn.clone(), feed: feed.clone() };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(unstored);
+    }
+
+    /// Takes the reply as far as the run has made it. Returns `None` if it has no content.
+    pub(crate) fn take(&self) -> Option<Unstored> {
+        let unstored = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        (!unstored.feed.so_far().is_empty()).then_some(unstored)
+    }
+}
+
+/// A reply that a stopped run has not stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Unstored {
+    turn: OpenTurn,
+    /// Its listeners have the reply so far, and are told only that it is stored.
+    pub(crate) feed: Feed,
+}
+
+impl Unstored {
+    /// Returns the part of `turn`, which a `/stop` ends in the chat of `head`, that this reply answers. A reply never covers
+    /// messages that came while it was made, since its id names the last that it answers.
+    pub(crate) fn answered(&self, head: &Head, turn: &OpenTurn) -> Option<OpenTurn> {
+        let continues = |turn: &OpenTurn| turn.resumes.as_ref().map(|resumed| resumed.reply.clone());
+        if continues(turn) != continues(&self.turn) {
+            return None;
+        }
+        if head.turn.is_some() || turn.resumes.is_some() {
+            return (turn.covers == self.turn.covers).then(|| turn.clone());
+        }
+        let covers = turn.covers.iter().filter(|base| self.turn.covers.contains(base));
+        let covers: Vec<_> = covers.cloned().collect();
+        (!covers.is_empty()).then(|| OpenTurn::new(covers))
+    }
+
+    /// Returns the reply, as the `/stop` with this id ends it.
+    pub(crate) fn message(&self, command_id: &str) -> UiMessage {
+        let message = self.feed.so_far().into_message();
+        let mut message = approval::stopped(&message, command_id).unwrap_or(message);
+        if message.plain_text().trim().is_empty() {
+            message.parts.extend([Part::step_start(), Part::text(STOPPED_NOTICE)]);
+        }
+        message
+    }
+}
