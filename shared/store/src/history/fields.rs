@@ -1,7 +1,8 @@
 //! The stored fields of a record: the one list that the table's items (`item.rs`) and the lines of segments
 //! (`segment.rs`) share.
 //!
-//! Conversions name every field, here and in `item.rs`, so that a new field does not compile until each handles it.
+//! A field that is a string, a number or a flag needs nothing else to be stored: items and lines are made of [`Fields`] by its
+//! names. The conversions here name every field, so that a new field of a record does not compile until it is stored.
 
 use annals_core::chat_key::{ActorKey, ChatKey};
 use annals_core::message::{Role, UiMessage};
@@ -9,6 +10,9 @@ use annals_core::record::{Attributes, Channel, DeliveryFailure, Details, Kind, R
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// The name of the partition key in a line; in an item it is `pk`.
+pub(super) const CHAT_KEY: &str = "chatKey";
 
 /// A record without its message. The names and their order are those of a segment's line, and the names those of an
 /// item, whose partition key is `chatKey`.
@@ -32,6 +36,7 @@ pub(super) struct Fields {
     pub(super) revision: u32,
     pub(super) role: Role,
     pub(super) kind: Kind,
+    #[serde(default)]
     pub(super) tokens: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<i64>,

@@ -17,7 +17,7 @@
 
 use std::io::{Read, Write};
 
-use annals_core::message::{Role, UiMessage};
+use annals_core::message::UiMessage;
 use annals_core::record::{Record, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use aws_lc_rs::digest;
@@ -27,17 +27,17 @@ use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::fields::Fields;
-use super::table::{Item, number, string};
+use super::fields::{CHAT_KEY, Fields};
+use super::table::{Item, string};
 
 /// An item in a chat's partition that is not a readable record.
 #[derive(Debug, thiserror::Error)]
 #[error("the record {sk} of its chat has no readable '{attribute}': correct the item, or restore the table")]
 pub struct ItemError {
     sk: String,
-    attribute: &'static str,
+    attribute: String,
 }
 
 /// A record, and the place of its message.
@@ -58,49 +58,23 @@ impl Stored {
     }
 }
 
+/// Attributes that are not plain: they are written and read by name. All others are those fields of [`Fields`] that are a
+/// string, a number or a flag.
+const NOT_PLAIN: [&str; 8] =
+    ["message", "body", "digest", "covers", "source", "counts", "deliveryFailure", "replyToken"];
+
 /// Builds the item of `record`; its message becomes the attribute `message`, or `body` if it is in S3.
-pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
-    let Fields {
-        chat_key,
-        sk,
-        actor_key,
-        channel,
-        chat_id,
-        user_id,
-        message_id,
-        ts,
-        sent_at,
-        form_ts,
-        revision,
-        role,
-        kind,
-        tokens,
-        expires_at,
-        album,
-        asks,
-        covers,
-        // Noted on the item later; see `note_delivery_failure`.
-        delivery_failure: _,
-        source,
-        person,
-        reply_token,
-    } = Fields::of(record);
-    let mut item = Item::new();
+pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Result<Item, serde_json::Error> {
+    let mut fields = Fields::of(record);
+    let (covers, source) = (std::mem::take(&mut fields.covers), fields.source.take());
+    fields.form_ts = fields.form_ts.filter(|form_ts| *form_ts != fields.ts);
+    // Noted on the item later; see `note_delivery_failure`.
+    fields.delivery_failure = None;
+    let mut item: Item = match serde_json::to_value(&fields)? {
+        Value::Object(fields) => fields.into_iter().filter_map(attribute).collect(),
+        _ => Item::new(),
+    };
     let mut set = |name: &str, value: AttributeValue| item.insert(name.to_owned(), value);
-    set("pk", string(chat_key.to_string()));
-    set("sk", string(sk.as_str()));
-    set("channel", string(channel.as_str()));
-    set("chatId", string(chat_id));
-    set("userId", string(user_id));
-    if let Some(actor_key) = actor_key {
-        set("actorKey", string(actor_key));
-    }
-    set("messageId", string(message_id.as_str()));
-    set("ts", number(ts));
-    set("sentAt", number(sent_at));
-    set("role", string(role.as_str()));
-    set("kind", string(kind.as_str()));
-    set("tokens", number(tokens));
     match message {
         MessageAttribute::Inline(json) => {
             set("message", string(json));
@@ -110,29 +84,11 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
             set("digest", string(digest));
         }
     }
-    if asks {
-        set("asks", AttributeValue::Bool(true));
-    }
-    if let Some(expires_at) = expires_at {
-        set("expiresAt", number(expires_at));
-    }
-    if let Some(form_ts) = form_ts.filter(|form_ts| *form_ts != ts) {
-        set("formTs", number(form_ts));
-    }
-    if revision > 0 {
-        set("revision", number(revision));
-    }
-    if let Some(album) = album {
-        set("album", string(album));
-    }
     if !covers.is_empty() {
         set("covers", string(lines(&covers)));
     }
-    if let Some(person) = person {
-        set("person", string(person));
-    }
-    if let Some(Ok(json)) = reply_token.as_ref().map(serde_json::to_string) {
-        set("replyToken", string(json));
+    if let Some(reply_token) = fields.reply_token {
+        set("replyToken", string(serde_json::to_string(&reply_token)?));
     }
     if let Some(source) = source {
         let json = json!({
@@ -142,7 +98,30 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Item {
         set("source", string(json.to_string()));
         set("counts", AttributeValue::B(Blob::new(deflated(&lines(&source.counts)))));
     }
-    item
+    Ok(item)
+}
+
+/// Returns a plain field as an attribute.
+fn attribute((name, value): (String, Value)) -> Option<(String, AttributeValue)> {
+    let value = match value {
+        Value::String(text) => string(text),
+        Value::Number(number) => AttributeValue::N(number.to_string()),
+        Value::Bool(flag) => AttributeValue::Bool(flag),
+        _ => return None,
+    };
+    Some((if name == CHAT_KEY { "pk".to_owned() } else { name }, value))
+}
+
+/// Returns a plain attribute as a field.
+fn field((name, value): (&String, &AttributeValue)) -> Option<(String, Value)> {
+    let value = match value {
+        _ if NOT_PLAIN.contains(&name.as_str()) => return None,
+        AttributeValue::S(text) => text.as_str().into(),
+        AttributeValue::N(number) => Value::Number(number.parse().ok()?),
+        AttributeValue::Bool(flag) => (*flag).into(),
+        _ => return None,
+    };
+    Some((if name == "pk" { CHAT_KEY } else { name }.to_owned(), value))
 }
 
 fn lines(keys: &[SortKey]) -> String {
@@ -198,54 +177,36 @@ pub(crate) enum MessageAttribute {
 
 /// Reads the record in `item`.
 pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
-    let sk = text(item, "sk").unwrap_or_default();
-    let missing = |attribute| ItemError { sk: sk.to_owned(), attribute };
-    let required = |attribute: &'static str| text(item, attribute).ok_or_else(|| missing(attribute));
-    let time = |attribute: &'static str| integer(item, attribute).and_then(Timestamp::from_millis);
-    let message_id: MessageId =
-        serde_json::from_value(required("messageId")?.into()).map_err(|_| missing("messageId"))?;
-    let role = match required("role")? {
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "system" => Role::System,
-        _ => return Err(missing("role")),
+    let missing = |attribute: &str| ItemError {
+        sk: text(item, "sk").unwrap_or_default().to_owned(),
+        attribute: if attribute == CHAT_KEY { "pk" } else { attribute }.to_owned(),
     };
+    let plain = Value::Object(item.iter().filter_map(field).collect());
+    let mut fields: Fields =
+        serde_path_to_error::deserialize(plain).map_err(|error| missing(&name_of_fault(&error)))?;
     let covers = text(item, "covers").unwrap_or_default();
-    let fields = Fields {
-        chat_key: required("pk")?.parse().map_err(|_| missing("pk"))?,
-        sk: sk.parse().map_err(|_| missing("sk"))?,
-        actor_key: None,
-        channel: required("channel")?.parse().map_err(|_| missing("channel"))?,
-        chat_id: required("chatId")?.to_owned(),
-        user_id: required("userId")?.to_owned(),
-        message_id,
-        ts: time("ts").ok_or_else(|| missing("ts"))?,
-        sent_at: time("sentAt").ok_or_else(|| missing("sentAt"))?,
-        form_ts: time("formTs"),
-        revision: integer(item, "revision").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
-        role,
-        kind: required("kind")?.parse().map_err(|_| missing("kind"))?,
-        tokens: integer(item, "tokens").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
-        expires_at: integer(item, "expiresAt"),
-        album: text(item, "album").map(str::to_owned),
-        asks: asks(item),
-        covers: covers.lines().map(str::parse).collect::<Result<_, _>>().map_err(|_| missing("covers"))?,
-        delivery_failure: text(item, "deliveryFailure").and_then(|json| serde_json::from_str(json).ok()),
-        source: match item.get("source") {
-            Some(_) => Some(source_of(item).ok_or_else(|| missing("source"))?),
-            None => None,
-        },
-        person: text(item, "person").map(str::to_owned),
-        reply_token: text(item, "replyToken").and_then(|json| serde_json::from_str(json).ok()),
-    };
-    if let Some(body) = text(item, "body") {
-        return Ok(Stored::Body {
-            record: fields.record(None).ok_or_else(|| missing("source"))?,
-            body: body.to_owned(),
-        });
+    fields.covers =
+        covers.lines().map(str::parse).collect::<Result<_, _>>().map_err(|_| missing("covers"))?;
+    if item.contains_key("source") {
+        fields.source = Some(source_of(item).ok_or_else(|| missing("source"))?);
     }
-    let message = serde_json::from_str(required("message")?).map_err(|_| missing("message"))?;
+    fields.delivery_failure = text(item, "deliveryFailure").and_then(|json| serde_json::from_str(json).ok());
+    fields.reply_token = text(item, "replyToken").and_then(|json| serde_json::from_str(json).ok());
+    if let Some(body) = text(item, "body") {
+        let record = fields.record(None).ok_or_else(|| missing("source"))?;
+        return Ok(Stored::Body { record, body: body.to_owned() });
+    }
+    let message = text(item, "message").and_then(|json| serde_json::from_str(json).ok());
+    let message = message.ok_or_else(|| missing("message"))?;
     Ok(Stored::Inline(fields.record(Some(message)).ok_or_else(|| missing("source"))?))
+}
+
+/// Returns the name of the field that is invalid, or missing: then only the error's text names it, in backticks.
+fn name_of_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    match error.path().to_string().as_str() {
+        "." => error.inner().to_string().split('`').nth(1).unwrap_or_default().to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 /// Returns the digest by which two forms of a message differ: SHA-256 over role and parts, in hex.
@@ -260,11 +221,6 @@ pub(crate) fn stored_digest(item: &Item) -> Option<String> {
         Some(digest) => Some(digest.to_owned()),
         None => serde_json::from_str(text(item, "message")?).ok().map(|message| content_digest(&message)),
     }
-}
-
-/// Returns true if the record in `item` asks for an answer.
-pub(crate) fn asks(item: &Item) -> bool {
-    matches!(item.get("asks"), Some(AttributeValue::Bool(true)))
 }
 
 pub(crate) fn text<'a>(item: &'a Item, attribute: &str) -> Option<&'a str> {

@@ -85,7 +85,7 @@ impl History {
         } else {
             MessageAttribute::Inline(json)
         };
-        Ok(item::to_item(record, message))
+        Ok(item::to_item(record, message)?)
     }
 
     /// Builds the record of `draft` as its `revision`th form at `key`.

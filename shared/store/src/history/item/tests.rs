@@ -240,7 +240,7 @@ fn again(stored: &Stored, item: &Item) -> Item {
             MessageAttribute::Body { key: body.clone(), digest: text(item, "digest").unwrap().to_owned() }
         }
     };
-    to_item(stored.record(), message)
+    to_item(stored.record(), message).unwrap()
 }
 
 fn without(item: &Item, attribute: &str) -> Item {
