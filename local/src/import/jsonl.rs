@@ -1,7 +1,7 @@
 //! Parses `UIMessage`s of the AI SDK: one a line, as Annals exports them (`annals history --jsonl`, `GET …/messages` as
 //! `application/x-ndjson`), or any `{id, role, parts}`; or an array of them, as programs with the AI SDK store them.
 //!
-//! An export of Annals is restored as it was: each message in its place, with its forms, replies, boundaries and notices.
+//! An export of Annals is restored as far as it is listed: each message in its place, with its forms, replies, boundaries and notices.
 //! Summaries are skipped: they do not name the messages that they summarize, and are made again when needed.
 
 use std::collections::{HashMap, HashSet};
