@@ -29,6 +29,10 @@ deny:
 ai-sdk:
     tests/ai-sdk/run
 
+# The TypeScript client: built, packed, and driven against the program
+client:
+    tests/client/run
+
 # The console, built of its sources into console/dist, which is committed
 console-build *args:
     console/build {{ args }}
@@ -58,6 +62,7 @@ api *args:
 web:
     tests/schemathesis/run
     tests/ai-sdk/run
+    tests/client/run
     console/build --check
     tests/console/run
 
