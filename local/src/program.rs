@@ -131,6 +131,7 @@ impl Program {
             .with_approvers(approvers)
             .with_access(config.access.clone())
             .with_people(config.channel_settings.dm_scope, config.links)
+            .with_language(config.agent.language)
             .with_memory(config.agent.memory.is_on)
             .with_prices(config.prices);
         let model = model(&config.agent.model, &clock).await?;

@@ -27,6 +27,7 @@ fn options(chat: Option<&str>) -> Options {
         agent_id: "annals".into(),
         group_activation: GroupActivation::Always,
         dm_scope: DmScope::Chat,
+        language: None,
     };
     let view = from_table(&[], ViewConfig::from_env).unwrap();
     Options { chat: chat.map(|chat| chat.parse().unwrap()), bot: Some(BOT), settings, view }

@@ -54,6 +54,7 @@ mod images;
 mod import;
 mod keeping;
 mod kept;
+mod languages;
 mod large;
 mod lark;
 mod lark_runs;

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings, dm_scope, links};
+use annals_channel::settings::{
+    DeliveryConfig, access, agent_id, channel_settings, dm_scope, language, links,
+};
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_lark::settings::LarkConfig;
 use annals_channel_telegram::settings::TelegramConfig;
@@ -47,7 +49,7 @@ const LEFT_OUT: [&str; 4] =
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 23] = [
+const READERS: [(&str, Reader); 24] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -66,6 +68,7 @@ const READERS: [(&str, Reader); 23] = [
     ("channel_settings(env)", |env| channel_settings(env).map(drop)),
     ("dm_scope(env)", |env| dm_scope(env).map(drop)),
     ("links(env)", |env| links(env).map(drop)),
+    ("language(env)", |env| language(env).map(drop)),
     ("access(env)", |env| access(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
     // The code behind these is read with the rest.
@@ -300,7 +303,7 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
             });
             let is_setting = |text: &&str| {
                 let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY" | "LINKS")
+                matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY" | "LINKS" | "LANGUAGE")
                     || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             let texts = line.split('"').skip(1).step_by(2).filter(is_setting);

@@ -4,6 +4,7 @@ use std::process::Output;
 
 use annals_channel_telegram::allowed_updates;
 use annals_core::command;
+use annals_core::language::Language;
 use annals_test_support::aws_api::AwsApi;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
@@ -60,9 +61,11 @@ async fn setup_sets_telegram_s_webhook_secret_and_commands_and_drops_no_update()
         assert_eq!((webhook.url.as_str(), webhook.secret.as_str()), (url.as_str(), TELEGRAM_SECRET));
         assert_eq!(webhook.allowed_updates, allowed_updates().collect::<Vec<_>>());
         assert_eq!(webhook.max_connections, 40);
-        let menu: Vec<String> =
-            command::menu().map(|(name, meaning)| format!("/{name}: {meaning}")).collect();
-        assert_eq!(telegram.menu(), menu);
+        let menu = |language: Language| -> Vec<String> {
+            command::menu(language.texts()).map(|(name, meaning)| format!("/{name}: {meaning}")).collect()
+        };
+        assert_eq!(telegram.menu(), menu(Language::En));
+        assert_eq!(telegram.menu_in("zh"), menu(Language::Zh));
     }
     let (code, ..) = annals(&settings, &["setup", "telegram", "--url", &url, "--max-connections", "5"]).await;
     assert_eq!((code, telegram.webhook().unwrap().max_connections), (0, 5));
@@ -324,7 +327,7 @@ async fn setup_registers_discord_s_commands_and_sets_its_addresses() {
     let commands = discord.commands();
     let names: Vec<&str> = commands.iter().map(|command| command["name"].as_str().unwrap()).collect();
     assert_eq!((names[0], *names.last().unwrap()), ("ask", "Answer this"));
-    assert_eq!(names.len(), command::menu().count() + 2);
+    assert_eq!(names.len(), command::menu(Language::En.texts()).count() + 2);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use annals_channel::surroundings::Surroundings;
 use annals_core::context::Policy;
+use annals_core::language::Language;
 use annals_core::tokens;
 use annals_engine::compaction::Compaction;
 use annals_engine::delivery::Deliverer;
@@ -39,6 +40,8 @@ pub struct Agent {
     pub servers: Option<Arc<Servers>>,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
+    /// `LANGUAGE`: the language of the bot's own texts; `None` for that of each person.
+    pub language: Option<Language>,
     /// `AGENT_ID`: the author of replies.
     pub agent_id: String,
     /// Counters of turns and deliveries.
@@ -68,6 +71,7 @@ impl Agent {
             memory: config.memory,
             servers: None,
             system_prompt: config.system_prompt.clone(),
+            language: config.language,
             agent_id: config.agent_id.clone(),
             metrics: Metrics::default(),
             live: Live::default(),

@@ -1,6 +1,8 @@
 //! The answer of a turn: the model's reply, or a notice that there is none, is stored.
 
+use annals_core::language::Language;
 use annals_core::message::{Part, Role, UiMessage};
+use annals_core::metadata::Notice;
 use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_engine::compaction::CompactionError;
@@ -17,17 +19,15 @@ use crate::rounds::Rounds;
 use crate::task::ClaimedTurn;
 use crate::tools::Offered;
 
-/// Notice to the user if there is no answer.
-pub(crate) const FAILURE_NOTICE: &str =
-    "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
-/// Notice to the user if a `/compact` fails.
-pub(crate) const NOT_COMPACTED: &str = "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has \
-                             changed. Please try again later.";
-
 /// Returns true if `record` tells the user that a turn failed.
 pub fn is_failure_notice(record: &Record) -> bool {
-    let text = record.message.plain_text();
-    record.kind() == Kind::Notice && (text == FAILURE_NOTICE || text == NOT_COMPACTED)
+    let is_typed = matches!(record.message.metadata.notice(), Some(Notice::NoAnswer | Notice::NotCompacted));
+    // Records of earlier versions have the English text alone.
+    let is_text = || {
+        let (text, english) = (record.message.plain_text(), Language::En.texts());
+        text == english.no_answer() || text == english.not_compacted()
+    };
+    record.kind() == Kind::Notice && (is_typed || is_text())
 }
 
 /// Asks the model until `until`, commits to the turn, and stores the reply, or on the last attempt a notice that there is
@@ -50,7 +50,10 @@ pub(crate) async fn answer(
                 begin_with_step(&mut message, turn.newest.channel);
                 (Kind::Normal, message)
             }
-            Asked::Nothing(cause) => (Kind::Notice, failure(FAILURE_NOTICE, &cause)),
+            Asked::Nothing(cause) => {
+                let text = turn.texts(agent.language).no_answer();
+                (Kind::Notice, failure(Notice::NoAnswer, text, &cause))
+            }
         };
     store(agent, turn, kind, message).await
 }
@@ -65,7 +68,7 @@ pub(crate) async fn answer_compact_command(
     let now = agent.clock.now();
     let asking = Asking::new(attempt, false, now, until);
     let compacted = tokio::select! {
-        text = compact_on_command(agent, &mut turn.lease, &turn.newest) => text,
+        text = compact_on_command(agent, turn) => text,
         () = agent.clock.sleep(asking.until.since(now)) => Err(TIMED_OUT.into()),
     };
     let notice = match compacted {
@@ -84,15 +87,16 @@ pub(crate) async fn answer_compact_command(
             }
             tracing::error!(%error, "failed to compact a chat on /compact in the last attempt; the user is told");
             agent.metrics.add(Metric::TurnsGivenUp, 1);
-            failure(NOT_COMPACTED, &cause)
+            failure(Notice::NotCompacted, turn.texts(agent.language).not_compacted(), &cause)
         }
     };
     store(agent, turn, Kind::Notice, notice).await
 }
 
 /// Returns a notice that a turn failed, with its cause for administrators.
-fn failure(text: &str, cause: &str) -> UiMessage {
+fn failure(kind: Notice, text: &str, cause: &str) -> UiMessage {
     let mut notice = UiMessage::text("", Role::Assistant, text);
+    notice.metadata.set_notice(kind);
     notice.metadata.set_cause(cause);
     notice
 }

@@ -4,6 +4,7 @@ use annals_core::compaction::cut::Why;
 use annals_core::context::{Context, Policy};
 use annals_core::message::UiMessage;
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::texts::Texts;
 use annals_engine::live::Feed;
 use annals_io::metrics::Metric;
 use annals_model::{Delta, Model, ModelError, Question};
@@ -21,9 +22,6 @@ use crate::tools::{Offered, Toolbox};
 
 /// The error of a request that is not waited for any longer.
 pub(crate) const TIMED_OUT: ModelError = ModelError::Unreachable("timed out");
-/// Note to the user after calls, if the model says no more.
-const UNFINISHED_NOTICE: &str =
-    "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
 /// Cause of a turn that ended since a table could not be read after calls.
 const STORE_FAILED: &str = "the store failed: see the log";
 /// Share of a context that was too long which is tried next.
@@ -93,7 +91,8 @@ pub(crate) async fn ask(
             Ok(Round::Calls) => continue,
             Ok(Round::End) => {
                 let message = rounds.take_message(model.name());
-                return Ok(Asked::Reply(with_notes(message, prepared.as_ref(), &scope)));
+                let texts = turn.texts(agent.language);
+                return Ok(Asked::Reply(with_notes(message, prepared.as_ref(), &scope, texts)));
             }
             Err(error @ (TurnError::Model(_) | TurnError::History(_))) => error,
             Err(error) => return Err(error),
@@ -122,7 +121,7 @@ pub(crate) async fn ask(
                 if rounds.is_empty() {
                     return Ok(Asked::Nothing(cause));
                 }
-                let mut message = rounds.given_up(UNFINISHED_NOTICE);
+                let mut message = rounds.given_up(turn.texts(agent.language).unfinished());
                 message.metadata.set_cause(&cause);
                 return Ok(Asked::Reply(message));
             }
@@ -131,12 +130,17 @@ pub(crate) async fn ask(
 }
 
 /// Returns the complete reply `message` with notes on what its model was not shown.
-fn with_notes(mut message: UiMessage, prepared: Option<&Prepared>, scope: &Scope) -> UiMessage {
+fn with_notes(
+    mut message: UiMessage,
+    prepared: Option<&Prepared>,
+    scope: &Scope,
+    texts: &dyn Texts,
+) -> UiMessage {
     if let Some(Prepared { seen, shown, shortened, .. }) = prepared {
         note_left_out(&mut message, seen, shortened);
         // The first part of a paused reply has the note already.
         if matches!(scope, Scope::New { .. }) {
-            shown.add_note(&mut message);
+            shown.add_note(&mut message, texts);
         }
     }
     message
@@ -249,7 +253,8 @@ impl Window {
             Scope::Paused { at } => *at,
         };
         let mut seen = turn.context(at, &self.policy);
-        let shown = images::load(agent, &seen, &mut self.images).await;
+        let texts = turn.texts(agent.language);
+        let shown = images::load(agent, &seen, &mut self.images, texts).await;
         let budget = self.unanswered_budget.saturating_sub(shown.unanswered_tokens);
         let shortened = seen.shorten_unanswered(budget);
         shown.name_hidden_files(&mut seen.messages);

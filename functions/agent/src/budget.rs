@@ -12,6 +12,7 @@ use annals_store::history::turn::Lease;
 use crate::agent::Agent;
 use crate::error::TurnError;
 use crate::retry_policy::{SUMMARIES, SUMMARIES_TIME};
+use crate::task::ClaimedTurn;
 
 /// The summaries that a turn has made before it asks.
 #[derive(Debug, Default)]
@@ -93,11 +94,9 @@ async fn compact(
 
 /// Carries out a `/compact`: makes summaries until one counts all but the most recent messages. Returns the text of the
 /// notice.
-pub(crate) async fn compact_on_command(
-    agent: &Agent,
-    lease: &mut Lease,
-    command: &Record,
-) -> Result<String, TurnError> {
+pub(crate) async fn compact_on_command(agent: &Agent, turn: &mut ClaimedTurn) -> Result<String, TurnError> {
+    let texts = turn.texts(agent.language);
+    let ClaimedTurn { lease, newest: command, .. } = turn;
     let text = command.message.plain_text();
     let focus = text.trim().split_once(char::is_whitespace).map(|(_, focus)| focus.trim());
     let focus = focus.filter(|focus| !focus.is_empty());
@@ -115,13 +114,7 @@ pub(crate) async fn compact_on_command(
     let made = summary.filter(|summary| summary.sent_at >= command.sent_at);
     let counted = made.and_then(|summary| summary.source()).map_or(0, |source| source.count);
     let kept = agent.compaction().rules().keep_recent;
-    Ok(match counted {
-        0 => format!("There is nothing to compact: the last {kept} messages always stay as they were said."),
-        1 => format!("Done: 1 message is in the summary now. The last {kept} stay as they were said."),
-        n => {
-            format!("Done: {n} messages are in the summary now. The last {kept} stay as they were said.")
-        }
-    })
+    Ok(texts.compacted(counted, kept))
 }
 
 /// Records in a reply's metadata which messages its model was not shown, or not in full.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use annals_channel::delivery::{DeliveryError, OutgoingReply, Progress, RequestedCall, SendStep};
 use annals_channel::rate_limit::RateLimit;
 use annals_core::approval;
+use annals_core::language::Language;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::Timestamp;
@@ -19,8 +20,6 @@ use crate::retry_policy::Attempt;
 use crate::task::ClaimedTurn;
 use crate::typing::Typing;
 
-/// Last line of a stopped reply where it is sent. It is not stored.
-const STOPPED_LINE: &str = "(Stopped here.)";
 
 /// Time after a group refused a message before it is sent another.
 const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
@@ -47,11 +46,12 @@ pub(crate) async fn deliver(
         agent.history.note_delivery_failure(reply, blocked).await?;
         return Ok((Reached::Unknown, None));
     }
-    let (mut text, buttons) = (text_after(&reply.message, shown_parts), buttons(reply));
+    let language = turn.language(agent.language);
+    let (mut text, buttons) = (text_after(&reply.message, shown_parts), buttons(reply, language));
     if reply.message.metadata.is_stopped() && !text.is_empty() {
-        text = format!("{}\n\n{STOPPED_LINE}", text.trim_end());
+        text = format!("{}\n\n{}", text.trim_end(), language.texts().stopped_here());
     }
-    let question = approval::question(&reply.message).unwrap_or_default();
+    let question = approval::question(&reply.message, language.texts()).unwrap_or_default();
     if text.is_empty() && buttons.is_empty() {
         // A `/stop` has ended the reply while it waited.
         return Ok((Reached::Unknown, None));
@@ -185,7 +185,7 @@ fn text_after(message: &UiMessage, shown: usize) -> String {
 }
 
 /// Returns the buttons by which people approve or deny the calls of `reply`.
-fn buttons(reply: &Record) -> Vec<RequestedCall> {
+fn buttons(reply: &Record, language: Language) -> Vec<RequestedCall> {
     let requests = approval::requests(&reply.message);
     let numbered = requests.len() > 1;
     let open = requests.into_iter().filter(|request| request.is_open);
@@ -194,6 +194,7 @@ fn buttons(reply: &Record) -> Vec<RequestedCall> {
         tool: request.tool,
         id: request.id,
         base: reply.key.base(),
+        language,
     })
     .collect()
 }

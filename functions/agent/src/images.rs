@@ -10,10 +10,12 @@ use std::time::Duration;
 use annals_channel::file::FileError;
 use annals_core::chat_key::ChatKey;
 use annals_core::context::Context;
+use annals_core::language::Language;
 use annals_core::media::{self, IMAGE_TOKENS, Image, MAX_IMAGE_BYTES, MAX_REQUEST_BYTES, Origin, Unseen};
 use annals_core::message::{Part, PartView, Role, UiMessage};
 use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
+use annals_core::texts::{FilesNotShown, NotShown as Why, Texts};
 use annals_model::ImageAt;
 use annals_store::history::StoredFile;
 use futures::{StreamExt, stream};
@@ -28,37 +30,6 @@ const AT_ONCE: usize = 4;
 const GIVE_UP_AFTER: Duration = Duration::from_hours(1);
 /// Maximum number of files of one kind that a user is told by name.
 const MAX_NAMED: usize = 5;
-
-/// The reason why a file is not shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Why {
-    Audio,
-    Video,
-    Document,
-    Address,
-    Blind,
-    TooMany,
-    Unseen(Unseen),
-    Unavailable,
-}
-
-impl Why {
-    /// Returns the reason in words, for the model and for its user alike.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Audio => "sound cannot be heard here",
-            Self::Video => "videos cannot be watched here",
-            Self::Document => "files of this kind cannot be opened here",
-            Self::Address => "addresses are not opened here",
-            Self::Blind => "the model that answers cannot see images, or not this one",
-            Self::TooMany => "there are more images than can be shown at once",
-            Self::Unseen(Unseen::TooLarge) => "it is larger than 3.75 MB or 8,000 pixels",
-            Self::Unseen(Unseen::NoImage) => "it is damaged, or no JPEG, PNG, GIF or WebP",
-            Self::Unseen(Unseen::Gone) => "it can no longer be fetched",
-            Self::Unavailable => "it could not be fetched",
-        }
-    }
-}
 
 /// The images that a run has loaded, and how many of them it may show.
 #[derive(Debug, Default)]
@@ -111,7 +82,7 @@ impl Shown {
     }
 
     /// Adds a note to `reply` about the files that its model was not shown.
-    pub(crate) fn add_note(&self, reply: &mut UiMessage) {
+    pub(crate) fn add_note(&self, reply: &mut UiMessage, texts: &dyn Texts) {
         let mut reasons: Vec<(Why, Vec<&str>)> = Vec::new();
         for (why, title) in &self.untold {
             match reasons.iter_mut().find(|(known, _)| known == why) {
@@ -122,14 +93,12 @@ impl Shown {
         if reasons.is_empty() {
             return;
         }
-        let told = reasons.iter().map(|(why, titles)| {
-            let mut named = titles.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join("; ");
-            if titles.len() > MAX_NAMED {
-                named = format!("{named}; and {} more", titles.len() - MAX_NAMED);
-            }
-            format!("{named} ({})", why.words())
+        let groups = reasons.iter().map(|(why, titles)| FilesNotShown {
+            why: *why,
+            named: titles.iter().take(MAX_NAMED).map(|title| (*title).to_owned()).collect(),
+            more: titles.len().saturating_sub(MAX_NAMED),
         });
-        let note = format!("Not seen: {}.", told.collect::<Vec<_>>().join(". "));
+        let note = texts.files_not_shown(&groups.collect::<Vec<_>>());
         // A paragraph of its own: parts are joined by one line break. A reply that waits for an approval ends with calls.
         if reply.has_open_call() {
             reply.parts.insert(0, media::note(note + "\n"));
@@ -174,7 +143,7 @@ impl File<'_> {
 
 /// Selects the files of `seen` that the model is shown. Images that are not stored yet are fetched from their platforms and
 /// stored.
-pub(crate) async fn load(agent: &Agent, seen: &Context, images: &mut Images) -> Shown {
+pub(crate) async fn load(agent: &Agent, seen: &Context, images: &mut Images, texts: &dyn Texts) -> Shown {
     if agent.model.is_echo() {
         return Shown::default();
     }
@@ -213,10 +182,11 @@ pub(crate) async fn load(agent: &Agent, seen: &Context, images: &mut Images) -> 
                 shown.unanswered_tokens += if file.is_unanswered { IMAGE_TOKENS } else { 0 };
             }
             Err(why) => {
-                let line = media::unseen_line(file.part, why.words()).unwrap_or_default();
+                let line =
+                    media::unseen_line(file.part, Language::En.texts().not_shown(why)).unwrap_or_default();
                 shown.lines.push((file.at.0, file.at.1, line));
                 if file.is_unanswered {
-                    shown.untold.push((why, media::title(file.part)));
+                    shown.untold.push((why, media::title(file.part, |kind| texts.file_kind(kind))));
                 }
             }
         }

@@ -45,5 +45,5 @@ mod typing;
 pub use agent::{Agent, LEASE};
 pub use answer::is_failure_notice;
 pub use error::{TurnError, Undone};
-pub use making::STOPPED_NOTICE;
+pub use making::is_stopped_unanswered;
 pub use retry_policy::{Attempt, MAX_ANSWER_REQUESTS, MAX_REQUESTS};

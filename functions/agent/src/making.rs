@@ -3,12 +3,20 @@
 use std::sync::{Mutex, PoisonError};
 
 use annals_core::approval;
+use annals_core::language::Language;
 use annals_core::message::{Part, UiMessage};
+use annals_core::metadata::Notice;
+use annals_core::texts::Texts;
 use annals_engine::live::Feed;
 use annals_store::history::turn::{Head, OpenTurn};
 
-/// Text of a reply that was stopped before its first word.
-pub const STOPPED_NOTICE: &str = "Stopped before there was an answer.";
+/// Returns true if `message` is in place of a reply that was stopped before its first word.
+pub fn is_stopped_unanswered(message: &UiMessage) -> bool {
+    // Records of earlier versions have the English text alone.
+    message.metadata.notice() == Some(Notice::StoppedUnanswered)
+        || (message.metadata.is_stopped()
+            && message.plain_text() == Language::En.texts().stopped_unanswered())
+}
 
 /// The reply that a run is making, for the case that the run is stopped.
 #[derive(Debug, Default)]
@@ -53,11 +61,12 @@ impl Unstored {
     }
 
     /// Returns the reply, as the `/stop` with this id ends it.
-    pub(crate) fn message(&self, command_id: &str) -> UiMessage {
+    pub(crate) fn message(&self, command_id: &str, texts: &dyn Texts) -> UiMessage {
         let message = self.feed.so_far().into_message();
         let mut message = approval::stopped(&message, command_id).unwrap_or(message);
         if message.plain_text().trim().is_empty() {
-            message.parts.extend([Part::step_start(), Part::text(STOPPED_NOTICE)]);
+            message.parts.extend([Part::step_start(), Part::text(texts.stopped_unanswered())]);
+            message.metadata.set_notice(Notice::StoppedUnanswered);
         }
         message
     }

@@ -7,6 +7,7 @@
 use annals_channel::delivery::{NO_PROGRESS, OutgoingReply};
 use annals_core::approval;
 use annals_core::message::{Role, UiMessage};
+use annals_core::metadata::Notice;
 use annals_core::record::{DeliveryFailure, Kind, Record};
 use annals_core::sort_key::Timestamp;
 use annals_store::history::ReplyAppended;
@@ -16,7 +17,7 @@ use crate::agent::Agent;
 use crate::answer::begin_with_step;
 use crate::deliver::deliver;
 use crate::error::TurnError;
-use crate::making::{STOPPED_NOTICE, Unstored};
+use crate::making::{Unstored, is_stopped_unanswered};
 use crate::retry_policy::Attempt;
 use crate::task::{ClaimedTurn, PausedReply, StoppedTurn};
 use crate::typing::Typing;
@@ -45,7 +46,7 @@ pub(crate) async fn end(
     let mut ending = Ending::default();
     if let Some((reply, shown_parts)) = ended {
         feed.stored(&reply);
-        if reply.message.plain_text() == STOPPED_NOTICE {
+        if is_stopped_unanswered(&reply.message) {
             tell(agent, &turn, &reply).await;
         } else {
             (ending.reached, ending.paced) =
@@ -66,8 +67,13 @@ async fn store(
     if let Some(stored) = turn.stored_reply() {
         return Ok(Err(stored.clone()));
     }
-    let nothing = || UiMessage::text("", Role::Assistant, STOPPED_NOTICE);
-    let mut message = unstored.map_or_else(nothing, |unstored| unstored.message(command_id));
+    let texts = turn.texts(agent.language);
+    let nothing = || {
+        let mut message = UiMessage::text("", Role::Assistant, texts.stopped_unanswered());
+        message.metadata.set_notice(Notice::StoppedUnanswered);
+        message
+    };
+    let mut message = unstored.map_or_else(nothing, |unstored| unstored.message(command_id, texts));
     message.metadata.set_stopped(command_id);
     message.metadata.copy_line_of(&turn.newest.message.metadata);
     // A reply and no notice, so that the model sees that the question is over.
@@ -97,9 +103,10 @@ async fn store_form(
     if form.message.metadata.is_stopped() && form.stopped_by() == Some(command_id) {
         return Ok(Some((form, paused.shown_parts)));
     }
+    let texts = turn.texts(agent.language);
     let is_continued = |_: &&Unstored| form.stopped_by().is_none() && turn.turn.resumes.is_some();
     let said = unstored.filter(is_continued).map(|unstored| {
-        let more = unstored.message(command_id);
+        let more = unstored.message(command_id, texts);
         let mut message = UiMessage { parts: more.parts, ..form.message.clone() };
         message.metadata.extend(more.metadata);
         message.metadata.set_stopped(command_id);

@@ -2,11 +2,13 @@
 
 use annals_core::approval;
 use annals_core::context::{Context, Policy, context};
+use annals_core::language::Language;
 use annals_core::memory::Source;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Kind, Record};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::texts::Texts;
 use annals_engine::live::ReplyStart;
 use annals_store::history::turn::{Ending, Lease, OpenTurn, Resumed};
 use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
@@ -135,6 +137,18 @@ impl ClaimedTurn {
             reply: self.reply_key(),
             message_id: self.newest.message_id.derived("reply").to_string(),
         }
+    }
+
+    /// Returns the texts in the language of the person who sent the newest message, unless `LANGUAGE` fixes one.
+    pub(crate) fn texts(&self, fixed: Option<Language>) -> &'static dyn Texts {
+        self.language(fixed).texts()
+    }
+
+    /// Returns that language.
+    pub(crate) fn language(&self, fixed: Option<Language>) -> Language {
+        let last = self.newest.key.base();
+        let known = self.records.iter().filter(|record| record.key.base() <= last);
+        fixed.unwrap_or_else(|| Language::of_records(known, &self.newest.user_id))
     }
 
     /// Returns the key of the turn's reply.

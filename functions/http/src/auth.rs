@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::{ChatKey, Place};
+use annals_core::language::Language;
 use annals_core::memory::Owner;
 use annals_core::message::UiMessage;
 use annals_core::record::Record;
@@ -12,7 +13,7 @@ use aws_lc_rs::{constant_time, digest};
 use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
-use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
+use axum::http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use secrecy::ExposeSecret;
@@ -33,6 +34,8 @@ pub struct Caller {
     pub name: String,
     /// True for an admin key, which may read every chat.
     pub admin: bool,
+    /// Tag of the language that the request asks for, if the bot speaks it.
+    pub language: Option<String>,
 }
 
 impl Caller {
@@ -113,7 +116,7 @@ pub(crate) struct Key {
 #[utoipa::path(get, path = "/v1/key", operation_id = "getKey", tag = "about", security(("key" = [])),
     responses((status = 200, description = "The key that the request carries", body = Key)))]
 pub(crate) async fn key(caller: Caller) -> Json<Key> {
-    let Caller { name, admin } = caller;
+    let Caller { name, admin, .. } = caller;
     Json(Key { name, admin })
 }
 
@@ -123,7 +126,7 @@ impl FromRequestParts<Arc<Http>> for Caller {
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Response> {
         let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let unknown = || Problem::unauthorized("send a known API key as 'Authorization: Bearer <key>'");
-        let Some(caller) = caller(header, &http.keys) else {
+        let Some(mut caller) = caller(header, &http.keys) else {
             if header.is_some()
                 && let Some(source) = source(&parts.extensions, &parts.headers)
                 && let Err(wait) = http.limits.wrong_keys.count(source, http.clock.now())
@@ -134,6 +137,8 @@ impl FromRequestParts<Arc<Http>> for Caller {
         };
         let taken = http.limits.take(&caller.name, http.clock.now());
         taken.map_err(|wait| later(wait, Problem::too_many_requests()))?;
+        let asked_for = parts.headers.get(ACCEPT_LANGUAGE).and_then(|header| header.to_str().ok());
+        caller.language = asked_for.and_then(Language::most_wanted).map(str::to_owned);
         Ok(caller)
     }
 }
@@ -157,7 +162,7 @@ pub fn caller(header: Option<&[u8]>, keys: &[ApiKey]) -> Option<Caller> {
     for key in keys {
         let known = digest::digest(&digest::SHA256, key.secret.expose_secret().as_bytes());
         if constant_time::verify_slices_are_equal(given.as_ref(), known.as_ref()).is_ok() {
-            found = Some(Caller { name: key.name.clone(), admin: key.admin });
+            found = Some(Caller { name: key.name.clone(), admin: key.admin, language: None });
         }
     }
     found
@@ -198,8 +203,8 @@ mod tests {
 
     #[test]
     fn a_key_may_use_the_memory_of_its_own_people_and_conversations() {
-        let app = Caller { name: "app".into(), admin: false };
-        let ops = Caller { name: "ops".into(), admin: true };
+        let app = Caller { name: "app".into(), admin: false, language: None };
+        let ops = Caller { name: "ops".into(), admin: true, language: None };
         let chat = |key: &str| Owner::Chat(key.parse().unwrap());
         let user = |person: &str| Owner::User(person.into());
         for own in [user("app/ada"), user("app/a/b"), chat("http:chat:app:c1"), chat("web:room:app:r1")] {
@@ -222,8 +227,8 @@ mod tests {
 
     #[test]
     fn only_an_admin_may_name_a_whole_chat_key() {
-        let app = Caller { name: "app".into(), admin: false };
-        let ops = Caller { name: "ops".into(), admin: true };
+        let app = Caller { name: "app".into(), admin: false, language: None };
+        let ops = Caller { name: "ops".into(), admin: true, language: None };
         assert_eq!(app.chat("telegram:chat:42").unwrap().to_string(), "http:chat:app:telegram%3Achat%3A42");
         assert_eq!(ops.chat("telegram:chat:42").unwrap().to_string(), "telegram:chat:42");
         assert_eq!(ops.chat("telegram:42").unwrap().to_string(), "http:chat:ops:telegram%3A42");

@@ -26,7 +26,7 @@ use annals_core::command::Command;
 use annals_core::message::Part;
 use annals_core::record::{Channel, Draft};
 use annals_core::sort_key::MessageId;
-use annals_engine::ingress::{Commanded, Ingress, STOPPED};
+use annals_engine::ingress::{Commanded, Ingress, confirms_stop};
 use annals_engine::live::Listener;
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
@@ -165,13 +165,13 @@ pub(crate) async fn stop(
     let commanded = ingress.command_alone(&Command::Stop, &draft).await?;
     let Commanded { appended, confirmation } = commanded.ok_or_else(Problem::command_id_taken)?;
     let stopped = if let Some(confirmation) = confirmation {
-        let stopped = confirmation.text == STOPPED;
+        let stopped = confirmation.is_stop;
         ingress.confirmed(&draft, confirmation).await?;
         stopped
     } else {
         // A repeated command does nothing and gets the first one's result, which its confirmation holds.
         let confirmation = ingress.confirmation_of(&draft, &appended.base).await?;
-        confirmation.is_some_and(|record| record.message.plain_text() == STOPPED)
+        confirmation.is_some_and(|record| confirms_stop(&record))
     };
     Ok(Json(Stopped { chat_key: chat, message_id, stopped }))
 }

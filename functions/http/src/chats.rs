@@ -369,7 +369,7 @@ impl Http {
         let last = newest.iter().rev().find(is_message).or(newest.last());
         let waits_for_approval = newest.iter().filter(|record| record.key.is_reply()).any(|reply| {
             let newest = approval::newest_form(&newest, &reply.key);
-            newest.is_some_and(|form| approval::question(&form.message).is_some())
+            newest.is_some_and(|form| approval::requests(&form.message).iter().any(|request| request.is_open))
         });
         let person = spoken.map(Record::sender);
         let view = ChatView {

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use annals_channel::settings::{agent_id, dm_scope, links};
+use annals_channel::settings::{agent_id, dm_scope, language, links};
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::settings::{MemoryConfig, ViewConfig, admins};
 use annals_engine::usage::Prices;
@@ -33,6 +33,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         .with_metrics(metrics)
         .with_approvers(approvers)
         .with_people(dm_scope, links)
+        .with_language(language(env)?)
         .with_memory(memory.is_on)
         .with_prices(Prices::from_env(env)?);
     let web = Web::buffered(ingress.clone());

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
+use annals_core::language::Language;
 use annals_core::message::{Part, Role, UiMessage};
+use annals_core::metadata::Metadata;
 use annals_core::record::{Channel, Draft, Origin};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
@@ -266,8 +268,16 @@ pub(crate) fn draft(
         channel,
         user_id: user_id.to_owned(),
     };
+    let message = UiMessage::new("", Role::User, parts);
+    // Chinese text is a better sign of its author's language than a header, which may be that of a server.
+    let is_chinese = Language::of_script(&message.plain_text()) == Some(Language::Zh);
+    let mut metadata = Metadata::default();
+    if let Some(tag) = caller.language.as_ref().filter(|_| !is_chinese) {
+        metadata.set_language(tag);
+    }
     Draft::new(origin, message_id, ts)
-        .with_parts(parts)
+        .with_parts(message.parts)
+        .with_metadata(metadata)
         .asking(true)
         .of_person(caller.crossing_user_id(user_id))
 }

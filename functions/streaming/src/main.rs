@@ -49,6 +49,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
             .with_metrics(metrics.clone())
             .with_approvers(approvers.clone())
             .with_people(dm_scope, links.clone())
+            .with_language(config.language)
             .with_memory(config.memory.is_on)
             .with_prices(prices.clone())
     };

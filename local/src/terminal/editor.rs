@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use annals_core::command;
+use annals_core::command::name::CommandName;
+use annals_core::texts::Texts;
+use annals_core::texts::en::En;
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
@@ -18,7 +20,7 @@ use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
 use super::screen::Style;
 use crate::stores::files;
 
-/// Commands of the terminal itself, like [`command::LIST`].
+/// Commands of the terminal itself: syntax and description.
 pub(super) const OWN: &[(&str, &str)] =
     &[("/history [number]", "show the last messages"), ("/quit", "leave; so does Ctrl-D")];
 
@@ -105,8 +107,9 @@ struct Commands {
 
 impl Helper for Commands {}
 
-fn all() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    command::LIST.iter().chain(OWN)
+/// Returns all commands: syntax and description.
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CommandName::ALL.into_iter().map(|command| En.command(command)).chain(OWN.iter().copied())
 }
 
 fn name(usage: &str) -> &str {
@@ -126,7 +129,7 @@ impl Completer for Commands {
         let pairs = found.map(|(usage, _)| {
             let takes_more = usage.len() > name(usage).len();
             let replacement = name(usage).to_owned() + if takes_more { " " } else { "" };
-            Pair { display: (*usage).to_owned(), replacement }
+            Pair { display: usage.to_owned(), replacement }
         });
         Ok((0, pairs.collect()))
     }

@@ -5,7 +5,7 @@
 
 use std::io::{Write, stdout};
 
-use annals_agent::STOPPED_NOTICE;
+use annals_agent::is_stopped_unanswered;
 use annals_core::approval::requests;
 use annals_core::message::UiMessage;
 use annals_http::random_id;
@@ -63,7 +63,7 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
                 eprintln!("annals: {FORGOTTEN}");
                 return Ok(false);
             }
-            Event::Done { message, failed } if failed || message.plain_text() == STOPPED_NOTICE => {
+            Event::Done { message, failed } if failed || is_stopped_unanswered(&message) => {
                 screen.rest()?;
                 eprintln!("annals: {}", message.plain_text());
                 if let Some(cause) = message.metadata.cause() {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use annals_agent::STOPPED_NOTICE;
+use annals_agent::is_stopped_unanswered;
 use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -290,7 +290,7 @@ impl<W: Write> Screen<W> {
     }
 
     fn done(&mut self, message: &UiMessage) -> io::Result<()> {
-        if message.metadata.stopped_by().is_some() && message.plain_text() == STOPPED_NOTICE {
+        if is_stopped_unanswered(message) {
             self.forget();
             return self.note(STOPPED);
         }
@@ -333,6 +333,8 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use annals_core::message::Role;
+    use annals_core::texts::Texts;
+    use annals_core::texts::en::En;
     use serde_json::json;
 
     use super::*;
@@ -378,7 +380,8 @@ mod tests {
             message.metadata.set_stopped("m2");
             Event::Done { message, failed: false }
         };
-        check(&[text("Hel"), Event::Void, stopped(STOPPED_NOTICE)], "Hel\n· stopped\n");
+        let unanswered = stopped(En.stopped_unanswered());
+        check(&[text("Hel"), Event::Void, unanswered], "Hel\n· stopped\n");
         check(&[text("Hel"), stopped("Hello")], "Hello\n· stopped\n");
     }
 

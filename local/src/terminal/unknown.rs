@@ -1,8 +1,8 @@
 //! Commands that do not exist, which are not sent to the model.
 
-use annals_core::command::{self, Command};
+use annals_core::command::Command;
 
-use super::editor::OWN;
+use super::editor::all;
 
 /// Returns the note about `line` if it begins with a command that does not exist: those that it may have been meant to be.
 pub(super) fn command(line: &str) -> Option<String> {
@@ -34,7 +34,7 @@ pub(super) fn command(line: &str) -> Option<String> {
 
 /// Returns the names of all commands.
 fn names() -> impl Iterator<Item = &'static str> {
-    command::LIST.iter().chain(OWN).filter_map(|(usage, _)| usage.split_whitespace().next())
+    all().filter_map(|(usage, _)| usage.split_whitespace().next())
 }
 
 #[cfg(test)]

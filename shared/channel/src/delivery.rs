@@ -2,6 +2,7 @@
 
 use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
+use annals_core::language::Language;
 use annals_core::record::{Channel, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use futures::future::BoxFuture;
@@ -89,6 +90,8 @@ pub struct RequestedCall {
     pub id: String,
     /// Base of the reply's key.
     pub base: SortKey,
+    /// Language of the person who asked.
+    pub language: Language,
 }
 
 impl RequestedCall {
@@ -99,7 +102,7 @@ impl RequestedCall {
 
     /// Returns the label of that button.
     pub fn label(&self, approved: bool) -> String {
-        let word = if approved { "✅ Approve" } else { "❌ Deny" };
+        let word = self.language.texts().button(approved);
         self.number.map_or_else(|| word.to_owned(), |number| format!("{word} {number}"))
     }
 }

@@ -2,6 +2,7 @@
 
 use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
+use annals_core::language::Language;
 use annals_core::person::Links;
 use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env, Setting};
@@ -9,8 +10,9 @@ use annals_core::settings::{ConfigError, Env, Setting};
 use crate::rate_limit::RateLimit;
 
 /// Settings that all channels share.
-pub const SETTINGS: [Setting; 9] = [
+pub const SETTINGS: [Setting; 10] = [
     AGENT_ID,
+    LANGUAGE,
     GROUP_ACTIVATION,
     DM_SCOPE,
     LINKS,
@@ -33,6 +35,12 @@ const AGENT_ID: Setting = Setting::new(
     "AGENT_ID",
     "annals",
     "at most 64 bytes, no control characters. Changing it changes the ChatKeys of direct chats",
+);
+const LANGUAGE: Setting = Setting::new(
+    "LANGUAGE",
+    "auto",
+    "`auto`, `en`, `zh`: the language of the bot's own texts. `auto`: each person's, by their Telegram or Discord, their \
+     browser, or the script of what they write. A list of locales, as desktops set it (`en_GB:en`), is `auto`",
 );
 const GROUP_ACTIVATION: Setting = Setting::new(
     "GROUP_ACTIVATION",
@@ -80,6 +88,8 @@ pub struct Settings {
     pub group_activation: GroupActivation,
     /// `DM_SCOPE`.
     pub dm_scope: DmScope,
+    /// `LANGUAGE`; `None` for that of each person.
+    pub language: Option<Language>,
 }
 
 /// `GROUP_ACTIVATION`: messages of a group or channel that ask for an answer.
@@ -116,6 +126,16 @@ pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
     Ok(agent_id)
 }
 
+/// Reads `LANGUAGE`: the language of the bot's own texts, or `None` for that of each person.
+pub fn language(env: Env<'_>) -> Result<Option<Language>, ConfigError> {
+    // Desktops set a variable of this name for themselves, to a list such as `zh_CN:zh`.
+    if env.value(&LANGUAGE).contains([':', '_']) {
+        return Ok(None);
+    }
+    let all = Language::ALL.map(|language| (language.code(), Some(language)));
+    env.choice(&LANGUAGE, &[&[("auto", None)], &all[..]].concat())
+}
+
 /// Reads `DM_SCOPE`.
 pub fn dm_scope(env: Env<'_>) -> Result<DmScope, ConfigError> {
     env.choice(&DM_SCOPE, &[("chat", DmScope::Chat), ("user", DmScope::User)])
@@ -141,6 +161,7 @@ pub fn channel_settings(env: Env<'_>) -> Result<Settings, ConfigError> {
         agent_id: agent_id(env)?,
         group_activation: env.choice(&GROUP_ACTIVATION, &activations)?,
         dm_scope: dm_scope(env)?,
+        language: language(env)?,
     })
 }
 
@@ -248,6 +269,19 @@ mod tests {
             with(&[("DELIVERY_PACING", "no")]).unwrap_err(),
             "DELIVERY_PACING must be one of: true, false"
         );
+    }
+
+    #[test]
+    fn a_desktops_list_of_locales_fixes_no_language() {
+        let of = |value: &str| {
+            let lookup = |name: &str| (name == "LANGUAGE").then(|| value.to_owned());
+            language(Env::new(&lookup)).map_err(|error| error.to_string())
+        };
+        for auto in ["", "auto", "en_GB:en", "zh_CN"] {
+            assert_eq!(of(auto), Ok(None), "{auto}");
+        }
+        assert_eq!((of("en"), of("zh")), (Ok(Some(Language::En)), Ok(Some(Language::Zh))));
+        assert_eq!(of("hunter2").unwrap_err(), "LANGUAGE must be one of: auto, en, zh");
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub fn settings() -> Settings {
         agent_id: "annals".into(),
         group_activation: GroupActivation::Mention,
         dm_scope: DmScope::Chat,
+        language: None,
     }
 }
 

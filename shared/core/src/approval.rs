@@ -37,6 +37,7 @@ use crate::message::ToolCall;
 use crate::message::{Part, PartView, UiMessage};
 use crate::record::{Kind, Record};
 use crate::sort_key::SortKey;
+use crate::texts::Texts;
 use crate::visible::shown_input;
 
 /// Result recorded for a call whose run ended between the start of the call and its result.
@@ -148,7 +149,7 @@ pub fn request_part(call: &ToolCall, id: &str, admins_only: bool) -> Part {
 
 /// Returns the question to people in Markdown, with every argument of each call, or `None` if `message` has no open
 /// request.
-pub fn question(message: &UiMessage) -> Option<String> {
+pub fn question(message: &UiMessage, texts: &dyn Texts) -> Option<String> {
     let all = requests(message);
     let open: Vec<&Request> = all.iter().filter(|request| request.is_open).collect();
     let numbered = all.len() > 1;
@@ -156,14 +157,13 @@ pub fn question(message: &UiMessage) -> Option<String> {
         let number = if numbered { format!("{}. ", request.number) } else { String::new() };
         let shown = shown_input(&request.input).unwrap_or_else(|too_long| too_long.to_string());
         let who =
-            if request.admins_only { "\n\nOnly an administrator of this bot can approve it." } else { "" };
-        format!("{number}May I call `{}` with this?\n\n```json\n{shown}\n```{who}", request.tool)
+            if request.admins_only { format!("\n\n{}", texts.admins_must_approve()) } else { String::new() };
+        format!("{number}{}\n\n```json\n{shown}\n```{who}", texts.may_i_call(&request.tool))
     });
-    let how = match (open.len(), numbered) {
-        (0, _) => return None,
-        (_, false) => "Answer with /approve or /deny, and why if you like.".to_owned(),
-        _ => "Answer with /approve or /deny and the number, and why if you like.".to_owned(),
-    };
+    if open.is_empty() {
+        return None;
+    }
+    let how = texts.how_to_answer(numbered).to_owned();
     Some(asked.chain([how]).collect::<Vec<_>>().join("\n\n"))
 }
 
@@ -371,6 +371,7 @@ fn approval_of(part: &Part) -> Option<&Map<String, Value>> {
 mod tests {
     use super::*;
     use crate::message::Role;
+    use crate::texts::en::En;
 
     fn reply(states: &[&str]) -> UiMessage {
         let parts = states.iter().enumerate().map(|(at, state)| {
@@ -409,14 +410,15 @@ mod tests {
 
     #[test]
     fn the_question_names_the_call_and_the_commands() {
-        assert_eq!(question(&reply(&["output-available"])), None);
-        let one = question(&reply(&[REQUESTED])).unwrap();
+        let question = |states| question(&reply(states), &En);
+        assert_eq!(question(&["output-available"]), None);
+        let one = question(&[REQUESTED]).unwrap();
         assert!(
             one.starts_with("May I call `refund` with this?\n\n```json\n{\n  \"order\": 0\n}\n```"),
             "{one}"
         );
         assert!(one.ends_with("Answer with /approve or /deny, and why if you like."));
-        let two = question(&reply(&["output-available", REQUESTED])).unwrap();
+        let two = question(&["output-available", REQUESTED]).unwrap();
         assert!(two.starts_with("2. May I call") && two.contains("/deny and the number"), "{two}");
     }
 

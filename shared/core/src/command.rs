@@ -1,7 +1,13 @@
 //! Commands that control a chat: [`Command`].
 //!
-//! They are the same on every channel. To add a command, add a variant of [`Command`], a row of [`LIST`] and an arm in
+//! They are the same on every channel. To add a command, add a variant of [`Command`] and of [`CommandName`], and an arm in
 //! [`Command::parse`] and [`Command::confirmation`]; if it needs the store, see `ingress/recollection.rs`.
+
+pub mod name;
+
+use crate::texts::Texts;
+
+use self::name::CommandName;
 
 /// A command. It acts on the chat in which it is typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,31 +134,12 @@ impl Which {
     }
 }
 
-/// The commands in `/help` and in a platform's menu: syntax and description. `/start` is not listed, since nobody types
-/// it.
-pub const LIST: &[(&str, &str)] = &[
-    ("/new [message]", "start a new conversation, with your first message if you like"),
-    ("/reset", "start over with nothing of this conversation in view"),
-    ("/stop", "stop answering"),
-    ("/compact [what to keep in mind]", "sum up what was said so far"),
-    (
-        "/memory",
-        "list what I remember from earlier conversations; /memory undo <number> brings back what I changed",
-    ),
-    ("/forget <number>", "forget one entry of that list"),
-    ("/approve [number]", "allow what I asked to do"),
-    ("/deny [number] [reason]", "do not allow it"),
-    ("/link [code]", "use one conversation and memory here and in another channel of yours"),
-    ("/unlink", "separate this channel from your others again"),
-    ("/usage", "say how many tokens this conversation took, and what they cost"),
-    ("/help", "show this list"),
-];
-
 /// Returns each command's bare name and description, for a platform's menu.
-pub fn menu() -> impl Iterator<Item = (&'static str, &'static str)> {
-    LIST.iter().map(|(usage, meaning)| {
+pub fn menu(texts: &dyn Texts) -> impl Iterator<Item = (&'static str, &'static str)> {
+    CommandName::ALL.into_iter().map(|command| {
+        let (usage, meaning) = texts.command(command);
         let name = usage.split_whitespace().next().unwrap_or_default();
-        (name.trim_start_matches('/'), *meaning)
+        (name.trim_start_matches('/'), meaning)
     })
 }
 
@@ -201,7 +188,7 @@ impl Command {
 
     /// Returns the confirmation for the user. `None` means that the agent's answer follows, or that the confirmation
     /// depends on the store.
-    pub fn confirmation(&self) -> Option<String> {
+    pub fn confirmation(&self, texts: &dyn Texts) -> Option<String> {
         match self {
             Self::New { first_message: Some(_) }
             | Self::Compact
@@ -214,10 +201,10 @@ impl Command {
             | Self::Usage
             | Self::Approve { .. }
             | Self::Deny { .. } => None,
-            Self::New { first_message: None } => Some("New conversation. What is on your mind?".into()),
-            Self::Reset => Some("Done: we start over. Earlier messages are no longer in view.".into()),
-            Self::Start => Some(format!("Hello! Write to me and I will answer.\n\n{}", list())),
-            Self::Help => Some(list()),
+            Self::New { first_message: None } => Some(texts.new_conversation().into()),
+            Self::Reset => Some(texts.started_over().into()),
+            Self::Start => Some(format!("{}\n\n{}", texts.welcome(), list(texts))),
+            Self::Help => Some(list(texts)),
         }
     }
 }
@@ -261,9 +248,12 @@ fn undo(rest: &str) -> Option<&str> {
     word.eq_ignore_ascii_case("undo").then_some(which)
 }
 
-fn list() -> String {
-    let lines: Vec<String> = LIST.iter().map(|(usage, meaning)| format!("{usage}: {meaning}")).collect();
-    format!("Commands:\n{}", lines.join("\n"))
+fn list(texts: &dyn Texts) -> String {
+    let line = |command| {
+        let (usage, meaning) = texts.command(command);
+        format!("{usage}{}{meaning}", texts.colon())
+    };
+    format!("{}\n{}", texts.commands(), CommandName::ALL.map(line).join("\n"))
 }
 
 #[cfg(test)]
@@ -271,6 +261,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::language::Language;
 
     fn new(first_message: &str) -> Command {
         Command::New { first_message: Some(first_message.into()) }
@@ -379,12 +370,16 @@ mod tests {
 
     #[test]
     fn help_names_each_command_that_exists() {
-        let help = Command::Help.confirmation().unwrap();
-        for (usage, _) in LIST {
-            assert!(help.contains(usage));
-            assert!(Command::parse(usage, None).is_some(), "{usage} is listed but not read");
+        for texts in Language::ALL.map(Language::texts) {
+            let help = Command::Help.confirmation(texts).unwrap();
+            for (usage, _) in CommandName::ALL.map(|command| texts.command(command)) {
+                assert!(help.contains(usage));
+                assert!(Command::parse(usage, None).is_some(), "{usage} is listed but not read");
+            }
+            assert_eq!(new("x").confirmation(texts), None);
+            let names = |texts| menu(texts).map(|(name, _)| name).collect::<Vec<_>>();
+            assert_eq!(names(texts), names(Language::En.texts()));
         }
-        assert_eq!(new("x").confirmation(), None);
     }
 
     proptest! {

@@ -20,6 +20,7 @@
 //! - [`person`]: identities of people, and links between them
 //! - [`title`]: titles of chats
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
+//! - [`language`]: the language that a person is answered in; [`texts`]: what the bot itself says, in each
 //! - [`tokens`]: estimates of tokens
 //! - [`reply_token`]: secrets with which a message is answered
 //! - [`refusal`]: whether a model declined
@@ -33,6 +34,7 @@ pub mod chat_key;
 pub mod command;
 pub mod compaction;
 pub mod context;
+pub mod language;
 pub mod markup;
 pub mod media;
 pub mod memory;
@@ -51,6 +53,7 @@ pub mod settings;
 pub mod sort_key;
 pub mod terms;
 pub mod testing;
+pub mod texts;
 pub mod title;
 pub mod tokens;
 pub mod visible;

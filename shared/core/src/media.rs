@@ -169,15 +169,16 @@ pub fn unseen_line(part: &Part, why: &str) -> Option<String> {
     described(part).map(|described| format!("[{described}; not shown to you: {why}]"))
 }
 
-/// Returns a short description of a file for its sender: `beans.pdf`, `voice message, 0:12`.
-pub fn title(part: &Part) -> String {
+/// Returns a short description of a file for its sender: `beans.pdf`, `voice message, 0:12`. `named` names its kind in the
+/// sender's language.
+pub fn title(part: &Part, named: impl Fn(&str) -> String) -> String {
     let PartView::File { media_type, filename, .. } = part.view() else { return String::new() };
     let what = match (filename, kind(part)) {
         (Some(name), _) => name.to_owned(),
-        (None, Some(kind)) => kind.into_owned(),
+        (None, Some(kind)) => named(&kind),
         (None, None) => match media_type.split('/').next() {
-            Some(kind @ ("image" | "audio" | "video")) => kind.to_owned(),
-            _ => "file".to_owned(),
+            Some(kind @ ("image" | "audio" | "video")) => named(kind),
+            _ => named("file"),
         },
     };
     std::iter::once(what).chain(duration(part)).chain(size(part).map(in_words)).collect::<Vec<_>>().join(", ")

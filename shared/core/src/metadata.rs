@@ -33,6 +33,9 @@ pub struct FromPlatform {
     /// The sender's name for mentions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_username: Option<String>,
+    /// The sender's language, as the platform names it, such as `zh-hans`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
     /// True if the sender is a bot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sender_is_bot: bool,
@@ -60,6 +63,20 @@ pub struct FromPlatform {
     /// Links whose text is not their URL.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
+}
+
+/// Kind of a text by the program itself that others tell apart, whatever its language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Notice {
+    /// The model gave no answer.
+    NoAnswer,
+    /// A `/compact` failed.
+    NotCompacted,
+    /// Confirmation of a `/stop` that ended something.
+    Stopped,
+    /// In place of a reply that was stopped before its first word.
+    StoppedUnanswered,
 }
 
 /// The origin of a forwarded message.
@@ -144,6 +161,16 @@ impl Metadata {
     /// Returns the name of the sender.
     pub fn sender_name(&self) -> Option<&str> {
         self.text("senderName")
+    }
+
+    /// Returns the sender's language, as the platform or the browser names it.
+    pub fn language(&self) -> Option<&str> {
+        self.text("language")
+    }
+
+    /// Sets [`Metadata::language`].
+    pub fn set_language(&mut self, tag: &str) {
+        self.0.insert("language".into(), tag.into());
     }
 
     /// Returns the type of the chat.
@@ -335,6 +362,16 @@ impl Metadata {
     /// Removes [`Metadata::cause`].
     pub(crate) fn remove_cause(&mut self) {
         self.0.remove("cause");
+    }
+
+    /// Returns the kind of the program's own text, if the message has nothing else.
+    pub fn notice(&self) -> Option<Notice> {
+        self.parsed("notice")
+    }
+
+    /// Sets [`Metadata::notice`].
+    pub fn set_notice(&mut self, notice: Notice) {
+        self.0.insert("notice".into(), json!(notice));
     }
 
     /// Returns the counts of tokens of the reply's requests.

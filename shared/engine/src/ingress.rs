@@ -4,12 +4,14 @@
 //! # Layout
 //!
 //! - `admission.rs`: check of `ALLOW_FROM` and `ALLOW_CHATS`
+//! - `answered.rs`: a confirmation and what is recorded of it
 //! - `approvers.rs`, `approving.rs`: `/approve`, `/deny` and the buttons
 //! - [`people`]: the chat of a direct message; `linking.rs`: `/link` and `/unlink`
 //! - `recollection.rs`: `/memory` and `/forget`
 //! - `stop.rs`: `/stop`
 
 mod admission;
+mod answered;
 mod approvers;
 mod approving;
 mod linking;
@@ -26,12 +28,15 @@ use annals_channel::settings::DmScope;
 use annals_core::access::Access;
 use annals_core::chat_key::KeyError;
 use annals_core::command::Command;
+use annals_core::language::Language;
 use annals_core::message::{Part, Role, UiMessage};
+use annals_core::metadata::Notice;
 use annals_core::person::Links;
 use annals_core::record::{Draft, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::texts::Texts;
 use annals_io::metrics::{Metric, Metrics};
-use annals_store::history::{Appended, History, HistoryError, Outcome, Reply};
+use annals_store::history::{Appended, Cursor, History, HistoryError, Outcome, Position, Reply};
 use annals_store::memory::{Memory, MemoryError};
 use annals_store::people::{People, PeopleError};
 use annals_store::queue::{QueueError, Turn, TurnQueue};
@@ -39,11 +44,11 @@ use annals_store::queue::{QueueError, Turn, TurnQueue};
 use crate::delivery::Deliverer;
 use crate::usage::{self, Prices};
 
+use self::answered::Answered;
 pub use self::approvers::{Approvers, refused};
-use self::linking::Answered;
 
-/// Confirmation of `/stop` if something was being answered or waiting for an answer.
-pub const STOPPED: &str = "Stopped.";
+/// Number of records before a command that are read for its sender's language, if it shows none.
+const LANGUAGE_RECORDS: usize = 20;
 
 /// Age up to which an arriving message is not late. A late message is announced by a turn.
 pub const PROMPT: Duration = Duration::from_secs(10);
@@ -62,6 +67,7 @@ pub struct Ingress {
     dm_scope: DmScope,
     links: Arc<Links>,
     prices: Arc<Prices>,
+    language: Option<Language>,
     metrics: Metrics,
 }
 
@@ -105,6 +111,8 @@ pub struct Commanded {
 pub struct Confirmation {
     /// The text.
     pub text: String,
+    /// True if the command was a `/stop` that ended something.
+    pub is_stop: bool,
     /// The command, whose channel and chat it is sent to.
     pub to: Record,
     /// Key of its record.
@@ -133,8 +141,37 @@ impl Ingress {
             dm_scope,
             links,
             prices: Arc::default(),
+            language: None,
             metrics,
         }
+    }
+
+    /// Sets the language of all texts (`LANGUAGE`); with `None` each person is told in their own.
+    #[must_use]
+    pub fn with_language(mut self, language: Option<Language>) -> Self {
+        self.language = language;
+        self
+    }
+
+    /// Returns the texts in the language of the sender of `draft`, by what the draft alone shows of it.
+    pub fn texts_of(&self, draft: &Draft) -> Option<&'static dyn Texts> {
+        let message = UiMessage::new("", Role::User, draft.parts.clone());
+        let message = UiMessage { metadata: draft.metadata.clone(), ..message };
+        self.language.or_else(|| Language::of_message(&message)).map(Language::texts)
+    }
+
+    /// Returns the texts in the language of the sender of `draft`. If the draft shows none, one query: earlier messages may.
+    pub async fn texts(&self, draft: &Draft) -> Result<&'static dyn Texts, HistoryError> {
+        if let Some(texts) = self.texts_of(draft) {
+            return Ok(texts);
+        }
+        // Only records before the command, so that a repeated command gets the same result. A press may have no time.
+        let position = match draft.key() {
+            key if key.ts() > Timestamp::MIN => Position::Before(Cursor::at(&draft.chat, &key)),
+            _ => Position::Newest,
+        };
+        let page = self.history.page(&draft.chat, &position, LANGUAGE_RECORDS).await?;
+        Ok(Language::of_records(page.records.iter(), &draft.user_id).texts())
     }
 
     /// Sets the prices of models (`MODEL_PRICES`), for `/usage`.
@@ -292,7 +329,7 @@ impl Ingress {
             && self.confirmation_of(draft, &appended.base).await?.is_some();
         // A confirmed command has been carried out: do not repeat it. Boxed, since some of these futures are large.
         let text = if told { None } else { Box::pin(self.answer(command, draft, &appended)).await? };
-        let confirmation = text.map(|Answered { text, recorded }| Confirmation {
+        let confirmation = text.map(|Answered { text, recorded, notice }| Confirmation {
             // Addressed like a message: no platform knows the id of a boundary.
             to: self.history.record_of(draft, draft.key(), 0),
             key: appended.base.notice(),
@@ -301,7 +338,7 @@ impl Ingress {
                 channel: draft.channel,
                 chat_id: draft.chat_id.clone(),
                 agent_id: self.agent_id.clone(),
-                message: UiMessage::text("", Role::Assistant, &recorded),
+                message: noted(UiMessage::text("", Role::Assistant, &recorded), notice),
                 follows: appended.base.clone(),
                 follows_id: draft.message_id.clone(),
                 asked_at: None,
@@ -309,6 +346,7 @@ impl Ingress {
                 revision: 0,
                 covered_until: Vec::new(),
             },
+            is_stop: notice == Some(Notice::Stopped),
             text,
         });
         Ok(Commanded { appended, confirmation })
@@ -359,24 +397,28 @@ impl Ingress {
         draft: &Draft,
         appended: &Appended,
     ) -> Result<Option<Answered>, IngressError> {
+        if matches!(command, Command::New { first_message: Some(_) } | Command::Compact) {
+            return Ok(None);
+        }
+        let texts = self.texts(draft).await?;
         let text = match command {
-            Command::Link { step } => return Ok(Some(self.link_step(step, draft, appended).await?)),
-            Command::Unlink => Some(self.unlink(draft, appended).await?),
+            Command::Link { step } => return Ok(Some(self.link_step(step, draft, appended, texts).await?)),
+            Command::Unlink => Some(self.unlink(draft, appended, texts).await?),
             Command::Usage => {
                 let now = self.history.clock().now();
                 let person = draft.sender();
-                Some(usage::told(&self.history, &draft.chat, &person, now, &self.prices).await?)
+                Some(usage::told(&self.history, &draft.chat, &person, now, &self.prices, texts).await?)
             }
-            Command::Stop => Some(self.stop(draft, appended).await?),
-            Command::Memory { up_to } => Some(self.recollect(draft, *up_to).await?),
-            Command::UndoMemory { number } => Some(self.undo(draft, *number).await?),
-            Command::Forget { number } => Some(self.forget(draft, *number).await?),
-            Command::Approve { which } => Some(self.approve(draft, which, true, None).await?),
+            Command::Stop => return Ok(Some(self.stop(draft, appended, texts).await?)),
+            Command::Memory { up_to } => Some(self.recollect(draft, *up_to, texts).await?),
+            Command::UndoMemory { number } => Some(self.undo(draft, *number, texts).await?),
+            Command::Forget { number } => Some(self.forget(draft, *number, texts).await?),
+            Command::Approve { which } => Some(self.approve(draft, which, true, None, texts).await?),
             Command::Deny { which, reason } => {
-                Some(self.approve(draft, which, false, reason.as_deref()).await?)
+                Some(self.approve(draft, which, false, reason.as_deref(), texts).await?)
             }
             Command::New { .. } | Command::Reset | Command::Compact | Command::Start | Command::Help => {
-                command.confirmation()
+                command.confirmation(texts)
             }
         };
         Ok(text.map(Answered::from))
@@ -391,4 +433,18 @@ impl Ingress {
         let turn = Turn { chat: draft.chat.clone(), from: appended.base.clone(), at };
         self.queue.enqueue(&turn).await
     }
+}
+
+/// Returns true if `record` confirms a `/stop` that ended something.
+pub fn confirms_stop(record: &Record) -> bool {
+    // Records of earlier versions have the English text alone.
+    record.message.metadata.notice() == Some(Notice::Stopped)
+        || record.message.plain_text() == Language::En.texts().stopped()
+}
+
+fn noted(mut message: UiMessage, notice: Option<Notice>) -> UiMessage {
+    if let Some(notice) = notice {
+        message.metadata.set_notice(notice);
+    }
+    message
 }

@@ -6,6 +6,7 @@ use annals_channel::webhook::{ApprovalResult, Events, Incoming, Press, ReadError
 use annals_core::access::Admission;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
+use annals_core::language::Language;
 use annals_core::record::{DeliveryFailure, Draft, Record};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
@@ -174,7 +175,7 @@ impl<W: Webhook> Receiver<W> {
             let by = Draft { ts: press.by.ts, ..self.ingress.placed(now).await? };
             self.ingress.pressed(&press.button, &by).await?
         } else {
-            refused()
+            refused(self.ingress.texts_of(&press.by).unwrap_or(Language::En.texts()))
         };
         Ok(self.webhook.respond_to_press(press, &result).await)
     }

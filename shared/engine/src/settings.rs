@@ -4,8 +4,9 @@ pub mod tools;
 
 use std::time::Duration;
 
-use annals_channel::settings::{DmScope, agent_id, dm_scope};
+use annals_channel::settings::{DmScope, agent_id, dm_scope, language};
 use annals_core::context::Policy;
+use annals_core::language::Language;
 use annals_core::media;
 use annals_core::settings::{ConfigError, Env, Setting};
 use annals_model::ModelSettings;
@@ -86,6 +87,8 @@ pub struct AgentConfig {
     pub model: ModelSettings,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
+    /// `LANGUAGE`; `None` for that of each person.
+    pub language: Option<Language>,
     /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`, `KEEP_RECENT`
     pub view: ViewConfig,
     /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `DM_SCOPE`
@@ -104,6 +107,7 @@ impl AgentConfig {
             agent_id: agent_id(env)?,
             model,
             system_prompt: env.optional("SYSTEM_PROMPT"),
+            language: language(env)?,
             view,
             memory: MemoryConfig::from_env(env)?,
         })

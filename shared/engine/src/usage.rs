@@ -10,6 +10,7 @@ use std::time::Duration;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::Role;
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::texts::{Spending, Texts, Whose, thousands};
 use annals_model::Usage;
 use annals_store::history::{Cursor, History, HistoryError, MAX_PAGE, Position};
 
@@ -139,6 +140,7 @@ pub async fn told(
     person: &str,
     now: Timestamp,
     prices: &Prices,
+    texts: &dyn Texts,
 ) -> Result<String, HistoryError> {
     let today = start_of_day(now);
     let from = today.minus(Duration::from_secs((DAYS - 1) * DAY_SECS));
@@ -151,44 +153,28 @@ pub async fn told(
     };
     let is_own = |spent: &Spent| spent.person.as_deref() == Some(person);
     let mut lines = vec![
-        format!("This conversation today: {}", shown(&total(&|spent| spent.ts >= today))),
-        format!("In the last {DAYS} days: {}", shown(&total(&|_| true))),
+        texts.spent_today(Whose::Chats, &spending(&total(&|spent| spent.ts >= today))),
+        texts.spent_lately(Whose::Chats, DAYS, &spending(&total(&|_| true))),
     ];
     if spent.iter().any(|spent| !is_own(spent)) {
-        lines.push(format!("Yours today: {}", shown(&total(&|spent| is_own(spent) && spent.ts >= today))));
-        lines.push(format!("Yours in the last {DAYS} days: {}", shown(&total(&is_own))));
+        let own_today = total(&|spent| is_own(spent) && spent.ts >= today);
+        lines.push(texts.spent_today(Whose::Yours, &spending(&own_today)));
+        lines.push(texts.spent_lately(Whose::Yours, DAYS, &spending(&total(&is_own))));
     }
     if is_cut {
-        lines.push(format!("Only the newest {MAX_RECORDS} messages are counted."));
+        lines.push(texts.spending_is_cut(MAX_RECORDS));
     }
     Ok(lines.join("\n"))
 }
 
-fn shown(total: &Total) -> String {
-    let Total { replies, input_tokens, output_tokens, unpriced_replies, .. } = *total;
-    let replies = if replies == 1 { "1 reply".to_owned() } else { format!("{} replies", thousands(replies)) };
-    let tokens = format!("{} tokens read, {} written", thousands(input_tokens), thousands(output_tokens));
-    let cost = match total.known_cost() {
-        Some(cost) if unpriced_replies > 0 => {
-            format!(", cost {cost:.4} and {unpriced_replies} without a price")
-        }
-        Some(cost) => format!(", cost {cost:.4}"),
-        None => String::new(),
-    };
-    format!("{replies}, {tokens}{cost}")
-}
-
-/// Returns `number` with commas: `12,345`.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
+fn spending(total: &Total) -> Spending {
+    Spending {
+        replies: total.replies,
+        read: thousands(total.input_tokens),
+        written: thousands(total.output_tokens),
+        cost: total.known_cost().map(|cost| format!("{cost:.4}")),
+        unpriced: total.unpriced_replies,
     }
-    shown
 }
 
 #[cfg(test)]

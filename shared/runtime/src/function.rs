@@ -62,6 +62,7 @@ pub fn ingress<P: Platform + 'static>(
         .with_approvers(approvers)
         .with_access(access)
         .with_people(settings.dm_scope, links)
+        .with_language(settings.language)
         .with_memory(memory_is_on(env)?)
         .with_prices(Prices::from_env(env)?);
     Ok((ingress, deliverer))

@@ -274,7 +274,12 @@ impl TelegramApi {
 
     /// The commands of the menu: `/name: description`.
     pub fn menu(&self) -> Vec<String> {
-        self.store().setup.menu.clone()
+        self.menu_in("")
+    }
+
+    /// The commands of the menu for people of a language, by its code of two letters.
+    pub fn menu_in(&self, language: &str) -> Vec<String> {
+        self.store().setup.menus.get(language).cloned().unwrap_or_default()
     }
 
     /// Webhooks may be plain HTTP, as with a self-hosted Bot API server.

@@ -53,11 +53,11 @@ fn too_many_images_are_hidden_by_halves_of_the_answered_ones() {
 fn the_note_names_the_first_files_of_each_reason() {
     let mut shown = Shown::default();
     let mut reply = UiMessage::text("", Role::Assistant, "Done.");
-    shown.add_note(&mut reply);
+    shown.add_note(&mut reply, Language::En.texts());
     assert_eq!(reply.parts.len(), 1, "nothing to tell");
     shown.untold = (1..=7).map(|n| (Why::Video, format!("{n}.mp4"))).collect();
     shown.untold.push((Why::Unseen(Unseen::Gone), "a.png".into()));
-    shown.add_note(&mut reply);
+    shown.add_note(&mut reply, Language::En.texts());
     assert_eq!(
         reply.plain_text(),
         "Done.\n\nNot seen: 1.mp4; 2.mp4; 3.mp4; 4.mp4; 5.mp4; and 2 more (videos cannot be watched here). \
@@ -71,7 +71,7 @@ fn a_reply_that_waits_for_an_approval_still_ends_with_its_call() {
     let call = Part::new(call).unwrap();
     let mut reply = UiMessage::new("", Role::Assistant, vec![call.clone()]);
     let untold = vec![(Why::Video, "1.mp4".to_owned())];
-    Shown { untold, ..Shown::default() }.add_note(&mut reply);
+    Shown { untold, ..Shown::default() }.add_note(&mut reply, Language::En.texts());
     assert_eq!((reply.parts.len(), reply.parts.last()), (2, Some(&call)));
 }
 

@@ -5,12 +5,12 @@
 
 use annals_channel::json::JsonView;
 use annals_core::command;
+use annals_core::language::Language;
+use annals_core::texts::{CommandOption, Texts};
 use serde_json::{Value, json};
 
 /// Name of the command that asks.
 pub const ASK: &str = "ask";
-/// Name of the entry in the menu of a message.
-pub const ANSWER_THIS: &str = "Answer this";
 
 /// Types of options.
 const STRING: u8 = 3;
@@ -22,49 +22,84 @@ const ATTACHMENT: u8 = 11;
 const MAX_DESCRIPTION_CHARS: usize = 100;
 
 /// An option of a command: name, type, if it is required, description.
-type CommandOption = (&'static str, u8, bool, &'static str);
+type Described = (&'static str, u8, bool, CommandOption);
 
 /// Returns the options of a command, in the order in which people would type them.
-fn options(name: &str) -> &'static [CommandOption] {
+fn options(name: &str) -> &'static [Described] {
     match name {
         ASK => &[
-            ("prompt", STRING, true, "your question"),
-            ("file", ATTACHMENT, false, "a file that it is about"),
+            ("prompt", STRING, true, CommandOption::Prompt),
+            ("file", ATTACHMENT, false, CommandOption::File),
         ],
-        "new" => &[("message", STRING, false, "first message of the new conversation")],
-        "compact" => &[("focus", STRING, false, "what the summary must keep")],
+        "new" => &[("message", STRING, false, CommandOption::FirstMessage)],
+        "compact" => &[("focus", STRING, false, CommandOption::Focus)],
         "memory" => &[
-            ("undo", BOOLEAN, false, "bring back what the bot changed"),
-            ("number", INTEGER, false, "number in the list"),
+            ("undo", BOOLEAN, false, CommandOption::Undo),
+            ("number", INTEGER, false, CommandOption::Number),
         ],
-        "forget" => &[("number", INTEGER, true, "number in the list of /memory")],
-        "approve" => &[("which", STRING, false, "number or code of the request, or all")],
+        "forget" => &[("number", INTEGER, true, CommandOption::EntryNumber)],
+        "approve" => &[("which", STRING, false, CommandOption::Which)],
         "deny" => &[
-            ("which", STRING, false, "number or code of the request, or all"),
-            ("reason", STRING, false, "reason for the bot"),
+            ("which", STRING, false, CommandOption::Which),
+            ("reason", STRING, false, CommandOption::Reason),
         ],
-        "link" => &[("code", STRING, false, "code from another channel, or yes or no")],
+        "link" => &[("code", STRING, false, CommandOption::Code)],
         _ => &[],
     }
 }
 
-/// Returns the commands to register, for servers and users, in every kind of chat.
-pub fn commands() -> Vec<Value> {
-    let own = [(ASK, "ask a question")];
-    let typed = own.into_iter().chain(command::menu()).map(|(name, description)| {
-        let options = options(name).iter().map(|(name, kind, required, description)| {
-            json!({"name": name, "type": kind, "required": required, "description": description})
+/// Returns the commands to register, for servers and users, in every kind of chat: described in `language` for everybody, or
+/// with `None` in English, and to people of each other language in theirs.
+pub fn commands(language: Option<Language>) -> Vec<Value> {
+    let typed = |texts: &'static dyn Texts| [(ASK, texts.ask())].into_iter().chain(command::menu(texts));
+    let names = typed(Language::En.texts()).map(|(name, _)| name);
+    let commands = names.map(|name| {
+        let described = |texts: &'static dyn Texts| {
+            typed(texts).find(|(own, _)| *own == name).map_or("", |(_, description)| description)
+        };
+        let options = options(name).iter().map(|(name, kind, required, option)| {
+            let text = localized("description", language, |texts| texts.option(*option));
+            with(json!({"name": name, "type": kind, "required": required}), text)
         });
-        let description: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
-        json!({"type": 1, "name": name, "description": description, "options": options.collect::<Vec<_>>()})
+        let options: Vec<Value> = options.collect();
+        with(
+            json!({"type": 1, "name": name, "options": options}),
+            localized("description", language, described),
+        )
     });
-    let all = typed.chain([json!({"type": 3, "name": ANSWER_THIS})]);
-    all.map(|mut command| {
-        command["integration_types"] = json!([0, 1]);
-        command["contexts"] = json!([0, 1, 2]);
-        command
-    })
-    .collect()
+    let menu = with(json!({"type": 3}), localized("name", language, Texts::answer_this));
+    commands
+        .chain([menu])
+        .map(|command| with(command, json!({"integration_types": [0, 1], "contexts": [0, 1, 2]})))
+        .collect()
+}
+
+/// Returns the field `name` in `language`, or with `None` in English, with `<name>_localizations` for the others.
+fn localized(
+    name: &str,
+    language: Option<Language>,
+    text: impl Fn(&'static dyn Texts) -> &'static str,
+) -> Value {
+    let shortened = |language: Language| -> String {
+        text(language.texts()).chars().take(MAX_DESCRIPTION_CHARS).collect()
+    };
+    let mut fields = json!({name: shortened(language.unwrap_or(Language::En))});
+    if language.is_none() {
+        let all = Language::ALL.into_iter();
+        let locales =
+            all.flat_map(|own| own.texts().discord_locales().iter().map(move |locale| (*locale, own)));
+        let others = locales.map(|(locale, own)| (locale.to_owned(), shortened(own).into()));
+        fields[format!("{name}_localizations")] = Value::Object(others.collect());
+    }
+    fields
+}
+
+/// Adds the `fields` to `command`.
+fn with(mut command: Value, fields: Value) -> Value {
+    if let (Some(command), Value::Object(fields)) = (command.as_object_mut(), fields) {
+        command.extend(fields);
+    }
+    command
 }
 
 /// Returns the command of an interaction as text, such as `/deny 2 too much`.
@@ -92,16 +127,19 @@ mod tests {
 
     #[test]
     fn every_registered_command_is_read_with_all_its_options() {
-        let names: Vec<Value> = commands().iter().map(|command| command["name"].clone()).collect();
+        let names: Vec<Value> = commands(None).iter().map(|command| command["name"].clone()).collect();
         let wanted =
             ["new", "reset", "compact", "memory", "forget", "stop", "approve", "deny", "link", "unlink"];
         for wanted in wanted.into_iter().chain([ASK]) {
             assert!(names.iter().any(|name| name == wanted), "{wanted} is not registered");
         }
-        for command in commands().iter().filter(|command| command["type"] == 1 && command["name"] != ASK) {
+        for command in commands(None).iter().filter(|command| command["type"] == 1 && command["name"] != ASK)
+        {
             let name = command["name"].as_str().unwrap();
             assert!(Command::parse(&format!("/{name}"), None).is_some(), "{name} is registered but not read");
             assert!(command["description"].as_str().unwrap().len() <= 100);
+            let chinese = command["description_localizations"]["zh-CN"].as_str().unwrap();
+            assert!(chinese.chars().count() <= 100 && Language::of_script(chinese) == Some(Language::Zh));
             assert_eq!(
                 (&command["contexts"], &command["integration_types"]),
                 (&json!([0, 1, 2]), &json!([0, 1]))

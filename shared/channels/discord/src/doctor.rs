@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use annals_channel::finding::Finding;
 use annals_channel::settings::{GroupActivation, Settings};
+use annals_core::language::Language;
 use annals_io::clock::Clock;
 use annals_io::errors::{chain, shown_url};
 use reqwest::Url;
@@ -45,7 +46,7 @@ pub(super) async fn check(
     }];
     findings.push(address(&application).await);
     findings.push(match client.command_names().await {
-        Ok(names) => registered(&names),
+        Ok(names) => registered(&names, settings.and_then(|settings| settings.language)),
         Err(error) => Finding::fault("discord commands", refused(&error)),
     });
     findings.push(intent(&application, settings));
@@ -84,9 +85,9 @@ async fn address(application: &Application) -> Finding {
     }
 }
 
-fn registered(names: &[String]) -> Finding {
+fn registered(names: &[String], language: Option<Language>) -> Finding {
     const CHECK: &str = "discord commands";
-    let missing: Vec<String> = commands()
+    let missing: Vec<String> = commands(language)
         .iter()
         .filter_map(|command| command["name"].as_str())
         .filter(|name| !names.iter().any(|known| known == name))

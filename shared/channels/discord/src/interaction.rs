@@ -16,10 +16,12 @@ use annals_channel::settings::Settings;
 use annals_channel::webhook::{Press, Refusal, Response};
 use annals_core::approval::Button;
 use annals_core::command::Command;
+use annals_core::language::Language;
 use annals_core::message::Part;
 use annals_core::record::{Draft, Kind};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{MessageId, Timestamp};
+use annals_core::texts::Texts;
 use serde_json::{Value, json};
 
 use crate::buttons::{Incoming, Pressed};
@@ -41,11 +43,9 @@ const OF_MESSAGE: i64 = 3;
 /// Time for which a token is used: Discord accepts it for fifteen minutes.
 const TOKEN_LIFE: Duration = Duration::from_secs(15 * 60 - 20);
 
-const NOT_KNOWN: &str = "I do not know this command. Whoever runs me can register mine by 'setup discord'.";
-
 /// Parses the interaction `call`. Returns its event and the response to it.
 pub(super) fn parse(call: JsonView<'_>, settings: &Settings) -> (Result<Incoming, Refusal>, Response) {
-    let not_known = || respond::privately(NOT_KNOWN);
+    let not_known = || respond::privately(texts(call, settings).unknown_command());
     match call.int("type") {
         Some(COMMAND) => match command(call, settings) {
             Ok(incoming) => (Ok(incoming), respond::deferred()),
@@ -57,6 +57,12 @@ pub(super) fn parse(call: JsonView<'_>, settings: &Settings) -> (Result<Incoming
         }
         _ => (Err(Refusal::Ignored("not a command or a button")), not_known()),
     }
+}
+
+/// Returns the texts in the language of the person who made the interaction.
+pub(super) fn texts(call: JsonView<'_>, settings: &Settings) -> &'static dyn Texts {
+    let own = || call.text("locale").and_then(Language::of_tag);
+    settings.language.or_else(own).unwrap_or(Language::En).texts()
 }
 
 fn command(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, Refusal> {
@@ -150,7 +156,7 @@ fn draft(
     let ids = Ids { interaction: true, user_installed: is_for_user_alone(call) };
     let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
         .with_parts(parts)
-        .with_metadata(metadata::of(sender, (window.chat_type(), name), reply_to, &ids));
+        .with_metadata(metadata::of(sender, (window.chat_type(), name), call.text("locale"), reply_to, &ids));
     Ok(match call.text("token") {
         Some(token) => draft.with_reply_token(ReplyToken::new(token, ts.plus(TOKEN_LIFE))),
         None => draft,

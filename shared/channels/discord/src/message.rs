@@ -92,7 +92,8 @@ fn said(message: JsonView<'_>, is_edit: bool, bot: &Bot, settings: &Settings) ->
         Some(command) => matches!(command, Command::New { first_message: Some(_) }),
         None => may_ask && gate::asks(message, chat_type, bot, settings),
     };
-    let metadata = metadata::of(sender, (chat_type, None), reply_to(message, chat_type), &Ids::default());
+    let metadata =
+        metadata::of(sender, (chat_type, None), None, reply_to(message, chat_type), &Ids::default());
     let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
     let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
         .with_form_ts(message.text("edited_timestamp").and_then(time).or(Some(ts)))

@@ -52,16 +52,18 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Returns the metadata of a message of `sender` in a chat of this type and name.
+/// Returns the metadata of a message of `sender` in a chat of this type and name. An interaction has its sender's `language`.
 pub(super) fn of(
     sender: Sender<'_>,
     (chat_type, name): (ChatType, Option<&str>),
+    language: Option<&str>,
     reply_to: Option<Value>,
     ids: &Ids,
 ) -> Metadata {
     let mut metadata = Metadata::from(FromPlatform {
         sender_name: sender.name.map(str::to_owned),
         sender_username: sender.username.map(str::to_owned),
+        language: language.map(str::to_owned),
         sender_is_bot: sender.is_bot,
         chat_type: Some(chat_type),
         chat_title: name.filter(|_| chat_type.is_group()).and_then(title::clean),

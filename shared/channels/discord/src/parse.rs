@@ -22,8 +22,6 @@ pub const WEBHOOK_EVENTS: [&str; 2] = [AUTHORIZED, DEAUTHORIZED];
 const AUTHORIZED: &str = "APPLICATION_AUTHORIZED";
 const DEAUTHORIZED: &str = "APPLICATION_DEAUTHORIZED";
 
-const REFUSED: &str = "You may not use this bot here. Whoever runs it can let you in.";
-
 /// Parses a call. There is one event, since Discord sends one per call.
 pub fn parse(call: &Value, bot: &Bot, settings: &Settings) -> Result<Events<Pressed>, ParseError> {
     let view = JsonView::of(call).ok_or(ParseError::NotAnObject)?;
@@ -41,7 +39,10 @@ pub fn parse(call: &Value, bot: &Bot, settings: &Settings) -> Result<Events<Pres
         ("interaction", parsed, response)
     };
     let incoming = vec![Incoming::parsed(kind, parsed)?];
-    let refusal = if kind == "interaction" { respond::privately(REFUSED) } else { response.clone() };
+    let refusal = match kind {
+        "interaction" => respond::privately(interaction::texts(view, settings).not_allowed()),
+        _ => response.clone(),
+    };
     Ok(Events { incoming, has_own_time: true, response, refusal })
 }
 

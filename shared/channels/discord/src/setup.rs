@@ -5,6 +5,7 @@
 //! 3. Sets the addresses. Discord then checks the address with signatures of its own, right and wrong ones.
 //! 4. Registers the commands.
 
+use annals_channel::settings::language;
 use annals_channel::setup::{Failure, Setup, SetupCommand, prober, unreachable};
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
@@ -35,6 +36,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
                     It registers the commands, even for a bot that answers commands alone"
             .into());
     }
+    let language = language(env)?;
     let client = Client::new(&config, Clock::system())?;
     let application = client.application().await?;
     writeln!(out, "app       {} ({})", application.name, application.id)?;
@@ -58,7 +60,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
     }
     writeln!(out, "address   {url}: interactions, and events of installations")?;
     let registered = client
-        .set_commands(&commands())
+        .set_commands(&commands(language))
         .await
         .map_err(|error| format!("the address is set, but not the commands: {}", chain(&error)))?;
     writeln!(out, "commands  {registered} registered, for servers, direct messages and group DMs")?;

@@ -63,6 +63,7 @@ pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) ->
     let mut metadata = Metadata::from(FromPlatform {
         sender_name,
         sender_username: sender.and_then(|sender| sender.text("username")).map(str::to_owned),
+        language: sender.and_then(language),
         sender_is_bot: gate::is_bot(message),
         signature: message.text("author_signature").map(str::to_owned),
         chat_type: Some(chat_type),
@@ -81,12 +82,18 @@ pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) ->
 pub(super) fn of_press(from: JsonView<'_>, chat_type: ChatType, line: Option<&str>) -> Metadata {
     let mut metadata = Metadata::from(FromPlatform {
         sender_name: person_name(from),
+        language: language(from),
         chat_type: Some(chat_type),
         ..FromPlatform::default()
     });
     let ids = Ids { business_connection_id: line.map(str::to_owned), ..Ids::default() };
     metadata.set_ids_of(Channel::Telegram, &ids);
     metadata
+}
+
+/// Returns the language of a person's Telegram, as an IETF tag.
+fn language(person: JsonView<'_>) -> Option<String> {
+    person.text("language_code").map(str::to_owned)
 }
 
 /// Returns the sender: the channel or group if Telegram used one of its own accounts as sender, otherwise the person.

@@ -177,6 +177,7 @@ mod tests {
     use annals_core::approval::{question, request_part};
     use annals_core::message::{Role, ToolCall, UiMessage};
     use annals_core::testing::user;
+    use annals_core::texts::en::En;
     use serde_json::json;
 
     use super::*;
@@ -194,7 +195,7 @@ mod tests {
                 let input = json!({"aNote": close, "command": "rm -rf *old* [~/tmp](https://mallory.example) __all__"});
                 let call = ToolCall { id: "c".into(), name: "shell".into(), input: input.clone() };
                 let parts = vec![request_part(&call, "0123456789abcdef", false)];
-                let question = question(&UiMessage::new("", Role::Assistant, parts)).unwrap();
+                let question = question(&UiMessage::new("", Role::Assistant, parts), &En).unwrap();
                 let reply = OutgoingReply {
                     to: &to,
                     key: &to.key,

@@ -5,6 +5,7 @@
 //! 3. Probes whether the address accepts the secret, with a body that is not an update, so that nothing is stored.
 //! 4. Only then sets the webhook at Telegram, and reads it back.
 
+use annals_channel::settings::language;
 use annals_channel::setup::{Failure, Setup, SetupCommand, SetupOption, prober, unreachable};
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
@@ -58,6 +59,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
         _ => env.optional(name),
     };
     let config = TelegramConfig::from_env(Env::new(&settings))?.ok_or("Telegram is not set up")?;
+    let language = language(env)?;
     let client = Client::new(&config.api_base, config.token, Clock::system())?;
 
     let me = client.get_me().await?;
@@ -127,7 +129,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
     let waiting = info.pending_update_count;
     writeln!(out, "webhook   {}: {kinds} kinds of update, {waiting} waiting", info.url)?;
     let commands = client
-        .set_commands()
+        .set_commands(language)
         .await
         .map_err(|error| format!("the webhook is set, but not the menu of commands: {}", chain(&error)))?;
     writeln!(out, "commands  {commands} in the menu")?;

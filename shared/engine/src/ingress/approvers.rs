@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use annals_channel::webhook::{ApprovalResult, Effect};
+use annals_core::texts::Texts;
 
 use crate::delivery::Deliverer;
-
-pub(super) const NOT_YOURS: &str = "Only the person who asked, or an administrator, can answer this.";
 
 /// People who may approve calls in addition to the askers.
 #[derive(Clone, Default)]
@@ -18,8 +17,8 @@ pub struct Approvers {
 }
 
 /// Returns the answer for a person who may not use the bot.
-pub fn refused() -> ApprovalResult {
-    ApprovalResult { text: NOT_YOURS.to_owned(), effect: Effect::Refused }
+pub fn refused(texts: &dyn Texts) -> ApprovalResult {
+    ApprovalResult { text: texts.not_yours().to_owned(), effect: Effect::Refused }
 }
 
 pub(super) fn settled(text: impl Into<String>) -> ApprovalResult {

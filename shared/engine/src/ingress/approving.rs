@@ -15,15 +15,17 @@ use annals_channel::webhook::{ApprovalResult, Effect};
 use annals_core::approval;
 use annals_core::approval::{Assent, Button, Request, Verdict};
 use annals_core::command::Which;
-use annals_core::message::{Part, Role};
+use annals_core::language::Language;
+use annals_core::message::{Part, Role, UiMessage};
 use annals_core::person::canonical;
 use annals_core::record::{Channel, Draft, Kind, Record};
 use annals_core::sort_key::SortKey;
+use annals_core::texts::Texts;
 use annals_store::history::{MAX_PAGE, Outcome, Position};
 use annals_store::queue::Turn;
 use futures::future::try_join_all;
 
-use super::approvers::{Approvers, NOT_YOURS, settled};
+use super::approvers::{Approvers, settled};
 use super::{Ingress, IngressError};
 
 /// Maximum number of covered messages that are read for their senders. If a reply covers more, some askers are unknown,
@@ -34,10 +36,6 @@ const MAX_ASKED: usize = 100;
 /// by writing.
 const MAX_PAGES: usize = 5;
 
-const NOTHING: &str = "Nothing waits for an approval here.";
-const GONE: &str = "This request is no longer open.";
-const ADMINS_ONLY: &str = "Only an administrator of this bot can answer this.";
-
 /// Weight of a person's answer to a request.
 enum Standing {
     /// It settles the request.
@@ -45,8 +43,11 @@ enum Standing {
     /// The sender is one of these askers: a denial settles the request, an approval only when all have approved. `None`
     /// is an asker whose message is not known.
     IsOneOf(BTreeSet<Option<String>>),
-    /// The answer does not count, for this reason.
-    None(&'static str),
+    /// The answer does not count.
+    None {
+        /// True if only one of `ADMINS` may answer.
+        admins_only: bool,
+    },
 }
 
 /// The people whose messages a reply covers.
@@ -59,8 +60,8 @@ struct Askers {
 pub(super) struct Asking {
     reply: Record,
     requests: Vec<Request>,
-    /// The question to the user in Markdown, while a request is open.
-    question: Option<String>,
+    /// The newest form of the reply.
+    form: UiMessage,
     /// True if the agent sent another message on the same line later.
     is_followed: bool,
     /// Answers so far.
@@ -80,14 +81,14 @@ impl Asking {
                 && (record.sent_at, &record.key) > (reply.sent_at, &reply.key)
                 && record.line() == reply.line()
         };
-        let (question, is_followed) = (approval::question(form), records.iter().any(is_later));
+        let is_followed = records.iter().any(is_later);
         let answers = records.iter().filter(|record| record.key.base() == key.base());
         let answers = answers.filter_map(|record| Some((Verdict::of(record)?, record.clone())));
         (!requests.is_empty()).then(|| Self {
             reply: reply.clone(),
             answers: answers.collect(),
             requests,
-            question,
+            form: form.clone(),
             is_followed,
         })
     }
@@ -120,15 +121,16 @@ impl Ingress {
         };
         let found =
             asking.iter().find(|asking| asking.requests.iter().any(|request| request.id == button.id));
-        let Some(asking) = found else { return Ok(settled(GONE)) };
+        let texts = self.texts(by).await?;
+        let Some(asking) = found else { return Ok(settled(texts.request_is_over())) };
         let word = if button.approved { "/approve" } else { "/deny" };
         let by = by.clone().with_parts(vec![Part::text(word)]).by(Role::User);
         let verdict = Verdict { id: button.id.clone(), approved: button.approved, reason: None };
-        self.settle(asking, verdict, &by).await
+        self.settle(asking, verdict, &by, texts).await
     }
 
-    /// Answers a request of the reply at `reply`, by the request's id. `by` has the person and the chat. Can be
-    /// repeated safely; the first answer counts.
+    /// Answers a request of the reply at `reply`, by the request's id, for a caller of the API, whose errors are English.
+    /// `by` has the person and the chat. Can be repeated safely; the first answer counts.
     pub async fn answer_request(
         &self,
         reply: &SortKey,
@@ -138,10 +140,11 @@ impl Ingress {
         let records = self.history.message(&by.chat, reply).await?;
         let asking = Asking::of(&records, reply)
             .filter(|asking| asking.requests.iter().any(|request| request.id == verdict.id));
-        let Some(asking) = asking else { return Ok(settled(GONE)) };
+        let texts = Language::En.texts();
+        let Some(asking) = asking else { return Ok(settled(texts.request_is_over())) };
         let word = if verdict.approved { "/approve" } else { "/deny" };
         let by = by.clone().with_parts(vec![Part::text(word)]).by(Role::User);
-        self.settle(&asking, verdict, &by).await
+        self.settle(&asking, verdict, &by, texts).await
     }
 
     /// Carries out `/approve` and `/deny`. A repeated command finds its own answers and gives the same result.
@@ -151,6 +154,7 @@ impl Ingress {
         which: &Which,
         approved: bool,
         reason: Option<&str>,
+        texts: &dyn Texts,
     ) -> Result<String, IngressError> {
         let asking = self.asking(by).await?;
         let is_own = |record: &Record| record.message.metadata.command() == Some(by.message_id.as_str());
@@ -161,7 +165,7 @@ impl Ingress {
             .map(|(asking, verdict, _)| (asking, verdict))
             .collect();
         let chosen: Vec<(&Asking, String)> = if own.is_empty() {
-            match chosen(&asking, &self.meant(&asking, by).await?, which) {
+            match chosen(&asking, &self.meant(&asking, by).await?, which, texts) {
                 Ok(chosen) => chosen,
                 Err(problem) => return Ok(problem),
             }
@@ -173,7 +177,7 @@ impl Ingress {
         let mut told: Vec<String> = Vec::new();
         for (asking, id) in chosen {
             let verdict = Verdict { id, approved, reason: reason.map(str::to_owned) };
-            let text = self.settle(asking, verdict, &by).await?.text;
+            let text = self.settle(asking, verdict, &by, texts).await?.text;
             if !told.contains(&text) {
                 told.push(text);
             }
@@ -187,21 +191,23 @@ impl Ingress {
         asking: &Asking,
         verdict: Verdict,
         by: &Draft,
+        texts: &dyn Texts,
     ) -> Result<ApprovalResult, IngressError> {
         let Some(request) = asking.requests.iter().find(|request| request.id == verdict.id) else {
-            return Ok(settled(GONE));
+            return Ok(settled(texts.request_is_over()));
         };
         let tool = &request.tool;
         if !self.is_in_table(asking).await? {
-            return Ok(settled(GONE));
+            return Ok(settled(texts.request_is_over()));
         }
         let standing = self.standing(asking, request, by).await?;
-        if let Standing::None(reason) = standing {
+        if let Standing::None { admins_only } = standing {
+            let reason = if admins_only { texts.admins_only() } else { texts.not_yours() };
             return Ok(ApprovalResult { text: reason.to_owned(), effect: Effect::Refused });
         }
         let is_open = request.is_open;
         if !is_open && asking.answer(&verdict.id).is_none() {
-            return Ok(settled(GONE));
+            return Ok(settled(texts.request_is_over()));
         }
         if let Standing::IsOneOf(askers) = standing
             && verdict.approved
@@ -209,11 +215,7 @@ impl Ingress {
         {
             let missing = self.assent(asking, &verdict.id, by, &askers).await?;
             if missing > 0 {
-                let others =
-                    if missing == 1 { "1 more person".to_owned() } else { format!("{missing} more people") };
-                let text = format!(
-                    "Recorded. {tool} also needs the approval of {others} who asked, or of an administrator."
-                );
+                let text = texts.approval_recorded(tool, missing);
                 return Ok(ApprovalResult { text, effect: Effect::Recorded });
             }
         }
@@ -228,8 +230,7 @@ impl Ingress {
         let stood = Verdict::of(&stands).unwrap_or_else(|| verdict.clone());
         let is_own = outcome == Outcome::Stored
             || (stands.user_id == by.user_id && stood.approved == verdict.approved);
-        let word = if stood.approved { "Approved" } else { "Denied" };
-        let text = if is_own { format!("{word}: {tool}.") } else { format!("{word} already: {tool}.") };
+        let text = texts.verdict(tool, stood.approved, !is_own);
         tracing::info!(?outcome, approved = stood.approved, "approval");
         Ok(settled(text))
     }
@@ -342,7 +343,7 @@ impl Ingress {
             return Ok(Standing::Decides);
         }
         if request.admins_only {
-            return Ok(Standing::None(ADMINS_ONLY));
+            return Ok(Standing::None { admins_only: true });
         }
         let Askers { persons, is_group } = self.askers(asking, by.channel).await?;
         let is_asker = persons.contains(&Some(sender));
@@ -352,7 +353,7 @@ impl Ingress {
         if is_group && self.is_administrator(by).await {
             return Ok(Standing::Decides);
         }
-        Ok(if is_asker { Standing::IsOneOf(persons) } else { Standing::None(NOT_YOURS) })
+        Ok(if is_asker { Standing::IsOneOf(persons) } else { Standing::None { admins_only: false } })
     }
 
     /// Returns true if the sender is one of `ADMINS`, by any of their identities. Under `DM_SCOPE=user` two reads or more,
@@ -413,6 +414,7 @@ fn chosen<'a>(
     asking: &'a [Asking],
     meant: &[&'a Asking],
     which: &Which,
+    texts: &dyn Texts,
 ) -> Result<Vec<(&'a Asking, String)>, String> {
     if let Which::Code(code) = which {
         let all =
@@ -420,27 +422,24 @@ fn chosen<'a>(
         let found: Vec<_> = all.filter(|(_, request)| request.id.starts_with(code.as_str())).collect();
         return match found[..] {
             [(asking, request)] => Ok(vec![(asking, request.id.clone())]),
-            _ => Err(NOTHING.into()),
+            _ => Err(texts.nothing_to_approve().into()),
         };
     }
     let asking = match meant {
-        [] => return Err(NOTHING.into()),
+        [] => return Err(texts.nothing_to_approve().into()),
         [asking] => *asking,
         several => {
             let open = several.iter().flat_map(|asking| asking.open());
             let list: Vec<String> =
                 open.map(|request| format!("{} {}", code_of(request), request.tool)).collect();
-            return Err(format!("Which one? Say /approve or /deny and its code:\n{}", list.join("\n")));
+            return Err(texts.which_code(&list.join("\n")));
         }
     };
     if asking.is_followed {
         // The model may have said something that looks like a request, so the sender is shown the real one first.
-        let question = asking.question.as_deref().unwrap_or_default();
-        let codes = asking.open().map(|request| format!("`/approve {}`", code_of(request)));
-        let codes = codes.collect::<Vec<_>>().join(" or ");
-        return Err(format!(
-            "This waits, and something else was said since:\n\n{question}\n\nSay {codes}, or /deny with the code."
-        ));
+        let question = approval::question(&asking.form, texts).unwrap_or_default();
+        let commands = asking.open().map(|request| format!("`/approve {}`", code_of(request)));
+        return Err(texts.request_again(&question, &commands.collect::<Vec<_>>()));
     }
     let open: Vec<&Request> = asking.open().collect();
     let chosen: Vec<&Request> = match which {
@@ -454,7 +453,7 @@ fn chosen<'a>(
     if chosen.is_empty() {
         let list = asking.open().map(|request| format!("{}. {}", request.number, request.tool));
         let list: Vec<String> = list.collect();
-        return Err(format!("Which one? Say /approve or /deny and its number, or all:\n{}", list.join("\n")));
+        return Err(texts.which_number(&list.join("\n")));
     }
     Ok(chosen.into_iter().map(|request| (asking, request.id.clone())).collect())
 }

@@ -24,11 +24,13 @@ use annals_core::chat_key::Place;
 use annals_core::command::LinkStep;
 use annals_core::markup::clean_name;
 use annals_core::record::{Channel, Draft};
+use annals_core::texts::Texts;
 use annals_io::random;
 use annals_store::history::Appended;
 use annals_store::people::{Exchange, Side, digest_of};
 
-use super::people::TooMany;
+use super::answered::Answered;
+use super::people::{MAX_IDENTITIES, TooMany};
 use super::{Ingress, IngressError};
 
 /// Time for each step of an exchange.
@@ -42,34 +44,6 @@ const COUNTED_FOR: Duration = Duration::from_hours(1);
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const CODE_DIGITS: u32 = 10;
 
-const NOT_HERE: &str = "This works in a direct chat with me only.";
-const IS_OFF: &str = "Linking is off. The owner of this bot can turn it on with DM_SCOPE=user.";
-const WRONG: &str =
-    "This code is wrong, was used, or is too old. /link in your other channel gives a new one.";
-const TOO_OFTEN: &str = "That were too many wrong codes. Try again in an hour.";
-const OWN: &str = "This code is for your other channel: enter it there.";
-const NOTHING: &str = "There is nothing to confirm here. /link gives a code for your other channel.";
-const NOBODY_YET: &str = "Nobody has entered your code and confirmed yet. In your other channel, say /link and the code, \
-                          and then /link yes.";
-const CANCELLED: &str = "Nothing is linked, and the code is no longer valid.";
-const LINKED: &str = "Linked: here and there you now have one conversation and one memory with me. Your earlier messages stay \
-                      where they are, and I know a summary of them. /unlink separates the channels again.";
-const UNLINKED: &str = "Separated: each channel has its own conversation and memory again.";
-const NOT_LINKED: &str = "This channel is not linked to another. /link links one.";
-const BY_OPERATOR: &str = "Whoever runs this bot has linked this channel, and only they can separate it.";
-
-/// Confirmation of a command, and the text that its record has, which differs for a secret.
-pub(super) struct Answered {
-    pub(super) text: String,
-    pub(super) recorded: String,
-}
-
-impl From<String> for Answered {
-    fn from(text: String) -> Self {
-        Self { recorded: text.clone(), text }
-    }
-}
-
 impl Ingress {
     /// Takes a step of an exchange, and returns the confirmation.
     pub(super) async fn link_step(
@@ -77,8 +51,9 @@ impl Ingress {
         step: &LinkStep,
         draft: &Draft,
         appended: &Appended,
+        texts: &dyn Texts,
     ) -> Result<Answered, IngressError> {
-        if let Some(refusal) = self.refuses_links(draft) {
+        if let Some(refusal) = self.refuses_links(draft, texts) {
             return Ok(refusal.to_owned().into());
         }
         let own = Side {
@@ -88,9 +63,9 @@ impl Ingress {
         };
         let key = appended.base.to_string();
         let text = match step {
-            LinkStep::Start => return self.start_link(own, &key).await,
-            LinkStep::Code(code) => self.enter_code(own, code, &key).await?,
-            LinkStep::Yes => self.confirm_link(&own, draft, &key).await?,
+            LinkStep::Start => return self.start_link(own, &key, texts).await,
+            LinkStep::Code(code) => self.enter_code(own, code, &key, texts).await?,
+            LinkStep::Yes => self.confirm_link(&own, draft, &key, texts).await?,
             LinkStep::No => {
                 if let Some((digest, _)) = self.people.exchange_of(&own.identity).await? {
                     let end = |exchange: &Exchange| {
@@ -99,58 +74,64 @@ impl Ingress {
                     };
                     self.people.step(&digest, end).await?;
                 }
-                CANCELLED.to_owned()
+                texts.link_cancelled().to_owned()
             }
         };
         Ok(text.into())
     }
 
     /// Carries out `/unlink`, and returns the confirmation.
-    pub(super) async fn unlink(&self, draft: &Draft, appended: &Appended) -> Result<String, IngressError> {
-        if let Some(refusal) = self.refuses_links(draft) {
+    pub(super) async fn unlink(
+        &self,
+        draft: &Draft,
+        appended: &Appended,
+        texts: &dyn Texts,
+    ) -> Result<String, IngressError> {
+        if let Some(refusal) = self.refuses_links(draft, texts) {
             return Ok(refusal.to_owned());
         }
         let (identity, key) = (draft.identity(), appended.base.to_string());
         if self.links.identities().any(|linked| linked == identity) {
-            return Ok(BY_OPERATOR.to_owned());
+            return Ok(texts.linked_by_operator().to_owned());
         }
         let known = self.people.identity(&identity).await?;
         let id = digest_of(&format!("{identity} {key}"))[..16].to_owned();
         if let Some(person) = known.person() {
             let own = std::slice::from_ref(&identity);
             self.separate(own, person, (&id, draft.ts), &key).await?;
-            return Ok(UNLINKED.to_owned());
+            return Ok(texts.unlinked().to_owned());
         }
         // All that is linked to this channel's identity.
         let linked = self.people.linked_to(&identity).await?;
         let is_repeated = known.unlinked_by.as_ref() == Some(&key)
             || known.spans.last().is_some_and(|last| last.by.as_ref() == Some(&key));
         if linked.is_empty() && !is_repeated {
-            return Ok(NOT_LINKED.to_owned());
+            return Ok(texts.not_linked().to_owned());
         }
         if !linked.is_empty() {
             self.people.begin_unlinking(&identity, &key).await?;
             self.separate(&linked, &identity, (&id, draft.ts), &key).await?;
         }
-        Ok(UNLINKED.to_owned())
+        Ok(texts.unlinked().to_owned())
     }
 
     /// Returns why links cannot be changed in the chat of `draft`, if they cannot.
-    fn refuses_links(&self, draft: &Draft) -> Option<&'static str> {
+    fn refuses_links(&self, draft: &Draft, texts: &dyn Texts) -> Option<&'static str> {
         match draft.chat.place() {
             // An admin key may write to another person's chat.
             Place::Direct { user_id, .. } if draft.person.as_ref().is_none_or(|person| person == user_id) => {
-                (self.dm_scope == DmScope::Chat).then_some(IS_OFF)
+                (self.dm_scope == DmScope::Chat).then_some(texts.links_are_off())
             }
-            _ if draft.metadata.is_private() && draft.metadata.line().is_none() => {
-                (self.dm_scope == DmScope::Chat).then_some(IS_OFF).or(Some(NOT_HERE))
-            }
-            _ => Some(NOT_HERE),
+            _ if draft.metadata.is_private() && draft.metadata.line().is_none() => (self.dm_scope
+                == DmScope::Chat)
+                .then_some(texts.links_are_off())
+                .or(Some(texts.link_not_here())),
+            _ => Some(texts.link_not_here()),
         }
     }
 
     /// Gives a code, or tells the first side who has entered its code.
-    async fn start_link(&self, own: Side, key: &str) -> Result<Answered, IngressError> {
+    async fn start_link(&self, own: Side, key: &str, texts: &dyn Texts) -> Result<Answered, IngressError> {
         let now = self.history.clock().now();
         if let Some((digest, exchange)) = self.people.exchange_of(&own.identity).await?
             && exchange.first.identity == own.identity
@@ -158,7 +139,7 @@ impl Ingress {
             && exchange.linked.is_none()
             && exchange.until > now
         {
-            return Ok(self.show_second(&digest, exchange, key).await?.into());
+            return Ok(self.show_second(&digest, exchange, key, texts).await?.into());
         }
         let code = new_code()?;
         let exchange = Exchange {
@@ -172,30 +153,32 @@ impl Ingress {
         };
         self.people.offer(&code, &exchange).await?;
         let readable = format!("{}-{}", &code[..5], &code[5..]);
-        let text = |code: &str| {
-            format!(
-                "Your code is {code}. Within ten minutes, say /link {code} in a direct chat with me in your other \
-                 channel. Nothing is linked before you have confirmed it in both chats. Tell the code to nobody."
-            )
-        };
         // Clients of HTTP and web read the confirmation in the history.
         let recorded = match exchange.first.channel {
-            Channel::Http | Channel::Web => text(&readable),
-            _ => text("•••••-•••••"),
+            Channel::Http | Channel::Web => texts.link_code(&readable),
+            _ => texts.link_code("•••••-•••••"),
         };
-        Ok(Answered { text: text(&readable), recorded })
+        Ok(Answered { text: texts.link_code(&readable), recorded, notice: None })
     }
 
     /// Lets the second side enter a code.
-    async fn enter_code(&self, own: Side, code: &str, key: &str) -> Result<String, IngressError> {
+    async fn enter_code(
+        &self,
+        own: Side,
+        code: &str,
+        key: &str,
+        texts: &dyn Texts,
+    ) -> Result<String, IngressError> {
         if !self.people.count_wrong(&own.identity, key, MAX_WRONG, COUNTED_FOR).await? {
-            return Ok(TOO_OFTEN.to_owned());
+            return Ok(texts.too_many_wrong_codes().to_owned());
         }
         let (now, digest) = (self.history.clock().now(), digest_of(code));
-        let Some(exchange) = self.people.exchange(&digest).await? else { return Ok(WRONG.to_owned()) };
+        let Some(exchange) = self.people.exchange(&digest).await? else {
+            return Ok(texts.wrong_code().to_owned());
+        };
         if exchange.first.identity == own.identity {
             self.people.was_right(&own.identity, key).await?;
-            return Ok(OWN.to_owned());
+            return Ok(texts.own_code().to_owned());
         }
         let enter = |exchange: &Exchange| {
             let may_enter = exchange.second.is_none() && exchange.until > now;
@@ -209,46 +192,49 @@ impl Ingress {
         let entered = self.people.step(&digest, enter).await?;
         let is_own = entered.as_ref().is_some_and(|exchange| exchange.entered.as_deref() == Some(key));
         if !is_own {
-            return Ok(WRONG.to_owned());
+            return Ok(texts.wrong_code().to_owned());
         }
         self.people.join_exchange(&own.identity, &digest).await?;
         self.people.was_right(&own.identity, key).await?;
-        let first = &exchange.first;
-        Ok(format!(
-            "This is the code of {}. If that is you, say /link yes here; then I ask there, too. If it is not you, or \
-             somebody gave you this code, say /link no.",
-            who(first)
-        ))
+        Ok(texts.code_of(&who(&exchange.first, texts)))
     }
 
     /// Confirms at one side.
-    async fn confirm_link(&self, own: &Side, draft: &Draft, key: &str) -> Result<String, IngressError> {
+    async fn confirm_link(
+        &self,
+        own: &Side,
+        draft: &Draft,
+        key: &str,
+        texts: &dyn Texts,
+    ) -> Result<String, IngressError> {
         let now = self.history.clock().now();
         let Some((digest, exchange)) = self.people.exchange_of(&own.identity).await? else {
-            return Ok(NOTHING.to_owned());
+            return Ok(texts.nothing_to_confirm().to_owned());
         };
         let is_first = exchange.first.identity == own.identity;
         let took = |step: &Option<String>| step.as_deref() == Some(key);
         match (&exchange.second, is_first) {
-            (Some(_), true) if took(&exchange.shown) => self.show_second(&digest, exchange, key).await,
-            (Some(_), false) if took(&exchange.agreed) => Ok(agreed(&exchange.first)),
+            (Some(_), true) if took(&exchange.shown) => self.show_second(&digest, exchange, key, texts).await,
+            (Some(_), false) if took(&exchange.agreed) => {
+                Ok(texts.confirm_there(&who(&exchange.first, texts)))
+            }
             // The process may have ended while it linked them.
             (Some(second), _) if exchange.linked.is_some() => {
-                self.finish_link(&exchange.first, second, &digest, draft).await
+                self.finish_link((&exchange.first, second), &digest, draft, texts).await
             }
-            _ if exchange.until <= now => Ok(NOTHING.to_owned()),
+            _ if exchange.until <= now => Ok(texts.nothing_to_confirm().to_owned()),
             (Some(second), false) if second.identity == own.identity => {
                 let agree = |exchange: &Exchange| {
                     let is_new = exchange.agreed.is_none();
                     is_new.then(|| Exchange { agreed: Some(key.to_owned()), ..exchange.clone() })
                 };
                 self.people.step(&digest, agree).await?;
-                Ok(agreed(&exchange.first))
+                Ok(texts.confirm_there(&who(&exchange.first, texts)))
             }
-            (_, false) => Ok(NOTHING.to_owned()),
-            (_, true) if exchange.agreed.is_none() => Ok(NOBODY_YET.to_owned()),
+            (_, false) => Ok(texts.nothing_to_confirm().to_owned()),
+            (_, true) if exchange.agreed.is_none() => Ok(texts.nobody_entered_code().to_owned()),
             // Nobody confirms what they have not seen.
-            (_, true) if exchange.shown.is_none() => self.show_second(&digest, exchange, key).await,
+            (_, true) if exchange.shown.is_none() => self.show_second(&digest, exchange, key, texts).await,
             (_, true) => {
                 let link = |exchange: &Exchange| {
                     let is_open = exchange.linked.is_none() && exchange.until > now;
@@ -256,64 +242,48 @@ impl Ingress {
                 };
                 match self.people.step(&digest, link).await? {
                     Some(Exchange { linked: Some(_), first, second: Some(second), .. }) => {
-                        self.finish_link(&first, &second, &digest, draft).await
+                        self.finish_link((&first, &second), &digest, draft, texts).await
                     }
-                    _ => Ok(NOTHING.to_owned()),
+                    _ => Ok(texts.nothing_to_confirm().to_owned()),
                 }
             }
         }
     }
 
     /// Tells the first side who has entered its code.
-    async fn show_second(&self, digest: &str, exchange: Exchange, key: &str) -> Result<String, IngressError> {
+    async fn show_second(
+        &self,
+        digest: &str,
+        exchange: Exchange,
+        key: &str,
+        texts: &dyn Texts,
+    ) -> Result<String, IngressError> {
         let show = |exchange: &Exchange| {
             let is_new = exchange.shown.is_none();
             is_new.then(|| Exchange { shown: Some(key.to_owned()), ..exchange.clone() })
         };
         self.people.step(digest, show).await?;
-        let Some(second) = exchange.second else { return Ok(NOBODY_YET.to_owned()) };
-        Ok(format!(
-            "Your code was entered by {}, who asks to be linked with you: to share this conversation and all that I \
-             remember of you. If that is you, say /link yes. If not, say /link no.",
-            who(&second)
-        ))
+        let Some(second) = exchange.second else { return Ok(texts.nobody_entered_code().to_owned()) };
+        Ok(texts.code_entered(&who(&second, texts)))
     }
 
     async fn finish_link(
         &self,
-        first: &Side,
-        second: &Side,
+        (first, second): (&Side, &Side),
         digest: &str,
         draft: &Draft,
+        texts: &dyn Texts,
     ) -> Result<String, IngressError> {
         Ok(match self.link(&first.identity, &second.identity, &digest[..16], draft.ts).await? {
-            Ok(()) => LINKED.to_owned(),
-            Err(error @ TooMany) => format!("Not linked: {error}."),
+            Ok(()) => texts.linked().to_owned(),
+            Err(TooMany) => texts.too_many_identities(MAX_IDENTITIES),
         })
     }
 }
 
-/// Returns the confirmation for the second side.
-fn agreed(first: &Side) -> String {
-    format!(
-        "Now say /link where you got the code, that is as {}: I tell you there who asks, and you confirm. Nothing is \
-         linked before.",
-        who(first)
-    )
-}
-
 /// Describes a side by what no one can choose, and then by its name.
-fn who(side: &Side) -> String {
-    let channel = match side.channel {
-        Channel::Telegram => "Telegram",
-        Channel::Lark => "Lark",
-        Channel::Discord => "Discord",
-        Channel::Http => "the HTTP API",
-        Channel::Web => "a web page",
-        Channel::Terminal => "the terminal",
-    };
-    let name = side.name.as_ref().map(|name| format!(", called “{name}” there")).unwrap_or_default();
-    format!("{} on {channel}{name}", side.identity)
+fn who(side: &Side, texts: &dyn Texts) -> String {
+    texts.side(&side.identity, side.channel, side.name.as_deref())
 }
 
 /// Returns a code of 50 random bits.
@@ -331,6 +301,7 @@ fn new_code() -> io::Result<String> {
 mod tests {
     use super::*;
     use annals_core::command::Command;
+    use annals_core::texts::en::En;
 
     #[test]
     fn a_code_is_read_as_it_is_written() {
@@ -347,6 +318,6 @@ mod tests {
     fn an_identity_comes_before_a_name() {
         let name = Some("telegram-42 on Telegram".to_owned());
         let side = Side { identity: "lark-ou_eve".into(), channel: Channel::Lark, name };
-        assert_eq!(who(&side), "lark-ou_eve on Lark, called “telegram-42 on Telegram” there");
+        assert_eq!(who(&side, &En), "lark-ou_eve on Lark, called “telegram-42 on Telegram” there");
     }
 }

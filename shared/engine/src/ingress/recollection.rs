@@ -11,6 +11,7 @@ use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::cut;
 use annals_core::memory::owner::{Owner, owner_of_session, person_of};
 use annals_core::record::{Channel, Details, Draft};
+use annals_core::texts::{Texts, Whose};
 use annals_store::history::{Cursor, MAX_PAGE, Position};
 use annals_store::memory::{Deleted, Overview, Undoable};
 
@@ -26,44 +27,52 @@ const MAX_UNDOABLE_CHARS: usize = 120;
 /// Maximum number of characters of an entry in a list.
 const MAX_SHOWN_CHARS: usize = 300;
 
-const WHICH: &str = "Which one? Say /forget and its number in the list of /memory, such as /forget 2.";
-const WHICH_UNDO: &str =
-    "/memory lists what can be undone: say /memory undo and its number, such as /memory undo 2.";
-const OFF: &str = "Memory is off: I keep nothing from our conversations, and use nothing that I kept before. /forget still \
-                   deletes what there is.";
-const NOT_HERE: &str = "What is said here is not kept in memory.";
-
 impl Ingress {
     /// Lists the entries of the owner of this chat's memory: the newest, or those up to a number.
-    pub(super) async fn recollect(&self, draft: &Draft, up_to: Option<u32>) -> Result<String, IngressError> {
-        let Some(owner) = self.owner(draft).await? else { return Ok(NOT_HERE.into()) };
+    pub(super) async fn recollect(
+        &self,
+        draft: &Draft,
+        up_to: Option<u32>,
+        texts: &dyn Texts,
+    ) -> Result<String, IngressError> {
+        let Some(owner) = self.owner(draft).await? else { return Ok(texts.no_memory_here().into()) };
         let overview = self.memory.overview(&owner).await?;
         if self.memory_is_on {
-            return Ok(list(&owner, &overview, up_to));
+            return Ok(list(&owner, &overview, up_to, texts));
         }
         let is_empty = overview == Overview::default();
-        let before = if is_empty { String::new() } else { format!("\n\n{}", list(&owner, &overview, up_to)) };
-        Ok(format!("{OFF}{before}"))
+        let list = || format!("\n\n{}", list(&owner, &overview, up_to, texts));
+        Ok(format!("{}{}", texts.memory_is_off(), if is_empty { String::new() } else { list() }))
     }
 
     /// Restores an entry that the agent replaced or forgot.
-    pub(super) async fn undo(&self, draft: &Draft, number: Option<u32>) -> Result<String, IngressError> {
-        let Some(number) = number else { return Ok(WHICH_UNDO.into()) };
-        let Some(owner) = self.owner(draft).await? else { return Ok(NOT_HERE.into()) };
+    pub(super) async fn undo(
+        &self,
+        draft: &Draft,
+        number: Option<u32>,
+        texts: &dyn Texts,
+    ) -> Result<String, IngressError> {
+        let Some(number) = number else { return Ok(texts.which_to_undo().into()) };
+        let Some(owner) = self.owner(draft).await? else { return Ok(texts.no_memory_here().into()) };
         let undone = self.memory.undo(&EntryId { owner, number }).await?;
         Ok(match undone {
-            Some(kept) => format!("Undone. Number {number} says again: {}", shown(&kept)),
-            None => format!("There is nothing to undo for number {number}. {WHICH_UNDO}"),
+            Some(kept) => texts.undone(number, &shown(&kept)),
+            None => texts.nothing_to_undo(number),
         })
     }
 
     /// Deletes an entry. A number always means the same entry, so a repeated command gives the same answer.
-    pub(super) async fn forget(&self, draft: &Draft, number: Option<u32>) -> Result<String, IngressError> {
-        let Some(number) = number else { return Ok(WHICH.into()) };
-        let Some(owner) = self.owner(draft).await? else { return Ok(NOT_HERE.into()) };
+    pub(super) async fn forget(
+        &self,
+        draft: &Draft,
+        number: Option<u32>,
+        texts: &dyn Texts,
+    ) -> Result<String, IngressError> {
+        let Some(number) = number else { return Ok(texts.which_to_forget().into()) };
+        let Some(owner) = self.owner(draft).await? else { return Ok(texts.no_memory_here().into()) };
         Ok(match self.memory.delete(&EntryId { owner, number }).await? {
-            Deleted::Now | Deleted::Before => format!("Forgotten: number {number}."),
-            Deleted::Unknown => format!("There is no number {number} in the list of /memory. {WHICH}"),
+            Deleted::Now | Deleted::Before => texts.forgotten(number),
+            Deleted::Unknown => texts.no_such_entry(number),
         })
     }
 
@@ -96,23 +105,23 @@ impl Ingress {
     }
 }
 
-fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>) -> String {
+fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>, texts: &dyn Texts) -> String {
     let Overview { kept: entries, undoable } = overview;
-    let whom = match owner {
-        Owner::User(_) => "you",
-        Owner::Chat(_) => "this group",
+    let whose = match owner {
+        Owner::User(_) => Whose::Yours,
+        Owner::Chat(_) => Whose::Chats,
     };
     let asked: Vec<&StoredEntry> =
         entries.iter().filter(|kept| up_to.is_none_or(|up_to| kept.number <= up_to)).collect();
+    let undo = undo_hint(undoable, texts);
     if asked.is_empty() {
         return match up_to.filter(|_| !entries.is_empty()) {
-            Some(up_to) => format!("There is nothing up to number {up_to}. /memory lists the newest."),
-            None => format!("I remember nothing about {whom} yet.{}", undo_hint(undoable)),
+            Some(up_to) => texts.nothing_up_to(up_to),
+            None => format!("{}{undo}", texts.nothing_remembered(whose)),
         };
     }
-    let undo = undo_hint(undoable);
     let mut left = MAX_LIST_CHARS.saturating_sub(undo.chars().count());
-    let lines: Vec<String> = asked.iter().map(|kept| line(kept)).collect();
+    let lines: Vec<String> = asked.iter().map(|kept| line(kept, texts)).collect();
     let fitting = lines
         .iter()
         .rev()
@@ -125,19 +134,17 @@ fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>) -> String {
         .count();
     let hidden = lines.len() - fitting;
     let older = hidden.checked_sub(1).and_then(|last| asked.get(last));
-    let older = older.map(|kept| format!("Older ones: /memory {}\n", kept.number)).unwrap_or_default();
-    format!(
-        "What I remember about {whom}:\n\n{}\n\n{older}To forget one: /forget and its number{undo}",
-        lines[hidden..].join("\n")
-    )
+    let older = older.map(|kept| texts.older_entries(kept.number) + "\n").unwrap_or_default();
+    let (head, forget, shown) = (texts.remembered(whose), texts.how_to_forget(), lines[hidden..].join("\n"));
+    format!("{head}\n\n{shown}\n\n{older}{forget}{undo}")
 }
 
-fn line(kept: &StoredEntry) -> String {
+fn line(kept: &StoredEntry, texts: &dyn Texts) -> String {
     let outside = match &kept.entry.outside[..] {
         [] => String::new(),
-        tools => format!("; saved after reading {}", cut(&tools.join(", "), MAX_SHOWN_CHARS)),
+        tools => texts.saved_after(&cut(&tools.join(", "), MAX_SHOWN_CHARS)),
     };
-    format!("{}. {} ({}{outside})", kept.number, shown(kept), kept.entry.kind)
+    format!("{}. {} ({}{outside})", kept.number, shown(kept), texts.entry_kind(kept.entry.kind))
 }
 
 fn shown(kept: &StoredEntry) -> String {
@@ -146,20 +153,16 @@ fn shown(kept: &StoredEntry) -> String {
 }
 
 /// Lists the newest entries that can be undone; empty if there are none.
-fn undo_hint(undoable: &[Undoable]) -> String {
+fn undo_hint(undoable: &[Undoable], texts: &dyn Texts) -> String {
     if undoable.is_empty() {
         return String::new();
     }
     let lines = undoable.iter().rev().take(MAX_UNDOABLE).rev().map(|undoable| {
-        let (number, did) =
-            (undoable.earlier.number, if undoable.is_forgotten { "forgot" } else { "changed" });
-        format!("{number}. I {did}: {}", cut(&shown(&undoable.earlier), MAX_UNDOABLE_CHARS))
+        let earlier = cut(&shown(&undoable.earlier), MAX_UNDOABLE_CHARS);
+        format!("{}. {}", undoable.earlier.number, texts.own_change(undoable.is_forgotten, &earlier))
     });
     let lines: Vec<String> = lines.collect();
-    format!(
-        "\n\nWhat I changed or forgot myself, as it was:\n\n{}\n\nTo bring one back: /memory undo and its number",
-        lines.join("\n")
-    )
+    format!("\n\n{}\n\n{}\n\n{}", texts.own_changes(), lines.join("\n"), texts.how_to_undo())
 }
 
 #[cfg(test)]
@@ -167,6 +170,7 @@ mod tests {
     use super::*;
     use annals_core::memory::{Entry, EntryKind};
     use annals_core::sort_key::Timestamp;
+    use annals_core::texts::en::En;
 
     fn kept(number: u32, text: &str) -> StoredEntry {
         let owner = Owner::User("ada".into());
@@ -183,7 +187,7 @@ mod tests {
     }
 
     fn list(owner: &Owner, entries: &[StoredEntry], up_to: Option<u32>) -> String {
-        super::list(owner, &Overview { kept: entries.to_vec(), undoable: Vec::new() }, up_to)
+        super::list(owner, &Overview { kept: entries.to_vec(), undoable: Vec::new() }, up_to, &En)
     }
 
     #[test]
@@ -197,7 +201,7 @@ mod tests {
             until: Timestamp::MIN,
         };
         let undoable = vec![undoable(1, "Pays to Y.", false), undoable(2, "Likes tea.", true)];
-        let said = super::list(&owner, &Overview { kept: vec![marked], undoable }, None);
+        let said = super::list(&owner, &Overview { kept: vec![marked], undoable }, None, &En);
         assert_eq!(
             said,
             "What I remember about you:\n\n1. Pays to X. (fact; saved after reading shop/lookup, web/fetch)\n\n\

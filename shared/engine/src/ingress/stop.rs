@@ -1,14 +1,14 @@
 //! `/stop`: ends the run of a chat.
 
 use annals_core::context::Policy;
+use annals_core::metadata::Notice;
 use annals_core::record::Draft;
+use annals_core::texts::Texts;
 use annals_store::history::Appended;
 use annals_store::history::stop::has_something_to_end;
 
-use super::{Ingress, IngressError, STOPPED};
-
-/// Confirmation if nothing was.
-const NOTHING_RUNS: &str = "Nothing is being answered at the moment.";
+use super::answered::Answered;
+use super::{Ingress, IngressError};
 
 impl Ingress {
     /// Ends everything that is being answered in the chat of the `/stop` that was `appended`, and returns the
@@ -21,7 +21,12 @@ impl Ingress {
     /// | 3 | **take** the chat, and leave the command in its head | the run cannot commit; the queue delivers its turn again, and that run carries out the command |
     /// | 4 | **enqueue** a turn, since there may be no other one | as above, and the command is carried out; the next delivery finds that, and confirms |
     /// | 5 | **confirm**, and record the confirmation | nothing is left to do |
-    pub(super) async fn stop(&self, draft: &Draft, appended: &Appended) -> Result<String, IngressError> {
+    pub(super) async fn stop(
+        &self,
+        draft: &Draft,
+        appended: &Appended,
+        texts: &dyn Texts,
+    ) -> Result<Answered, IngressError> {
         let (chat, command) = (&draft.chat, &appended.base);
         let denied = self.deny_all(draft, command).await?;
         let (head, is_running) = self.history.head_and_run(chat).await?;
@@ -34,13 +39,13 @@ impl Ingress {
             && head.stopped_to.as_ref() != Some(command)
             && !records.iter().any(|record| record.stopped_by() == Some(draft.message_id.as_str()))
         {
-            return Ok(NOTHING_RUNS.into());
+            return Ok(Answered::from(texts.nothing_to_stop().to_owned()));
         }
         self.enqueue(draft, appended, None).await?;
         // A reply may lie before the range that the turn of the command reads.
         for asking in &denied {
             self.enqueue_resumption(asking).await?;
         }
-        Ok(STOPPED.into())
+        Ok(Answered { notice: Some(Notice::Stopped), ..texts.stopped().to_owned().into() })
     }
 }

@@ -3,6 +3,8 @@
 //! Sources: <https://github.com/tdlib/telegram-bot-api/blob/master/telegram-bot-api/Client.cpp>, `process_set_webhook_query`
 //! and `get_bot_command`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::refusal::{Refusal, refuse};
@@ -31,7 +33,7 @@ pub struct Webhook {
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) webhook: Option<Webhook>,
-    pub(super) menu: Vec<String>,
+    pub(super) menus: BTreeMap<String, Vec<String>>,
     pub(super) is_local: bool,
     pub(super) waiting: u64,
     pub(super) failure: Option<(i64, &'static str)>,
@@ -105,7 +107,11 @@ impl Setup {
             }
             menu.push(format!("/{name}: {description}"));
         }
-        self.menu = menu;
+        let language = body["language_code"].as_str().unwrap_or_default();
+        if ![0, 2].contains(&language.len()) {
+            return refuse(400, "Bad Request: language_code is invalid");
+        }
+        self.menus.insert(language.to_owned(), menu);
         Ok(json!(true))
     }
 }

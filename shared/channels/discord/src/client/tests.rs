@@ -207,8 +207,8 @@ async fn files_come_from_discord_alone() {
 #[tokio::test]
 async fn the_commands_are_such_as_discord_accepts() {
     let (api, client, _) = start().await;
-    let count = client.set_commands(&commands()).await.unwrap();
-    assert_eq!((count, api.commands()), (commands().len(), commands()));
+    let count = client.set_commands(&commands(None)).await.unwrap();
+    assert_eq!((count, api.commands()), (commands(None).len(), commands(None)));
     assert_eq!(client.command_names().await.unwrap().len(), count);
     let application = client.application().await.unwrap();
     assert_eq!((application.verify_key, application.interactions_endpoint_url), (public_key(), None));

@@ -6,7 +6,7 @@
 //! POST …/getWebhookInfo   {"url": "https://…/telegram", "pending_update_count": 0, "last_error_date": 1763765920,
 //!                          "last_error_message": "Wrong response from the webhook: 503 Service Unavailable",
 //!                          "max_connections": 40, "allowed_updates": ["message", …]}
-//! POST …/setMyCommands    {"commands": [{"command": "new", "description": "…"}]}
+//! POST …/setMyCommands    {"commands": [{"command": "new", "description": "…"}], "language_code": "zh"}
 //! ```
 //!
 //! `drop_pending_updates` is never sent, so that messages that people wrote in the meantime are not lost.
@@ -14,6 +14,7 @@
 //! Source: <https://core.telegram.org/bots/api#setwebhook>.
 
 use annals_core::command;
+use annals_core::language::Language;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
@@ -40,12 +41,23 @@ impl Client {
         self.call("getWebhookInfo", &json!({}), &mut self.effort()).await
     }
 
-    /// Sets the bot's menu to the commands of `/help` and returns their number. Replaces an earlier menu.
-    pub async fn set_commands(&self) -> Result<usize, SendError> {
-        let commands: Vec<Value> = command::menu()
-            .map(|(command, description)| json!({"command": command, "description": description}))
-            .collect();
+    /// Sets the bot's menu to the commands of `/help`, in `language` for everybody, or with `None` in English and in each
+    /// other language for its people. Returns their number. Replaces an earlier menu.
+    pub async fn set_commands(&self, language: Option<Language>) -> Result<usize, SendError> {
+        let menu = |language: Language| -> Vec<Value> {
+            command::menu(language.texts())
+                .map(|(command, description)| json!({"command": command, "description": description}))
+                .collect()
+        };
+        let general = language.unwrap_or(Language::En);
+        let commands = menu(general);
         let (count, body) = (commands.len(), json!({"commands": commands}));
-        self.call("setMyCommands", &body, &mut self.effort()).await.map(|_: bool| count)
+        self.call("setMyCommands", &body, &mut self.effort()).await.map(|_: bool| ())?;
+        for own in Language::ALL.into_iter().filter(|own| *own != general) {
+            // Also if `language` is fixed: it replaces a menu that an earlier setup has left.
+            let body = json!({"commands": menu(language.unwrap_or(own)), "language_code": own.code()});
+            self.call("setMyCommands", &body, &mut self.effort()).await.map(|_: bool| ())?;
+        }
+        Ok(count)
     }
 }

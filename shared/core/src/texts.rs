@@ -1,0 +1,275 @@
+//! The texts that the bot itself says to people, in each language: [`Texts`].
+//!
+//! # Layout
+//!
+//! - [`en`], [`zh`]: the languages. A further one is a file like these, and a variant of
+//!   [`Language`](crate::language::Language), whose matches the compiler then names.
+//!
+//! Texts are Markdown. What callers of the API, operators and models are told is English and is not here.
+
+pub mod en;
+pub mod zh;
+
+use crate::command::name::CommandName;
+use crate::media::Unseen;
+use crate::memory::EntryKind;
+use crate::record::Channel;
+
+/// The texts of one language.
+pub trait Texts: Sync {
+    /// Returns the locales of Discord whose people read these texts; none for those that everybody else reads.
+    fn discord_locales(&self) -> &'static [&'static str];
+
+    /// Returns the syntax and the description of a command. The description has at most 100 characters.
+    fn command(&self, name: CommandName) -> (&'static str, &'static str);
+    /// Introduces the list of commands, which follows.
+    fn commands(&self) -> &'static str;
+    /// Separates the syntax of a command from its description.
+    fn colon(&self) -> &'static str;
+    /// Greets a person who opens the bot.
+    fn welcome(&self) -> &'static str;
+    /// Describes an option of a command of Discord, in at most 100 characters.
+    fn option(&self, option: CommandOption) -> &'static str;
+    /// Describes Discord's command that asks, in at most 100 characters.
+    fn ask(&self) -> &'static str;
+    /// Names the entry in Discord's menu of a message, in at most 32 characters.
+    fn answer_this(&self) -> &'static str;
+    /// Says that a command is not known.
+    fn unknown_command(&self) -> &'static str;
+    /// Says that a person may not use the bot here.
+    fn not_allowed(&self) -> &'static str;
+
+    /// Confirms `/new`.
+    fn new_conversation(&self) -> &'static str;
+    /// Confirms `/reset`.
+    fn started_over(&self) -> &'static str;
+    /// Confirms `/stop`.
+    fn stopped(&self) -> &'static str;
+    /// Says that there was nothing to stop.
+    fn nothing_to_stop(&self) -> &'static str;
+    /// Says how many messages a `/compact` counted in a summary, and how many of the last ones stay.
+    fn compacted(&self, counted: u32, kept: usize) -> String;
+
+    /// Says that the model gave no answer.
+    fn no_answer(&self) -> &'static str;
+    /// Says that a `/compact` failed.
+    fn not_compacted(&self) -> &'static str;
+    /// Says that the model gave no answer after it had called tools.
+    fn unfinished(&self) -> &'static str;
+    /// Says that a reply was stopped before its first word.
+    fn stopped_unanswered(&self) -> &'static str;
+    /// Says, as the last line of a reply, that it was stopped there.
+    fn stopped_here(&self) -> &'static str;
+
+    /// Names the files that the model was not shown, by reason, in one line.
+    fn files_not_shown(&self, groups: &[FilesNotShown]) -> String;
+    /// Gives the reason why the model is not shown a file.
+    fn not_shown(&self, why: NotShown) -> &'static str;
+    /// Names a kind of file, such as `voice message` or `image`.
+    fn file_kind(&self, kind: &str) -> String;
+
+    /// Asks if a tool may be called; its arguments follow.
+    fn may_i_call(&self, tool: &str) -> String;
+    /// Says that only an administrator can approve a call.
+    fn admins_must_approve(&self) -> &'static str;
+    /// Says how to answer the one request, or if `numbered` one of several.
+    fn how_to_answer(&self, numbered: bool) -> &'static str;
+    /// Labels the button that approves or denies a call.
+    fn button(&self, approved: bool) -> &'static str;
+    /// Confirms that a call is approved or denied, now or `already`.
+    fn verdict(&self, tool: &str, approved: bool, already: bool) -> String;
+    /// Says that an approval is recorded, and that this many more askers must approve.
+    fn approval_recorded(&self, tool: &str, missing: usize) -> String;
+    /// Says that a person may not answer a request.
+    fn not_yours(&self) -> &'static str;
+    /// Says that only an administrator may answer a request.
+    fn admins_only(&self) -> &'static str;
+    /// Says that no request is open.
+    fn nothing_to_approve(&self) -> &'static str;
+    /// Says that a request is not open any more.
+    fn request_is_over(&self) -> &'static str;
+    /// Asks which request is meant, by number; `list` has one a line.
+    fn which_number(&self, list: &str) -> String;
+    /// Asks which request is meant, by code; `list` has one a line.
+    fn which_code(&self, list: &str) -> String;
+    /// Shows a request after which something else was said, to be answered by one of `commands`.
+    fn request_again(&self, question: &str, commands: &[String]) -> String;
+
+    /// Introduces a list of entries of memory.
+    fn remembered(&self, of: Whose) -> &'static str;
+    /// Says that there is no entry.
+    fn nothing_remembered(&self, of: Whose) -> &'static str;
+    /// Says that no entry has this number or a lower one.
+    fn nothing_up_to(&self, number: u32) -> String;
+    /// Names the kind of an entry.
+    fn entry_kind(&self, kind: EntryKind) -> &'static str;
+    /// Says after the results of which tools an entry was saved.
+    fn saved_after(&self, tools: &str) -> String;
+    /// Says how to list the entries up to this number.
+    fn older_entries(&self, number: u32) -> String;
+    /// Says how to forget an entry.
+    fn how_to_forget(&self) -> &'static str;
+    /// Introduces a list of the agent's own changes.
+    fn own_changes(&self) -> &'static str;
+    /// Describes a change of an entry that the agent made or, if `forgotten`, its deletion.
+    fn own_change(&self, forgotten: bool, text: &str) -> String;
+    /// Says how to undo a change.
+    fn how_to_undo(&self) -> &'static str;
+    /// Asks which entry to forget.
+    fn which_to_forget(&self) -> &'static str;
+    /// Asks which change to undo.
+    fn which_to_undo(&self) -> &'static str;
+    /// Says that memory is off.
+    fn memory_is_off(&self) -> &'static str;
+    /// Says that a chat has no memory.
+    fn no_memory_here(&self) -> &'static str;
+    /// Confirms that an entry has its earlier text again.
+    fn undone(&self, number: u32, text: &str) -> String;
+    /// Says that an entry has no change to undo.
+    fn nothing_to_undo(&self, number: u32) -> String;
+    /// Confirms that an entry is forgotten.
+    fn forgotten(&self, number: u32) -> String;
+    /// Says that no entry has this number.
+    fn no_such_entry(&self, number: u32) -> String;
+
+    /// Says what was spent since midnight, in the conversation or by the person.
+    fn spent_today(&self, by: Whose, spent: &Spending) -> String;
+    /// Says what was spent in the last days, in the conversation or by the person.
+    fn spent_lately(&self, by: Whose, days: u64, spent: &Spending) -> String;
+    /// Says that only this many messages are counted.
+    fn spending_is_cut(&self, messages: usize) -> String;
+
+    /// Says that `/link` needs a direct chat.
+    fn link_not_here(&self) -> &'static str;
+    /// Says that links are off.
+    fn links_are_off(&self) -> &'static str;
+    /// Gives a person the code for their other channel.
+    fn link_code(&self, code: &str) -> String;
+    /// Says that a code is not valid.
+    fn wrong_code(&self) -> &'static str;
+    /// Says that too many codes were wrong.
+    fn too_many_wrong_codes(&self) -> &'static str;
+    /// Says that a code was made for the other channel.
+    fn own_code(&self) -> &'static str;
+    /// Says whose code it is, and asks for a confirmation.
+    fn code_of(&self, first: &str) -> String;
+    /// Says that the other side confirms next.
+    fn confirm_there(&self, first: &str) -> String;
+    /// Says who entered the code, and asks for a confirmation.
+    fn code_entered(&self, second: &str) -> String;
+    /// Describes one side of a link: its identity, its channel, and the name that it has there.
+    fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String;
+    /// Says that nothing waits for a confirmation.
+    fn nothing_to_confirm(&self) -> &'static str;
+    /// Says that nobody has entered the code and confirmed.
+    fn nobody_entered_code(&self) -> &'static str;
+    /// Confirms `/link no`.
+    fn link_cancelled(&self) -> &'static str;
+    /// Confirms a link.
+    fn linked(&self) -> &'static str;
+    /// Says that a person would have too many identities.
+    fn too_many_identities(&self, most: usize) -> String;
+    /// Confirms `/unlink`.
+    fn unlinked(&self) -> &'static str;
+    /// Says that a channel has no link.
+    fn not_linked(&self) -> &'static str;
+    /// Says that an operator made the link.
+    fn linked_by_operator(&self) -> &'static str;
+}
+
+/// An option of a command of Discord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandOption {
+    /// The question of `/ask`.
+    Prompt,
+    /// The file of `/ask`.
+    File,
+    /// The first message after `/new`.
+    FirstMessage,
+    /// The subject of a summary.
+    Focus,
+    /// Undo instead of list.
+    Undo,
+    /// A number in a list.
+    Number,
+    /// A number in the list of `/memory`.
+    EntryNumber,
+    /// The request.
+    Which,
+    /// The reason of a denial.
+    Reason,
+    /// The code or the confirmation of a link.
+    Code,
+}
+
+/// The owner of a memory, or the author of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The person who is answered.
+    Yours,
+    /// All in the chat.
+    Chats,
+}
+
+/// A reason why the model is not shown a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NotShown {
+    /// It is sound.
+    Audio,
+    /// It is a video.
+    Video,
+    /// It is no image.
+    Document,
+    /// It is an address on the web.
+    Address,
+    /// The model cannot see images.
+    Blind,
+    /// There are more images than fit.
+    TooMany,
+    /// It is never shown.
+    Unseen(Unseen),
+    /// It could not be fetched now.
+    Unavailable,
+}
+
+/// Files that the model was not shown for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilesNotShown {
+    /// The reason.
+    pub why: NotShown,
+    /// Short descriptions of some.
+    pub named: Vec<String>,
+    /// Number of the others.
+    pub more: usize,
+}
+
+/// What replies took, with numbers as people read them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spending {
+    /// Number of replies.
+    pub replies: u64,
+    /// Tokens read.
+    pub read: String,
+    /// Tokens written.
+    pub written: String,
+    /// The cost, as far as prices are known.
+    pub cost: Option<String>,
+    /// Number of replies without a price.
+    pub unpriced: u64,
+}
+
+/// Returns `number` with commas: `12,345`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests;

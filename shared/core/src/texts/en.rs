@@ -1,0 +1,361 @@
+//! English.
+
+use super::{CommandOption, FilesNotShown, NotShown, Spending, Texts, Whose, thousands};
+use crate::command::name::CommandName;
+use crate::media::Unseen;
+use crate::memory::EntryKind;
+use crate::record::Channel;
+
+/// The texts in English.
+pub struct En;
+
+impl Texts for En {
+    fn discord_locales(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn command(&self, name: CommandName) -> (&'static str, &'static str) {
+        match name {
+            CommandName::New => {
+                ("/new [message]", "start a new conversation, with your first message if you like")
+            }
+            CommandName::Reset => ("/reset", "start over with nothing of this conversation in view"),
+            CommandName::Stop => ("/stop", "stop answering"),
+            CommandName::Compact => ("/compact [what to keep in mind]", "sum up what was said so far"),
+            CommandName::Memory => (
+                "/memory",
+                "list what I remember from earlier conversations; /memory undo <number> brings back what I changed",
+            ),
+            CommandName::Forget => ("/forget <number>", "forget one entry of that list"),
+            CommandName::Approve => ("/approve [number]", "allow what I asked to do"),
+            CommandName::Deny => ("/deny [number] [reason]", "do not allow it"),
+            CommandName::Link => {
+                ("/link [code]", "use one conversation and memory here and in another channel of yours")
+            }
+            CommandName::Unlink => ("/unlink", "separate this channel from your others again"),
+            CommandName::Usage => {
+                ("/usage", "say how many tokens this conversation took, and what they cost")
+            }
+            CommandName::Help => ("/help", "show this list"),
+        }
+    }
+    fn commands(&self) -> &'static str {
+        "Commands:"
+    }
+    fn colon(&self) -> &'static str {
+        ": "
+    }
+    fn welcome(&self) -> &'static str {
+        "Hello! Write to me and I will answer."
+    }
+    fn option(&self, option: CommandOption) -> &'static str {
+        match option {
+            CommandOption::Prompt => "your question",
+            CommandOption::File => "a file that it is about",
+            CommandOption::FirstMessage => "first message of the new conversation",
+            CommandOption::Focus => "what the summary must keep",
+            CommandOption::Undo => "bring back what the bot changed",
+            CommandOption::Number => "number in the list",
+            CommandOption::EntryNumber => "number in the list of /memory",
+            CommandOption::Which => "number or code of the request, or all",
+            CommandOption::Reason => "reason for the bot",
+            CommandOption::Code => "code from another channel, or yes or no",
+        }
+    }
+    fn answer_this(&self) -> &'static str {
+        "Answer this"
+    }
+    fn ask(&self) -> &'static str {
+        "ask a question"
+    }
+    fn unknown_command(&self) -> &'static str {
+        "I do not know this command. Whoever runs me can register mine by 'setup discord'."
+    }
+    fn not_allowed(&self) -> &'static str {
+        "You may not use this bot here. Whoever runs it can let you in."
+    }
+
+    fn new_conversation(&self) -> &'static str {
+        "New conversation. What is on your mind?"
+    }
+    fn started_over(&self) -> &'static str {
+        "Done: we start over. Earlier messages are no longer in view."
+    }
+    fn stopped(&self) -> &'static str {
+        "Stopped."
+    }
+    fn nothing_to_stop(&self) -> &'static str {
+        "Nothing is being answered at the moment."
+    }
+    fn compacted(&self, counted: u32, kept: usize) -> String {
+        match counted {
+            0 => format!(
+                "There is nothing to compact: the last {kept} messages always stay as they were said."
+            ),
+            1 => {
+                format!("Done: 1 message is in the summary now. The last {kept} stay as they were said.")
+            }
+            n => {
+                format!("Done: {n} messages are in the summary now. The last {kept} stay as they were said.")
+            }
+        }
+    }
+
+    fn no_answer(&self) -> &'static str {
+        "Sorry, I could not answer that: the model is not available at the moment. Please ask again later."
+    }
+    fn not_compacted(&self) -> &'static str {
+        "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has changed. Please try \
+         again later."
+    }
+    fn unfinished(&self) -> &'static str {
+        "Sorry, I could not finish this: the model is not available at the moment. Please ask again later."
+    }
+    fn stopped_unanswered(&self) -> &'static str {
+        "Stopped before there was an answer."
+    }
+    fn stopped_here(&self) -> &'static str {
+        "(Stopped here.)"
+    }
+
+    fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {
+        let told = groups.iter().map(|FilesNotShown { why, named, more }| {
+            let others = if *more > 0 { format!("; and {more} more") } else { String::new() };
+            format!("{}{others} ({})", named.join("; "), self.not_shown(*why))
+        });
+        format!("Not seen: {}.", told.collect::<Vec<_>>().join(". "))
+    }
+    fn not_shown(&self, why: NotShown) -> &'static str {
+        match why {
+            NotShown::Audio => "sound cannot be heard here",
+            NotShown::Video => "videos cannot be watched here",
+            NotShown::Document => "files of this kind cannot be opened here",
+            NotShown::Address => "addresses are not opened here",
+            NotShown::Blind => "the model that answers cannot see images, or not this one",
+            NotShown::TooMany => "there are more images than can be shown at once",
+            NotShown::Unseen(Unseen::TooLarge) => "it is larger than 3.75 MB or 8,000 pixels",
+            NotShown::Unseen(Unseen::NoImage) => "it is damaged, or no JPEG, PNG, GIF or WebP",
+            NotShown::Unseen(Unseen::Gone) => "it can no longer be fetched",
+            NotShown::Unavailable => "it could not be fetched",
+        }
+    }
+    fn file_kind(&self, kind: &str) -> String {
+        kind.to_owned()
+    }
+
+    fn may_i_call(&self, tool: &str) -> String {
+        format!("May I call `{tool}` with this?")
+    }
+    fn admins_must_approve(&self) -> &'static str {
+        "Only an administrator of this bot can approve it."
+    }
+    fn how_to_answer(&self, numbered: bool) -> &'static str {
+        if numbered {
+            "Answer with /approve or /deny and the number, and why if you like."
+        } else {
+            "Answer with /approve or /deny, and why if you like."
+        }
+    }
+    fn button(&self, approved: bool) -> &'static str {
+        if approved { "✅ Approve" } else { "❌ Deny" }
+    }
+    fn verdict(&self, tool: &str, approved: bool, already: bool) -> String {
+        let word = if approved { "Approved" } else { "Denied" };
+        format!("{word}{}: {tool}.", if already { " already" } else { "" })
+    }
+    fn approval_recorded(&self, tool: &str, missing: usize) -> String {
+        let others = if missing == 1 { "1 more person".into() } else { format!("{missing} more people") };
+        format!("Recorded. {tool} also needs the approval of {others} who asked, or of an administrator.")
+    }
+    fn not_yours(&self) -> &'static str {
+        "Only the person who asked, or an administrator, can answer this."
+    }
+    fn admins_only(&self) -> &'static str {
+        "Only an administrator of this bot can answer this."
+    }
+    fn nothing_to_approve(&self) -> &'static str {
+        "Nothing waits for an approval here."
+    }
+    fn request_is_over(&self) -> &'static str {
+        "This request is no longer open."
+    }
+    fn which_number(&self, list: &str) -> String {
+        format!("Which one? Say /approve or /deny and its number, or all:\n{list}")
+    }
+    fn which_code(&self, list: &str) -> String {
+        format!("Which one? Say /approve or /deny and its code:\n{list}")
+    }
+    fn request_again(&self, question: &str, commands: &[String]) -> String {
+        let commands = commands.join(" or ");
+        format!(
+            "This waits, and something else was said since:\n\n{question}\n\nSay {commands}, or /deny with the code."
+        )
+    }
+
+    fn remembered(&self, of: Whose) -> &'static str {
+        match of {
+            Whose::Yours => "What I remember about you:",
+            Whose::Chats => "What I remember about this group:",
+        }
+    }
+    fn nothing_remembered(&self, of: Whose) -> &'static str {
+        match of {
+            Whose::Yours => "I remember nothing about you yet.",
+            Whose::Chats => "I remember nothing about this group yet.",
+        }
+    }
+    fn nothing_up_to(&self, number: u32) -> String {
+        format!("There is nothing up to number {number}. /memory lists the newest.")
+    }
+    fn entry_kind(&self, kind: EntryKind) -> &'static str {
+        kind.as_str()
+    }
+    fn saved_after(&self, tools: &str) -> String {
+        format!("; saved after reading {tools}")
+    }
+    fn older_entries(&self, number: u32) -> String {
+        format!("Older ones: /memory {number}")
+    }
+    fn how_to_forget(&self) -> &'static str {
+        "To forget one: /forget and its number"
+    }
+    fn own_changes(&self) -> &'static str {
+        "What I changed or forgot myself, as it was:"
+    }
+    fn own_change(&self, forgotten: bool, text: &str) -> String {
+        format!("I {}: {text}", if forgotten { "forgot" } else { "changed" })
+    }
+    fn how_to_undo(&self) -> &'static str {
+        "To bring one back: /memory undo and its number"
+    }
+    fn which_to_forget(&self) -> &'static str {
+        "Which one? Say /forget and its number in the list of /memory, such as /forget 2."
+    }
+    fn which_to_undo(&self) -> &'static str {
+        "/memory lists what can be undone: say /memory undo and its number, such as /memory undo 2."
+    }
+    fn memory_is_off(&self) -> &'static str {
+        "Memory is off: I keep nothing from our conversations, and use nothing that I kept before. /forget still deletes \
+         what there is."
+    }
+    fn no_memory_here(&self) -> &'static str {
+        "What is said here is not kept in memory."
+    }
+    fn undone(&self, number: u32, text: &str) -> String {
+        format!("Undone. Number {number} says again: {text}")
+    }
+    fn nothing_to_undo(&self, number: u32) -> String {
+        format!("There is nothing to undo for number {number}. {}", self.which_to_undo())
+    }
+    fn forgotten(&self, number: u32) -> String {
+        format!("Forgotten: number {number}.")
+    }
+    fn no_such_entry(&self, number: u32) -> String {
+        format!("There is no number {number} in the list of /memory. {}", self.which_to_forget())
+    }
+
+    fn spent_today(&self, by: Whose, spent: &Spending) -> String {
+        match by {
+            Whose::Chats => format!("This conversation today: {}", shown(spent)),
+            Whose::Yours => format!("Yours today: {}", shown(spent)),
+        }
+    }
+    fn spent_lately(&self, by: Whose, days: u64, spent: &Spending) -> String {
+        match by {
+            Whose::Chats => format!("In the last {days} days: {}", shown(spent)),
+            Whose::Yours => format!("Yours in the last {days} days: {}", shown(spent)),
+        }
+    }
+    fn spending_is_cut(&self, messages: usize) -> String {
+        format!("Only the newest {messages} messages are counted.")
+    }
+
+    fn link_not_here(&self) -> &'static str {
+        "This works in a direct chat with me only."
+    }
+    fn links_are_off(&self) -> &'static str {
+        "Linking is off. The owner of this bot can turn it on with DM_SCOPE=user."
+    }
+    fn link_code(&self, code: &str) -> String {
+        format!(
+            "Your code is {code}. Within ten minutes, say /link {code} in a direct chat with me in your other channel. \
+             Nothing is linked before you have confirmed it in both chats. Tell the code to nobody."
+        )
+    }
+    fn wrong_code(&self) -> &'static str {
+        "This code is wrong, was used, or is too old. /link in your other channel gives a new one."
+    }
+    fn too_many_wrong_codes(&self) -> &'static str {
+        "That were too many wrong codes. Try again in an hour."
+    }
+    fn own_code(&self) -> &'static str {
+        "This code is for your other channel: enter it there."
+    }
+    fn code_of(&self, first: &str) -> String {
+        format!(
+            "This is the code of {first}. If that is you, say /link yes here; then I ask there, too. If it is not you, or \
+             somebody gave you this code, say /link no."
+        )
+    }
+    fn confirm_there(&self, first: &str) -> String {
+        format!(
+            "Now say /link where you got the code, that is as {first}: I tell you there who asks, and you confirm. Nothing \
+             is linked before."
+        )
+    }
+    fn code_entered(&self, second: &str) -> String {
+        format!(
+            "Your code was entered by {second}, who asks to be linked with you: to share this conversation and all that I \
+             remember of you. If that is you, say /link yes. If not, say /link no."
+        )
+    }
+    fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String {
+        let channel = match channel {
+            Channel::Telegram => "Telegram",
+            Channel::Lark => "Lark",
+            Channel::Discord => "Discord",
+            Channel::Http => "the HTTP API",
+            Channel::Web => "a web page",
+            Channel::Terminal => "the terminal",
+        };
+        let name = name.map(|name| format!(", called “{name}” there")).unwrap_or_default();
+        format!("{identity} on {channel}{name}")
+    }
+    fn nothing_to_confirm(&self) -> &'static str {
+        "There is nothing to confirm here. /link gives a code for your other channel."
+    }
+    fn nobody_entered_code(&self) -> &'static str {
+        "Nobody has entered your code and confirmed yet. In your other channel, say /link and the code, and then /link yes."
+    }
+    fn link_cancelled(&self) -> &'static str {
+        "Nothing is linked, and the code is no longer valid."
+    }
+    fn linked(&self) -> &'static str {
+        "Linked: here and there you now have one conversation and one memory with me. Your earlier messages stay where they \
+         are, and I know a summary of them. /unlink separates the channels again."
+    }
+    fn too_many_identities(&self, most: usize) -> String {
+        format!("Not linked: a person may have at most {most} identities.")
+    }
+    fn unlinked(&self) -> &'static str {
+        "Separated: each channel has its own conversation and memory again."
+    }
+    fn not_linked(&self) -> &'static str {
+        "This channel is not linked to another. /link links one."
+    }
+    fn linked_by_operator(&self) -> &'static str {
+        "Whoever runs this bot has linked this channel, and only they can separate it."
+    }
+}
+
+fn shown(spent: &Spending) -> String {
+    let Spending { replies, read, written, cost, unpriced } = spent;
+    let replies =
+        if *replies == 1 { "1 reply".to_owned() } else { format!("{} replies", thousands(*replies)) };
+    let cost = match cost {
+        Some(cost) if *unpriced > 0 => format!(", cost {cost} and {unpriced} without a price"),
+        Some(cost) => format!(", cost {cost}"),
+        None => String::new(),
+    };
+    format!("{replies}, {read} tokens read, {written} written{cost}")
+}

@@ -1,0 +1,355 @@
+//! 简体中文: Chinese, in simplified characters.
+
+use super::{CommandOption, FilesNotShown, NotShown, Spending, Texts, Whose, thousands};
+use crate::command::name::CommandName;
+use crate::media::Unseen;
+use crate::memory::EntryKind;
+use crate::record::Channel;
+
+/// The texts in Chinese.
+pub struct Zh;
+
+impl Texts for Zh {
+    fn discord_locales(&self) -> &'static [&'static str] {
+        &["zh-CN", "zh-TW"]
+    }
+
+    fn command(&self, name: CommandName) -> (&'static str, &'static str) {
+        match name {
+            CommandName::New => ("/new [消息]", "开始新对话，可以直接带上第一条消息"),
+            CommandName::Reset => ("/reset", "重新开始，不再参考此前的对话"),
+            CommandName::Stop => ("/stop", "停止回答"),
+            CommandName::Compact => ("/compact [要保留的重点]", "把此前的对话整理成摘要"),
+            CommandName::Memory => {
+                ("/memory", "列出我从以往对话中记住的内容；/memory undo <编号> 可以撤销我的改动")
+            }
+            CommandName::Forget => ("/forget <编号>", "忘掉列表中的一条记忆"),
+            CommandName::Approve => ("/approve [编号]", "批准我请求的操作"),
+            CommandName::Deny => ("/deny [编号] [理由]", "拒绝我请求的操作"),
+            CommandName::Link => ("/link [关联码]", "让你在这里和另一个渠道共用对话和记忆"),
+            CommandName::Unlink => ("/unlink", "解除这个渠道与其他渠道的关联"),
+            CommandName::Usage => ("/usage", "查看这个对话用了多少 token，花了多少钱"),
+            CommandName::Help => ("/help", "显示这份列表"),
+        }
+    }
+    fn commands(&self) -> &'static str {
+        "命令："
+    }
+    fn colon(&self) -> &'static str {
+        "："
+    }
+    fn welcome(&self) -> &'static str {
+        "你好！给我发消息，我会回答你。"
+    }
+    fn option(&self, option: CommandOption) -> &'static str {
+        match option {
+            CommandOption::Prompt => "你的问题",
+            CommandOption::File => "与问题有关的文件",
+            CommandOption::FirstMessage => "新对话的第一条消息",
+            CommandOption::Focus => "摘要必须保留的重点",
+            CommandOption::Undo => "撤销机器人的改动",
+            CommandOption::Number => "列表中的编号",
+            CommandOption::EntryNumber => "/memory 列表中的编号",
+            CommandOption::Which => "请求的编号或代码，或者 all（全部）",
+            CommandOption::Reason => "告诉机器人的理由",
+            CommandOption::Code => "另一个渠道给出的关联码，或者 yes、no",
+        }
+    }
+    fn ask(&self) -> &'static str {
+        "提一个问题"
+    }
+    fn answer_this(&self) -> &'static str {
+        "回答这条消息"
+    }
+    fn unknown_command(&self) -> &'static str {
+        "我不认识这个命令。机器人的管理者可以用 setup discord 注册我的命令。"
+    }
+    fn not_allowed(&self) -> &'static str {
+        "你不能在这里使用这个机器人。请联系机器人的管理者开通。"
+    }
+
+    fn new_conversation(&self) -> &'static str {
+        "新对话已开始。想聊点什么？"
+    }
+    fn started_over(&self) -> &'static str {
+        "好的，我们重新开始。我不再参考此前的消息。"
+    }
+    fn stopped(&self) -> &'static str {
+        "已停止。"
+    }
+    fn nothing_to_stop(&self) -> &'static str {
+        "现在没有正在进行的回答。"
+    }
+    fn compacted(&self, counted: u32, kept: usize) -> String {
+        match counted {
+            0 => format!("没有可以整理的内容：最近 {kept} 条消息始终保持原样。"),
+            n => format!("完成：{n} 条消息已整理成摘要，最近 {kept} 条保持原样。"),
+        }
+    }
+
+    fn no_answer(&self) -> &'static str {
+        "抱歉，模型暂时不可用，我没能回答这个问题。请稍后再问一次。"
+    }
+    fn not_compacted(&self) -> &'static str {
+        "抱歉，模型没有给出可用的摘要，对话没能整理。内容没有任何变化，请稍后再试。"
+    }
+    fn unfinished(&self) -> &'static str {
+        "抱歉，模型暂时不可用，我没能完成这次回答。请稍后再问一次。"
+    }
+    fn stopped_unanswered(&self) -> &'static str {
+        "还没有开始回答就停止了。"
+    }
+    fn stopped_here(&self) -> &'static str {
+        "（已在此停止。）"
+    }
+
+    fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {
+        let told = groups.iter().map(|FilesNotShown { why, named, more }| {
+            let others = if *more > 0 { format!("；还有 {more} 个") } else { String::new() };
+            format!("{}{others}（{}）", named.join("；"), self.not_shown(*why))
+        });
+        format!("没有看到：{}。", told.collect::<Vec<_>>().join("。"))
+    }
+    fn not_shown(&self, why: NotShown) -> &'static str {
+        match why {
+            NotShown::Audio => "这里听不了声音",
+            NotShown::Video => "这里看不了视频",
+            NotShown::Document => "这里打不开这类文件",
+            NotShown::Address => "这里不会打开网址",
+            NotShown::Blind => "回答的模型看不了图片，或者看不了这一张",
+            NotShown::TooMany => "图片太多，一次看不完",
+            NotShown::Unseen(Unseen::TooLarge) => "超过 3.75 MB 或 8,000 像素",
+            NotShown::Unseen(Unseen::NoImage) => "已损坏，或者不是 JPEG、PNG、GIF、WebP 图片",
+            NotShown::Unseen(Unseen::Gone) => "已经无法获取",
+            NotShown::Unavailable => "暂时无法获取",
+        }
+    }
+    fn file_kind(&self, kind: &str) -> String {
+        let kind = match kind {
+            "image" | "photo" => "图片",
+            "audio" => "音频",
+            "video" | "media" => "视频",
+            "voice message" => "语音消息",
+            "video message" => "视频消息",
+            "sticker" => "贴纸",
+            "animation" => "动图",
+            "live photo" => "实况照片",
+            "file" => "文件",
+            other => other,
+        };
+        kind.to_owned()
+    }
+
+    fn may_i_call(&self, tool: &str) -> String {
+        format!("可以用以下参数调用 `{tool}` 吗？")
+    }
+    fn admins_must_approve(&self) -> &'static str {
+        "只有机器人的管理员可以批准。"
+    }
+    fn how_to_answer(&self, numbered: bool) -> &'static str {
+        if numbered {
+            "请回复 /approve 或 /deny 加编号，也可以写上理由。"
+        } else {
+            "请回复 /approve 或 /deny，也可以写上理由。"
+        }
+    }
+    fn button(&self, approved: bool) -> &'static str {
+        if approved { "✅ 批准" } else { "❌ 拒绝" }
+    }
+    fn verdict(&self, tool: &str, approved: bool, already: bool) -> String {
+        let word = if approved { "批准" } else { "拒绝" };
+        format!("{}{word}：{tool}。", if already { "此前已" } else { "已" })
+    }
+    fn approval_recorded(&self, tool: &str, missing: usize) -> String {
+        format!("已记录。{tool} 还需要另外 {missing} 位提问者批准，或由一位管理员批准。")
+    }
+    fn not_yours(&self) -> &'static str {
+        "只有提问者或管理员可以答复这个请求。"
+    }
+    fn admins_only(&self) -> &'static str {
+        "只有机器人的管理员可以答复这个请求。"
+    }
+    fn nothing_to_approve(&self) -> &'static str {
+        "这里没有等待批准的请求。"
+    }
+    fn request_is_over(&self) -> &'static str {
+        "这个请求已经失效。"
+    }
+    fn which_number(&self, list: &str) -> String {
+        format!("是哪一个？请回复 /approve 或 /deny 加编号，或者加 all（全部）：\n{list}")
+    }
+    fn which_code(&self, list: &str) -> String {
+        format!("是哪一个？请回复 /approve 或 /deny 加代码：\n{list}")
+    }
+    fn request_again(&self, question: &str, commands: &[String]) -> String {
+        let commands = commands.join(" 或 ");
+        format!(
+            "这个请求还在等待，之后又有了新的消息：\n\n{question}\n\n请回复 {commands}，或者 /deny 加代码。"
+        )
+    }
+
+    fn remembered(&self, of: Whose) -> &'static str {
+        match of {
+            Whose::Yours => "我记得关于你的这些内容：",
+            Whose::Chats => "我记得关于这个群的这些内容：",
+        }
+    }
+    fn nothing_remembered(&self, of: Whose) -> &'static str {
+        match of {
+            Whose::Yours => "我还没有记住关于你的内容。",
+            Whose::Chats => "我还没有记住关于这个群的内容。",
+        }
+    }
+    fn nothing_up_to(&self, number: u32) -> String {
+        format!("编号 {number} 及之前没有内容。/memory 会列出最新的。")
+    }
+    fn entry_kind(&self, kind: EntryKind) -> &'static str {
+        match kind {
+            EntryKind::Fact => "事实",
+            EntryKind::Preference => "偏好",
+            EntryKind::Decision => "决定",
+            EntryKind::Task => "待办",
+            EntryKind::Note => "备注",
+        }
+    }
+    fn saved_after(&self, tools: &str) -> String {
+        format!("；读取 {tools} 之后保存")
+    }
+    fn older_entries(&self, number: u32) -> String {
+        format!("更早的：/memory {number}")
+    }
+    fn how_to_forget(&self) -> &'static str {
+        "要忘掉某一条：/forget 加编号"
+    }
+    fn own_changes(&self) -> &'static str {
+        "我自己改动或忘掉的内容，原来是："
+    }
+    fn own_change(&self, forgotten: bool, text: &str) -> String {
+        format!("{}：{text}", if forgotten { "忘掉了" } else { "改动了" })
+    }
+    fn how_to_undo(&self) -> &'static str {
+        "要恢复某一条：/memory undo 加编号"
+    }
+    fn which_to_forget(&self) -> &'static str {
+        "要忘掉哪一条？请发送 /forget 加 /memory 列表中的编号，例如 /forget 2。"
+    }
+    fn which_to_undo(&self) -> &'static str {
+        "/memory 会列出可以撤销的改动：请发送 /memory undo 加编号，例如 /memory undo 2。"
+    }
+    fn memory_is_off(&self) -> &'static str {
+        "记忆已关闭：我不会保存我们对话中的内容，也不会使用此前保存的内容。/forget 仍然可以删除已有的内容。"
+    }
+    fn no_memory_here(&self) -> &'static str {
+        "这里的对话不会保存到记忆中。"
+    }
+    fn undone(&self, number: u32, text: &str) -> String {
+        format!("已撤销。编号 {number} 恢复为：{text}")
+    }
+    fn nothing_to_undo(&self, number: u32) -> String {
+        format!("编号 {number} 没有可以撤销的改动。{}", self.which_to_undo())
+    }
+    fn forgotten(&self, number: u32) -> String {
+        format!("已忘掉编号 {number}。")
+    }
+    fn no_such_entry(&self, number: u32) -> String {
+        format!("/memory 的列表中没有编号 {number}。{}", self.which_to_forget())
+    }
+
+    fn spent_today(&self, by: Whose, spent: &Spending) -> String {
+        match by {
+            Whose::Chats => format!("这个对话今天：{}", shown(spent)),
+            Whose::Yours => format!("其中你今天：{}", shown(spent)),
+        }
+    }
+    fn spent_lately(&self, by: Whose, days: u64, spent: &Spending) -> String {
+        match by {
+            Whose::Chats => format!("最近 {days} 天：{}", shown(spent)),
+            Whose::Yours => format!("其中你最近 {days} 天：{}", shown(spent)),
+        }
+    }
+    fn spending_is_cut(&self, messages: usize) -> String {
+        format!("只统计了最新的 {messages} 条消息。")
+    }
+
+    fn link_not_here(&self) -> &'static str {
+        "只有在与我的私聊中才能这样做。"
+    }
+    fn links_are_off(&self) -> &'static str {
+        "关联功能没有开启。机器人的管理者可以设置 DM_SCOPE=user 来开启。"
+    }
+    fn link_code(&self, code: &str) -> String {
+        format!(
+            "你的关联码是 {code}。请在十分钟内，到另一个渠道与我的私聊中发送 /link {code}。在两边都确认之前，不会建立关联。请不要把关联码告诉任何人。"
+        )
+    }
+    fn wrong_code(&self) -> &'static str {
+        "这个关联码不正确、已经用过，或者已经过期。在另一个渠道发送 /link 可以得到新的。"
+    }
+    fn too_many_wrong_codes(&self) -> &'static str {
+        "输错的次数太多了，请一小时后再试。"
+    }
+    fn own_code(&self) -> &'static str {
+        "这个关联码是给另一个渠道用的：请在那里输入。"
+    }
+    fn code_of(&self, first: &str) -> String {
+        format!(
+            "这是 {first} 的关联码。如果那是你，请在这里发送 /link yes，我会再到那边确认。如果不是你，或者关联码是别人给你的，请发送 /link no。"
+        )
+    }
+    fn confirm_there(&self, first: &str) -> String {
+        format!(
+            "现在请回到得到关联码的地方，也就是 {first}，发送 /link：我会在那里告诉你是谁在请求，由你确认。在此之前不会建立关联。"
+        )
+    }
+    fn code_entered(&self, second: &str) -> String {
+        format!(
+            "{second} 输入了你的关联码，请求与你关联，共用这个对话以及我记得的关于你的一切。如果那是你，请发送 /link yes；如果不是，请发送 /link no。"
+        )
+    }
+    fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String {
+        let channel = match channel {
+            Channel::Telegram => "Telegram",
+            Channel::Lark => "飞书",
+            Channel::Discord => "Discord",
+            Channel::Http => "HTTP API",
+            Channel::Web => "网页",
+            Channel::Terminal => "终端",
+        };
+        let name = name.map(|name| format!("，在那里名为“{name}”")).unwrap_or_default();
+        format!("{identity}（{channel}{name}）")
+    }
+    fn nothing_to_confirm(&self) -> &'static str {
+        "这里没有需要确认的关联。发送 /link 可以得到给另一个渠道用的关联码。"
+    }
+    fn nobody_entered_code(&self) -> &'static str {
+        "还没有人输入你的关联码并确认。请在另一个渠道发送 /link 加关联码，然后发送 /link yes。"
+    }
+    fn link_cancelled(&self) -> &'static str {
+        "没有建立关联，关联码也已失效。"
+    }
+    fn linked(&self) -> &'static str {
+        "关联成功：你在这里和那边与我共用同一个对话和同一份记忆。此前的消息留在原处，我知道它们的摘要。/unlink 可以解除关联。"
+    }
+    fn too_many_identities(&self, most: usize) -> String {
+        format!("没有关联：一个人最多可以有 {most} 个身份。")
+    }
+    fn unlinked(&self) -> &'static str {
+        "已解除关联：每个渠道重新有各自的对话和记忆。"
+    }
+    fn not_linked(&self) -> &'static str {
+        "这个渠道没有与其他渠道关联。发送 /link 可以关联。"
+    }
+    fn linked_by_operator(&self) -> &'static str {
+        "这个渠道的关联由机器人的管理者设置，只有他们可以解除。"
+    }
+}
+
+fn shown(spent: &Spending) -> String {
+    let Spending { replies, read, written, cost, unpriced } = spent;
+    let cost = match cost {
+        Some(cost) if *unpriced > 0 => format!("，费用 {cost}，另有 {unpriced} 条没有价格"),
+        Some(cost) => format!("，费用 {cost}"),
+        None => String::new(),
+    };
+    format!("{} 条回复，读取 {read} 个 token，生成 {written} 个{cost}", thousands(*replies))
+}
