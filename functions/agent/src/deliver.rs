@@ -20,7 +20,6 @@ use crate::retry_policy::Attempt;
 use crate::task::ClaimedTurn;
 use crate::typing::Typing;
 
-
 /// Time after a group refused a message before it is sent another.
 const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
 
