@@ -20,9 +20,9 @@ use crate::client::{BOT_RATE_LIMIT, CHANNEL_RATE_LIMIT, Client, Message, nonce};
 use crate::render;
 use crate::settings::DiscordConfig;
 
-/// Maximum number of messages of one answer to an interaction of an app that is installed for the user alone: the answer and
-/// five follow-ups.
-const MAX_OF_USER_APP: usize = 6;
+/// Maximum number of messages of one answer to an interaction of an app that is installed for the user alone. Discord takes five
+/// follow-ups, and the first message is one too if the answer is continued, or what it would replace was deleted.
+const MAX_OF_USER_APP: usize = 5;
 
 /// Creates the client that sends replies; `None` if the channel is not set up.
 ///
@@ -181,10 +181,10 @@ mod tests {
         let all: Vec<String> = (0..9).map(|n| format!("piece {n}")).collect();
         let mut pieces = all.clone();
         let file = rest(&mut pieces).unwrap();
-        assert_eq!((pieces.len(), pieces[5].as_str()), (6, "…"));
-        assert_eq!(pieces[..5].join("\n\n") + "\n\n" + &file, all.join("\n\n"));
-        let mut six = all[..6].to_vec();
-        assert_eq!(rest(&mut six), None);
-        assert_eq!(six, all[..6]);
+        assert_eq!((pieces.len(), pieces[4].as_str()), (5, "…"));
+        assert_eq!(pieces[..4].join("\n\n") + "\n\n" + &file, all.join("\n\n"));
+        let mut five = all[..5].to_vec();
+        assert_eq!(rest(&mut five), None);
+        assert_eq!(five, all[..5]);
     }
 }
