@@ -95,7 +95,7 @@ impl<H: Host> Worker<'_, H> {
         match since {
             None => self.place.newest = Some(snowflake::at(self.clock.now())),
             Some(since) => {
-                // Set first: a direct message that is stored below must not hide what a guild missed.
+                // Set first, and saved also without guilds: a direct message that is stored below must not hide older ones.
                 let guilds = ready.guilds.iter().map(|guild| guild.id).collect();
                 self.place.missed = Some(Missed { since, guilds });
                 self.fetch_direct(since).await?;

@@ -54,7 +54,7 @@ pub struct RelayPlace {
     pub session: Option<RelaySession>,
     /// The greatest id of a stored message, or an id of the time of the first start; `None` before the first start.
     pub newest: Option<u64>,
-    /// The guilds whose missed messages are not fetched yet.
+    /// The messages that were missed and are not fetched yet.
     pub missed: Option<Missed>,
 }
 
@@ -178,13 +178,12 @@ fn with_place(update: Update, place: &RelayPlace) -> Update {
         }
         None => update.remove(["sessionId", "resumeUrl", "seq"]),
     };
-    match place.missed.as_ref().filter(|missed| !missed.guilds.is_empty()) {
-        Some(Missed { since, guilds }) => {
-            let guilds = guilds.iter().map(u64::to_string).collect();
-            update.set("since", string(since.to_string())).set("awaited", AttributeValue::Ss(guilds))
-        }
-        None => update.remove(["since", "awaited"]),
+    let Some(Missed { since, guilds }) = &place.missed else { return update.remove(["since", "awaited"]) };
+    let update = update.set("since", string(since.to_string()));
+    if guilds.is_empty() {
+        return update.remove(["awaited"]);
     }
+    update.set("awaited", AttributeValue::Ss(guilds.iter().map(u64::to_string).collect()))
 }
 
 fn place(item: &Item) -> RelayPlace {
@@ -196,9 +195,9 @@ fn place(item: &Item) -> RelayPlace {
         })
     };
     let missed = || {
-        let guilds = item.get("awaited").and_then(|set| set.as_ss().ok())?;
-        let guilds = guilds.iter().filter_map(|id| id.parse().ok()).collect();
-        Some(Missed { since: id(item, "since")?, guilds })
+        let since = id(item, "since")?;
+        let guilds = item.get("awaited").and_then(|set| set.as_ss().ok()).into_iter().flatten();
+        Some(Missed { since, guilds: guilds.filter_map(|id| id.parse().ok()).collect() })
     };
     RelayPlace { session: session(), newest: id(item, "newest"), missed: missed() }
 }

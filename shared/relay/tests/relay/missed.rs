@@ -123,6 +123,30 @@ async fn nothing_new_is_saved_before_the_missed_messages_are_stored() {
 }
 
 #[tokio::test]
+async fn a_bot_in_no_guild_that_stops_amid_direct_messages_fetches_them_all_later() {
+    let world = World::without_guild().await;
+    let relay = world.started().await;
+    let newest = world.say(DIRECT, "before");
+    until("it is saved", async || world.place().await.newest == Some(newest)).await;
+    relay.shut_down().await;
+
+    world.gateway.forget_sessions();
+    world.say(DIRECT, "missed");
+    world.sink.block();
+    let stopped = world.start();
+    until("the channel is read", async || !world.sink.reads().is_empty()).await;
+    stopped.shut_down().await;
+    // Messages of another channel may be stored and raise the newest; the start of what is missing stays.
+    assert_eq!(world.place().await.missed.map(|missed| missed.since), Some(newest));
+
+    world.sink.unblock();
+    let relay = world.start();
+    world.until_stored(DIRECT, &["before", "missed"]).await;
+    until("nothing is missed", async || world.place().await.missed.is_none()).await;
+    relay.shut_down().await;
+}
+
+#[tokio::test]
 async fn a_guild_with_an_outage_is_fetched_after_it_even_by_the_next_relay() {
     let world = World::new().await;
     world.started().await.shut_down().await;

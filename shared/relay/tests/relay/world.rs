@@ -224,9 +224,15 @@ impl Host for Sink {
 impl World {
     /// A guild with one channel, and a channel of direct messages.
     pub(crate) async fn new() -> Self {
+        let world = Self::without_guild().await;
+        world.gateway.add_guild(GUILD);
+        world.gateway.add_channel(CHANNEL, Some(GUILD), 0);
+        world
+    }
+
+    /// A channel of direct messages.
+    pub(crate) async fn without_guild() -> Self {
         let gateway = Arc::new(DiscordGateway::start(START).await);
-        gateway.add_guild(GUILD);
-        gateway.add_channel(CHANNEL, Some(GUILD), 0);
         gateway.add_channel(DIRECT, None, 1);
         let clock = Clock::manual(Timestamp::from_millis(START).unwrap());
         let dir = tempfile::tempdir().unwrap();
