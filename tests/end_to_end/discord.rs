@@ -10,9 +10,10 @@ use annals_test_support::model_api::{images_of, is_for_summary, lines_said};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{Answer, NOW, TestApp, a_while};
+use crate::app::{Answer, Builder, NOW, TestApp, a_while};
 use crate::people::{code_in, http, summed_up};
 use crate::terminal::{annals, beside, piped};
+use crate::updates::private;
 
 pub(crate) const GUILD: &str = "290926798626357999";
 pub(crate) const CHANNEL: &str = "645027906669510667";
@@ -33,8 +34,13 @@ impl DiscordApp {
     }
 
     pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
+        Self::beside(TestApp::builder(), settings).await
+    }
+
+    /// Adds Discord to what `builder` has.
+    async fn beside(builder: Builder, settings: &[(&str, &str)]) -> Self {
         let discord = DiscordApi::start().await;
-        let mut builder = TestApp::builder()
+        let mut builder = builder
             .model()
             .set("DISCORD_APPLICATION_ID", APPLICATION_ID)
             .set("DISCORD_PUBLIC_KEY", &public_key())
@@ -312,16 +318,25 @@ async fn a_long_answer_is_sent_whole() {
     assert!(sent.len() > 6 && sent[0].is_original && sent[1..].iter().all(|sent| !sent.is_original));
     assert_eq!(it.discord.texts().join("\n\n"), paragraphs.join("\n\n"));
 
-    // As an app of one person there are five follow-ups; the rest is a file.
-    it.app.model().answer_with(paragraphs.join("\n\n"));
-    it.send(&of_user_app(ask("all about beans", 20))).await;
-    it.app.idle_as_time_passes().await;
-    let sent = it.discord.sent().split_off(sent.len());
-    let file = sent[5].file.clone().unwrap();
-    assert_eq!((sent.len(), sent[5].content.as_str()), (6, "…"));
-    let texts: Vec<&str> =
-        sent[..5].iter().map(|sent| sent.content.as_str()).chain([file.as_str()]).collect();
-    assert_eq!(texts.join("\n\n"), paragraphs.join("\n\n"));
+    // As an app of one person there are five follow-ups, also if the answer was deleted; the rest is a file.
+    for (seconds, is_deleted) in [(20, false), (300, true)] {
+        let before = it.discord.sent().len();
+        it.app.model().hang();
+        it.send(&of_user_app(ask("all about beans", seconds))).await;
+        if is_deleted {
+            it.discord.delete_original(&format!("s3cret-interaction-{seconds}"));
+        }
+        it.app.model().answer_with(paragraphs.join("\n\n"));
+        it.app.model().resume();
+        it.app.idle_as_time_passes().await;
+        let sent = it.discord.sent().split_off(before);
+        assert!(sent.iter().all(|sent| sent.token.is_some()), "the bot may not write in the channel");
+        let file = sent[4].file.clone().unwrap();
+        assert_eq!((sent.len(), sent[4].content.as_str()), (5, "…"));
+        let texts: Vec<&str> =
+            sent[..4].iter().map(|sent| sent.content.as_str()).chain([file.as_str()]).collect();
+        assert_eq!(texts.join("\n\n"), paragraphs.join("\n\n"));
+    }
     it.app.finish().await;
 }
 
@@ -473,18 +488,54 @@ async fn a_group_dm_is_a_group_without_a_person_s_memory() {
 async fn a_server_where_the_bot_may_not_write_is_not_asked_again_for_an_hour() {
     let it = DiscordApp::start().await;
     it.discord.expel(CHANNEL);
-    for second in 0..3 {
+    it.app.clock().advance(Duration::from_secs(20));
+    let mention = |second| {
         let mention = json!([{"id": APPLICATION_ID, "username": "Annals"}]);
         let message = json!({"id": snowflake(second), "channel_id": CHANNEL, "channel_type": 0, "guild_id": GUILD,
             "author": {"id": ADA, "username": "ada"}, "content": "hi", "mentions": mention, "type": 0});
-        it.handle(&json!({"op": 0, "t": "MESSAGE_CREATE", "d": message})).await;
+        json!({"op": 0, "t": "MESSAGE_CREATE", "d": message})
+    };
+    for second in 0..3 {
+        it.handle(&mention(second)).await;
     }
     assert_eq!(it.discord.count("POST /channels/*/messages"), 1);
     let reply = it.app.history(IN_CHANNEL).await.pop().unwrap();
     assert!(reply["metadata"]["deliveryFailure"]["reason"].as_str().unwrap().contains("Missing Access"));
-    // A command brings its own permission.
+    // A command brings its own permission, also if it is from before the refusal, and says nothing of the next message.
     it.handle(&ask("hello", 10)).await;
     assert_eq!(it.discord.texts(), ["You said: Ada: hello"]);
+    it.handle(&mention(11)).await;
+    assert_eq!(it.discord.count("POST /channels/*/messages"), 1);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_refusal_of_one_channel_holds_back_no_answer_in_another() {
+    let links = format!("{ADA},telegram-42");
+    let settings = [("DISCORD_BOT_TOKEN", BOT_TOKEN), ("DM_SCOPE", "user"), ("LINKS", &links)];
+    let it = DiscordApp::beside(TestApp::builder().telegram(), &settings).await;
+    let removed = json!({"version": 1, "application_id": APPLICATION_ID, "type": 1, "event": {
+        "type": "APPLICATION_DEAUTHORIZED", "timestamp": Timestamp::from_secs(NOW + 100).rfc3339(),
+        "data": {"user": {"id": ADA, "username": "ada"}}}});
+    it.discord.expel(DM);
+    for (round, second) in [(1, 0), (2, 10)] {
+        it.app.model().hang();
+        if round == 1 {
+            let message = json!({"id": snowflake(second), "channel_id": DM, "channel_type": 1, "type": 0,
+                "author": {"id": ADA, "username": "ada"}, "content": "hi", "mentions": []});
+            it.send(&json!({"op": 0, "t": "MESSAGE_CREATE", "d": message})).await;
+            it.app.model().wait_for(1).await;
+        }
+        it.app.receive(private(42, round, "hello").at(60 + second + 1)).await;
+        if round == 2 {
+            it.send(&removed).await;
+        }
+        it.app.clock().advance(Duration::from_secs(20));
+        it.app.model().resume();
+        it.app.idle().await;
+        assert_eq!(it.app.telegram_api().sent().len(), usize::try_from(round).unwrap());
+    }
+    assert_eq!(it.discord.count("POST /channels/*/messages"), 1);
     it.app.finish().await;
 }
 

@@ -12,7 +12,7 @@ use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::Timestamp;
 use annals_io::metrics::Metric;
 use annals_store::history::HistoryError;
-use annals_store::history::turn::{OpenTurn, Reached};
+use annals_store::history::turn::{Blocked, OpenTurn, Reached};
 
 use crate::agent::Agent;
 use crate::error::TurnError;
@@ -42,7 +42,7 @@ pub(crate) async fn deliver(
         return Ok((Reached::Unknown, None));
     }
     if let Some(blocked) = head.blocked.as_ref().filter(|blocked| still_blocked(agent, blocked, to)) {
-        agent.history.note_delivery_failure(reply, blocked).await?;
+        agent.history.note_delivery_failure(reply, &blocked.failure).await?;
         return Ok((Reached::Unknown, None));
     }
     let language = turn.language(agent.language);
@@ -74,7 +74,8 @@ pub(crate) async fn deliver(
     }
     let Err(failure) = delivered else {
         agent.metrics.count(Metric::Deliveries, to.channel);
-        let reached = if head.blocked.is_some() { Reached::Yes } else { Reached::Unknown };
+        let was_blocked = head.blocked.as_ref().is_some_and(|blocked| concerns(agent, blocked, to));
+        let reached = if was_blocked { Reached::Yes } else { Reached::Unknown };
         return Ok((reached, sending.sent()));
     };
     let end = sending.state().end.take();
@@ -89,9 +90,14 @@ pub(crate) async fn deliver(
     tracing::error!(error = %failure, "failed to deliver a stored reply; it is given up");
     let noted = DeliveryFailure { reason: failure.to_string(), at: agent.clock.now() };
     agent.history.note_delivery_failure(reply, &noted).await?;
-    let blocked = matches!(failure, DeliveryError::Blocked { .. });
+    let reached = if matches!(failure, DeliveryError::Blocked { .. }) {
+        let (channel, chat_id) = (Some(to.channel), Some(to.chat_id.clone()));
+        Reached::No(Blocked { failure: noted, channel, chat_id })
+    } else {
+        Reached::Unknown
+    };
     let paid = sending.state().paid;
-    Ok((if blocked { Reached::No(noted) } else { Reached::Unknown }, paid))
+    Ok((reached, paid))
 }
 
 /// A reply that is being sent, piece by piece.
@@ -199,10 +205,19 @@ fn buttons(reply: &Record, language: Language) -> Vec<RequestedCall> {
 }
 
 /// Returns true if an earlier refusal still holds: see [`Platform::is_heard_when_blocked`].
-pub(crate) fn still_blocked(agent: &Agent, blocked: &DeliveryFailure, to: &Record) -> bool {
-    if agent.deliverer.platform(to).is_some_and(|platform| platform.is_heard_when_blocked(to)) {
-        agent.clock.now().since(blocked.at) < BLOCKED_GROUP_PAUSE
+pub(crate) fn still_blocked(agent: &Agent, blocked: &Blocked, to: &Record) -> bool {
+    let at = blocked.failure.at;
+    if !concerns(agent, blocked, to) {
+        false
+    } else if agent.deliverer.platform(to).is_some_and(|platform| platform.is_heard_when_blocked(to)) {
+        agent.clock.now().since(at) < BLOCKED_GROUP_PAUSE
     } else {
-        to.ts <= blocked.at
+        to.ts <= at
     }
+}
+
+/// Returns true if a refusal is about the window of `to`, and no token gives permission to answer there.
+fn concerns(agent: &Agent, blocked: &Blocked, to: &Record) -> bool {
+    let may_answer = to.reply_token().is_some_and(|token| token.at(agent.clock.now()).is_some());
+    blocked.concerns(to) && !may_answer
 }

@@ -386,7 +386,7 @@ impl Http {
             stale: stale_at.is_some_and(|stale_at| stale_at < now),
             pending_turn,
             delivery_failure: failed,
-            blocked: head.blocked,
+            blocked: head.blocked.map(|blocked| blocked.failure),
             tokens,
             window: tokens.map(|_| self.view.window),
         };

@@ -9,7 +9,7 @@ use annals_core::approval::Button;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::command::Command;
 use annals_core::message::{Part, Role};
-use annals_core::record::{Draft, Kind, Record};
+use annals_core::record::{Channel, Draft, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -21,6 +21,9 @@ pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 pub trait Webhook: Send + Sync + 'static {
     /// Details of a pressed button that only this platform needs.
     type Button: Send + Sync;
+
+    /// The platform.
+    const CHANNEL: Channel;
 
     /// Path of the route, such as `/telegram`.
     const PATH: &'static str;

@@ -11,6 +11,7 @@ use annals_core::record::{DeliveryFailure, Draft, Record};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
 use annals_io::spans::about;
+use annals_store::history::turn::Blocked;
 use annals_store::history::{HistoryError, MAX_PAGE, Position};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -103,8 +104,9 @@ impl<W: Webhook> Receiver<W> {
                     self.withdraw(&chat_id, &message_id, at).await?;
                 }
                 Incoming::Membership { chat, can_write, at } => self.membership(&chat, can_write, at).await?,
-                Incoming::Entered { chat, .. } => {
+                Incoming::Entered { chat, at } => {
                     about(&chat);
+                    let chat = self.ingress.placed_at(&chat, at).await?;
                     self.ingress.history().set_blocked(&chat, None).await?;
                     tracing::info!("chat entered");
                 }
@@ -161,8 +163,13 @@ impl<W: Webhook> Receiver<W> {
     async fn membership(&self, chat: &ChatKey, can_write: bool, at: Timestamp) -> Result<(), ReceiveError> {
         about(chat);
         if self.ingress.access().may_hold(chat) {
-            let left = (!can_write).then(|| DeliveryFailure { reason: W::LEFT.into(), at });
-            self.ingress.history().set_blocked(chat, left.as_ref()).await?;
+            let chat = self.ingress.placed_at(chat, at).await?;
+            let left = (!can_write).then(|| Blocked {
+                failure: DeliveryFailure { reason: W::LEFT.into(), at },
+                channel: Some(W::CHANNEL),
+                chat_id: None,
+            });
+            self.ingress.history().set_blocked(&chat, left.as_ref()).await?;
             tracing::info!(can_write, "membership");
         }
         Ok(())

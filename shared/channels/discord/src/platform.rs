@@ -86,10 +86,9 @@ impl Platform for Client {
         None
     }
 
-    /// True for messages of a server: the gateway sends them although the bot may not answer there. An interaction brings its
-    /// own permission to answer it.
+    /// True for messages of a server: the gateway sends them although the bot may not answer there.
     fn is_heard_when_blocked(&self, to: &Record) -> bool {
-        to.is_group() && to.reply_token().is_none()
+        to.is_group()
     }
 
     fn sign(&self) -> Sign {

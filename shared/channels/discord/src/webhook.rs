@@ -19,7 +19,7 @@ use annals_channel::webhook::{
 };
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
-use annals_core::record::{Draft, Record};
+use annals_core::record::{Channel, Draft, Record};
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_io::clock::Clock;
@@ -110,6 +110,7 @@ impl DiscordWebhook {
 impl Webhook for DiscordWebhook {
     type Button = Pressed;
 
+    const CHANNEL: Channel = Channel::Discord;
     const PATH: &'static str = "/discord";
     const DEADLINE: Option<Duration> = Some(Duration::from_millis(2500));
     const REFUSAL: &'static str = "invalid request signature";

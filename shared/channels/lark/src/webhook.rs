@@ -15,7 +15,7 @@ use annals_channel::webhook::{
 };
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::command::Command;
-use annals_core::record::{Draft, Record};
+use annals_core::record::{Channel, Draft, Record};
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
@@ -135,6 +135,7 @@ fn signature(headers: &HeaderMap) -> Signature<'_> {
 impl Webhook for LarkWebhook {
     type Button = ();
 
+    const CHANNEL: Channel = Channel::Lark;
     const PATH: &'static str = "/lark";
     const DEADLINE: Option<Duration> = Some(Duration::from_millis(2500));
     const REFUSAL: &'static str = "the call is not signed, encrypted or marked as Lark's calls are";

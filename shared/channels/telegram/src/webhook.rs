@@ -14,7 +14,7 @@ use annals_channel::webhook::{
     Webhook,
 };
 use annals_core::command::Command;
-use annals_core::record::{Draft, Record};
+use annals_core::record::{Channel, Draft, Record};
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
@@ -86,6 +86,7 @@ impl Identity {
 impl Webhook for TelegramWebhook {
     type Button = Keyboard;
 
+    const CHANNEL: Channel = Channel::Telegram;
     const PATH: &'static str = "/telegram";
     const DEADLINE: Option<Duration> = None;
     const REFUSAL: &'static str = "X-Telegram-Bot-Api-Secret-Token is missing or wrong";

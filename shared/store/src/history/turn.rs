@@ -6,7 +6,7 @@
 //!  "contextFrom": "1763765920000#00000000000000000007", "capturedTo": "1763500000000#00000000000000000003",
 //!  "uncapturedFrom": "1763400000000#00000000000000000002",
 //!  "compacting": "1763765920000#00000000000000000005#4reply", "housekeeping": true,
-//!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000}",
+//!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000,\"channel\":\"telegram\",\"chatId\":\"42\"}",
 //!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123",
 //!  "stoppedTo": "1763765921000#00000000000000000008",
 //!  "claim": "9f86d081884c7d65", "failures": 1, "answeredTo": "1763765920000#00000000000000000007",
@@ -63,7 +63,7 @@ use super::table::{Update, Written, json, number, string};
 use super::{HEAD, History, HistoryError, partition};
 
 pub(super) use head::{ANSWERED_TO, Held, Holder};
-pub use head::{Archive, Head, HeadError, Left, Link, OpenTurn, Resumed, Stretch};
+pub use head::{Archive, Blocked, Head, HeadError, Left, Link, OpenTurn, Resumed, Stretch};
 pub use lease::{Claim, Lease};
 
 /// Notes of a run for the next.
@@ -96,7 +96,7 @@ pub enum Reached {
     /// It takes them.
     Yes,
     /// It refuses them: the bot was blocked or removed.
-    No(DeliveryFailure),
+    No(Blocked),
 }
 
 /// Maximum time for which a process still writes after it lost a chat: it notices within
@@ -151,7 +151,7 @@ impl History {
         update = match &ending.reached {
             Reached::Unknown => update,
             Reached::Yes => update.remove(["blocked"]),
-            Reached::No(failure) => update.set("blocked", json(failure)?),
+            Reached::No(blocked) => update.set("blocked", json(blocked)?),
         };
         self.write_head(lease, update).await
     }
@@ -280,13 +280,9 @@ impl History {
     }
 
     /// Notes that the platform takes messages for this chat again, or (`Some`) no longer.
-    pub async fn set_blocked(
-        &self,
-        chat: &ChatKey,
-        blocked: Option<&DeliveryFailure>,
-    ) -> Result<(), HistoryError> {
+    pub async fn set_blocked(&self, chat: &ChatKey, blocked: Option<&Blocked>) -> Result<(), HistoryError> {
         let update = match blocked {
-            Some(failure) => Update::default().set("blocked", json(failure)?),
+            Some(blocked) => Update::default().set("blocked", json(blocked)?),
             None => Update::default().remove(["blocked"]).when("attribute_exists(pk)"),
         };
         self.update_head(chat, update).await?;

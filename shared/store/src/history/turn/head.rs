@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::person::Join;
-use annals_core::record::{DeliveryFailure, Record};
+use annals_core::record::{Channel, DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::title::Title;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -32,8 +32,8 @@ pub struct Head {
     pub turn: Option<OpenTurn>,
     /// The last `/stop` that no run has carried out yet.
     pub stopped_to: Option<SortKey>,
-    /// Time since which the platform takes no message for this chat, and the reason.
-    pub blocked: Option<DeliveryFailure>,
+    /// The last refusal of a platform to take messages for this chat.
+    pub blocked: Option<Blocked>,
     /// Time at which the chat's share of the platform's rate limit is free again: see `annals_channel::rate_limit`.
     pub paced: Option<Timestamp>,
     /// The name that this chat had before.
@@ -233,6 +233,27 @@ impl Head {
             title: head.json("title")?,
             forgotten_at: head.time("forgottenAt")?,
         })
+    }
+}
+
+/// A platform's refusal to take messages for a chat: the bot was blocked or removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blocked {
+    /// Time since which it refuses them, and the reason.
+    #[serde(flatten)]
+    pub failure: DeliveryFailure,
+    /// The channel that refuses them; `None` for all.
+    pub channel: Option<Channel>,
+    /// The window that refuses them, since a person's chat has several; `None` for all of the channel.
+    pub chat_id: Option<String>,
+}
+
+impl Blocked {
+    /// Returns true if the window of `to` is one that refuses messages.
+    pub fn concerns(&self, to: &Record) -> bool {
+        self.channel.is_none_or(|channel| channel == to.channel)
+            && self.chat_id.as_ref().is_none_or(|chat_id| *chat_id == to.chat_id)
     }
 }
 
