@@ -182,8 +182,8 @@ mod tests {
         let file = rest(&mut pieces).unwrap();
         assert_eq!((pieces.len(), pieces[4].as_str()), (5, "…"));
         assert_eq!(pieces[..4].join("\n\n") + "\n\n" + &file, all.join("\n\n"));
-        let mut five = all[..5].to_vec();
-        assert_eq!(rest(&mut five), None);
-        assert_eq!(five, all[..5]);
+        let mut whole = all[..5].to_vec();
+        assert_eq!(rest(&mut whole), None);
+        assert_eq!(whole, all[..5]);
     }
 }
