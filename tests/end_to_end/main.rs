@@ -32,6 +32,7 @@ mod compact_command;
 mod compaction;
 mod console;
 mod constant_cost;
+mod containers;
 mod delivery;
 mod discord;
 mod discord_relay;
