@@ -101,7 +101,7 @@ function kept(shown: Shown | null, next: Shown): Shown {
   const known = new Map(shown.messages.map(message => [message.id, message]));
   const messages = next.messages.map(message => {
     const before = known.get(message.id);
-    return before && JSON.stringify(before) === JSON.stringify(message) ? before : message;
+    return before && before !== message && JSON.stringify(before) === JSON.stringify(message) ? before : message;
   });
   const isSame =
     next.before === shown.before &&

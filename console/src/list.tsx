@@ -1,7 +1,7 @@
 // The list of chats, the latest first.
-import { useEffect, useRef, useState } from 'react';
+import { memo, useEffect, useRef, useState } from 'react';
 import { Input, SearchField } from 'react-aria-components';
-import type { Api, ListedChat } from './api';
+import { type Api, type ListedChat, Problem } from './api';
 import { brief, moment, nameOf, short, when } from './names';
 import { PACE, usePoll } from './poll';
 import { href } from './route';
@@ -27,43 +27,84 @@ export const TYPING = 250;
 const queryOf = ({ q, state }: Filter): string => (q.trim() === '' ? '' : `&q=${encodeURIComponent(q.trim())}`) + (state === '' ? '' : `&state=${state}`);
 
 export function useChats(api: Api, isAllowed: boolean, filter: Filter) {
-  const [chats, setChats] = useState<ListedChat[] | null>(null);
-  const [before, setBefore] = useState<string | null>(null);
+  const [known, setKnown] = useState<Known | null>(null);
+  const latest = useRef<Known | null>(null);
   const tokens = useRef(new Map<string, Pick<ListedChat, 'tokens' | 'window'>>());
-  const [pages, setPages] = useState(1);
   const asked = useRef(0);
+  const query = queryOf(filter);
+  const show = (next: Known) => setKnown((latest.current = next));
+
+  const read = async (more: string, signal?: AbortSignal): Promise<Chats> => {
+    const page: Chats = await api.get(`/v1/chats?limit=${PAGE}${query}${more}`, signal);
+    for (const { chatKey, tokens: counted, window } of page.chats) if (counted !== undefined) tokens.current.set(chatKey, { tokens: counted, window } as never);
+    return { ...page, chats: page.chats.map(chat => ({ ...tokens.current.get(chat.chatKey), ...chat })) };
+  };
+
+  // However many pages are loaded, only the first is asked for again: a chat in which something happens moves there.
   const poll = usePoll(async signal => {
-    if (!isAllowed) return setChats([]);
+    if (!isAllowed) return show({ chats: [], before: null, newest: new Set(), query });
     const withTokens = asked.current++ % TOKENS_EVERY === 0;
-    const found: ListedChat[] = [];
-    let cursor: string | null = null;
-    for (let page = 0; page < pages; page++) {
-      const query: string = `limit=${PAGE}${queryOf(filter)}${withTokens ? '&context=true' : ''}${cursor ? `&before=${cursor}` : ''}`;
-      const answer: Chats = await api.get(`/v1/chats?${query}`, signal);
-      found.push(...answer.chats);
-      cursor = answer.before;
-      if (cursor === null) break;
-    }
-    if (withTokens) tokens.current = new Map(found.map(({ chatKey, tokens, window }) => [chatKey, { tokens, window } as never]));
-    setChats(found.map(chat => ({ ...tokens.current.get(chat.chatKey), ...chat })));
-    setBefore(cursor);
+    const page = await read(withTokens ? '&context=true' : '', signal);
+    if (!signal.aborted) show(joined(latest.current?.query === query ? latest.current : null, page, query));
   }, PACE.list);
-  const wanted = `${pages} ${queryOf(filter)}`;
-  const asksFor = useRef(wanted);
+
+  const asksFor = useRef(query);
   useEffect(() => {
-    if (asksFor.current === wanted) return;
-    asksFor.current = wanted;
+    if (asksFor.current === query) return;
+    asksFor.current = query;
     const timer = setTimeout(() => void poll.again(), TYPING);
     return () => clearTimeout(timer);
-  }, [wanted]);
-  useEffect(() => setPages(1), [queryOf(filter)]);
-  const more = before === null ? null : () => setPages(now => now + 1);
-  return { chats, more, problem: poll.problem, again: poll.again };
+  }, [query]);
+
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const more = async () => {
+    const from = latest.current;
+    if (!from?.before) return;
+    setProblem(null);
+    try {
+      const page = await read(`&context=true&before=${from.before}`);
+      const now = latest.current;
+      // Another filter, or the list began anew.
+      if (now?.before !== from.before || now.query !== from.query) return;
+      const there = new Set(now.chats.map(chat => chat.chatKey));
+      show({ ...now, chats: [...now.chats, ...page.chats.filter(chat => !there.has(chat.chatKey))], before: page.before });
+    } catch (error) {
+      setProblem(Problem.from(error));
+    }
+  };
+  return { chats: known?.chats ?? null, more: known?.before ? more : null, problem: problem ?? poll.problem, again: poll.again };
+}
+
+/** The chats that are loaded. */
+interface Known extends Chats {
+  /** Those of the first page. */
+  newest: Set<string>;
+  query: string;
+}
+
+/** Returns `known` with a new first page, reusing the objects of chats that are the same, so that they are not rendered again. */
+function joined(known: Known | null, page: Chats, query: string): Known {
+  const newest = new Set(page.chats.map(chat => chat.chatKey));
+  if (known === null) return { ...page, newest, query };
+  const before = new Map(known.chats.map((chat, at) => [chat.chatKey, { chat, at }]));
+  const chats = page.chats.map(chat => {
+    const same = before.get(chat.chatKey)?.chat;
+    return same && JSON.stringify(same) === JSON.stringify(chat) ? same : chat;
+  });
+  if (page.before === null || known.chats.length === known.newest.size) return { chats, before: page.before, newest, query };
+  // The last chat of the page that has not moved: what follows it in `known` follows it now.
+  const last = page.chats.findLast(chat => before.get(chat.chatKey)?.chat.lastInteractionAt === chat.lastInteractionAt);
+  // So much is new that there may be more between the page and what is known.
+  if (last === undefined && page.chats.length === PAGE) return { ...page, newest, query };
+  const end = page.chats.length === PAGE ? before.get(last!.chatKey)!.at : known.chats.length;
+  // What was on the first page and is not, though there is room for it, was deleted or does not fit the filter any more.
+  const rest = known.chats.filter(({ chatKey }, at) => !newest.has(chatKey) && !(at < end && known.newest.has(chatKey)));
+  return { chats: [...chats, ...rest], before: known.before, newest, query };
 }
 
 interface Props {
   chats: ListedChat[] | null;
-  more: (() => void) | null;
+  more: (() => Promise<void>) | null;
   problem: ReturnType<typeof usePoll>['problem'];
   current: string | null;
   isAdmin: boolean;
@@ -73,6 +114,13 @@ interface Props {
 
 export function ChatList({ chats, more, problem, current, isAdmin, filter, onFilter }: Props) {
   const isFiltered = queryOf(filter) !== '';
+  const [isLoading, setLoading] = useState(false);
+  const load = async () => {
+    setLoading(true);
+    await more?.();
+    setLoading(false);
+  };
+  const today = new Date().toDateString();
   return (
     <nav aria-label={texts.chats} className="chats">
       {isAdmin && (
@@ -97,11 +145,15 @@ export function ChatList({ chats, more, problem, current, isAdmin, filter, onFil
       <ul>
         {chats?.map(chat => (
           <li key={chat.chatKey}>
-            <Row chat={chat} isCurrent={chat.chatKey === current} />
+            <Row chat={chat} isCurrent={chat.chatKey === current} today={today} />
           </li>
         ))}
       </ul>
-      {more && <Button onPress={more}>{texts.moreChats}</Button>}
+      {more && (
+        <Button isDisabled={isLoading} onPress={() => void load()}>
+          {texts.moreChats}
+        </Button>
+      )}
     </nav>
   );
 }
@@ -122,7 +174,8 @@ function Unsent({ current }: { current: string | null }) {
   );
 }
 
-function Row({ chat, isCurrent }: { chat: ListedChat; isCurrent: boolean }) {
+/** One chat. `today` is there since what a row says of a time depends on it. */
+const Row = memo(({ chat, isCurrent }: { chat: ListedChat; isCurrent: boolean; today: string }) => {
   const name = nameOf(chat.chatKey, chat);
   const last = chat.lastMessage;
   const failure = chat.deliveryFailure;
@@ -157,4 +210,4 @@ function Row({ chat, isCurrent }: { chat: ListedChat; isCurrent: boolean }) {
       {chat.blocked && !failure && <span className="failure">{texts.blockedBecause(chat.blocked.reason)}</span>}
     </a>
   );
-}
+});

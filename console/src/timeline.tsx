@@ -42,6 +42,7 @@ export function Timeline(props: Props) {
   useLayoutEffect(() => {
     const box = scroller.current;
     if (!box) return;
+    skipUnseen(box);
     const first = messages[0]?.id ?? '';
     const { first: firstBefore, height } = before.current;
     if (wasAtEnd.current) box.scrollTop = box.scrollHeight;
@@ -138,6 +139,13 @@ export function Timeline(props: Props) {
       )}
     </div>
   );
+}
+
+/** Lets the browser skip the layout of entries out of sight. Each keeps its height of now, so that nothing moves by that. */
+function skipUnseen(box: HTMLElement) {
+  const added = [...box.querySelectorAll<HTMLElement>(':scope > ol > li[data-id]:not([style])')];
+  const heights = added.map(entry => entry.offsetHeight);
+  for (const [at, entry] of added.entries()) entry.style.cssText = `content-visibility: auto; contain-intrinsic-block-size: auto ${heights[at]}px`;
 }
 
 /**

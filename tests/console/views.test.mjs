@@ -47,7 +47,7 @@ async function signIn(page, key) {
   await page.keyboard.press('Enter');
   await page.getByRole('navigation', { name: 'Chats' }).waitFor();
 }
-const texts = page => page.locator('.timeline .bubble.user .said').allInnerTexts();
+const texts = page => page.locator('.timeline .bubble.user .said').allTextContents();
 
 test('a wrong key is told, a right one is kept for the tab, and one that ends asks anew', async () => {
   const { page, complaints, close } = await open(browser, app.base);

@@ -38,7 +38,8 @@ fn each_image_is_of_a_binary() {
         .filter_map(|line| Some((after(line, "--package")?, after(line, "--bin")?)))
         .collect();
     assert_eq!(built, [("annals-discord-relay".into(), "relay".into()), ("annals".into(), "annals".into())]);
-    for (manifest, (package, binary)) in ["functions/relay/Cargo.toml", "local/Cargo.toml"].iter().zip(built) {
+    for (manifest, (package, binary)) in ["functions/relay/Cargo.toml", "local/Cargo.toml"].iter().zip(built)
+    {
         let manifest = read(manifest);
         let names = |name: &str| manifest.lines().any(|line| line == format!("name = \"{name}\""));
         assert!(names(&package) && names(&binary), "{package} has no {binary}");
