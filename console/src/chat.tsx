@@ -6,7 +6,7 @@ import { Composer } from './composer';
 import { Details } from './details';
 import { Export } from './export';
 import { useHistory } from './history';
-import { isRoom, nameOf, platformOf } from './names';
+import { isPlatform, isRoom, nameOf, platformOf } from './names';
 import { PACE, usePoll } from './poll';
 import { say, useRoom } from './room';
 import { Rename } from './rename';
@@ -104,7 +104,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const platform = platformOf(chat);
   const lastSaid = history.messages.findLast(({ role, metadata }) => role === 'user' && isTalk(metadata?.kind))?.metadata;
   // The customers of a platform speak there; here it is the operator who does.
-  const isCustomer = platform !== null || ['telegram', 'lark', 'discord'].includes(lastSaid?.channel ?? '');
+  const isCustomer = platform !== null || isPlatform(lastSaid?.channel ?? '');
   const speaker = isCustomer ? key.name : (lastSaid?.userId ?? unlisted.at(-1)?.userId ?? key.name);
   const answer = (id: string, approved: boolean) => {
     if (inRoom) room.answer(id, approved, speaker);

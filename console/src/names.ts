@@ -2,9 +2,16 @@
 import type { ListedChat, Message } from './api';
 import { texts } from './text';
 
+/** The platforms: their channels and their names. */
+const platforms = { telegram: 'Telegram', lark: 'Lark', discord: 'Discord' };
+type Platform = keyof typeof platforms;
+
+/** Returns true for the channel of a platform, whose people write there and not here. */
+export const isPlatform = (channel: string): channel is Platform => Object.hasOwn(platforms, channel);
+
 export interface ChatName {
   /** The channel, for the badge. */
-  channel: 'telegram' | 'lark' | 'discord' | 'http' | 'web' | 'person';
+  channel: Platform | 'http' | 'web' | 'person';
   channelName: string;
   title: string;
   /** Distinguishes it from others with the same title. */
@@ -22,11 +29,11 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
     case 'telegram': {
       const [id = '', , topic] = rest;
       const group = id.startsWith('-') ? texts.group(id) : texts.chat(id);
-      return { channel: 'telegram', channelName: 'Telegram', title: who ?? group, hint: topic ? texts.topic(topic) : who ? id : '' };
+      return { channel, channelName: platforms[channel], title: who ?? group, hint: topic ? texts.topic(topic) : who ? id : '' };
     }
     case 'lark': {
       const [id = '', , thread] = rest;
-      return { channel: 'lark', channelName: 'Lark', title: who ?? id, hint: thread ? texts.thread(thread) : who ? id : '' };
+      return { channel, channelName: platforms[channel], title: who ?? id, hint: thread ? texts.thread(thread) : who ? id : '' };
     }
     case 'http':
     case 'web':
@@ -36,7 +43,7 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
       const title = given ?? rest.at(-1) ?? key;
       return isPerson
         ? { channel: 'person', channelName: texts.direct, title, hint: texts.everyChannel }
-        : { channel: 'discord', channelName: 'Discord', title, hint: rest[0] ?? '' };
+        : { channel: 'discord', channelName: platforms.discord, title, hint: rest[0] ?? '' };
     }
     default:
       return { channel: 'http', channelName: 'HTTP', title: kind === undefined ? unescaped(key) : key, hint: '' };
@@ -45,8 +52,10 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
 
 export const isRoom = (key: string): boolean => key.startsWith('web:room:');
 /** Returns the platform of the chat, to which messages from here are not sent, or null. */
-export const platformOf = (key: string): string | null =>
-  key.startsWith('telegram:') ? 'Telegram' : key.startsWith('lark:') ? 'Lark' : /^agent:[^:]*:(channel|thread)/.test(key) ? 'Discord' : null;
+export function platformOf(key: string): string | null {
+  const { channel, channelName } = nameOf(key);
+  return isPlatform(channel) ? channelName : null;
+}
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 const day = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric', month: 'short' });
