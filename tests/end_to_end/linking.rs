@@ -11,11 +11,18 @@ use annals_engine::ingress::{Ingress, IngressError};
 use annals_engine::remembering::recalled;
 use annals_store::history::History;
 use annals_store::people::People;
+use annals_test_support::discord_api::BOT_TOKEN;
+use annals_test_support::model_api::is_for_summary;
 
-use crate::app::NOW;
+use futures::future::join_all;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::app::{NOW, OPS_KEY};
+use crate::discord::{self, DiscordApp, ask, direct as in_private};
 use crate::faults::{Faults, Plan};
-use crate::memory::{findings, source, user};
-use crate::people::{by_person, code_in, http, link_telegram, telegram_says};
+use crate::memory::{call, findings, remember, source, texts, user};
+use crate::people::{by_person, code_in, http, link_telegram, summed_up, telegram_says};
 use crate::world::{START, World};
 
 const SETTINGS: &[(&str, &str)] = &[("DM_SCOPE", "user")];
@@ -216,7 +223,37 @@ async fn each_step_of_an_exchange_can_be_repeated() {
         |text: &str| matches!(Command::parse(text, None), Some(Command::Link { step: LinkStep::Yes }));
     assert!(is_step("/link yes"));
     assert!(again("bo", 16, "/unlink").await.starts_with("Separated"));
+    // After a separation no step of that exchange links them, neither again nor anew.
+    for (identity, seconds) in [("ada", 14), ("ada", 17), ("bo", 12), ("bo", 18)] {
+        assert!(again(identity, seconds, "/link yes").await.starts_with("There is nothing to confirm here."));
+    }
     assert_eq!(People::beside(own).person_of("bo").await.unwrap(), "bo");
+}
+
+/// All identities of a Person together enter five wrong codes in an hour, also at once.
+#[tokio::test]
+async fn a_person_with_several_identities_has_five_guesses() {
+    let world = two_people().await;
+    nearly_linked(&world).await;
+    say(&world, &world.history, "ada", 14, "/link yes").await.unwrap();
+    settle(&world).await;
+    world.advance_to(20);
+    let guess = async |number: i64| {
+        let identity = if number % 2 == 0 { "ada" } else { "bo" };
+        let text = format!("/link AAAAA-{number:05}");
+        let ingress = ingress(&world, &world.history);
+        let draft = ingress.placed(said(identity, 20 + number, &text)).await.unwrap();
+        let command = Command::parse(&text, None).unwrap();
+        ingress.command(&command, &draft).await.unwrap().confirmation.unwrap().text
+    };
+    let told = join_all((0..20).map(guess)).await;
+    let count = |start: &str| told.iter().filter(|told| told.starts_with(start)).count();
+    assert_eq!((count("This code is wrong"), count("That were too many wrong codes.")), (5, 15), "{told:?}");
+    for number in [30, 31] {
+        assert!(guess(number).await.starts_with("That were too many wrong codes."));
+    }
+    world.advance_to(20 + 3600);
+    assert!(guess(3600).await.starts_with("This code is wrong"));
 }
 
 /// A model that fails holds nobody up: the other chat's messages are quoted.
@@ -266,6 +303,51 @@ async fn a_chat_follows_a_change_of_the_scope_there_and_back() {
     let lines = app.lines(own).await;
     assert_eq!(lines.iter().filter(|line| line.contains(" event: ")).count(), 2, "{lines:?}");
     app.finish().await;
+}
+
+/// Discord, HTTP and the terminal have the same key under both scopes: an identity that is linked has its own chat back
+/// under `chat`, with its part and its memory, and tells its person what was said there.
+#[tokio::test]
+async fn a_linked_identity_follows_a_change_of_the_scope_there_and_back() {
+    let mut it = DiscordApp::with(&[("DISCORD_BOT_TOKEN", BOT_TOKEN), ("DM_SCOPE", "user")]).await;
+    it.app
+        .model()
+        .answer_by(|request| is_for_summary(request).then(|| format!("Facts: {}", summed_up(request))));
+    let links = Some(json!({"links": [format!("discord-{}", discord::ADA), "bo"]}));
+    assert_eq!(call(&it.app, Method::PUT, "/v1/people/ada/links", OPS_KEY, links).await.status, 200);
+    it.app.idle_as_time_passes().await;
+    let in_discord = async |it: &DiscordApp, text: &str, seconds: i64| {
+        it.app.advance_to((NOW + seconds) * 1000);
+        it.handle(&in_private(ask(text, seconds))).await;
+        it.app.last_request()["messages"].to_string()
+    };
+    let knows = |request: &str, facts: [bool; 3]| {
+        let known = ["My cat is Tom", "My dog is Rex", "My name is Ada"].map(|fact| request.contains(fact));
+        assert_eq!(known, facts, "{request}");
+    };
+    in_discord(&it, "My cat is Tom", 100).await;
+    http(&it.app, "bo", "My dog is Rex").await;
+    let own = format!("agent:annals:user:{}", discord::ADA);
+    remember(&it.app, &user("ada"), &own, &["Has a cat."]).await;
+    let events = async |it: &DiscordApp| {
+        let all = it.app.lines("agent:annals:user:ada").await;
+        all.into_iter().filter(|line| line.contains(" event: ")).collect::<Vec<_>>()
+    };
+    assert_eq!(events(&it).await, [""; 0], "nothing was said before the link");
+
+    it.app.set("DM_SCOPE", "chat").await;
+    knows(&in_discord(&it, "Who lives with me?", 200).await, [true, false, false]);
+    http(&it.app, "bo", "And with me?").await;
+    knows(&it.app.last_request()["messages"].to_string(), [false, true, false]);
+    assert_eq!(texts(&it.app, &user(discord::ADA)).await, [(1, "Has a cat.".to_owned())]);
+    in_discord(&it, "My name is Ada", 300).await;
+
+    it.app.set("DM_SCOPE", "user").await;
+    knows(&in_discord(&it, "Who am I?", 400).await, [true, true, true]);
+    http(&it.app, "ada", "And here?").await;
+    knows(&it.app.last_request()["messages"].to_string(), [true, true, true]);
+    assert_eq!(events(&it).await.len(), 1, "{:?}", events(&it).await);
+    it.app.finish().await;
 }
 
 /// A direct message costs one read more under `DM_SCOPE=user`, and any other message none.

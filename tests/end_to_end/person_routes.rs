@@ -16,7 +16,7 @@ use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, lines, passing};
 use crate::faults::{Faults, Plan};
 use crate::lark::{P2P, receive_plain, text};
 use crate::memory::{call, remember, texts, user};
-use crate::people::{by_person, http, telegram_says};
+use crate::people::{by_person, code_in, http, link_telegram, telegram_says};
 use crate::updates::group;
 use crate::world::{A_LIFE, World, archive_everything, claim, expire, listed, message};
 
@@ -53,6 +53,13 @@ async fn an_admin_links_separates_and_sees_people() {
     http(&app, "ada", "Over HTTP").await;
     telegram_says(&app, 42, 1, "In Telegram").await;
     receive_plain(&app, text("om_2", P2P, "In Lark", 2)).await;
+    for (id, user) in [(3, 42), (4, 43)] {
+        app.handle(group(-7, id, "In the group").by(user)).await;
+    }
+    app.handle(group(-8, 5, "In another group").by(43)).await;
+    for (chat, user) in [("c1", "ada"), ("c2", "bo")] {
+        app.ask(&format!("http:chat:ops:{chat}"), OPS_KEY, &json!({"userId": user, "text": "Hello"})).await;
+    }
     app.idle().await;
     remember(&app, &user("lark-ou_ada"), "agent:annals:user:lark-ou_ada", &["Likes tea."]).await;
     app.clock().advance(Duration::from_mins(1));
@@ -60,12 +67,16 @@ async fn an_admin_links_separates_and_sees_people() {
     let linked = put_links(&app, "ada", &["telegram-42", "lark-ou_ada", "discord-7"]).await;
     assert_eq!(linked.status, 200, "{linked:?}");
     let chat = |key: &str, identity: &str, channels: &[&str]| json!({"chatKey": key, "identity": identity, "channels": channels});
+    let memories = app.get("/v1/memory?userId=ada").await["memories"].clone();
+    assert_eq!(memories[0]["text"], "Likes tea.");
     let wanted = json!({
-        "id": "ada", "links": ["7", "lark-ou_ada", "telegram-42"], "memories": 1,
+        "id": "ada", "links": ["7", "lark-ou_ada", "telegram-42"], "memories": memories,
         "chats": [
             chat(ADA, "ada", &["telegram", "lark", "http"]),
             chat("agent:annals:user:lark-ou_ada", "lark-ou_ada", &["lark"]),
             chat(TELEGRAM, "telegram-42", &["telegram"]),
+            chat("http:chat:ops:c1", "ada", &["http"]),
+            chat(GROUP, "telegram-42", &["telegram"]),
         ],
     });
     // Under any of the identities, also as `discord-<id>`.
@@ -193,6 +204,38 @@ async fn a_person_is_exported_and_erased_in_all_chats() {
     app.finish().await;
 }
 
+/// What the other person's chat tells of somebody who was linked to it is erased with them.
+#[tokio::test]
+async fn nothing_in_the_chat_of_an_earlier_link_tells_of_an_erased_person() {
+    let app = by_person().start().await;
+    http(&app, "ada", "Over HTTP").await;
+    telegram_says(&app, 42, 1, "secret").await;
+    link_telegram(&app, 100).await;
+    assert!(app.lines(ADA).await.iter().any(|line| line.contains("in another chat (telegram)")));
+    app.advance_to((NOW + 200) * 1000);
+    http(&app, "ada", "/unlink").await;
+    app.idle_as_time_passes().await;
+    http(&app, "ada", "Alone").await;
+    // A question that came to nothing.
+    let code = code_in(&http(&app, "ada", "/link").await);
+    telegram_says(&app, 42, 300, &format!("/link {code}")).await;
+    telegram_says(&app, 42, 301, "/link yes").await;
+    assert!(http(&app, "ada", "/link").await.contains("by telegram-42 on Telegram"));
+
+    assert_eq!(erase(&app, "telegram-42").await.status, 200);
+    for text in ["secret", "\"telegram-42", "in another chat (telegram)", "called “Ada” there"] {
+        assert_eq!(items_with(&app, text).await, [""; 0], "{text}");
+    }
+    // The heads of their own chats stay for a day, without content.
+    let left = items_with(&app, "telegram-42").await;
+    assert!(left.iter().all(|pk| pk == TELEGRAM), "{left:?}");
+    let left = app.lines(ADA).await;
+    for said in [" user: Over HTTP", " user: Alone", "Your code is"] {
+        assert!(left.iter().any(|line| line.contains(said)), "{said}: {left:?}");
+    }
+    app.finish().await;
+}
+
 /// Memory from a chat is forgotten with it, also if it moved to the memory of a linked person.
 #[tokio::test]
 async fn a_forgotten_chat_leaves_nothing_in_the_memory_of_a_linked_person() {
@@ -238,7 +281,7 @@ async fn an_erasure_continues_where_it_ended() {
             count
         };
         let before = count().await;
-        let erased = person.erase(&history, deadline, &mut Vec::new()).await;
+        let erased = person.erase(&history, "annals", deadline, &mut Vec::new()).await;
         records += before - count().await;
         match erased {
             Ok(_) => break,
@@ -298,7 +341,7 @@ async fn an_erasure_that_was_stopped_anywhere_leaves_nothing_of_the_person_and_a
     let erase = async |world: &World, history: History| {
         let erasing = async move {
             let person = Person::of(&People::beside(&history), "telegram-42").await?;
-            person.erase(&history, Timestamp::MAX, &mut Vec::new()).await
+            person.erase(&history, "annals", Timestamp::MAX, &mut Vec::new()).await
         };
         passing(&world.clock, Duration::from_millis(100), Box::pin(erasing)).await
     };

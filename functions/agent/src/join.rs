@@ -60,6 +60,8 @@ async fn come_back(
     let own = Place::Direct { agent_id: agent.agent_id.clone(), user_id: person.clone() };
     let mut chats: Vec<ChatKey> = ChatKey::new(own).into_iter().chain([left.chat.clone()]).collect();
     chats.dedup();
+    // After a separation the identity's own chat has all of it.
+    chats.retain(|chat| *chat != lease.chat);
     for (number, from) in chats.into_iter().enumerate() {
         let id = format!("link-back-{}-{number}", left.at.as_millis());
         let join = Join {

@@ -102,7 +102,7 @@ impl NewContent {
 /// `{memories, forgotten?}`
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Memories {
-    memories: Vec<Remembered>,
+    pub(crate) memories: Vec<Remembered>,
     /// Entries that the agent's tool deleted in the last seven days. `PUT` of an entry's `earlier.markdown` restores it,
     /// `DELETE` deletes it for good.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -196,14 +196,21 @@ pub(crate) async fn list(
         (None, Some(chat)) => Owner::Chat(http.ingress.history().first_name(&caller.chat(&chat)?).await?),
         _ => return Err(OwnerQuery::invalid().into()),
     };
-    let Overview { kept, undoable } = http.ingress.memory().overview(&owner).await?;
-    let shown = |kept: &StoredEntry| {
-        let of_it = undoable.iter().find(|undoable| undoable.earlier.number == kept.number);
-        Remembered { earlier: of_it.map(earlier), ..remembered(kept, &caller) }
-    };
-    let forgotten = undoable.iter().filter(|undoable| undoable.is_forgotten);
-    let forgotten = forgotten.map(|undoable| shown(&undoable.earlier)).collect();
-    Ok(Json(Memories { memories: kept.iter().map(shown).collect(), forgotten }))
+    Ok(Json(Memories::of(&http, &owner, &caller).await?))
+}
+
+impl Memories {
+    /// Reads the entries of `owner`.
+    pub(crate) async fn of(http: &Http, owner: &Owner, caller: &Caller) -> Result<Self, Failure> {
+        let Overview { kept, undoable } = http.ingress.memory().overview(owner).await?;
+        let shown = |kept: &StoredEntry| {
+            let of_it = undoable.iter().find(|undoable| undoable.earlier.number == kept.number);
+            Remembered { earlier: of_it.map(earlier), ..remembered(kept, caller) }
+        };
+        let forgotten = undoable.iter().filter(|undoable| undoable.is_forgotten);
+        let forgotten = forgotten.map(|undoable| shown(&undoable.earlier)).collect();
+        Ok(Self { memories: kept.iter().map(shown).collect(), forgotten })
+    }
 }
 
 fn earlier(undoable: &Undoable) -> Earlier {

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::settings::DmScope;
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
 use annals_core::person::canonical;
-use annals_core::record::Channel;
+use annals_core::record::{Channel, Record};
 use annals_engine::erasing::{EraseError, ErasedNumbers, Person, Share};
 use annals_engine::forgetting::ForgetError;
 use annals_engine::ingress::people::{MAX_IDENTITIES, TooMany};
 use annals_io::random;
 use annals_runtime::problem::Problem;
-use annals_store::history::directory::ListCursor;
+use annals_store::history::directory::{ListCursor, MAX_CHATS};
 use annals_store::history::{History, HistoryError, MAX_PAGE, Position};
 use annals_store::memory::Memory;
 use axum::Json;
@@ -25,7 +25,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
@@ -33,6 +33,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::history::NDJSON;
+use crate::memory::{Memories, Remembered};
 use crate::request::{Body, JsonBody, bad_user};
 use crate::state::Http;
 
@@ -54,8 +55,8 @@ pub(crate) struct PersonPath {
     id: String,
 }
 
-/// The identity that a [`PersonPath`] names, for a caller with an admin key.
-pub(crate) struct OfPerson(String);
+/// A caller with an admin key, and the identity that a [`PersonPath`] names.
+pub(crate) struct OfPerson(Caller, String);
 
 impl FromRequestParts<Arc<Http>> for OfPerson {
     type Rejection = Response;
@@ -70,7 +71,8 @@ impl FromRequestParts<Arc<Http>> for OfPerson {
             let detail = format!("an id has at most {MAX_ID_CHARS} characters");
             return Err(bad_user(detail).into_response());
         }
-        http.known(&id).map(Self).map_err(IntoResponse::into_response)
+        let identity = http.known(&id).map_err(IntoResponse::into_response)?;
+        Ok(Self(caller, identity))
     }
 }
 
@@ -83,11 +85,11 @@ pub(crate) struct PersonView {
     id: String,
     /// The other identities.
     links: Vec<String>,
-    /// Their direct chats and windows that have a history: of earlier links and scopes too. Groups and conversations over
-    /// HTTP are not looked for.
+    /// Their direct chats and windows that have a history, of earlier links and scopes too; then, among the 100 chats that
+    /// were last spoken in, the groups, conversations and rooms in whose newest 200 messages they spoke.
     chats: Vec<PersonChat>,
-    /// Number of memory entries.
-    memories: usize,
+    /// The memory entries.
+    memories: Vec<Remembered>,
 }
 
 /// `{chatKey, channels, identity}`
@@ -95,9 +97,9 @@ pub(crate) struct PersonView {
 #[serde(rename_all = "camelCase")]
 struct PersonChat {
     chat_key: ChatKey,
-    /// The identity that it belongs to.
+    /// The identity that it belongs to, or that spoke there last.
     identity: String,
-    /// The channels of its newest 200 messages.
+    /// The channels of its newest 200 messages; of a group those of the person's.
     channels: Vec<Channel>,
 }
 
@@ -126,9 +128,9 @@ pub(crate) struct Erased {
     responses((status = 200, description = "The person's identities, chats and memory", body = PersonView)))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,
-    OfPerson(identity): OfPerson,
+    OfPerson(caller, identity): OfPerson,
 ) -> Result<Json<PersonView>, Failure> {
-    Ok(Json(http.person_view(&identity).await?))
+    Ok(Json(http.person_view(&caller, &identity).await?))
 }
 
 /// `PUT /v1/people/{id}/links`: links these identities to the person, and separates all others.
@@ -138,7 +140,7 @@ pub(crate) async fn one(
     responses((status = 200, description = "The person as linked now", body = PersonView)))]
 pub(crate) async fn link(
     State(http): State<Arc<Http>>,
-    OfPerson(identity): OfPerson,
+    OfPerson(caller, identity): OfPerson,
     Body(NewLinks { links }): Body<NewLinks>,
 ) -> Result<Json<PersonView>, Failure> {
     let (ingress, people) = (&http.ingress, http.ingress.people());
@@ -169,7 +171,7 @@ pub(crate) async fn link(
     let others: Vec<String> =
         people.linked_to(&person).await?.into_iter().filter(|linked| !wanted.contains(linked)).collect();
     ingress.separate(&others, &person, (&by, now), &by).await?;
-    Ok(Json(http.person_view(&person).await?))
+    Ok(Json(http.person_view(&caller, &person).await?))
 }
 
 /// `GET /v1/people/{id}/export`: streams everything of the person, one JSON object a line: `{"type": "person", …}`, then
@@ -180,7 +182,7 @@ pub(crate) async fn link(
         content_type = "application/x-ndjson")))]
 pub(crate) async fn export(
     State(http): State<Arc<Http>>,
-    OfPerson(identity): OfPerson,
+    OfPerson(_, identity): OfPerson,
 ) -> Result<Response, Failure> {
     let history = http.ingress.history().clone();
     let person = Person::of(http.ingress.people(), &identity).await?;
@@ -204,12 +206,12 @@ pub(crate) async fn export(
     responses((status = 200, description = "The person is erased; the numbers of deleted objects", body = Erased)))]
 pub(crate) async fn delete(
     State(http): State<Arc<Http>>,
-    OfPerson(identity): OfPerson,
+    OfPerson(_, identity): OfPerson,
 ) -> Result<Json<Erased>, Failure> {
     let ends = http.clock.now().plus(PATIENCE);
     let person = Person::of(http.ingress.people(), &identity).await?;
     let mut forgotten = Vec::new();
-    let erased = person.erase(http.ingress.history(), ends, &mut forgotten).await;
+    let erased = person.erase(http.ingress.history(), http.ingress.agent_id(), ends, &mut forgotten).await;
     if let Some(after_forgetting) = &http.after_forgetting
         && let Err(error) = after_forgetting(forgotten).await
     {
@@ -240,31 +242,50 @@ impl Http {
         chat.map(|_| identity.to_owned()).map_err(|error| bad_user(error.to_string()))
     }
 
-    async fn person_view(&self, identity: &str) -> Result<PersonView, Failure> {
+    async fn person_view(&self, caller: &Caller, identity: &str) -> Result<PersonView, Failure> {
         let (history, people) = (self.ingress.history(), self.ingress.people());
-        let Person { id, identities } = Person::of(people, identity).await?;
-        let mut chats = Vec::new();
-        for identity in &identities {
-            let known = people.identity(identity).await?;
-            let own = ChatKey::direct(self.ingress.agent_id(), identity).ok();
-            let telegram = identity.strip_prefix("telegram-").map(str::to_owned);
-            let telegram = telegram.and_then(|chat_id| ChatKey::new(Place::TelegramChat { chat_id }).ok());
-            let mut own: Vec<ChatKey> = own.into_iter().chain(known.window).chain(telegram).collect();
-            own.dedup();
-            for chat_key in own {
-                let page = history.page(&chat_key, &Position::Newest, MAX_PAGE).await;
-                let records = page.map_err(Failure::unreadable)?.records;
-                let channels: BTreeSet<Channel> = records.iter().map(|record| record.channel).collect();
-                if !records.is_empty() {
-                    let channels = channels.into_iter().collect();
-                    chats.push(PersonChat { chat_key, identity: identity.clone(), channels });
-                }
+        let person = Person::of(people, identity).await?;
+        let mut seen = Vec::new();
+        let mut known = BTreeSet::new();
+        for (identity, chat) in person.direct_chats(people, self.ingress.agent_id()).await? {
+            known.insert(chat.clone());
+            seen.push(seen_in(history, &person, Some(identity), chat));
+        }
+        let listed = history.chats(None, MAX_CHATS).await.map_err(Failure::unreadable)?.chats;
+        for listed in listed {
+            if !known.contains(&listed.chat) {
+                seen.push(seen_in(history, &person, None, listed.chat));
             }
         }
-        let memories = self.ingress.memory().list(&Owner::User(id.clone())).await?.len();
+        let seen: Vec<Option<PersonChat>> = stream::iter(seen).buffered(CHATS_AT_ONCE).try_collect().await?;
+        let mut memories = Vec::new();
+        for identity in &person.identities {
+            memories.extend(Memories::of(self, &Owner::User(identity.clone()), caller).await?.memories);
+        }
+        let chats = seen.into_iter().flatten().collect();
+        let Person { id, identities } = person;
         let links = identities.into_iter().filter(|identity| *identity != id).collect();
         Ok(PersonView { id, links, chats, memories })
     }
+}
+
+/// Returns what the newest page of a chat shows of the person; `None` if nothing. All of it is theirs if the chat belongs
+/// to `owner`.
+async fn seen_in(
+    history: &History,
+    person: &Person,
+    owner: Option<String>,
+    chat_key: ChatKey,
+) -> Result<Option<PersonChat>, Failure> {
+    let records =
+        history.page(&chat_key, &Position::Newest, MAX_PAGE).await.map_err(Failure::unreadable)?.records;
+    let theirs: Vec<&Record> =
+        records.iter().filter(|record| owner.is_some() || person.wrote(record).is_some()).collect();
+    let Some(last) = theirs.last() else { return Ok(None) };
+    let spoke = person.wrote(last).map(str::to_owned);
+    let Some(identity) = owner.or(spoke) else { return Ok(None) };
+    let channels: BTreeSet<Channel> = theirs.iter().map(|record| record.channel).collect();
+    Ok(Some(PersonChat { chat_key, identity, channels: channels.into_iter().collect() }))
 }
 
 /// An export on its way.
@@ -312,7 +333,7 @@ impl Export {
             let page = self.history.page(chat, &position, MAX_PAGE).await?;
             let mut lines = Vec::new();
             for record in &page.records {
-                if share == Share::Whole || self.person.wrote(record) {
+                if share == Share::Whole || self.person.concerns(record) {
                     let line = json!({"type": "message", "message": record.listed()});
                     serde_json::to_writer(&mut lines, &line)?;
                     lines.push(b'\n');

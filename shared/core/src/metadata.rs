@@ -304,9 +304,20 @@ impl Metadata {
         self.0.contains_key("joined")
     }
 
-    /// Marks the event that tells what was said in the chat `from` up to the time `until`.
-    pub fn set_joined(&mut self, from: &ChatKey, until: Timestamp) {
+    /// Marks the event that tells what the person `about` said in the chat `from` up to the time `until`.
+    pub fn set_joined(&mut self, from: &ChatKey, about: &str, until: Timestamp) {
         self.0.insert("joined".into(), json!({"chatKey": from, "until": until}));
+        self.set_about(about);
+    }
+
+    /// Returns the identity of another person's that an event or a confirmation is about.
+    pub fn about(&self) -> Option<&str> {
+        self.text("about")
+    }
+
+    /// Sets [`Metadata::about`].
+    pub fn set_about(&mut self, identity: &str) {
+        self.0.insert("about".into(), identity.into());
     }
 
     /// Returns the id of the command that answered a request for approval.

@@ -13,10 +13,12 @@ use crate::message::Role;
 use crate::record::{Channel, Draft, Kind, Record};
 use crate::sort_key::{MessageId, Timestamp};
 
-/// Returns the identity that people may also call `discord-<id>`: Discord's bare id. All other identities are returned
-/// as they are.
+/// Returns the identity that people may also write `<channel>-<id>` although it is the bare id ([`Channel::identity`]), as
+/// on Discord. All other identities are returned as they are.
 pub fn canonical(identity: &str) -> &str {
-    identity.strip_prefix("discord-").filter(|id| !id.is_empty()).unwrap_or(identity)
+    let Some((name, id)) = identity.split_once('-') else { return identity };
+    let is_bare = |channel: Channel| channel.is_platform() && channel.identity(id) == id;
+    if !id.is_empty() && name.parse().is_ok_and(is_bare) { id } else { identity }
 }
 
 /// Returns the identity of the sender of a message in a direct chat. Over HTTP, on the web and in the terminal it is the
@@ -131,9 +133,15 @@ impl Part {
             Self::Without(identities) => (identities.as_slice(), false),
         };
         let windows = windows(&records, identities);
+        // What a link told of them, even if they have said nothing since.
+        let tells_of = |record: &Record| {
+            let about = record.message.metadata.about();
+            about.is_some_and(|about| identities.iter().any(|identity| identity == about))
+        };
         records.retain(|record| {
             record.ts < until
                 && record.kind() != Kind::Summary
+                && !tells_of(record)
                 && windows.contains(&(record.channel, record.chat_id.clone())) == is_in
         });
         records

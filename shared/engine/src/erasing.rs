@@ -6,7 +6,7 @@
 //! | chat | what is the person's |
 //! | --- | --- |
 //! | their direct chats and private chats with the bot; a conversation over HTTP or a room in which nobody else spoke | all of it |
-//! | any other | their own messages with all forms, commands and answers to approvals, in the table and in segments |
+//! | any other | their own messages with all forms, commands and answers to approvals, summaries of their chats that links made, and confirmations of `/link` that name them, in the table and in segments |
 //!
 //! In a chat of others, replies, summaries and group memory stay.
 //!
@@ -14,7 +14,8 @@
 //! 2. **walk** the list; a chat is noted before anything in it is deleted, and the cursor is stored after each page, so that
 //!    the same request continues after a crash or at the end of its time
 //! 3. **walk** again the chats in which somebody spoke since the erasure started, which have moved to the top
-//! 4. **delete** the memory of all identities, then their links and the cursor
+//! 4. **empty** the heads of their direct chats in which nothing was said
+//! 5. **delete** the memory of all identities, then their links and the cursor
 //!
 //! A message that arrives meanwhile stays or is deleted with the rest.
 
@@ -25,7 +26,7 @@ use annals_core::chat_key::{ChatKey, Place};
 use annals_core::memory::Owner;
 use annals_core::message::Role;
 use annals_core::person::canonical;
-use annals_core::record::Record;
+use annals_core::record::{Channel, Record};
 use annals_core::sort_key::Timestamp;
 use annals_store::history::directory::ListCursor;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
@@ -106,12 +107,40 @@ impl Person {
         Ok(Self { id, identities: all.into_iter().collect() })
     }
 
-    /// Returns true if the person said or did what `record` is about.
-    pub fn wrote(&self, record: &Record) -> bool {
-        let is_known = |identity: &str| self.identities.contains(identity);
-        let of_channel =
-            || record.channel.is_platform() && is_known(&record.channel.identity(&record.user_id));
-        record.role() == Role::User && (is_known(canonical(&record.sender())) || of_channel())
+    /// Returns the identity as which the person said or did what `record` is about.
+    pub fn wrote(&self, record: &Record) -> Option<&str> {
+        let known = |identity: &str| self.identities.get(identity).map(String::as_str);
+        let of_channel = || known(&record.channel.identity(&record.user_id));
+        let of_platform = || record.channel.is_platform().then(of_channel).flatten();
+        let by_user = record.role() == Role::User;
+        by_user.then(|| of_platform().or_else(|| known(canonical(&record.sender())))).flatten()
+    }
+
+    /// Returns true if the person wrote `record`, or if it tells another person of them: a summary of their chat that a
+    /// link made, or a confirmation of `/link` that names them.
+    pub fn concerns(&self, record: &Record) -> bool {
+        let is_known = |about: &str| self.identities.contains(about);
+        let tells = || !record.is_interaction() && record.message.metadata.about().is_some_and(is_known);
+        self.wrote(record).is_some() || tells()
+    }
+
+    /// Returns the direct chat of each identity, and the windows that they have on platforms, as far as they are known. A
+    /// chat may be empty.
+    pub async fn direct_chats(
+        &self,
+        people: &People,
+        agent_id: &str,
+    ) -> Result<Vec<(String, ChatKey)>, PeopleError> {
+        let mut chats = Vec::new();
+        for identity in &self.identities {
+            let telegram = identity.strip_prefix("telegram-").map(str::to_owned);
+            let telegram = telegram.and_then(|chat_id| ChatKey::new(Place::TelegramChat { chat_id }).ok());
+            let own = ChatKey::direct(agent_id, identity).ok();
+            let known = people.identity(identity).await?;
+            let own: BTreeSet<ChatKey> = own.into_iter().chain(known.window).chain(telegram).collect();
+            chats.extend(own.into_iter().map(|chat| (identity.clone(), chat)));
+        }
+        Ok(chats)
     }
 
     /// Returns true if the key of `chat` says that it is the person's alone.
@@ -120,9 +149,14 @@ impl Person {
             Place::Direct { user_id, .. } => self.identities.contains(user_id),
             // The id of a private chat is that of the person; ids of groups are negative.
             Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
-                self.identities.contains(&format!("telegram-{chat_id}"))
+                self.identities.contains(&Channel::Telegram.identity(chat_id))
             }
-            _ => false,
+            Place::LarkChat { .. }
+            | Place::LarkThread { .. }
+            | Place::HttpChat { .. }
+            | Place::WebRoom { .. }
+            | Place::DiscordChannel { .. }
+            | Place::DiscordThread { .. } => false,
         }
     }
 
@@ -141,8 +175,8 @@ impl Person {
         let mut position = Position::Newest;
         loop {
             let page = history.page(chat, &position, MAX_PAGE).await?;
-            for record in page.records.iter().filter(|record| record.role() == Role::User) {
-                if self.wrote(record) {
+            for record in &page.records {
+                if self.concerns(record) {
                     own = true;
                     private |= record.message.metadata.is_private();
                 } else {
@@ -158,7 +192,13 @@ impl Person {
         let may_be_private = match chat.place() {
             Place::HttpChat { .. } | Place::WebRoom { .. } => true,
             Place::LarkChat { .. } => private,
-            _ => false,
+            // A private chat has a key by which it is known already, or several people speak there.
+            Place::Direct { .. }
+            | Place::TelegramChat { .. }
+            | Place::TelegramTopic { .. }
+            | Place::LarkThread { .. }
+            | Place::DiscordChannel { .. }
+            | Place::DiscordThread { .. } => false,
         };
         Ok(match (own, others) {
             (true, false) if may_be_private => Share::Whole,
@@ -173,6 +213,7 @@ impl Person {
     pub async fn erase(
         &self,
         history: &History,
+        agent_id: &str,
         deadline: Timestamp,
         forgotten: &mut Vec<ChatKey>,
     ) -> Result<ErasedNumbers, EraseError> {
@@ -216,6 +257,13 @@ impl Person {
             people.set_erasure(&self.id, &erasure).await?;
             if clock.now() > deadline {
                 return Err(EraseError::Unfinished);
+            }
+        }
+        // The list does not show a chat in which nothing was said.
+        for (_, chat) in self.direct_chats(&people, agent_id).await? {
+            let head = history.head(&chat).await?;
+            if head.left_for.is_some() || !head.joins.is_empty() {
+                forget(history, &chat, deadline).await?;
             }
         }
         for identity in &self.identities {
@@ -272,7 +320,7 @@ impl Person {
             let clock = history.clock();
             clock.sleep(lost_at.plus(HOLDER_ENDS_WITHIN).since(clock.now())).await;
         }
-        let is_theirs = |record: &Record| self.wrote(record);
+        let is_theirs = |record: &Record| self.concerns(record);
         history.prepare_to_erase(lease).await?;
         let mut after = None;
         loop {

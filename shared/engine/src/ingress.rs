@@ -329,7 +329,7 @@ impl Ingress {
             && self.confirmation_of(draft, &appended.base).await?.is_some();
         // A confirmed command has been carried out: do not repeat it. Boxed, since some of these futures are large.
         let text = if told { None } else { Box::pin(self.answer(command, draft, &appended)).await? };
-        let confirmation = text.map(|Answered { text, recorded, notice }| Confirmation {
+        let confirmation = text.map(|answered| Confirmation {
             // Addressed like a message: no platform knows the id of a boundary.
             to: self.history.record_of(draft, draft.key(), 0),
             key: appended.base.notice(),
@@ -338,7 +338,7 @@ impl Ingress {
                 channel: draft.channel,
                 chat_id: draft.chat_id.clone(),
                 agent_id: self.agent_id.clone(),
-                message: noted(UiMessage::text("", Role::Assistant, &recorded), notice),
+                message: answered.message(),
                 follows: appended.base.clone(),
                 follows_id: draft.message_id.clone(),
                 asked_at: None,
@@ -346,8 +346,8 @@ impl Ingress {
                 revision: 0,
                 covered_until: Vec::new(),
             },
-            is_stop: notice == Some(Notice::Stopped),
-            text,
+            is_stop: answered.notice == Some(Notice::Stopped),
+            text: answered.text,
         });
         Ok(Commanded { appended, confirmation })
     }
@@ -440,11 +440,4 @@ pub fn confirms_stop(record: &Record) -> bool {
     // Records of earlier versions have the English text alone.
     record.message.metadata.notice() == Some(Notice::Stopped)
         || record.message.plain_text() == Language::En.texts().stopped()
-}
-
-fn noted(mut message: UiMessage, notice: Option<Notice>) -> UiMessage {
-    if let Some(notice) = notice {
-        message.metadata.set_notice(notice);
-    }
-    message
 }

@@ -69,7 +69,7 @@ impl Compaction {
             .of_kind(Kind::Event)
             .of_person(person_of_chat(&lease.chat))
             .with_parts(vec![MessagePart::text(told(channel, last.said_at(), &summary))]);
-        event.metadata.set_joined(&join.from, last.said_at());
+        event.metadata.set_joined(&join.from, &join.from_person, last.said_at());
         self.history.import(&event, &key, 0).await?;
         Ok(())
     }

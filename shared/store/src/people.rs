@@ -60,7 +60,7 @@ pub struct Identity {
     /// The times in which it is linked, in order.
     #[serde(default)]
     pub spans: Vec<Linked>,
-    /// The platform's window that was left for the person's chat.
+    /// The chat that was left for the person's: the platform's window, or the identity's own direct chat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<ChatKey>,
     /// Key of the command that last separated everybody who was linked to it.
@@ -321,11 +321,11 @@ impl People {
         self.exchange(digest).await
     }
 
-    /// Counts a code that `identity` enters by the command at `key` as wrong, unless `most` were in the time `within`.
-    /// Returns false if they were. A repeated command counts once.
+    /// Counts a code that the Person `of` enters by the command at `key` as wrong, unless `most` were in the time
+    /// `within`. Returns false if they were. A repeated command counts once.
     pub async fn count_wrong(
         &self,
-        identity: &str,
+        of: &str,
         key: &str,
         most: usize,
         within: Duration,
@@ -337,7 +337,7 @@ impl People {
             wrong.retain(|(at, _)| now.since(*at) < within);
             wrong
         };
-        self.change(&person(identity), WRONG, Some(KEPT_FOR), |wrong| {
+        self.change(&person(of), WRONG, Some(KEPT_FOR), |wrong| {
             let mut wrong = recent(wrong);
             let may_count = wrong.len() < most && !is_known(&wrong);
             may_count.then(|| {
@@ -346,12 +346,12 @@ impl People {
             })
         })
         .await?;
-        Ok(is_known(&recent(self.read(&person(identity), WRONG).await?.0)))
+        Ok(is_known(&recent(self.read(&person(of), WRONG).await?.0)))
     }
 
     /// Takes back [`People::count_wrong`].
-    pub async fn was_right(&self, identity: &str, key: &str) -> Result<(), PeopleError> {
-        self.change(&person(identity), WRONG, Some(KEPT_FOR), |wrong: Option<Vec<(Timestamp, String)>>| {
+    pub async fn was_right(&self, of: &str, key: &str) -> Result<(), PeopleError> {
+        self.change(&person(of), WRONG, Some(KEPT_FOR), |wrong: Option<Vec<(Timestamp, String)>>| {
             let mut wrong = wrong?;
             let count = wrong.len();
             wrong.retain(|(_, known)| known != key);
@@ -370,11 +370,17 @@ impl People {
         self.change(&person(of), ERASING, None, |_: Option<Erasure>| Some(erasure.clone())).await
     }
 
-    /// Deletes everything that is stored of links of `identity`.
-    pub async fn forget(&self, identity: &str) -> Result<(), PeopleError> {
+    /// Deletes the exchange that `identity` takes part in.
+    pub async fn end_exchange(&self, identity: &str) -> Result<(), PeopleError> {
         if let Some((digest, _)) = self.exchange_of(identity).await? {
             self.table.delete(&exchange_at(&digest), vec![EXCHANGE.to_owned()]).await?;
         }
+        Ok(())
+    }
+
+    /// Deletes everything that is stored of links of `identity`.
+    pub async fn forget(&self, identity: &str) -> Result<(), PeopleError> {
+        self.end_exchange(identity).await?;
         let keys = self.table.keys(&person(identity)).await?;
         Ok(self.table.delete(&person(identity), keys).await?)
     }

@@ -36,7 +36,7 @@ use super::{Ingress, IngressError};
 /// Time for each step of an exchange.
 const VALID_FOR: Duration = Duration::from_mins(10);
 
-/// Maximum number of wrong codes of one person within [`COUNTED_FOR`].
+/// Maximum number of wrong codes that all identities of one Person enter within [`COUNTED_FOR`].
 const MAX_WRONG: usize = 5;
 const COUNTED_FOR: Duration = Duration::from_hours(1);
 
@@ -62,8 +62,8 @@ impl Ingress {
             name: draft.metadata.sender_name().map(clean_name).filter(|name| !name.is_empty()),
         };
         let key = appended.base.to_string();
-        let text = match step {
-            LinkStep::Start => return self.start_link(own, &key, texts).await,
+        Ok(match step {
+            LinkStep::Start => self.start_link(own, &key, texts).await?,
             LinkStep::Code(code) => self.enter_code(own, code, &key, texts).await?,
             LinkStep::Yes => self.confirm_link(&own, draft, &key, texts).await?,
             LinkStep::No => {
@@ -74,10 +74,9 @@ impl Ingress {
                     };
                     self.people.step(&digest, end).await?;
                 }
-                texts.link_cancelled().to_owned()
+                texts.link_cancelled().to_owned().into()
             }
-        };
-        Ok(text.into())
+        })
     }
 
     /// Carries out `/unlink`, and returns the confirmation.
@@ -139,7 +138,7 @@ impl Ingress {
             && exchange.linked.is_none()
             && exchange.until > now
         {
-            return Ok(self.show_second(&digest, exchange, key, texts).await?.into());
+            return self.show_second(&digest, exchange, key, texts).await;
         }
         let code = new_code()?;
         let exchange = Exchange {
@@ -158,7 +157,7 @@ impl Ingress {
             Channel::Http | Channel::Web => texts.link_code(&readable),
             _ => texts.link_code("•••••-•••••"),
         };
-        Ok(Answered { text: texts.link_code(&readable), recorded, notice: None })
+        Ok(Answered { text: texts.link_code(&readable), recorded, notice: None, about: None })
     }
 
     /// Lets the second side enter a code.
@@ -168,17 +167,18 @@ impl Ingress {
         code: &str,
         key: &str,
         texts: &dyn Texts,
-    ) -> Result<String, IngressError> {
-        if !self.people.count_wrong(&own.identity, key, MAX_WRONG, COUNTED_FOR).await? {
-            return Ok(texts.too_many_wrong_codes().to_owned());
+    ) -> Result<Answered, IngressError> {
+        let person = self.people.person_of(&own.identity).await?;
+        if !self.people.count_wrong(&person, key, MAX_WRONG, COUNTED_FOR).await? {
+            return Ok(texts.too_many_wrong_codes().to_owned().into());
         }
         let (now, digest) = (self.history.clock().now(), digest_of(code));
         let Some(exchange) = self.people.exchange(&digest).await? else {
-            return Ok(texts.wrong_code().to_owned());
+            return Ok(texts.wrong_code().to_owned().into());
         };
         if exchange.first.identity == own.identity {
-            self.people.was_right(&own.identity, key).await?;
-            return Ok(texts.own_code().to_owned());
+            self.people.was_right(&person, key).await?;
+            return Ok(texts.own_code().to_owned().into());
         }
         let enter = |exchange: &Exchange| {
             let may_enter = exchange.second.is_none() && exchange.until > now;
@@ -192,11 +192,11 @@ impl Ingress {
         let entered = self.people.step(&digest, enter).await?;
         let is_own = entered.as_ref().is_some_and(|exchange| exchange.entered.as_deref() == Some(key));
         if !is_own {
-            return Ok(texts.wrong_code().to_owned());
+            return Ok(texts.wrong_code().to_owned().into());
         }
         self.people.join_exchange(&own.identity, &digest).await?;
-        self.people.was_right(&own.identity, key).await?;
-        Ok(texts.code_of(&who(&exchange.first, texts)))
+        self.people.was_right(&person, key).await?;
+        Ok(naming(&exchange.first, texts.code_of(&who(&exchange.first, texts))))
     }
 
     /// Confirms at one side.
@@ -206,33 +206,35 @@ impl Ingress {
         draft: &Draft,
         key: &str,
         texts: &dyn Texts,
-    ) -> Result<String, IngressError> {
+    ) -> Result<Answered, IngressError> {
         let now = self.history.clock().now();
         let Some((digest, exchange)) = self.people.exchange_of(&own.identity).await? else {
-            return Ok(texts.nothing_to_confirm().to_owned());
+            return Ok(texts.nothing_to_confirm().to_owned().into());
         };
         let is_first = exchange.first.identity == own.identity;
         let took = |step: &Option<String>| step.as_deref() == Some(key);
         match (&exchange.second, is_first) {
             (Some(_), true) if took(&exchange.shown) => self.show_second(&digest, exchange, key, texts).await,
             (Some(_), false) if took(&exchange.agreed) => {
-                Ok(texts.confirm_there(&who(&exchange.first, texts)))
+                Ok(naming(&exchange.first, texts.confirm_there(&who(&exchange.first, texts))))
             }
             // The process may have ended while it linked them.
-            (Some(second), _) if exchange.linked.is_some() => {
+            (Some(second), true) if took(&exchange.linked) => {
                 self.finish_link((&exchange.first, second), &digest, draft, texts).await
             }
-            _ if exchange.until <= now => Ok(texts.nothing_to_confirm().to_owned()),
+            _ if exchange.linked.is_some() || exchange.until <= now => {
+                Ok(texts.nothing_to_confirm().to_owned().into())
+            }
             (Some(second), false) if second.identity == own.identity => {
                 let agree = |exchange: &Exchange| {
                     let is_new = exchange.agreed.is_none();
                     is_new.then(|| Exchange { agreed: Some(key.to_owned()), ..exchange.clone() })
                 };
                 self.people.step(&digest, agree).await?;
-                Ok(texts.confirm_there(&who(&exchange.first, texts)))
+                Ok(naming(&exchange.first, texts.confirm_there(&who(&exchange.first, texts))))
             }
-            (_, false) => Ok(texts.nothing_to_confirm().to_owned()),
-            (_, true) if exchange.agreed.is_none() => Ok(texts.nobody_entered_code().to_owned()),
+            (_, false) => Ok(texts.nothing_to_confirm().to_owned().into()),
+            (_, true) if exchange.agreed.is_none() => Ok(texts.nobody_entered_code().to_owned().into()),
             // Nobody confirms what they have not seen.
             (_, true) if exchange.shown.is_none() => self.show_second(&digest, exchange, key, texts).await,
             (_, true) => {
@@ -244,7 +246,7 @@ impl Ingress {
                     Some(Exchange { linked: Some(_), first, second: Some(second), .. }) => {
                         self.finish_link((&first, &second), &digest, draft, texts).await
                     }
-                    _ => Ok(texts.nothing_to_confirm().to_owned()),
+                    _ => Ok(texts.nothing_to_confirm().to_owned().into()),
                 }
             }
         }
@@ -257,14 +259,14 @@ impl Ingress {
         exchange: Exchange,
         key: &str,
         texts: &dyn Texts,
-    ) -> Result<String, IngressError> {
+    ) -> Result<Answered, IngressError> {
         let show = |exchange: &Exchange| {
             let is_new = exchange.shown.is_none();
             is_new.then(|| Exchange { shown: Some(key.to_owned()), ..exchange.clone() })
         };
         self.people.step(digest, show).await?;
-        let Some(second) = exchange.second else { return Ok(texts.nobody_entered_code().to_owned()) };
-        Ok(texts.code_entered(&who(&second, texts)))
+        let Some(second) = exchange.second else { return Ok(texts.nobody_entered_code().to_owned().into()) };
+        Ok(naming(&second, texts.code_entered(&who(&second, texts))))
     }
 
     async fn finish_link(
@@ -273,12 +275,18 @@ impl Ingress {
         digest: &str,
         draft: &Draft,
         texts: &dyn Texts,
-    ) -> Result<String, IngressError> {
-        Ok(match self.link(&first.identity, &second.identity, &digest[..16], draft.ts).await? {
+    ) -> Result<Answered, IngressError> {
+        let text = match self.link(&first.identity, &second.identity, &digest[..16], draft.ts).await? {
             Ok(()) => texts.linked().to_owned(),
             Err(TooMany) => texts.too_many_identities(MAX_IDENTITIES),
-        })
+        };
+        Ok(text.into())
     }
+}
+
+/// Returns the confirmation `text`, which names `side`.
+fn naming(side: &Side, text: String) -> Answered {
+    Answered { about: Some(side.identity.clone()), ..text.into() }
 }
 
 /// Describes a side by what no one can choose, and then by its name.

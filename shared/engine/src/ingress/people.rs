@@ -9,7 +9,7 @@
 //!
 //! | | step of a separation | state after a crash here |
 //! | --- | --- | --- |
-//! | 1 | **note** in the heads of both chats what their models are to know, and **append** a boundary to the person's | the same command continues |
+//! | 1 | **end** the exchanges of `/link` that they take part in; **note** in the heads of both chats what their models are to know, and **append** a boundary to the person's | the same command continues |
 //! | 2 | **enqueue** their turns | as above |
 //! | 3 | **end** the link, by the command's key | nothing is left to do |
 //!
@@ -79,8 +79,8 @@ impl Ingress {
                 person: Some(person.to_owned()),
                 ..draft
             },
-            // Elsewhere the Person of a Discord user is `discord-<id>`.
-            None if draft.channel == Channel::Discord => draft.of_person(identity),
+            // Elsewhere the Person of such a user has the channel's name before the id.
+            None if draft.identity() == identity && draft.sender() != identity => draft.of_person(identity),
             None => draft,
         })
     }
@@ -150,18 +150,21 @@ impl Ingress {
             }
             known = self.people.identity(identity).await?;
         }
-        if window.is_some() && known.window != window {
+        let window = match (window, known.person()) {
+            // Channels whose direct messages have the same key under both scopes.
+            (None, Some(_)) if known.window.is_none() => Some(ChatKey::direct(&self.agent_id, identity)?),
+            (window, _) => window.filter(|window| known.window.as_ref() != Some(window)),
+        };
+        if let Some(window) = window {
             let person = known.person().unwrap_or(identity).to_owned();
-            if let Some(window) = &window {
-                self.leave_window(identity, &person, window, ts).await?;
-            }
-            known.window = window;
+            self.join_window(identity, &person, &window, ts).await?;
+            known.window = Some(window);
         }
         Ok(known)
     }
 
-    /// Notes that the window of a platform is left for the chat of `person`, whose model is to know what was said there.
-    async fn leave_window(
+    /// Leaves the window of `identity` for the chat of `person`, whose model is to know what was said there.
+    async fn join_window(
         &self,
         identity: &str,
         person: &str,
@@ -180,10 +183,13 @@ impl Ingress {
             };
             self.history.note_join(&chat, &join).await?;
         }
-        let left = Left { chat, identity: identity.to_owned(), at: ts };
+        self.leave_window(identity, window, Left { chat, identity: identity.to_owned(), at: ts }).await
+    }
+
+    /// Notes that the window of `identity` is left, so that it gets its part back when it is used again.
+    async fn leave_window(&self, identity: &str, window: &ChatKey, left: Left) -> Result<(), IngressError> {
         self.history.leave(window, &left).await?;
-        self.people.set_window(identity, Some(window)).await?;
-        Ok(())
+        Ok(self.people.set_window(identity, Some(window)).await?)
     }
 
     /// Links `second`, and all identities of its Person, to the Person of `first`, for messages from `ts` on. `id` names
@@ -221,6 +227,11 @@ impl Ingress {
         };
         self.carry_out_later(&chat, &join).await?;
         for identity in &joining {
+            if self.people.identity(identity).await?.window.is_none() {
+                let own = ChatKey::direct(&self.agent_id, identity)?;
+                let left = Left { chat: chat.clone(), identity: identity.clone(), at: ts };
+                self.leave_window(identity, &own, left).await?;
+            }
             self.people.remove_member(&other, identity).await?;
             self.people.link(identity, &person, ts).await?;
         }
@@ -239,6 +250,10 @@ impl Ingress {
     ) -> Result<(), IngressError> {
         if identities.is_empty() {
             return Ok(());
+        }
+        // Otherwise a confirmation that is delivered again would link them once more.
+        for identity in identities.iter().map(String::as_str).chain([person]) {
+            self.people.end_exchange(identity).await?;
         }
         let theirs = ChatKey::direct(&self.agent_id, person)?;
         for identity in identities {
@@ -262,7 +277,7 @@ impl Ingress {
         let boundary = Draft::new(origin, event_id(id), ts)
             .of_kind(Kind::Boundary)
             .of_person(person.to_owned())
-            .with_parts(vec![MessagePart::text(format!("No longer linked: {}", identities.join(", ")))]);
+            .with_parts(vec![MessagePart::text("A channel is no longer linked")]);
         self.history.append(&boundary).await?;
         let join = Join {
             id: event_id(&format!("{id}-rest")),
@@ -295,7 +310,8 @@ fn event_id(id: &str) -> MessageId {
     MessageId::new(format!("link-{id}")).unwrap_or_else(|_| MessageId::number(0))
 }
 
-/// Returns the chat that the window of a direct message has under `DM_SCOPE=chat`, if that is another one.
+/// Returns the chat that the window of a direct message has under `DM_SCOPE=chat`, if that is not the direct chat of its
+/// sender's identity.
 fn window_of(draft: &Draft) -> Option<ChatKey> {
     let chat_id = draft.chat_id.clone();
     let place = match draft.channel {
