@@ -6,13 +6,11 @@ use annals_core::sort_key::Timestamp;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, Sent, public_key, signed};
 use annals_test_support::fixtures::all_payloads;
 use annals_test_support::mcp_server::{self, McpServer};
-use annals_test_support::model_api::{images_of, is_for_summary, lines_said};
+use annals_test_support::model_api::{images_of, lines_said};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{Answer, Builder, NOW, TestApp, a_while};
-use crate::people::{code_in, http, summed_up};
-use crate::terminal::{annals, beside, piped};
 use crate::updates::private;
 
 pub(crate) const GUILD: &str = "290926798626357999";
@@ -34,14 +32,13 @@ impl DiscordApp {
     }
 
     pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
-        Self::beside(TestApp::builder(), settings).await
+        Self::beside(TestApp::builder().model(), settings).await
     }
 
     /// Adds Discord to what `builder` has.
-    async fn beside(builder: Builder, settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn beside(builder: Builder, settings: &[(&str, &str)]) -> Self {
         let discord = DiscordApi::start().await;
         let mut builder = builder
-            .model()
             .set("DISCORD_APPLICATION_ID", APPLICATION_ID)
             .set("DISCORD_PUBLIC_KEY", &public_key())
             .set("DISCORD_API_BASE", &discord.base_url());
@@ -513,7 +510,7 @@ async fn a_server_where_the_bot_may_not_write_is_not_asked_again_for_an_hour() {
 async fn a_refusal_of_one_channel_holds_back_no_answer_in_another() {
     let links = format!("{ADA},telegram-42");
     let settings = [("DISCORD_BOT_TOKEN", BOT_TOKEN), ("DM_SCOPE", "user"), ("LINKS", &links)];
-    let it = DiscordApp::beside(TestApp::builder().telegram(), &settings).await;
+    let it = DiscordApp::beside(TestApp::builder().telegram().model(), &settings).await;
     let removed = json!({"version": 1, "application_id": APPLICATION_ID, "type": 1, "event": {
         "type": "APPLICATION_DEAUTHORIZED", "timestamp": Timestamp::from_secs(NOW + 100).rfc3339(),
         "data": {"user": {"id": ADA, "username": "ada"}}}});
@@ -557,54 +554,4 @@ async fn without_discord_calls_are_signed_by_the_development_key_and_answers_go_
     let outbox = app.get("/local/outbox").await;
     assert_eq!((&outbox[0]["channel"], &outbox[0]["text"]), (&json!("discord"), &json!("hello")));
     app.finish().await;
-}
-
-/// The code of `/link` is shown to its sender alone, and what the terminal was told is known in Discord afterwards.
-#[tokio::test]
-async fn a_person_of_another_channel_is_known_after_a_link() {
-    let it = DiscordApp::with(&[("DISCORD_BOT_TOKEN", BOT_TOKEN), ("DM_SCOPE", "user")]).await;
-    let link = |word: &str, seconds: i64| {
-        it.app.advance_to((NOW + seconds) * 1000);
-        direct(command("link", &json!([{"name": "code", "type": 3, "value": word}]), seconds))
-    };
-    it.app
-        .model()
-        .answer_by(|request| is_for_summary(request).then(|| format!("Facts: {}", summed_up(request))));
-    it.handle(&direct(ask("My dog is Rex", 0))).await;
-    let dir = it.app.data_dir().to_owned();
-    let said = beside(move || piped(annals(&dir, &["chat", "--user", "ada", "My name is Ada"]), ""));
-    it.app.as_time_passes(said).await;
-
-    let code = code_in(&http(&it.app, "ada", "/link").await);
-    let whose = it.handle(&link(&code, 100)).await;
-    assert_eq!(whose["data"]["flags"], 68, "only for the sender");
-    let whose = whose["data"]["content"].as_str().unwrap().to_owned();
-    assert!(whose.contains("the code of ada on the HTTP API."), "{whose}");
-    let agreed = it.handle(&link("yes", 101)).await;
-    assert!(agreed["data"]["content"].as_str().unwrap().contains("as ada on the HTTP API"), "{agreed}");
-    let asked = http(&it.app, "ada", "/link").await;
-    assert!(asked.contains(&format!("by {ADA} on Discord, called “Ada” there")), "{asked}");
-    assert!(http(&it.app, "ada", "/link yes").await.starts_with("Linked: "));
-    it.app.idle_as_time_passes().await;
-
-    it.app.advance_to((NOW + 200) * 1000);
-    it.handle(&direct(ask("What is my name?", 200))).await;
-    let request = it.app.last_request()["messages"].to_string();
-    assert!(request.contains("My name is Ada") && request.contains("My dog is Rex"), "{request}");
-    let sent = it.discord.sent().pop().unwrap();
-    assert_eq!((sent.content.as_str(), sent.is_original), ("You said: What is my name?", true));
-    let joined = it.app.lines("agent:annals:user:ada").await;
-    assert!(joined.contains(&format!("{} user: What is my name?", snowflake(200))), "{joined:#?}");
-
-    // Somebody else, and Ada in a server, are told nothing.
-    let mut other = direct(ask("And mine?", 201));
-    other["user"]["id"] = json!("1033044521375764531");
-    for call in [other, ask("And here?", 202)] {
-        it.handle(&call).await;
-        let request = it.app.last_request()["messages"].to_string();
-        assert!(!request.contains("My name is Ada"), "{request}");
-    }
-    let refused = it.handle(&command("link", &json!([]), 203)).await;
-    assert_eq!(refused["data"]["content"], "This works in a direct chat with me only.");
-    it.app.finish().await;
 }

@@ -1,11 +1,13 @@
 //! One person, one chat: links between the channels of a person, by `/link`, by an operator and by a change of
 //! `DM_SCOPE`.
 
+use annals_test_support::discord_api::BOT_TOKEN;
 use annals_test_support::model_api::is_for_summary;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp};
+use crate::discord::{self, DM, DiscordApp, ask, command, direct};
 use crate::lark::{P2P, receive_plain, text};
 use crate::memory::{call, remember, texts, user};
 use crate::terminal::{annals, beside, piped};
@@ -86,12 +88,16 @@ pub(crate) async fn link_telegram(app: &TestApp, seconds: i64) {
 
 #[tokio::test]
 async fn every_direct_message_has_the_key_of_its_person() {
-    let app = TestApp::builder().telegram().set("DM_SCOPE", "user").start().await;
-    assert_eq!(telegram_says(&app, 42, 1, "t").await, "t");
-    assert_eq!(lark_says(&app, 2, "l").await, "l");
-    assert_eq!(http(&app, "ada", "h").await, "h");
-    let odd = "a:b%c/ü 喝";
-    assert_eq!(http(&app, odd, "odd").await, "odd");
+    let it = DiscordApp::beside(TestApp::builder().telegram().set("DM_SCOPE", "user"), &[]).await;
+    let app = &it.app;
+    assert_eq!(telegram_says(app, 42, 1, "t").await, "t");
+    assert_eq!(lark_says(app, 2, "l").await, "l");
+    it.handle(&direct(ask("d", 3))).await;
+    assert_eq!(it.discord.sent().pop().unwrap().content, "d");
+    assert_eq!(http(app, "ada", "h").await, "h");
+    let (odd, longest) = ("a:b%c/ü 喝", ":".repeat(512));
+    assert_eq!(http(app, odd, "odd").await, "odd");
+    assert_eq!(http(app, &longest, "long").await, "long");
     let dir = app.data_dir().to_owned();
     let said = beside(move || piped(annals(&dir, &["chat", "--user", "ada", "c"]), ""));
     assert_eq!(app.as_time_passes(said).await.1, "c\n");
@@ -112,7 +118,9 @@ async fn every_direct_message_has_the_key_of_its_person() {
         (TELEGRAM, &[("telegram", "42", "42", "t")][..]),
         (LARK, &[("lark", P2P, "ou_ada", "l")]),
         (ADA, &[("http", "ada", "ada", "h"), ("terminal", "ada", "ada", "c"), ("web", "ada", "ada", "user")]),
+        (&format!("agent:annals:user:{}", discord::ADA), &[("discord", DM, discord::ADA, "d")]),
         ("agent:annals:user:a%3Ab%25c/ü 喝", &[("http", odd, odd, "odd")]),
+        (&format!("agent:annals:user:{}", "%3A".repeat(512)), &[("http", &longest, &longest, "long")]),
         ("web:room:ops:r1", &[("web", "r1", "ada", "room")]),
         ("agent:annals:user:app/ada", &[("http", "app/ada", "ada", "app")]),
     ] {
@@ -139,32 +147,53 @@ async fn every_direct_message_has_the_key_of_its_person() {
     for (user_id, kind) in [("", "bad-user"), ("a\u{7}", "bad-user"), (&"x".repeat(513), "bad-user")] {
         let answer = app.post("/v1/messages", OPS_KEY, &json!({"userId": user_id, "text": "x"})).await;
         answer.assert_problem(400, kind);
+        let said = json!({"id": "m1", "role": "user", "parts": [{"type": "text", "text": "x"}]});
+        let body = json!({"id": "r2", "messages": [said], "userId": user_id, "scope": "user"});
+        app.post("/api/chat", OPS_KEY, &body).await.assert_problem(400, kind);
     }
-    app.finish().await;
+    it.app.finish().await;
 }
 
 #[tokio::test]
 async fn a_name_told_in_the_terminal_is_known_in_every_channel_and_to_nobody_else() {
-    let app = by_person().start().await;
+    let it = DiscordApp::beside(by_person(), &[("DISCORD_BOT_TOKEN", BOT_TOKEN)]).await;
+    let app = &it.app;
     app.model()
         .answer_by(|request| is_for_summary(request).then(|| format!("Facts: {}", summed_up(request))));
-    telegram_says(&app, 42, 1, "My dog is Rex").await;
-    lark_says(&app, 2, "My cat is Tom").await;
+    telegram_says(app, 42, 1, "My dog is Rex").await;
+    lark_says(app, 2, "My cat is Tom").await;
     let dir = app.data_dir().to_owned();
     let said = beside(move || piped(annals(&dir, &["chat", "--user", "ada", "My name is Ada"]), ""));
     assert_eq!(app.as_time_passes(said).await.1, "You said: My name is Ada\n");
-    link_telegram(&app, 100).await;
+    link_telegram(app, 100).await;
     // Lark is the second side of another exchange.
-    let code = code_in(&telegram_says(&app, 42, 200, "/link").await);
+    let code = code_in(&telegram_says(app, 42, 200, "/link").await);
     assert!(
-        lark_says(&app, 201, &format!("/link {}", code.to_lowercase()))
+        lark_says(app, 201, &format!("/link {}", code.to_lowercase()))
             .await
             .contains("telegram-42 on Telegram")
     );
-    lark_says(&app, 202, "/link yes").await;
-    assert!(telegram_says(&app, 42, 203, "/link").await.contains("by lark-ou_ada on Lark"));
-    assert!(telegram_says(&app, 42, 204, "/link yes").await.starts_with(LINKED));
+    lark_says(app, 202, "/link yes").await;
+    assert!(telegram_says(app, 42, 203, "/link").await.contains("by lark-ou_ada on Lark"));
+    assert!(telegram_says(app, 42, 204, "/link yes").await.starts_with(LINKED));
     app.idle().await;
+    // As does Discord, where the answers are shown to the sender only.
+    let link = |word: &str, seconds: i64| {
+        app.advance_to((NOW + seconds) * 1000);
+        direct(command("link", &json!([{"name": "code", "type": 3, "value": word}]), seconds))
+    };
+    let code = code_in(&http(app, "ada", "/link").await);
+    let whose = it.handle(&link(&code, 210)).await;
+    assert_eq!(whose["data"]["flags"], 68);
+    assert!(
+        whose["data"]["content"].as_str().unwrap().contains("the code of ada on the HTTP API."),
+        "{whose}"
+    );
+    it.handle(&link("yes", 211)).await;
+    let asked = http(app, "ada", "/link").await;
+    assert!(asked.contains(&format!("by {} on Discord, called “Ada” there", discord::ADA)), "{asked}");
+    assert!(http(app, "ada", "/link yes").await.starts_with(LINKED));
+    app.idle_as_time_passes().await;
 
     let knows = |request: &Value, wanted: bool| {
         let said = request["messages"].to_string();
@@ -173,10 +202,10 @@ async fn a_name_told_in_the_terminal_is_known_in_every_channel_and_to_nobody_els
         }
     };
     let (sent, outbox) = (app.telegram_api().sent().len(), app.get_outbox().await.len());
-    telegram_says(&app, 42, 300, "What is my name?").await;
+    telegram_says(app, 42, 300, "What is my name?").await;
     knows(&app.last_request(), true);
     assert_eq!((app.telegram_api().sent().len(), app.get_outbox().await.len()), (sent + 1, outbox));
-    lark_says(&app, 301, "And here?").await;
+    lark_says(app, 301, "And here?").await;
     knows(&app.last_request(), true);
     assert_eq!((app.telegram_api().sent().len(), app.get_outbox().await.len()), (sent + 1, outbox + 1));
     let question = json!({"id": "m1", "role": "user", "parts": [{"type": "text", "text": "And there?"}]});
@@ -184,25 +213,41 @@ async fn a_name_told_in_the_terminal_is_known_in_every_channel_and_to_nobody_els
     let asked = app.request(Method::POST, "/api/chat").bearer_auth(OPS_KEY).json(&body);
     app.as_time_passes(async { asked.send().await.unwrap().text().await.unwrap() }).await;
     knows(&app.last_request(), true);
+    app.advance_to((NOW + 305) * 1000);
+    it.handle(&direct(ask("And on Discord?", 305))).await;
+    knows(&app.last_request(), true);
+    let answered = it.discord.sent().pop().unwrap();
+    assert_eq!((answered.content.as_str(), answered.is_original), ("You said: And on Discord?", true));
     // Two channels at once: each is answered in its own.
     app.model().hang();
     app.receive(telegram(42, 310, "From Telegram")).await;
     app.model().wait_for(app.model().count()).await;
-    receive_plain(&app, text("om_310", P2P, "From Lark", 310)).await;
+    receive_plain(app, text("om_310", P2P, "From Lark", 310)).await;
     app.model().resume();
     app.idle().await;
     assert_eq!(app.last_sent().text, "You said: From Telegram");
     assert!(text_in(app.get_outbox().await.last().unwrap()).contains("From Lark"));
 
-    // Telegram's user 43 is somebody else, whatever they are called.
-    telegram_says(&app, 43, 320, "What is my name?").await;
+    // One person: nobody is named to the model.
+    assert!(!app.model().requests().iter().any(|request| request.to_string().contains("<message from")));
+    // Others are told nothing, whatever they are called, and neither is Ada in a server.
+    telegram_says(app, 43, 320, "What is my name?").await;
     knows(&app.last_request(), false);
+    http(app, "bo", "What is my name?").await;
+    knows(&app.last_request(), false);
+    app.advance_to((NOW + 330) * 1000);
+    let mut other = direct(ask("And mine?", 330));
+    other["user"]["id"] = json!("1033044521375764531");
+    for call in [other, ask("And here?", 331)] {
+        it.handle(&call).await;
+        knows(&app.last_request(), false);
+    }
+    let refused = it.handle(&command("link", &json!([]), 332)).await;
+    assert_eq!(refused["data"]["content"], "This works in a direct chat with me only.");
     // Both histories stay where they are.
     assert!(app.lines(TELEGRAM).await.contains(&"1001 user: My dog is Rex".to_owned()));
     assert!(app.lines(LARK).await.contains(&"om_2 user: My cat is Tom".to_owned()));
-    // One person: nobody is named to the model.
-    assert!(!app.model().requests().iter().any(|request| request.to_string().contains("<message from")));
-    app.finish().await;
+    it.app.finish().await;
 }
 
 /// A code lets nobody in who is not confirmed by the person that it was given to.
@@ -292,6 +337,33 @@ async fn under_the_scope_of_chats_nothing_is_linked() {
     assert_eq!(http(&app, "ada", "/link").await, off);
     let links = Some(json!({"links": ["telegram-42"]}));
     call(&app, Method::PUT, "/v1/people/ada/links", OPS_KEY, links).await.assert_problem(409, "links-off");
+    app.finish().await;
+}
+
+/// After a separation both sides have to link again, whoever separated them.
+#[tokio::test]
+async fn neither_side_links_alone_after_a_separation() {
+    let app = by_person().start().await;
+    let nothing = "There is nothing to confirm here.";
+    for (start, by) in [(1000, "telegram"), (2000, "http"), (3000, "operator")] {
+        link_telegram(&app, start).await;
+        match by {
+            "telegram" => drop(telegram_says(&app, 42, start + 10, "/unlink").await),
+            "http" => drop(http(&app, "ada", "/unlink").await),
+            _ => {
+                let links = Some(json!({"links": []}));
+                call(&app, Method::PUT, "/v1/people/ada/links", OPS_KEY, links).await;
+            }
+        }
+        app.idle_as_time_passes().await;
+        let told = telegram_says(&app, 42, start + 20, "/link yes").await;
+        assert!(told.starts_with(nothing), "{by}: {told}");
+        let told = http(&app, "ada", "/link yes").await;
+        assert!(told.starts_with(nothing), "{by}: {told}");
+        // The confirmation of then, again.
+        app.handle(telegram(42, start + 2, "/link yes")).await;
+        assert_eq!(app.get("/v1/people/telegram-42").await["id"], "telegram-42", "{by}");
+    }
     app.finish().await;
 }
 
