@@ -186,7 +186,10 @@ pub(crate) async fn load(agent: &Agent, seen: &Context, images: &mut Images, tex
                     media::unseen_line(file.part, Language::En.texts().not_shown(why)).unwrap_or_default();
                 shown.lines.push((file.at.0, file.at.1, line));
                 if file.is_unanswered {
-                    shown.untold.push((why, media::title(file.part, |kind| texts.file_kind(kind))));
+                    shown.untold.push((
+                        why,
+                        media::title(file.part, |kind| texts.file_kind(kind)).join(texts.comma()),
+                    ));
                 }
             }
         }

@@ -23,9 +23,11 @@ use std::sync::Arc;
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
+use annals_core::language::Language;
 use annals_core::message::Part;
 use annals_core::record::{Channel, Draft};
 use annals_core::sort_key::MessageId;
+use annals_core::texts::Texts;
 use annals_engine::ingress::{Commanded, Ingress, confirms_stop};
 use annals_engine::live::Listener;
 use annals_runtime::problem::Problem;
@@ -96,7 +98,7 @@ pub(crate) async fn say(
     // A run here delivers nowhere, and in a person's chat it could take up messages of other channels.
     let run = http.web.run.as_ref().filter(|_| room.direct.is_none());
     let run = run.map(|run| tokio::spawn(run(chat.clone(), awaited.base())));
-    let encoder = encoder.with_admin(caller.admin);
+    let encoder = encoder.with_admin(caller.admin).with_texts(http.texts(&caller));
     let mut response = http.stream(chat, awaited, listener, may_be_stored, encoder, run);
     let past = HeaderValue::from_static(if is_past_known { "same" } else { "differs" });
     response.headers_mut().insert(PAST, past);
@@ -117,7 +119,7 @@ pub(crate) async fn resume(
     let chat = http.room(&caller, chat, query.scope(), &user_id).await?.chat;
     let listener = http.web.live.listen(&chat);
     let Some(awaited) = http.awaited(&chat).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
-    let encoder = ChunkEncoder::new("", &[]).with_admin(caller.admin);
+    let encoder = ChunkEncoder::new("", &[]).with_admin(caller.admin).with_texts(http.texts(&caller));
     Ok(http.stream(chat, awaited, listener, true, encoder, None))
 }
 
@@ -217,6 +219,12 @@ impl ScopeQuery {
 }
 
 impl Http {
+    /// Returns the texts in the language that `caller` asks for, unless one is fixed.
+    fn texts(&self, caller: &Caller) -> &'static dyn Texts {
+        let asked_for = || caller.language.as_deref().and_then(Language::of_tag);
+        self.ingress.language().or_else(asked_for).unwrap_or(Language::En).texts()
+    }
+
     /// Returns the chat of the room `own`: itself, or if it asks for that under `DM_SCOPE=user`, the direct chat of
     /// `user_id`.
     async fn room(

@@ -7,6 +7,8 @@ use annals_core::approval::{Request, requests};
 use annals_core::command::Command;
 use annals_core::message::{PartView, Role, UiMessage};
 use annals_core::record::Kind;
+use annals_core::texts::Texts;
+use annals_core::texts::en::En;
 use annals_core::visible::shown_input;
 use annals_http::random_id;
 use tokio::task::spawn_blocking;
@@ -193,7 +195,8 @@ impl Talk {
     async fn ask(&mut self, open: Vec<Request>) -> anyhow::Result<Option<String>> {
         let count = open.len();
         for (at, request) in open.into_iter().enumerate() {
-            let input = shown_input(&request.input).unwrap_or_else(|too_long| too_long.to_string());
+            let input = shown_input(&request.input, |count| En.characters_left_out(count))
+                .unwrap_or_else(|too_long| too_long.to_string());
             self.screen
                 .line(&self.style.bold(&format!("May I call {} with this?", printable(&request.tool))))?;
             self.screen.note(&input)?;

@@ -155,7 +155,8 @@ pub fn question(message: &UiMessage, texts: &dyn Texts) -> Option<String> {
     let numbered = all.len() > 1;
     let asked = open.iter().map(|request| {
         let number = if numbered { format!("{}. ", request.number) } else { String::new() };
-        let shown = shown_input(&request.input).unwrap_or_else(|too_long| too_long.to_string());
+        let shown = shown_input(&request.input, |count| texts.characters_left_out(count))
+            .unwrap_or_else(|too_long| too_long.to_string());
         let who =
             if request.admins_only { format!("\n\n{}", texts.admins_must_approve()) } else { String::new() };
         format!("{number}{}\n\n```json\n{shown}\n```{who}", texts.may_i_call(&request.tool))

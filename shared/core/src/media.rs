@@ -169,10 +169,10 @@ pub fn unseen_line(part: &Part, why: &str) -> Option<String> {
     described(part).map(|described| format!("[{described}; not shown to you: {why}]"))
 }
 
-/// Returns a short description of a file for its sender: `beans.pdf`, `voice message, 0:12`. `named` names its kind in the
-/// sender's language.
-pub fn title(part: &Part, named: impl Fn(&str) -> String) -> String {
-    let PartView::File { media_type, filename, .. } = part.view() else { return String::new() };
+/// Returns a short description of a file for its sender: `beans.pdf`, or `voice message` and `0:12`. `named` names its kind
+/// in the sender's language.
+pub fn title(part: &Part, named: impl Fn(&str) -> String) -> Vec<String> {
+    let PartView::File { media_type, filename, .. } = part.view() else { return Vec::new() };
     let what = match (filename, kind(part)) {
         (Some(name), _) => name.to_owned(),
         (None, Some(kind)) => named(&kind),
@@ -181,7 +181,7 @@ pub fn title(part: &Part, named: impl Fn(&str) -> String) -> String {
             _ => named("file"),
         },
     };
-    std::iter::once(what).chain(duration(part)).chain(size(part).map(in_words)).collect::<Vec<_>>().join(", ")
+    std::iter::once(what).chain(duration(part)).chain(size(part).map(in_words)).collect()
 }
 
 fn described(part: &Part) -> Option<String> {

@@ -10,13 +10,15 @@
 pub mod en;
 pub mod zh;
 
+use std::fmt::Debug;
+
 use crate::command::name::CommandName;
 use crate::media::Unseen;
 use crate::memory::EntryKind;
 use crate::record::Channel;
 
 /// The texts of one language.
-pub trait Texts: Sync {
+pub trait Texts: Debug + Sync {
     /// Returns the locales of Discord whose people read these texts; none for those that everybody else reads.
     fn discord_locales(&self) -> &'static [&'static str];
 
@@ -26,6 +28,8 @@ pub trait Texts: Sync {
     fn commands(&self) -> &'static str;
     /// Separates the syntax of a command from its description.
     fn colon(&self) -> &'static str;
+    /// Separates what is said of a file.
+    fn comma(&self) -> &'static str;
     /// Greets a person who opens the bot.
     fn welcome(&self) -> &'static str;
     /// Describes an option of a command of Discord, in at most 100 characters.
@@ -61,6 +65,13 @@ pub trait Texts: Sync {
     /// Says, as the last line of a reply, that it was stopped there.
     fn stopped_here(&self) -> &'static str;
 
+    /// Says that an answer takes longer than its client may wait.
+    fn still_answering(&self) -> &'static str;
+    /// Says that an answer that is being shown is not the one that was stored.
+    fn answered_anew(&self) -> &'static str;
+    /// Says that the chat whose answer is waited for was forgotten.
+    fn chat_forgotten(&self) -> &'static str;
+
     /// Names the files that the model was not shown, by reason, in one line.
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String;
     /// Gives the reason why the model is not shown a file.
@@ -70,6 +81,8 @@ pub trait Texts: Sync {
 
     /// Asks if a tool may be called; its arguments follow.
     fn may_i_call(&self, tool: &str) -> String;
+    /// Says that this many characters of an argument are left out. Not longer than in English.
+    fn characters_left_out(&self, count: usize) -> String;
     /// Says that only an administrator can approve a call.
     fn admins_must_approve(&self) -> &'static str;
     /// Says how to answer the one request, or if `numbered` one of several.
@@ -101,10 +114,8 @@ pub trait Texts: Sync {
     fn nothing_remembered(&self, of: Whose) -> &'static str;
     /// Says that no entry has this number or a lower one.
     fn nothing_up_to(&self, number: u32) -> String;
-    /// Names the kind of an entry.
-    fn entry_kind(&self, kind: EntryKind) -> &'static str;
-    /// Says after the results of which tools an entry was saved.
-    fn saved_after(&self, tools: &str) -> String;
+    /// Describes an entry: its text, its kind, and the tools after whose results it was saved.
+    fn entry(&self, text: &str, kind: EntryKind, tools: Option<&str>) -> String;
     /// Says how to list the entries up to this number.
     fn older_entries(&self, number: u32) -> String;
     /// Says how to forget an entry.

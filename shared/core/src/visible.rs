@@ -49,35 +49,38 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns `input` for people: JSON with every argument, in which long values have their start, their end and the
-/// number of omitted characters, and hidden characters are escaped.
-pub fn shown_input(input: &Value) -> Result<String, TooLongToShow> {
-    let json = serde_json::to_string_pretty(&shortened(input)).unwrap_or_default();
+/// number of omitted characters, which `left_out` says, and hidden characters are escaped.
+pub fn shown_input(
+    input: &Value,
+    left_out: impl Fn(usize) -> String + Copy,
+) -> Result<String, TooLongToShow> {
+    let json = serde_json::to_string_pretty(&shortened(input, left_out)).unwrap_or_default();
     // Nothing in it can end the code fence around it.
     let shown = escaped(&json).replace("```", "\\u0060\\u0060\\u0060");
     let chars = shown.chars().count();
     if chars > MAX_INPUT_CHARS { Err(TooLongToShow { chars }) } else { Ok(shown) }
 }
 
-fn shortened(value: &Value) -> Value {
+fn shortened(value: &Value, left_out: impl Fn(usize) -> String + Copy) -> Value {
     match value {
-        Value::String(text) => Value::String(shortened_text(text)),
-        Value::Array(values) => Value::Array(values.iter().map(shortened).collect()),
+        Value::String(text) => Value::String(shortened_text(text, left_out)),
+        Value::Array(values) => Value::Array(values.iter().map(|value| shortened(value, left_out)).collect()),
         // Names are not shortened: two different ones could become equal.
-        Value::Object(fields) => {
-            Value::Object(fields.iter().map(|(name, value)| (name.clone(), shortened(value))).collect())
-        }
+        Value::Object(fields) => Value::Object(
+            fields.iter().map(|(name, value)| (name.clone(), shortened(value, left_out))).collect(),
+        ),
         other => other.clone(),
     }
 }
 
-fn shortened_text(text: &str) -> String {
+fn shortened_text(text: &str, left_out: impl Fn(usize) -> String) -> String {
     let count = text.chars().count();
     if count <= MAX_VALUE_CHARS {
         return text.to_owned();
     }
     let head: String = text.chars().take(HEAD_CHARS).collect();
     let tail: String = text.chars().skip(count - TAIL_CHARS).collect();
-    format!("{head} … [{} characters are not shown] … {tail}", count - HEAD_CHARS - TAIL_CHARS)
+    format!("{head} … {} … {tail}", left_out(count - HEAD_CHARS - TAIL_CHARS))
 }
 
 /// Returns whether `c` is a control or format character, a line or paragraph separator, a variation selector or a filler
@@ -99,6 +102,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::texts::Texts;
+    use crate::texts::en::En;
+
+    fn left_out(count: usize) -> String {
+        En.characters_left_out(count)
+    }
 
     #[test]
     fn invisible_characters_are_escaped() {
@@ -114,7 +123,7 @@ mod tests {
     #[test]
     fn every_argument_is_shown_and_long_values_tell_how_much_is_omitted() {
         let input = json!({"note": "x".repeat(5_000), "lines": ["y".repeat(401), {"deep": "z"}], "payTo": "mallory", "amount": 9_999});
-        let shown = shown_input(&input).unwrap();
+        let shown = shown_input(&input, left_out).unwrap();
         assert!(
             shown.contains("[4640 characters are not shown]")
                 && shown.contains("[41 characters are not shown]")
@@ -125,10 +134,10 @@ mod tests {
         );
         let many: serde_json::Map<String, Value> =
             (0..400).map(|at| (format!("name-{at}"), json!("value"))).collect();
-        let error = shown_input(&Value::Object(many)).unwrap_err().to_string();
+        let error = shown_input(&Value::Object(many), left_out).unwrap_err().to_string();
         assert!(error.starts_with("not carried out: somebody has to allow this call first"), "{error}");
         let name = json!({ "n".repeat(7_000): 1 });
-        assert!(shown_input(&name).is_err(), "a long name is no way around it");
+        assert!(shown_input(&name, left_out).is_err(), "a long name is no way around it");
     }
 
     proptest! {
@@ -136,7 +145,7 @@ mod tests {
         fn the_end_of_every_value_and_every_name_is_shown(
             fields in proptest::collection::btree_map("[a-z]{1,12}", "\\PC{0,900}", 0..6)
         ) {
-            let shown = shown_input(&json!(fields)).unwrap();
+            let shown = shown_input(&json!(fields), left_out).unwrap();
             let read: std::collections::BTreeMap<String, String> = serde_json::from_str(&shown).unwrap();
             prop_assert_eq!(read.keys().collect::<Vec<_>>(), fields.keys().collect::<Vec<_>>());
             for (name, value) in &fields {

@@ -153,6 +153,11 @@ impl Ingress {
         self
     }
 
+    /// Returns the language of all texts, if one is fixed.
+    pub fn language(&self) -> Option<Language> {
+        self.language
+    }
+
     /// Returns the texts in the language of the sender of `draft`, by what the draft alone shows of it.
     pub fn texts_of(&self, draft: &Draft) -> Option<&'static dyn Texts> {
         let message = UiMessage::new("", Role::User, draft.parts.clone());

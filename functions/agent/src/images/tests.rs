@@ -63,6 +63,12 @@ fn the_note_names_the_first_files_of_each_reason() {
         "Done.\n\nNot seen: 1.mp4; 2.mp4; 3.mp4; 4.mp4; 5.mp4; and 2 more (videos cannot be watched here). \
          a.png (it can no longer be fetched)."
     );
+    let mut reply = UiMessage::text("", Role::Assistant, "好的。");
+    shown.add_note(&mut reply, Language::Zh.texts());
+    assert_eq!(
+        reply.plain_text(),
+        "好的。\n\n无法查看：1.mp4；2.mp4；3.mp4；4.mp4；5.mp4；还有 2 个（这里看不了视频）。a.png（已经无法获取）。"
+    );
 }
 
 #[test]

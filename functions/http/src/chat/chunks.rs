@@ -20,6 +20,8 @@
 
 use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::{Kind, Record};
+use annals_core::texts::Texts;
+use annals_core::texts::en::En;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -27,8 +29,6 @@ use serde_json::{Value, json};
 pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
 /// Keeps a silent connection open: a comment, which clients ignore.
 pub(crate) const KEEP_ALIVE: &[u8] = b": still there\n\n";
-/// Error for a client whose stream does not match the history.
-const DIVERGED: &str = "The answer broke off and was made again: load the conversation to see it.";
 
 /// Returns `chunk` as an event of the stream.
 pub(crate) fn event(chunk: &Value) -> Bytes {
@@ -53,6 +53,8 @@ pub(crate) struct ChunkEncoder {
     /// White space at the beginning of a text and of reasoning, sent with the first other character.
     blank: [String; 2],
     ids: u32,
+    /// Texts in the language of the client's request.
+    pub(crate) texts: &'static dyn Texts,
 }
 
 /// A part that the client has.
@@ -87,7 +89,15 @@ impl ChunkEncoder {
             list: Record::listed,
             blank: <[String; 2]>::default(),
             ids: 0,
+            texts: &En,
         }
+    }
+
+    /// Encodes errors in the language of `texts`.
+    #[must_use]
+    pub(crate) fn with_texts(mut self, texts: &'static dyn Texts) -> Self {
+        self.texts = texts;
+        self
     }
 
     /// Encodes for a caller with an admin key, or for another.
@@ -182,7 +192,7 @@ impl ChunkEncoder {
         }
         if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
             let is_notice = record.kind() == Kind::Notice;
-            let text = if is_notice { listed.plain_text() } else { DIVERGED.to_owned() };
+            let text = if is_notice { listed.plain_text() } else { self.texts.answered_anew().to_owned() };
             let cause = listed.metadata.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();
             self.error(&(text + &cause));
             return None;

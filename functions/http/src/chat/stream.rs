@@ -20,10 +20,6 @@ use crate::follow::{Follower, News};
 const MAX_SILENCE: Duration = Duration::from_secs(15);
 /// Number of chunks that wait for a slow client.
 const QUEUED_CHUNKS: usize = 64;
-/// Error for a client whose reply takes longer than it may wait here.
-const STILL_MADE: &str = "The answer is still being made: resume the stream, or load the conversation later.";
-/// Error for a client whose reply will not be made.
-const FORGOTTEN: &str = "The chat was forgotten.";
 
 /// The stream of a reply to a client.
 pub(super) struct ReplyStream {
@@ -98,11 +94,11 @@ impl ReplyStream {
                 return true;
             }
             Some(News::Forgotten) => {
-                self.encoder.error(FORGOTTEN);
+                self.encoder.error(self.encoder.texts.chat_forgotten());
                 return true;
             }
             Some(News::NotStored) if is_late => {
-                self.encoder.error(STILL_MADE);
+                self.encoder.error(self.encoder.texts.still_answering());
                 return true;
             }
             Some(News::NotStored) | None => {}

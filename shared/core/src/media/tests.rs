@@ -61,7 +61,10 @@ fn a_file_is_described_by_its_known_fields() {
         (&lark, "[file c.mp4, video/mp4, 1:02]", "c.mp4, 1:02"),
         (&bare, "[file, image/png]", "image"),
     ] {
-        assert_eq!((line(part).unwrap().as_str(), title(part, str::to_owned).as_str()), (wanted, titled));
+        assert_eq!(
+            (line(part).unwrap().as_str(), title(part, str::to_owned).join(", ").as_str()),
+            (wanted, titled)
+        );
     }
     assert_eq!(unseen_line(&bare, "why").unwrap(), "[file, image/png; not shown to you: why]");
     assert_eq!(line(&Part::text("x")), None);

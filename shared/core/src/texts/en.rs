@@ -7,6 +7,7 @@ use crate::memory::EntryKind;
 use crate::record::Channel;
 
 /// The texts in English.
+#[derive(Debug)]
 pub struct En;
 
 impl Texts for En {
@@ -44,6 +45,9 @@ impl Texts for En {
     }
     fn colon(&self) -> &'static str {
         ": "
+    }
+    fn comma(&self) -> &'static str {
+        ", "
     }
     fn welcome(&self) -> &'static str {
         "Hello! Write to me and I will answer."
@@ -117,6 +121,15 @@ impl Texts for En {
     fn stopped_here(&self) -> &'static str {
         "(Stopped here.)"
     }
+    fn still_answering(&self) -> &'static str {
+        "The answer is still being made: resume the stream, or load the conversation later."
+    }
+    fn answered_anew(&self) -> &'static str {
+        "The answer broke off and was made again: load the conversation to see it."
+    }
+    fn chat_forgotten(&self) -> &'static str {
+        "The chat was forgotten."
+    }
 
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {
         let told = groups.iter().map(|FilesNotShown { why, named, more }| {
@@ -145,6 +158,9 @@ impl Texts for En {
 
     fn may_i_call(&self, tool: &str) -> String {
         format!("May I call `{tool}` with this?")
+    }
+    fn characters_left_out(&self, count: usize) -> String {
+        format!("[{count} characters are not shown]")
     }
     fn admins_must_approve(&self) -> &'static str {
         "Only an administrator of this bot can approve it."
@@ -207,11 +223,9 @@ impl Texts for En {
     fn nothing_up_to(&self, number: u32) -> String {
         format!("There is nothing up to number {number}. /memory lists the newest.")
     }
-    fn entry_kind(&self, kind: EntryKind) -> &'static str {
-        kind.as_str()
-    }
-    fn saved_after(&self, tools: &str) -> String {
-        format!("; saved after reading {tools}")
+    fn entry(&self, text: &str, kind: EntryKind, tools: Option<&str>) -> String {
+        let outside = tools.map(|tools| format!("; saved after reading {tools}")).unwrap_or_default();
+        format!("{text} ({}{outside})", kind.as_str())
     }
     fn older_entries(&self, number: u32) -> String {
         format!("Older ones: /memory {number}")

@@ -49,6 +49,10 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         unfinished(),
         stopped_unanswered(),
         stopped_here(),
+        still_answering(),
+        answered_anew(),
+        chat_forgotten(),
+        characters_left_out(count),
         may_i_call(tool),
         admins_must_approve(),
         not_yours(),
@@ -59,7 +63,6 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         which_code(words),
         request_again(words, &[format!("`/approve {words}`")]),
         nothing_up_to(number),
-        saved_after(tool),
         older_entries(number),
         how_to_forget(),
         own_changes(),
@@ -123,7 +126,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         );
     }
     for kind in EntryKind::ALL {
-        add!(entry_kind(kind));
+        add!(entry(words, kind, None), entry(words, kind, Some(tool)));
     }
     let channels =
         [Channel::Telegram, Channel::Lark, Channel::Discord, Channel::Http, Channel::Web, Channel::Terminal];
@@ -177,7 +180,7 @@ fn every_text_is_checked() {
     let arguments = Arguments { tool: "shop_refund".into(), words: "x".into(), number: 7 };
     let checked = all(Language::En.texts(), &arguments);
     // A mark and names of locales, which say nothing.
-    for method in methods.iter().filter(|method| !["colon", "discord_locales"].contains(method)) {
+    for method in methods.iter().filter(|method| !["colon", "comma", "discord_locales"].contains(method)) {
         assert!(checked.iter().any(|(name, _)| name == method), "{method} is not checked");
     }
     assert!(methods.len() > 70, "{methods:?}");
@@ -189,6 +192,9 @@ fn lists_of_commands_fit_a_message() {
         let help = Command::Start.confirmation(texts).unwrap();
         assert!(help.chars().count() <= MAX_MESSAGE, "{help}");
         assert!(texts.answer_this().chars().count() <= 32);
+        // The English decides whether arguments can be shown.
+        let omission = |texts: &dyn Texts| texts.characters_left_out(640).chars().count();
+        assert!(omission(texts) <= omission(Language::En.texts()));
     }
 }
 

@@ -7,6 +7,7 @@ use crate::memory::EntryKind;
 use crate::record::Channel;
 
 /// The texts in Chinese.
+#[derive(Debug)]
 pub struct Zh;
 
 impl Texts for Zh {
@@ -28,7 +29,7 @@ impl Texts for Zh {
             CommandName::Deny => ("/deny [编号] [理由]", "拒绝我请求的操作"),
             CommandName::Link => ("/link [关联码]", "让你在这里和另一个渠道共用对话和记忆"),
             CommandName::Unlink => ("/unlink", "解除这个渠道与其他渠道的关联"),
-            CommandName::Usage => ("/usage", "查看这个对话用了多少 token，花了多少钱"),
+            CommandName::Usage => ("/usage", "查看这个对话的 token 用量和费用"),
             CommandName::Help => ("/help", "显示这份列表"),
         }
     }
@@ -37,6 +38,9 @@ impl Texts for Zh {
     }
     fn colon(&self) -> &'static str {
         "："
+    }
+    fn comma(&self) -> &'static str {
+        "，"
     }
     fn welcome(&self) -> &'static str {
         "你好！给我发消息，我会回答你。"
@@ -102,13 +106,22 @@ impl Texts for Zh {
     fn stopped_here(&self) -> &'static str {
         "（已在此停止。）"
     }
+    fn still_answering(&self) -> &'static str {
+        "回答还在生成：请稍后重新加载对话。"
+    }
+    fn answered_anew(&self) -> &'static str {
+        "回答中断后重新生成了：请重新加载对话查看。"
+    }
+    fn chat_forgotten(&self) -> &'static str {
+        "这个聊天已被删除。"
+    }
 
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {
         let told = groups.iter().map(|FilesNotShown { why, named, more }| {
             let others = if *more > 0 { format!("；还有 {more} 个") } else { String::new() };
             format!("{}{others}（{}）", named.join("；"), self.not_shown(*why))
         });
-        format!("没有看到：{}。", told.collect::<Vec<_>>().join("。"))
+        format!("无法查看：{}。", told.collect::<Vec<_>>().join("。"))
     }
     fn not_shown(&self, why: NotShown) -> &'static str {
         match why {
@@ -142,6 +155,9 @@ impl Texts for Zh {
 
     fn may_i_call(&self, tool: &str) -> String {
         format!("可以用以下参数调用 `{tool}` 吗？")
+    }
+    fn characters_left_out(&self, count: usize) -> String {
+        format!("[略去 {count} 个字符]")
     }
     fn admins_must_approve(&self) -> &'static str {
         "只有机器人的管理员可以批准。"
@@ -203,17 +219,16 @@ impl Texts for Zh {
     fn nothing_up_to(&self, number: u32) -> String {
         format!("编号 {number} 及之前没有内容。/memory 会列出最新的。")
     }
-    fn entry_kind(&self, kind: EntryKind) -> &'static str {
-        match kind {
+    fn entry(&self, text: &str, kind: EntryKind, tools: Option<&str>) -> String {
+        let kind = match kind {
             EntryKind::Fact => "事实",
             EntryKind::Preference => "偏好",
             EntryKind::Decision => "决定",
             EntryKind::Task => "待办",
             EntryKind::Note => "备注",
-        }
-    }
-    fn saved_after(&self, tools: &str) -> String {
-        format!("；读取 {tools} 之后保存")
+        };
+        let outside = tools.map(|tools| format!("；读取 {tools} 之后保存")).unwrap_or_default();
+        format!("{text}（{kind}{outside}）")
     }
     fn older_entries(&self, number: u32) -> String {
         format!("更早的：/memory {number}")

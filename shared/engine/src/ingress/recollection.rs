@@ -140,11 +140,9 @@ fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>, texts: &dyn Text
 }
 
 fn line(kept: &StoredEntry, texts: &dyn Texts) -> String {
-    let outside = match &kept.entry.outside[..] {
-        [] => String::new(),
-        tools => texts.saved_after(&cut(&tools.join(", "), MAX_SHOWN_CHARS)),
-    };
-    format!("{}. {} ({}{outside})", kept.number, shown(kept), texts.entry_kind(kept.entry.kind))
+    let outside = &kept.entry.outside;
+    let tools = (!outside.is_empty()).then(|| cut(&outside.join(", "), MAX_SHOWN_CHARS));
+    format!("{}. {}", kept.number, texts.entry(&shown(kept), kept.entry.kind, tools.as_deref()))
 }
 
 fn shown(kept: &StoredEntry) -> String {
@@ -171,6 +169,7 @@ mod tests {
     use annals_core::memory::{Entry, EntryKind};
     use annals_core::sort_key::Timestamp;
     use annals_core::texts::en::En;
+    use annals_core::texts::zh::Zh;
 
     fn kept(number: u32, text: &str) -> StoredEntry {
         let owner = Owner::User("ada".into());
@@ -218,6 +217,9 @@ mod tests {
             list(&owner, &[kept(1, "Likes\ntea."), kept(3, "喝茶")], None),
             "What I remember about you:\n\n1. Likes tea. (fact)\n3. 喝茶 (fact)\n\nTo forget one: /forget and its number"
         );
+        let overview = Overview { kept: vec![kept(3, "喝茶")], undoable: Vec::new() };
+        let chinese = "我记得关于你的这些内容：\n\n3. 喝茶（事实）\n\n要忘掉某一条：/forget 加编号";
+        assert_eq!(super::list(&owner, &overview, None, &Zh), chinese);
         let many: Vec<StoredEntry> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();
         let newest = list(&owner, &many, None);
         assert!(newest.chars().count() < 4000);

@@ -117,7 +117,7 @@ fn a_stored_reply_that_does_not_match_the_chunks_is_an_error() {
     encoder.finish(&record(Kind::Normal, json!([text("Uno")])));
     let broken_off =
         "start m1/reply, start-step, text-start, text-delta One tw, text-end, finish-step, error ";
-    assert_eq!(sent(&mut encoder), format!("{broken_off}{DIVERGED}"));
+    assert_eq!(sent(&mut encoder), format!("{broken_off}{}", En.answered_anew()));
     // A reply that begins with the chunks continues them.
     let mut encoder = ChunkEncoder::new("m1/reply", &[]);
     encoder.begin("m1/reply");
@@ -158,7 +158,7 @@ fn a_stopped_reply_ends_with_the_rest_of_it_and_an_abort() {
     let mut other = ChunkEncoder::new("m1/reply", &[]);
     other.delta(false, "Uno");
     other.abort(&stored());
-    assert!(sent(&mut other).ends_with(DIVERGED));
+    assert!(sent(&mut other).ends_with(En.answered_anew()));
 }
 
 #[test]
