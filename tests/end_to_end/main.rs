@@ -101,6 +101,7 @@ mod stop;
 mod stopped;
 mod strangers;
 mod streaming;
+mod takeover;
 mod template;
 mod terminal;
 mod titles;

@@ -11,8 +11,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use annals_core::command::Command;
+use annals_core::message::Part;
 use annals_core::record::{Kind, Record};
-use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::queue::Turn;
 
 use self::stage::{Act, Outcome, Remembered};
@@ -263,6 +264,32 @@ fn a_turn_after_new() {
 }
 
 /// A visit stalls before each of its requests, a run takes the chat over, and the visit continues.
+#[test]
+fn a_turn_that_sends_an_operators_message() {
+    let path = Path {
+        settings: SMALL,
+        prepare: |world| {
+            Box::pin(async move {
+                world.say_and_answer(0).await;
+                let ingress = world.ingress();
+                let desk = async || ingress.desk(&world.chat).await.unwrap().unwrap();
+                ingress.take_over(&desk().await, "Grace").await.unwrap();
+                for n in 1..3 {
+                    world.receive(&world.long_draft(n * 60, true)).await;
+                }
+                let (id, text) = (MessageId::new("op-1").unwrap(), vec![Part::text("I am here.")]);
+                ingress.send(&desk().await, "Grace", id, text).await.unwrap();
+            })
+        },
+        act: Act::Turn,
+        first: 1,
+        late: None,
+    };
+    path.stop_everywhere(|outcome, _| {
+        assert_eq!(outcome.context.last().unwrap().1, "I am here.", "{outcome:#?}");
+    });
+}
+
 #[test]
 fn a_visit_that_a_turn_overtakes() {
     let path = Path {

@@ -93,6 +93,16 @@ pub(crate) async fn answer_compact_command(
     store(agent, turn, Kind::Notice, notice).await
 }
 
+/// Commits to the turn, and stores the operator's message that it sends as its reply.
+pub(crate) async fn answer_for_operator(agent: &Agent, turn: &mut ClaimedTurn) -> Result<Record, TurnError> {
+    let mut message = UiMessage::new("", Role::Assistant, turn.newest.message.parts.clone());
+    if let Some(dispatch) = turn.newest.dispatch() {
+        message.metadata.set_sent_by(&dispatch.by);
+    }
+    begin_with_step(&mut message, turn.newest.channel);
+    store(agent, turn, Kind::Normal, message).await
+}
+
 /// Returns a notice that a turn failed, with its cause for administrators.
 fn failure(kind: Notice, text: &str, cause: &str) -> UiMessage {
     let mut notice = UiMessage::text("", Role::Assistant, text);

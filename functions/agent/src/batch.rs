@@ -132,7 +132,8 @@ async fn is_done(agent: &Agent, chat: &ChatKey, from: Option<&SortKey>) -> Resul
         return Ok(false);
     }
     let seen = agent.history.context(chat, &head, from, &agent.policy(0)).await?.context;
-    Ok(seen.unanswered.is_empty() && seen.to_compact.is_empty() && seen.to_resume.is_empty())
+    let is_open = [&seen.unanswered, &seen.to_compact, &seen.to_send, &seen.to_resume];
+    Ok(is_open.into_iter().all(Vec::is_empty))
 }
 
 /// Returns the turns by chat, and the queue messages that are not turns.

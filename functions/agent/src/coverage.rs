@@ -64,3 +64,26 @@ pub(crate) fn covered_by_one_turn(records: &[Record], unanswered: Vec<SortKey>) 
         })
         .collect()
 }
+
+/// Returns those of the `waiting` messages that the operator's message at `sent` answers: all of its chat window that were
+/// stored before it, if the chat was taken over. A head and a reply must hold their keys, so the newest count.
+pub(crate) fn answered_by(records: &[Record], sent: &SortKey, waiting: Vec<SortKey>) -> Vec<SortKey> {
+    let Some(sent) = records.iter().find(|record| record.key == *sent) else { return Vec::new() };
+    if !sent.dispatch().is_some_and(|dispatch| dispatch.answers) {
+        return Vec::new();
+    }
+    let is_answered = |base: &SortKey| {
+        message_at(records, base).is_some_and(|message| {
+            let window = (message.channel, &message.chat_id);
+            window == (sent.channel, &sent.chat_id) && message.sent_at <= sent.sent_at
+        })
+    };
+    let mut bytes = sent.key.as_str().len();
+    let newest_first = waiting.into_iter().rev().filter(is_answered).take_while(|base| {
+        bytes += base.as_str().len();
+        bytes <= MAX_COVERED_BYTES
+    });
+    let mut answered: Vec<SortKey> = newest_first.collect();
+    answered.reverse();
+    answered
+}

@@ -65,10 +65,12 @@ pub(crate) async fn find(
         }
         let ContextRead { records, context } = seen;
         let title = lease.head.title_after(&records);
+        let sends = matches!(&next, Next::Answer { turn, .. }
+            if turn.covers.last().is_some_and(|base| context.to_send.contains(base)));
         if captured.is_none() {
             captured = Some(match &next {
                 // A turn that only sends its reply asks no model, however often it is repeated.
-                Next::Answer { has_reply: true, .. } => uncaptured(&records),
+                Next::Answer { has_reply, .. } if *has_reply || sends => uncaptured(&records),
                 _ => capture_ended(agent, &lease, &records).await,
             });
         }
@@ -85,12 +87,13 @@ pub(crate) async fn find(
             return Ok(Found { task, ending, leaves_more: true });
         }
         if committed.is_none()
+            && !sends
             && let Some(pause) = pause_for_more(agent.quiet, agent.clock.now(), &records, &context.unanswered)
         {
             agent.clock.sleep(pause).await;
             continue;
         }
-        let asks_model = turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
+        let asks_model = !sends && turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
         if !has_reply && asks_model {
             // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
             let own = records_of_turn(&records, &turn, agent.clock.now(), &policy);
@@ -109,6 +112,8 @@ pub(crate) async fn find(
 fn task_of(turn: ClaimedTurn, offered: Offered, from: Option<SortKey>) -> Task {
     if let Some(reply) = turn.stored_reply().cloned() {
         Task::Deliver { turn, reply: Box::new(reply) }
+    } else if turn.newest.dispatch().is_some() {
+        Task::Send(turn)
     } else if turn.is_compact_command() {
         Task::Compact(turn)
     } else {
@@ -212,6 +217,7 @@ pub(crate) async fn are_answered(
 pub(crate) fn announce(agent: &Agent, typing: &Typing, lease: &Lease, turn: &OpenTurn, records: &[Record]) {
     let blocked = lease.head.blocked.as_ref();
     if let Some(to) = newest_covered(records, turn)
+        && to.dispatch().is_none()
         && !blocked.is_some_and(|blocked| still_blocked(agent, blocked, to))
     {
         typing.begin(to, turn.resumes.is_none());

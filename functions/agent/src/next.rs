@@ -9,7 +9,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_store::history::stop::{ends, going_on_before, waiting_before};
 use annals_store::history::turn::{Head, OpenTurn, Resumed};
 
-use crate::coverage::covered_by_one_turn;
+use crate::coverage::{answered_by, covered_by_one_turn};
 
 /// The next thing that a run does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,12 +46,18 @@ pub fn next(head: &Head, records: &[Record], context: &Context, now: Timestamp) 
             return Next::End { turn, command: command.clone() };
         }
     }
+    // An operator does not wait for a model.
+    let sent = || context.to_send.first().map(|sent| sending(records, context, sent, now));
     // The reply that asked first continues first.
-    let resumed = || context.to_resume.iter().find_map(|reply| resuming(records, reply));
-    let (turn, leaves_more) = match head.turn.clone().or_else(resumed) {
+    let resumed = || {
+        let mut to_resume = context.to_resume.iter().filter(|_| head.takeover.is_none());
+        to_resume.find_map(|reply| resuming(records, reply))
+    };
+    let unanswered: &[SortKey] = if head.takeover.is_some() { &[] } else { &context.unanswered };
+    let (turn, leaves_more) = match head.turn.clone().or_else(sent).or_else(resumed) {
         Some(turn) => (turn, true),
-        None if context.unanswered.is_empty() && context.to_compact.is_empty() => return Next::Nothing,
-        None => turn_of(records, context),
+        None if unanswered.is_empty() && context.to_compact.is_empty() => return Next::Nothing,
+        None => turn_of(records, context, unanswered),
     };
     let has_reply = has_reply(records, &turn);
     Next::Answer { turn, leaves_more, has_reply }
@@ -87,18 +93,26 @@ fn resuming(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
     Some(OpenTurn { resumes, ..OpenTurn::new(reply.covers().to_vec()) })
 }
 
-/// Returns the next turn, and true if it leaves more: a `/compact` if that was said first, else unanswered messages.
-fn turn_of(records: &[Record], context: &Context) -> (OpenTurn, bool) {
+/// Returns the turn that sends the operator's message at `sent`, with the messages that it answers.
+fn sending(records: &[Record], context: &Context, sent: &SortKey, now: Timestamp) -> OpenTurn {
+    let mut waiting = waiting_before(records, sent, now);
+    waiting.retain(|base| !context.to_compact.contains(base));
+    let answered = answered_by(records, sent, waiting);
+    OpenTurn::new(answered.into_iter().chain([sent.clone()]).collect())
+}
+
+/// Returns the next turn, and true if it leaves more: a `/compact` if that was said first, else `unanswered` messages, those
+/// of the context that a model may answer.
+fn turn_of(records: &[Record], context: &Context, unanswered: &[SortKey]) -> (OpenTurn, bool) {
     let to_compact = context.to_compact.first();
-    if let Some(command) = to_compact.filter(|command| context.unanswered.iter().all(|base| *command < base))
-    {
-        let leaves_more = context.to_compact.len() > 1 || !context.unanswered.is_empty();
+    if let Some(command) = to_compact.filter(|command| unanswered.iter().all(|base| *command < base)) {
+        let leaves_more = context.to_compact.len() > 1 || !unanswered.is_empty();
         return (OpenTurn::new(vec![command.clone()]), leaves_more || context.others_wait);
     }
     // Messages after a `/compact` are answered after it.
-    let before = context.unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
+    let before = unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
     let covers = covered_by_one_turn(records, before.cloned().collect());
-    let leaves_more = covers.len() < context.unanswered.len() || to_compact.is_some() || context.others_wait;
+    let leaves_more = covers.len() < unanswered.len() || to_compact.is_some() || context.others_wait;
     (OpenTurn::new(covers), leaves_more)
 }
 

@@ -5,7 +5,7 @@ use annals_core::context::{Context, Policy, context};
 use annals_core::language::Language;
 use annals_core::memory::Source;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Kind, Record};
+use annals_core::record::{Channel, Kind, Record};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
@@ -13,7 +13,7 @@ use annals_engine::live::ReplyStart;
 use annals_store::history::turn::{Ending, Lease, OpenTurn, Resumed};
 use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
 
-use crate::coverage::{newest_covered, records_of_turn};
+use crate::coverage::{message_at, newest_covered, records_of_turn};
 use crate::error::TurnError;
 use crate::making::Unstored;
 use crate::tools::Offered;
@@ -43,6 +43,8 @@ pub(crate) enum Task {
     },
     /// Carry out a `/compact`, store the notice and send it.
     Compact(ClaimedTurn),
+    /// Store an operator's message as the reply and send it.
+    Send(ClaimedTurn),
     /// Send the stored reply of a committed turn.
     Deliver {
         /// The committed turn.
@@ -167,6 +169,21 @@ impl ClaimedTurn {
         let of_it = |record: &&Record| self.turn.covers.last() == Some(&record.key.base());
         let mut forms = self.records.iter().filter(of_it).filter(|record| record.role() == Role::User);
         forms.all(|record| record.kind() == Kind::Notice && record.asks())
+    }
+
+    /// Addresses the reply of a turn that sends an operator's message: to the newest message that it answers, if one shows
+    /// its sender that it waits at `now` to that, or else to the chat. Only for the delivery of the stored reply.
+    pub(crate) fn address_dispatch(&mut self, now: Timestamp) {
+        let Some(dispatch) = self.newest.dispatch() else { return };
+        let bases = self.turn.covers.iter().rev().skip(1);
+        let answered: Vec<&Record> = bases.filter_map(|base| message_at(&self.records, base)).collect();
+        let waits = |record: &&&Record| record.reply_token().is_some_and(|token| token.at(now).is_some());
+        if let Some(answered) = answered.iter().find(waits).or(answered.first()) {
+            self.newest = (*answered).clone();
+        } else if self.newest.channel == Channel::Lark {
+            // Lark reaches a thread by a message of it alone. Elsewhere an old message would be quoted.
+            self.newest.message_id = dispatch.to;
+        }
     }
 
     /// Returns the context of this turn.

@@ -16,7 +16,7 @@ use annals_store::history::turn::{Claim, Ending, Lease};
 use futures::future::pending;
 
 use crate::agent::Agent;
-use crate::answer::{answer, answer_compact_command};
+use crate::answer::{answer, answer_compact_command, answer_for_operator};
 use crate::deliver::deliver;
 use crate::error::{TurnError, Undone};
 use crate::find::{announce, are_answered, find};
@@ -115,14 +115,21 @@ async fn run_uncounted(
                 drop(making.take());
             }
             // This process has the queue's turn, so nobody else can carry the command out, and what was said of the reply.
-            Err(error) if error.is_lease_lost() && agent.history.head(chat).await?.stopped_to.is_some() => {
-                unstored = making.take().or(unstored);
-                lost = Some(lease);
+            Err(error) if error.is_lease_lost() => {
+                let head = agent.history.head(chat).await?;
+                if head.stopped_to.is_some() {
+                    unstored = making.take().or(unstored);
+                    lost = Some(lease);
+                } else if head.takeover.is_some() {
+                    // The operator's messages, which wait for this turn, do not wait for its repeat.
+                    drop(making.take());
+                } else {
+                    return Err(error);
+                }
             }
             Err(error) => {
                 // Otherwise the next attempt would wait for the lease to end.
                 match &error {
-                    error if error.is_lease_lost() => {}
                     error if error.counts() => drop(agent.history.release_failed(&lease).await),
                     _ => drop(agent.history.release(&lease).await),
                 }
@@ -167,7 +174,7 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
         making.begin(&turn.turn, &feed);
         feed
     };
-    let (turn, reply, shown_parts, feed) = match task {
+    let (mut turn, reply, shown_parts, feed) = match task {
         Task::Nothing => {
             let is_untouched = lease.head.turn.is_none() && lease.head.failures == 0;
             if is_untouched && ending == Ending::default() {
@@ -185,6 +192,11 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
         Task::Deliver { turn, reply } => {
             let feed = begin(&turn);
             (turn, *reply, 0, feed)
+        }
+        Task::Send(mut turn) => {
+            let feed = begin(&turn);
+            let reply = answer_for_operator(agent, &mut turn).await?;
+            (turn, reply, 0, feed)
         }
         Task::Answer { mut turn, offered, from } => {
             let feed = begin(&turn);
@@ -206,6 +218,7 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
         }
     };
     feed.stored(&reply);
+    turn.address_dispatch(agent.clock.now());
     let until = started.plus(agent.lease.saturating_sub(SEND_RESERVE));
     let (reached, paced) = deliver(agent, &turn, &reply, shown_parts, attempt, until, typing).await?;
     let ending = Ending {

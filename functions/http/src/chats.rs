@@ -9,6 +9,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::context::context;
 use annals_core::record::{Channel, DeliveryFailure, Kind, Record};
 use annals_core::sort_key::Timestamp;
+use annals_core::takeover::Takeover;
 use annals_core::title::{self, MAX_TITLE_CHARS};
 use annals_runtime::problem::Problem;
 use annals_store::history::directory::{ListCursor, Listed, MAX_CHATS};
@@ -170,6 +171,9 @@ pub(crate) struct ChatView {
     /// Time since which the platform refuses messages to this chat, and the reason.
     #[schema(required)]
     blocked: Option<DeliveryFailure>,
+    /// The operator who has taken the chat over.
+    #[schema(required)]
+    takeover: Option<Takeover>,
     /// With `context=true`: estimated size of the context.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -320,7 +324,7 @@ pub(crate) async fn retitle(
     http.entry_of(&chat).await
 }
 
-fn no_such_chat() -> Problem {
+pub(crate) fn no_such_chat() -> Problem {
     Problem::no_such("no-such-chat", "No such chat", "it has no messages, or was forgotten")
 }
 
@@ -353,7 +357,8 @@ impl Http {
         let stale_at = self.view.stale_after.map(|stale_after| last_interaction_at.plus(stale_after));
         let is_unanswered = || {
             let seen = context(&newest, now, &self.view.policy(0));
-            seen.others_wait || !(seen.unanswered.is_empty() && seen.to_compact.is_empty())
+            let is_open = [&seen.unanswered, &seen.to_compact, &seen.to_send];
+            seen.others_wait || is_open.into_iter().any(|open| !open.is_empty())
         };
         let pending_turn = if answered_until.is_some() {
             Some(PendingTurn::Answering)
@@ -387,6 +392,7 @@ impl Http {
             pending_turn,
             delivery_failure: failed,
             blocked: head.blocked.map(|blocked| blocked.failure),
+            takeover: head.takeover,
             tokens,
             window: tokens.map(|_| self.view.window),
         };

@@ -12,6 +12,7 @@
 //! - `forget.rs`: forgets a chat
 //! - `memory.rs`: lists, corrects and deletes memory entries
 //! - `people.rs`: one person in all chats: links, export, erasure
+//! - `takeover.rs`: takes a chat over, sends as the bot, hands the chat back
 //! - `strangers.rs`: lists refused people and chats
 //! - `console.rs`: the web page for people
 //! - `openapi.rs`: the description of the API; `schema.rs`: schemas for it
@@ -38,6 +39,7 @@ mod segments;
 pub mod settings;
 mod state;
 mod strangers;
+mod takeover;
 mod usage;
 mod wrong_keys;
 
@@ -95,6 +97,8 @@ fn routes(http: Http) -> Router {
         .route("/v1/chats/{chatId}/segments/{id}", route(get(segments::one)))
         .route("/v1/chats/{chatId}/reset", route(post(messages::reset)))
         .route("/v1/chats/{chatId}/compact", route(post(messages::compact)))
+        .route("/v1/chats/{chatId}/takeover", route(put(takeover::take_over).delete(takeover::hand_back)))
+        .route("/v1/chats/{chatId}/send", route(post(takeover::send)))
         .route("/api/chat", route(post(chat::say)))
         .route("/api/chat/{id}/stream", route(get(chat::resume)))
         .route("/api/chat/{id}/stop", route(post(chat::stop)))

@@ -59,11 +59,7 @@ impl JsonBody for NewMessage {
     const SHAPE: &str = "{userId, text or parts, messageId?, ts?}";
 
     fn invalid(field: &str) -> Option<Problem> {
-        match field {
-            "text" => Some(bad_message(TEXT)),
-            "parts" => Some(bad_message(PARTS)),
-            field => invalid_field(field),
-        }
+        invalid_content(field)
     }
 }
 
@@ -127,6 +123,13 @@ impl QueryParameters for WaitQuery {
     }
 }
 
+impl Receipt {
+    /// Returns the receipt of a message of `chat` that is stored as it was sent.
+    pub(crate) fn of(chat_key: ChatKey, message_id: MessageId, duplicate: bool) -> Self {
+        Self { chat_key, message_id, duplicate, revision: None, reply: None }
+    }
+}
+
 impl WaitQuery {
     fn time(&self) -> Result<Option<Duration>, Problem> {
         match self.wait {
@@ -177,18 +180,7 @@ struct Incoming {
 impl Incoming {
     fn message(message: NewMessage) -> Result<Self, Problem> {
         let user_id = UserId::required(message.user_id)?;
-        let parts = match (message.text, message.parts) {
-            (Some(_), Some(_)) => return Err(bad_message("give \"text\" or \"parts\", not both")),
-            (None, None) => return Err(bad_message("give the message as \"text\" or \"parts\"")),
-            (Some(text), None) if text.trim().is_empty() => return Err(bad_message(TEXT)),
-            (Some(text), None) => vec![Part::text(text)],
-            (None, Some(parts)) if parts.is_empty() => return Err(bad_message(PARTS)),
-            (None, Some(parts)) => parts
-                .into_iter()
-                .map(Part::new)
-                .collect::<Result<_, _>>()
-                .map_err(|error| bad_message(&error.to_string()))?,
-        };
+        let parts = content(message.text, message.parts)?;
         let ts = message.ts.map(|ts| Timestamp::from_millis(ts).ok_or_else(invalid_ts)).transpose()?;
         Ok(Self { user_id, parts, id: message.message_id, ts, is_command: false })
     }
@@ -344,6 +336,31 @@ impl Http {
     }
 }
 
+/// Returns the content of a message, which is given as `text` or as `parts`.
+pub(crate) fn content(text: Option<String>, parts: Option<Vec<Value>>) -> Result<Vec<Part>, Problem> {
+    Ok(match (text, parts) {
+        (Some(_), Some(_)) => return Err(bad_message("give \"text\" or \"parts\", not both")),
+        (None, None) => return Err(bad_message("give the message as \"text\" or \"parts\"")),
+        (Some(text), None) if text.trim().is_empty() => return Err(bad_message(TEXT)),
+        (Some(text), None) => vec![Part::text(text)],
+        (None, Some(parts)) if parts.is_empty() => return Err(bad_message(PARTS)),
+        (None, Some(parts)) => parts
+            .into_iter()
+            .map(Part::new)
+            .collect::<Result<_, _>>()
+            .map_err(|error| bad_message(&error.to_string()))?,
+    })
+}
+
+/// Returns the problem of an invalid `text` or `parts`, or of another field that many bodies have.
+pub(crate) fn invalid_content(field: &str) -> Option<Problem> {
+    match field {
+        "text" => Some(bad_message(TEXT)),
+        "parts" => Some(bad_message(PARTS)),
+        field => invalid_field(field),
+    }
+}
+
 const TEXT: &str = "\"text\" must be a string that is not blank";
 const PARTS: &str = "\"parts\" must be a list of UIMessage parts that is not empty";
 
@@ -365,6 +382,6 @@ pub(crate) async fn append(ingress: &Ingress, draft: &Draft, is_command: bool) -
 }
 
 /// Returns a 400: the message is invalid.
-fn bad_message(detail: &str) -> Problem {
+pub(crate) fn bad_message(detail: &str) -> Problem {
     Problem::bad_request("bad-message", "The message is invalid", detail)
 }

@@ -14,7 +14,8 @@ use utoipa::{Modify, OpenApi, ToSchema};
 
 use crate::schema::{Problem, UiMessage};
 use crate::{
-    auth, chat, chats, forget, history, memory, messages, people, search, segments, strangers, usage,
+    auth, chat, chats, forget, history, memory, messages, people, search, segments, strangers, takeover,
+    usage,
 };
 
 /// The served document.
@@ -53,7 +54,7 @@ pub(crate) struct Health {
     paths(
         auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, search::search, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
-        memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
+        takeover::take_over, takeover::hand_back, takeover::send, memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
     ),
     components(schemas(Problem, UiMessage, chats::ChatState)),
@@ -61,6 +62,7 @@ pub(crate) struct Health {
         (name = "messages", description = "Messages and commands"),
         (name = "chat", description = "The protocol of `useChat` of the Vercel AI SDK, from 6.0.0 on"),
         (name = "histories", description = "Histories, and the context of the next turn"),
+        (name = "operators", description = "People who answer in place of the model, for admin keys"),
         (name = "memory", description = "Memory that outlives a session"),
         (name = "people", description = "One person in all chats, for admin keys"),
         (name = "about", description = "The program, without a key, and the key"),
@@ -108,8 +110,29 @@ const PROBLEMS: &[(&str, &[Problems])] = &[
         &[(403, &["forbidden"]), (404, &["no-such-chat"]), (503, &["unavailable", "unreadable"])],
     ),
     ("forgetChat", &[(409, &["busy"]), (503, &["not-forgotten"])]),
-    ("postMessage", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
-    ("postDirectMessage", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
+    ("postMessage", &[(400, &["missing-user"]), (409, &["message-id-taken"]), (503, &["unavailable"])]),
+    ("postDirectMessage", &[(400, &["missing-user"]), (409, &["message-id-taken"]), (503, &["unavailable"])]),
+    (
+        "takeOverChat",
+        &[
+            (400, &["bad-operator"]),
+            (403, &["forbidden"]),
+            (404, &["no-such-chat"]),
+            (409, &["taken-over"]),
+            (503, &["unavailable"]),
+        ],
+    ),
+    ("handBackChat", &[(403, &["forbidden"]), (503, &["unavailable"])]),
+    (
+        "sendMessage",
+        &[
+            (400, &["bad-operator"]),
+            (403, &["forbidden"]),
+            (404, &["no-such-chat"]),
+            (409, &["message-id-taken", "taken-over"]),
+            (503, &["unavailable"]),
+        ],
+    ),
     ("resetChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
     ("compactChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
     ("listMessages", &[(503, &["unreadable"])]),
@@ -152,8 +175,7 @@ const INPUTS: [(&str, &[&str]); 12] = [
     ("before", &["bad-query", "bad-cursor"]),
     ("limit", &["bad-limit"]),
     ("userId", &["bad-user"]),
-    // Only a message must name its sender.
-    ("parts", &["missing-user", "bad-message"]),
+    ("parts", &["bad-message"]),
     ("messageId", &["bad-message-id"]),
     ("ts", &["bad-ts"]),
     ("focus", &["bad-focus"]),
@@ -164,9 +186,11 @@ const INPUTS: [(&str, &[&str]); 12] = [
 pub(crate) fn describe() -> Value {
     let mut api = serde_json::to_value(Api::openapi()).unwrap_or_default();
     // One of two fields, and the other absent or null.
-    for (schema, one, other, other_type) in
-        [("NewMessage", "text", "parts", "array"), ("Correction", "text", "markdown", "string")]
-    {
+    for (schema, one, other, other_type) in [
+        ("NewMessage", "text", "parts", "array"),
+        ("NewDispatch", "text", "parts", "array"),
+        ("Correction", "text", "markdown", "string"),
+    ] {
         api["components"]["schemas"][schema]["oneOf"] = json!([
             {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}},
             {"required": [other], "properties": {one: {"type": "null"}, other: {"type": other_type}}},
@@ -177,7 +201,10 @@ pub(crate) fn describe() -> Value {
     let operations = api["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
     for operation in operations.flat_map(|path| path.as_object_mut().into_iter().flat_map(Map::values_mut)) {
         // Commands need no body.
-        if matches!(operation["operationId"].as_str(), Some("resetChat" | "compactChat" | "stopChat")) {
+        if matches!(
+            operation["operationId"].as_str(),
+            Some("resetChat" | "compactChat" | "stopChat" | "takeOverChat")
+        ) {
             operation["requestBody"]["required"] = json!(false);
         }
         for (status, kinds) in problems(operation, &schemas) {

@@ -68,6 +68,8 @@ pub struct Context {
     pub unanswered: Vec<SortKey>,
     /// Bases of the `/compact` commands that are not carried out yet, in chat order.
     pub to_compact: Vec<SortKey>,
+    /// Bases of the operators' messages that are not sent yet, in chat order.
+    pub to_send: Vec<SortKey>,
     /// Replies whose approval requests are all answered, so that they can continue, in chat order.
     pub to_resume: Vec<SortKey>,
     /// True if a message of another line of the chat is unanswered.
@@ -114,6 +116,7 @@ impl SessionView<'_> {
             messages: summary.into_iter().chain(shown().map(Message::shown)).collect(),
             unanswered: self.unanswered.iter().map(|message| message.base.clone()).collect(),
             to_compact: self.to_compact,
+            to_send: self.to_send,
             to_resume: self.to_resume,
             others_wait: self.others_wait,
             session_start: self.session_start,

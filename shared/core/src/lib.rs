@@ -18,6 +18,7 @@
 //! - [`access`]: the people who may use the bot
 //! - [`approval`]: calls that a person must approve first; [`visible`]: how people are shown them
 //! - [`person`]: identities of people, and links between them
+//! - [`takeover`]: chats that an operator has taken over
 //! - [`title`]: titles of chats
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`language`]: the language that a person is answered in; [`texts`]: what the bot itself says, in each
@@ -51,6 +52,7 @@ pub mod reply_token;
 pub mod sender;
 pub mod settings;
 pub mod sort_key;
+pub mod takeover;
 pub mod terms;
 pub mod testing;
 pub mod texts;

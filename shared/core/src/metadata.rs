@@ -14,6 +14,7 @@ use crate::chat_key::ChatKey;
 pub use crate::names::ChatType;
 use crate::names::{Channel, Kind};
 use crate::sort_key::{SortKey, Timestamp};
+use crate::takeover::Dispatch;
 
 /// Data about a message beside its content.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -318,6 +319,45 @@ impl Metadata {
     /// Sets [`Metadata::about`].
     pub fn set_about(&mut self, identity: &str) {
         self.0.insert("about".into(), identity.into());
+    }
+
+    /// Returns the operator who wrote this message of the agent.
+    pub fn sent_by(&self) -> Option<&str> {
+        self.text("sentBy")
+    }
+
+    /// Sets [`Metadata::sent_by`].
+    pub fn set_sent_by(&mut self, operator: &str) {
+        self.0.insert("sentBy".into(), operator.into());
+    }
+
+    /// Returns how an operator's message is to be sent.
+    pub(crate) fn dispatch(&self) -> Option<Dispatch> {
+        self.parsed("dispatch")
+    }
+
+    /// Marks the message as one of an operator that is to be sent.
+    pub fn set_dispatch(&mut self, dispatch: &Dispatch) {
+        self.0.insert("dispatch".into(), Value::Object(object(dispatch)));
+    }
+
+    /// Marks the notice that an operator has taken the chat over, or has handed it back.
+    pub fn set_takeover(&mut self, is_taken_over: bool) {
+        self.0.insert("takeover".into(), if is_taken_over { "begun" } else { "ended" }.into());
+    }
+
+    /// Returns true if an operator said it, to the bot: see [`crate::takeover`].
+    pub fn is_of_operator(&self) -> bool {
+        self.0.contains_key("dispatch") || self.0.contains_key("takeover")
+    }
+
+    /// Copies the fields of `other` by which `channel` finds the chat of a message.
+    pub fn copy_address_of(&mut self, other: &Self, channel: Channel) {
+        for name in [channel.as_str(), "chatType"] {
+            if let Some(value) = other.0.get(name) {
+                self.0.insert(name.into(), value.clone());
+            }
+        }
     }
 
     /// Returns the id of the command that answered a request for approval.

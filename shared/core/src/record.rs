@@ -12,6 +12,7 @@ use crate::metadata::{Listing, Metadata};
 pub use crate::names::{Channel, Kind, UnknownName};
 use crate::reply_token::ReplyToken;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
+use crate::takeover::Dispatch;
 
 /// A message as a channel passes it on: everything in its record that comes from the event alone.
 ///
@@ -521,6 +522,11 @@ impl Record {
     /// Returns the id of the `/stop` that ended this reply, or answered a request for approval.
     pub fn stopped_by(&self) -> Option<&str> {
         self.message.metadata.stopped_by()
+    }
+
+    /// Returns how this operator's message is to be sent, if it is one.
+    pub fn dispatch(&self) -> Option<Dispatch> {
+        if matches!(self.details, Details::Command(_)) { self.message.metadata.dispatch() } else { None }
     }
 
     /// Returns the key from which on this message, an edit or another attempt, replaces the messages up to it; see

@@ -7,6 +7,7 @@
 //! - `answered.rs`: a confirmation and what is recorded of it
 //! - `approvers.rs`, `approving.rs`: `/approve`, `/deny` and the buttons
 //! - [`people`]: the chat of a direct message; `linking.rs`: `/link` and `/unlink`
+//! - [`operating`]: chats that an operator takes over, and messages that an operator sends
 //! - `recollection.rs`: `/memory` and `/forget`
 //! - `stop.rs`: `/stop`
 
@@ -15,6 +16,7 @@ mod answered;
 mod approvers;
 mod approving;
 mod linking;
+pub mod operating;
 pub mod people;
 mod recollection;
 mod stop;

@@ -146,6 +146,13 @@ impl Problem {
         )
     }
 
+    /// 409: the id of an operator's message is already another's. What was sent cannot be changed.
+    pub fn sent_otherwise() -> Self {
+        Self::message_id_taken(
+            "something else is stored under this id, and what was sent is not changed: give another id",
+        )
+    }
+
     fn message_id_taken(detail: &'static str) -> Self {
         Self::new(StatusCode::CONFLICT, "message-id-taken", "The messageId is another message's", detail)
     }

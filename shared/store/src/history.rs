@@ -29,7 +29,7 @@
 //! - `forget.rs`: the deletion of a chat; `erase.rs`: of one person's records in a chat of others
 //! - [`directory`]: the list of all chats
 //! - [`turn`]: the head: one run at a time, and the start of the context
-//! - [`stop`]: the command `/stop`
+//! - [`stop`]: the command `/stop`; `takeover.rs`: chats that an operator has
 //! - [`due`]: the chats that the compactor must visit
 //! - [`strangers`]: people who were refused; `tools.rs`: destructive outside tools
 //! - `fields.rs`: the stored fields of a record; `item.rs`: a record as an item; `table.rs`: DynamoDB
@@ -60,6 +60,7 @@ mod shelf;
 pub mod stop;
 pub mod strangers;
 pub(crate) mod table;
+mod takeover;
 mod tools;
 pub mod turn;
 mod view;

@@ -18,6 +18,7 @@ fn seen(answered: usize, waiting: usize) -> Context {
         senders: Vec::new(),
         unanswered: (0..waiting).map(|n| SortKey::message(at, &MessageId::number(n as u64))).collect(),
         to_compact: Vec::new(),
+        to_send: Vec::new(),
         to_resume: Vec::new(),
         others_wait: false,
         session_start: None,

@@ -85,6 +85,7 @@ impl Session {
         // After a Session that has ended, the next one starts with an interaction.
         let first_said = interactions.first().filter(|_| ended_at.is_some()).map(|(mark, ..)| &mark.start);
         let start = after_gap.or(first_said).or_else(|| marks.first().map(|mark| &mark.start))?.clone();
+        let start = sent_before(messages, &start, &interactions, is_in, policy).unwrap_or(start);
         // A late message joins the Session if it is at most the stale time older than the first interaction.
         let first = interactions.iter().find(|(mark, ..)| mark.start >= start);
         let by_time = policy.stale_after.map(|limit| match first {
@@ -97,6 +98,25 @@ impl Session {
             last_interaction,
         })
     }
+}
+
+/// Returns the first message that an operator sent after the interactions before the Session, and at most the stale time
+/// before its first interaction, at `start`: that may be the answer to it.
+fn sent_before(
+    messages: &[Message<'_>],
+    start: &SortKey,
+    interactions: &[(&Mark, Timestamp, Timestamp)],
+    is_in: impl Fn(&SortKey) -> bool,
+    policy: &Policy,
+) -> Option<SortKey> {
+    let (before, since): (Vec<_>, Vec<_>) = interactions.iter().partition(|(mark, ..)| mark.start < *start);
+    let last_before = before.iter().map(|(_, _, last)| *last).max();
+    let first = since.first().map(|(_, first, _)| *first)?;
+    let is_near = |ts: Timestamp| {
+        Some(ts) > last_before && policy.stale_after.is_none_or(|limit| first.since(ts) <= limit)
+    };
+    let sent = messages.iter().filter(|message| message.first.message.metadata.sent_by().is_some());
+    sent.map(|message| &message.base).find(|base| *base < start && is_in(base) && is_near(base.ts())).cloned()
 }
 
 /// Messages that the summaries of one line cover, without summaries before the last boundary.

@@ -49,6 +49,7 @@ fn an_empty_history_has_an_empty_context() {
         senders: vec![],
         unanswered: vec![],
         to_compact: vec![],
+        to_send: vec![],
         to_resume: vec![],
         others_wait: false,
         session_start: None,

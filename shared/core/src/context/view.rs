@@ -37,6 +37,8 @@ pub struct SessionView<'a> {
     pub unanswered: Vec<Message<'a>>,
     /// See [`super::Context::to_compact`].
     pub to_compact: Vec<SortKey>,
+    /// See [`super::Context::to_send`].
+    pub to_send: Vec<SortKey>,
     /// See [`super::Context::to_resume`].
     pub to_resume: Vec<SortKey>,
     /// See [`super::Context::others_wait`].
@@ -113,13 +115,14 @@ impl<'a> SessionView<'a> {
             }
             None => session.reaches_back_to,
         });
-        let to_compact = to_compact(records, &covered, now);
+        let (to_send, to_compact) = commands_of_turns(records, &covered, now);
         // Also unanswered messages from before the Session, or of another line: they may never get a turn of their own.
         let waiting = unanswered.iter().chain(others.iter().filter(|message| message.unanswered));
-        let waiting = waiting.map(|message| &message.base).chain(&to_compact).min().cloned();
+        let waiting = waiting.map(|message| &message.base).chain(&to_compact).chain(&to_send).min().cloned();
         let reaches_back_to = reaches_back_to.map(|from| waiting.map_or(from.clone(), |base| from.min(base)));
         Self {
             to_compact,
+            to_send,
             to_resume: approval::to_resume(records),
             others_wait: others.iter().any(|message| message.unanswered),
             session_start: start,
@@ -186,8 +189,13 @@ fn line_in_view<'a>(messages: &[Message<'a>]) -> Option<&'a str> {
     waiting.or_else(last).and_then(|m| m.first.line())
 }
 
-/// Returns the `/compact` commands in `records` without an answer. An edited command is a message instead.
-fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -> Vec<SortKey> {
+/// Returns the operators' messages in `records` that are not sent, and the `/compact` commands without an answer. An edited
+/// `/compact` is a message instead.
+fn commands_of_turns(
+    records: &[Record],
+    covered: &HashSet<&SortKey>,
+    now: Timestamp,
+) -> (Vec<SortKey>, Vec<SortKey>) {
     let edited: HashSet<SortKey> = records
         .iter()
         .filter(|record| record.kind() == Kind::Revision && !record.key.hangs_on_reply())
@@ -195,8 +203,17 @@ fn to_compact(records: &[Record], covered: &HashSet<&SortKey>, now: Timestamp) -
         .collect();
     let is_command =
         |record: &&Record| record.kind() == Kind::Notice && record.asks() && !has_lapsed(record, now);
-    let bases = records.iter().filter(is_command).map(|record| record.key.base());
-    bases.filter(|base| !covered.contains(base) && !edited.contains(base)).collect()
+    let open = records.iter().filter(is_command).filter(|record| !covered.contains(&record.key.base()));
+    let (mut to_send, mut to_compact) = (Vec::new(), Vec::new());
+    for record in open {
+        let base = record.key.base();
+        if record.dispatch().is_some() {
+            to_send.push(base);
+        } else if !edited.contains(&base) {
+            to_compact.push(base);
+        }
+    }
+    (to_send, to_compact)
 }
 
 /// Returns the position from which a Session with `summary` is read: the minimum of the summary, the messages that may

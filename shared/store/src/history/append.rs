@@ -233,6 +233,22 @@ impl History {
         Ok(Appended { base, outcome })
     }
 
+    /// Appends a record of which there is one form. Returns the record at its key, and true if this append stored it. One
+    /// put.
+    pub async fn append_once(&self, draft: &Draft) -> Result<(Record, bool), HistoryError> {
+        let record = self.record_of(draft, draft.key(), 0);
+        if self.retention.may_have_left(draft.ts, self.clock.now()) {
+            let archived = self.archived_message(&draft.chat, &record.key).await?.records;
+            if let Some(first) = archived.into_iter().find(|form| form.key == record.key) {
+                return Ok((first, false));
+            }
+        }
+        Ok(match self.put(&record).await? {
+            Written::Done(_) => (record, true),
+            Written::Refused(existing) => (self.record(&existing).await?, false),
+        })
+    }
+
     /// Reads the time that [`History::first_time`] has fixed for the message `id`. One read.
     pub async fn time_of(&self, chat: &ChatKey, id: &MessageId) -> Result<Option<Timestamp>, HistoryError> {
         let marker = self.table.get(&partition(chat), &format!("!id#{id}")).await?;

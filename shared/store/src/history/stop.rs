@@ -89,11 +89,13 @@ pub fn waiting_before(records: &[Record], command: &SortKey, now: Timestamp) -> 
 }
 
 /// Returns true if the `/stop` at `command` ends `turn`, which a run has committed to: all that it covers was said
-/// before the command, on the command's line of the chat.
+/// before the command, on the command's line of the chat. An operator's message is sent all the same.
 pub fn ends(records: &[Record], command: &SortKey, turn: &OpenTurn) -> bool {
     let line = |base: &SortKey| said_at(records, base).and_then(Record::line);
+    let newest = turn.covers.last();
     turn.covers.iter().all(|base| base < command)
-        && turn.covers.last().is_some_and(|newest| line(newest) == line(command))
+        && newest.is_some_and(|newest| line(newest) == line(command))
+        && newest.and_then(|newest| said_at(records, newest)).and_then(Record::dispatch).is_none()
 }
 
 /// Returns true if the `/stop` at `command` has anything to end, by the `records` and the `head` of its chat.

@@ -15,6 +15,7 @@
 //!  "longestSegment": 40000, "keptTo": "1763765900000#00000000000000000004", "paced": 1763766221000,
 //!  "joins": {"SS": ["{\"id\":\"joined-9f86\",\"ts\":1763766220000,\"from\":\"agent:annals:user:lark-ou_ada\",…}"]},
 //!  "leftFor": "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}",
+//!  "takenOver": "{\"by\":\"Grace\",\"at\":1763766220000}",
 //!  "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers"}
 //! ```
 //!
@@ -62,7 +63,7 @@ use annals_core::title::Title;
 use super::table::{Update, Written, json, number, string};
 use super::{HEAD, History, HistoryError, partition};
 
-pub(super) use head::{ANSWERED_TO, Held, Holder};
+pub(super) use head::{ANSWERED_TO, Held, Holder, TAKEN_OVER};
 pub use head::{Archive, Blocked, Head, HeadError, Left, Link, OpenTurn, Resumed, Stretch};
 pub use lease::{Claim, Lease};
 
@@ -108,8 +109,8 @@ pub const HOLDER_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// [`LOOK_AGAIN`](super::stop::LOOK_AGAIN).
 pub const STOPPED_RUN_ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Maximum number of attempts to give a title while runs claim the chat.
-const MAX_TITLE_ATTEMPTS: u32 = 8;
+/// Maximum number of attempts to give a title, or to take a chat over, while runs claim the chat.
+pub(super) const MAX_TITLE_ATTEMPTS: u32 = 8;
 
 impl History {
     /// Lets later runs read from `from` on, which is before [`Head::context_from`]: if this run fails for good, the
@@ -224,6 +225,7 @@ impl History {
             .set("continues", json(&Link { chat: old.clone(), at })?)
             .set_if_absent("title", known.remove("title"))
             .set_if_absent("givenTitle", known.remove("givenTitle"))
+            .set_if_absent(TAKEN_OVER, known.remove(TAKEN_OVER))
             .when("attribute_not_exists(continues)");
         self.update_head(new, back).await?;
         self.update_head(old, Update::default().set("movedTo", string(partition(new)))).await?;

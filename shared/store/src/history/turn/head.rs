@@ -7,6 +7,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::person::Join;
 use annals_core::record::{Channel, DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::takeover::Takeover;
 use annals_core::title::Title;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ use crate::history::table::Item;
 
 /// The attribute of [`Head::answered_to`].
 pub(in crate::history) const ANSWERED_TO: &str = "answeredTo";
+
+/// The attribute of [`Head::takeover`].
+pub(in crate::history) const TAKEN_OVER: &str = "takenOver";
 
 /// The head of a chat.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +59,8 @@ pub struct Head {
     pub joins: Vec<Join>,
     /// The person's chat that this window of a platform has been left for.
     pub left_for: Option<Left>,
+    /// The operator who has taken the chat over: runs send that operator's messages, and ask no model.
+    pub takeover: Option<Takeover>,
     /// The title that an admin has given the chat.
     pub given_title: Option<String>,
     /// The title of the chat as far as the last run or visit has seen; `None` if it has noted none.
@@ -229,6 +235,7 @@ impl Head {
             taken_at: head.time("takenAt")?,
             joins: head.joins()?,
             left_for: head.json("leftFor")?,
+            takeover: head.json(TAKEN_OVER)?,
             given_title: head.parsed("givenTitle")?,
             title: head.json("title")?,
             forgotten_at: head.time("forgottenAt")?,

@@ -1,0 +1,138 @@
+//! Chats that an operator takes over, and messages that an operator sends as the bot.
+//!
+//! An operator's message is a record like a `/compact`: the chat's next turn sends it as its reply, so its delivery is that of
+//! every reply. If the chat was taken over, that reply answers what was unanswered when the message was stored.
+
+use annals_core::chat_key::{ChatKey, Place};
+use annals_core::message::{Part, Role};
+use annals_core::record::{Channel, Draft, Kind, Origin, Record};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::takeover::{Dispatch, Takeover};
+use annals_store::history::turn::Head;
+use annals_store::history::{Appended, HistoryError, MAX_PAGE, Outcome, Position};
+use annals_store::queue::Turn;
+
+use super::{Ingress, IngressError};
+
+/// Distance of an operator's message from the newest record, which it follows whatever the clock says.
+const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// A chat to which an operator writes.
+#[derive(Debug)]
+pub struct Desk {
+    /// The name that the chat has now.
+    pub chat: ChatKey,
+    /// The operator who has taken it over.
+    pub takeover: Option<Takeover>,
+    /// The newest message of a person, to whose window and by whose channel the operator writes.
+    to: Record,
+    /// Time of the newest record.
+    newest: Timestamp,
+}
+
+impl Desk {
+    /// Returns the channel by which the person gets what the operator writes.
+    pub fn channel(&self) -> Channel {
+        self.to.channel
+    }
+
+    /// Returns the time of the next record: `now`, or directly after the newest record.
+    fn next_ts(&self, now: Timestamp) -> Timestamp {
+        now.max(self.newest.plus(MILLISECOND))
+    }
+
+    /// Returns a notice of the operator `by`.
+    fn notice(&self, by: &str, id: MessageId, ts: Timestamp, parts: Vec<Part>) -> Draft {
+        let (chat, channel, chat_id) = (self.chat.clone(), self.to.channel, self.to.chat_id.clone());
+        let origin = Origin { chat, channel, chat_id, user_id: by.to_owned() };
+        let mut draft = Draft::new(origin, id, ts).with_parts(parts).of_kind(Kind::Notice);
+        draft.metadata.copy_address_of(&self.to.message.metadata, channel);
+        draft.of_person(format!("operator/{by}"))
+    }
+}
+
+impl Ingress {
+    /// Returns the desk of `chat`, or `None` if no person has written there lately: among the newest 200 records. In a
+    /// chat of a platform, only what came by the platform counts.
+    pub async fn desk(&self, chat: &ChatKey) -> Result<Option<Desk>, IngressError> {
+        let (chat, head): (_, Head) = self.history.current(chat).await?;
+        let records = self.history.page(&chat, &Position::Newest, MAX_PAGE).await?.records;
+        let Some(newest) = records.last().map(|record| record.key.ts()) else { return Ok(None) };
+        let is_open =
+            matches!(chat.place(), Place::Direct { .. } | Place::HttpChat { .. } | Place::WebRoom { .. });
+        let is_said = |record: &Record| {
+            record.role() == Role::User
+                && !record.key.hangs_on_reply()
+                && !record.message.metadata.is_of_operator()
+                && (is_open || record.channel.is_platform())
+        };
+        let to = records.into_iter().rev().find(is_said);
+        Ok(to.map(|to| Desk { chat, takeover: head.takeover, to, newest }))
+    }
+
+    /// Lets the operator `by` take the chat of `desk` over, and records that. Returns the operator who has it now, who is
+    /// another if that one came first; `None` if the chat has been forgotten. Safe to repeat.
+    pub async fn take_over(&self, desk: &Desk, by: &str) -> Result<Option<Takeover>, IngressError> {
+        let taken = self.history.take_over(&desk.chat, by).await?;
+        if let Some(taken) = taken.as_ref().filter(|taken| taken.by == by) {
+            let id = MessageId::number(taken.at.as_millis().unsigned_abs()).derived("takeover");
+            let text = Part::text("An operator has taken this chat over.");
+            let mut notice = desk.notice(by, id, taken.at, vec![text]);
+            notice.metadata.set_takeover(true);
+            self.history.append_once(&notice).await?;
+        }
+        Ok(taken)
+    }
+
+    /// Hands `chat` back, records that, and queues a turn for what is unanswered. Safe to repeat.
+    pub async fn hand_back(&self, chat: &ChatKey) -> Result<(), IngressError> {
+        let now = self.history.clock().now();
+        for (index, name) in self.history.all_names(chat).await?.into_iter().enumerate() {
+            let taken = self.history.head(&name).await?.takeover;
+            if let Some(taken) = &taken
+                && index == 0
+                && let Some(desk) = self.desk(&name).await?
+            {
+                let id = MessageId::number(taken.at.as_millis().unsigned_abs()).derived("handback");
+                let ts = self.history.first_time(&name, &id, desk.next_ts(now)).await?;
+                let text = Part::text("The operator has handed this chat back.");
+                let mut notice = desk.notice(&taken.by, id, ts, vec![text]);
+                notice.metadata.set_takeover(false);
+                self.history.append_once(&notice).await?;
+            }
+            self.history.hand_back(&name).await?;
+            if index == 0 || taken.is_some() {
+                self.queue.enqueue(&Turn { chat: name, from: SortKey::start_of(now), at: None }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a message of the operator `by` to the chat of `desk`, and queues the turn that sends it. Safe to repeat.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::Taken`] if something else has this id.
+    pub async fn send(
+        &self,
+        desk: &Desk,
+        by: &str,
+        id: MessageId,
+        parts: Vec<Part>,
+    ) -> Result<Appended, IngressError> {
+        let ts = desk.next_ts(self.history.clock().now());
+        let ts = self.history.first_time(&desk.chat, &id, ts).await?;
+        let mut draft = desk.notice(by, id, ts, parts).asking(true);
+        let (answers, to) = (desk.takeover.is_some(), desk.to.message_id.clone());
+        draft.metadata.set_dispatch(&Dispatch { by: by.to_owned(), answers, to });
+        let (record, is_new) = self.history.append_once(&draft).await?;
+        let base = draft.key().base();
+        if record.dispatch().is_none() || record.message.parts != draft.parts {
+            return Err(HistoryError::Taken { key: base }.into());
+        }
+        let outcome = if is_new { Outcome::Stored } else { Outcome::Duplicate };
+        let appended = Appended { base, outcome };
+        self.enqueue(&draft, &appended, None).await?;
+        Ok(appended)
+    }
+}

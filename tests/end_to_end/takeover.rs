@@ -1,0 +1,261 @@
+//! Operators: they take a chat over, write to the person as the bot, and hand the chat back.
+
+use std::time::Duration;
+
+use annals_test_support::model_api::{last_user_line, texts_of};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, text_of, wait_until};
+use crate::chat::{self, ROOM};
+use crate::discord::{self, DiscordApp};
+use crate::lark::{self, LarkApp};
+use crate::turns::assert_answered_once;
+use crate::updates::private;
+
+const CHAT: &str = "telegram:chat:42";
+
+async fn take_over(app: &TestApp, chat: &str, operator: &str) -> Answer {
+    let request = app.request(Method::PUT, &chat_path(chat, "takeover")).bearer_auth(OPS_KEY);
+    Answer::of(request.json(&json!({ "operator": operator }))).await
+}
+
+async fn hand_back(app: &TestApp, chat: &str) {
+    let answer = app.call(Method::DELETE, &chat_path(chat, "takeover"), OPS_KEY).await;
+    assert_eq!((answer.status.as_u16(), &answer.body["takeover"]), (200, &Value::Null), "{answer:?}");
+}
+
+async fn send(app: &TestApp, chat: &str, id: &str, text: &str) -> Answer {
+    app.post(&chat_path(chat, "send"), OPS_KEY, &json!({"messageId": id, "text": text})).await
+}
+
+/// Sends `text`, which must be taken, and waits until its turn is done.
+async fn operate(app: &TestApp, chat: &str, id: &str, text: &str) {
+    let answer = send(app, chat, id, text).await;
+    assert_eq!((answer.status.as_u16(), &answer.body["duplicate"]), (202, &json!(false)), "{answer:?}");
+    app.idle().await;
+}
+
+#[tokio::test]
+async fn an_operator_answers_what_waits_and_the_bot_what_is_left_each_once() {
+    let mut app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    let taken = take_over(&app, CHAT, "Grace").await;
+    assert_eq!((taken.status.as_u16(), &taken.body["takeover"]["by"]), (200, &json!("Grace")), "{taken:?}");
+    assert_eq!(take_over(&app, CHAT, "Grace").await.body, taken.body);
+    take_over(&app, CHAT, "Linus").await.assert_problem(409, "taken-over");
+    let as_linus = json!({"messageId": "l-1", "text": "Hi", "operator": "Linus"});
+    app.post(&chat_path(CHAT, "send"), OPS_KEY, &as_linus).await.assert_problem(409, "taken-over");
+    app.ada_says(2, "Where is my parcel?").await;
+    app.ada_says(3, "It is late").await;
+    app.restart().await;
+    app.idle().await;
+    assert_eq!((app.model().count(), app.sent_texts().len()), (1, 1), "the bot answers");
+    let listed = &app.get("/v1/chats").await["chats"][0];
+    assert_eq!((&listed["takeover"]["by"], &listed["pendingTurn"]), (&json!("Grace"), &json!("waiting")));
+
+    operate(&app, CHAT, "op-1", "It leaves today.").await;
+    assert_eq!((app.last_sent().text.as_str(), app.last_sent().reply_to), ("It leaves today.", Some(3)));
+    assert_eq!(send(&app, CHAT, "op-1", "It leaves today.").await.body["duplicate"], true);
+    send(&app, CHAT, "op-1", "Tomorrow.").await.assert_problem(409, "message-id-taken");
+    app.receive(private(42, 3, "It is late")).await;
+    app.ada_says(4, "And the other one?").await;
+    assert_eq!(app.sent_texts(), ["You said: hello", "It leaves today."]);
+
+    hand_back(&app, CHAT).await;
+    app.idle().await;
+    hand_back(&app, CHAT).await;
+    app.idle().await;
+    assert_eq!(app.sent_texts()[2..], ["You said: And the other one?"]);
+    assert_eq!(app.get(&format!("/v1/chats/{}", encoded(CHAT))).await["takeover"], Value::Null);
+    let asked = app.last_request();
+    assert_eq!(texts_of(&asked, "assistant"), ["You said: hello", "It leaves today."]);
+    assert_eq!(last_user_line(&asked), "And the other one?");
+    let records = app.records(CHAT).await;
+    assert_answered_once(&records);
+    let history = app.history(CHAT).await;
+    let reply = history.iter().find(|message| message["id"] == "op-1/reply").unwrap();
+    let metadata = &reply["metadata"];
+    assert_eq!(
+        (&reply["role"], &metadata["kind"], &metadata["sentBy"]),
+        (&json!("assistant"), &json!("normal"), &json!("Grace"))
+    );
+    let notices: Vec<_> =
+        history.iter().filter_map(|message| message["metadata"]["takeover"].as_str()).collect();
+    assert_eq!(notices, ["begun", "ended"]);
+
+    take_over(&app, CHAT, "Grace").await;
+    app.forget(CHAT, OPS_KEY).await;
+    assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().takeover, None);
+    app.finish().await;
+}
+
+/// The clock does not move: the run ends at once, and the operator's message does not wait for it.
+#[tokio::test]
+async fn a_run_that_asks_the_model_loses_its_chat_to_the_operator() {
+    let app = TestApp::start().await;
+    app.hold(private(42, 1, "one")).await;
+    take_over(&app, CHAT, "Grace").await;
+    operate(&app, CHAT, "op-1", "From a person").await;
+    app.model().resume();
+    hand_back(&app, CHAT).await;
+    app.idle().await;
+    assert_eq!((app.sent_texts(), app.model().count()), (vec!["From a person".to_owned()], 1));
+    assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+/// Without a takeover a question keeps its own answer. What was sent is in view of the person's answer to it.
+#[tokio::test]
+async fn a_message_of_an_operator_needs_no_question_and_takes_none() {
+    let app = TestApp::start().await;
+    app.hold(private(42, 1, "one")).await;
+    assert_eq!(send(&app, CHAT, "op-1", "News").await.status, 202);
+    app.model().resume();
+    app.idle().await;
+    assert_eq!(app.sent_texts(), ["You said: one", "News"]);
+    assert_eq!(app.last_sent().reply_to, None);
+    app.clock().advance(Duration::from_hours(60));
+    operate(&app, CHAT, "op-2", "Did it arrive?").await;
+    app.clock().advance(Duration::from_secs(60));
+    let later = 60 * 3600 + 120;
+    app.ada_says(later, "yes").await;
+    assert_eq!(
+        texts_of(&app.last_request(), "assistant"),
+        ["Did it arrive?"],
+        "the Session before has ended"
+    );
+    assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn commands_act_in_a_chat_that_is_taken_over() {
+    let app = TestApp::start().await;
+    app.ada_says(1, "one").await;
+    take_over(&app, CHAT, "Grace").await;
+    app.ada_says(2, "two").await;
+    app.handle(private(42, 3, "/stop").command()).await;
+    app.handle(private(42, 4, "/new three").command()).await;
+    app.handle(private(42, 5, "/compact").command()).await;
+    operate(&app, CHAT, "op-1", "Four").await;
+    hand_back(&app, CHAT).await;
+    app.idle().await;
+    let sent = app.sent_texts();
+    assert_eq!(
+        (sent[0].as_str(), sent[1].as_str(), sent.last().unwrap().as_str()),
+        ("You said: one", "Stopped.", "Four")
+    );
+    let records = app.records(CHAT).await;
+    assert_answered_once(&records);
+    let covered = records.iter().find(|record| record.message_id.as_str() == "op-1/reply").unwrap().covers();
+    assert_eq!(covered.len(), 2, "/stop ended the first message, /new and /compact none: {covered:?}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn over_http_and_in_rooms_the_waiting_caller_gets_the_operators_words() {
+    let app = TestApp::builder().model().start().await;
+    let key = "http:chat:app:c1";
+    app.say("c1", &json!({"userId": "ada", "text": "hello", "messageId": "1"})).await;
+    take_over(&app, key, "Grace").await;
+    let question = json!({"userId": "ada", "text": "Are you there?", "messageId": "2"});
+    let answering = async {
+        wait_until("it is stored", async || app.records(key).await.len() > 3).await;
+        assert_eq!(send(&app, key, "op-1", "I am.").await.status, 202);
+    };
+    let (answer, ()) = tokio::join!(Box::pin(app.ask("c1", APP_KEY, &question)), Box::pin(answering));
+    assert_eq!(
+        (answer.reply_text(), &answer.body["reply"]["metadata"]["sentBy"]),
+        ("I am.".into(), &json!("Grace"))
+    );
+
+    chat::post(&app, &chat::submit(&[chat::user("m1", "hello")])).await.rest().await;
+    take_over(&app, ROOM, "Grace").await;
+    let said = [chat::user("m1", "hello"), chat::user("m2", "Are you there?")];
+    let stream = chat::post(&app, &chat::submit(&said)).await;
+    let file = json!([{"type": "text", "text": "Here."}, {"type": "file", "mediaType": "image/png", "url": "https://example.com/a.png"}]);
+    let sent =
+        app.post(&chat_path(ROOM, "send"), OPS_KEY, &json!({"messageId": "op-2", "parts": file})).await;
+    assert_eq!(sent.status, 202, "{sent:?}");
+    let chunks = app.as_time_passes(Box::pin(stream.rest())).await;
+    assert_eq!(chat::streamed(&chunks), "Here.", "{chunks:?}");
+    app.idle_as_time_passes().await;
+    assert_eq!(app.model().count(), 2);
+    for chat in [key, ROOM] {
+        assert_answered_once(&app.records(chat).await);
+    }
+    app.finish().await;
+}
+
+/// The answer to an interaction takes the place of "is thinking" for a quarter of an hour, and is a message afterwards.
+#[tokio::test]
+async fn on_discord_and_lark_it_goes_where_the_bot_would_answer() {
+    let it = DiscordApp::start().await;
+    let chat = format!("agent:annals:channel:{}:{}", discord::GUILD, discord::CHANNEL);
+    it.handle(&discord::ask("one", 0)).await;
+    take_over(&it.app, &chat, "Grace").await;
+    it.handle(&discord::ask("two", 1)).await;
+    operate(&it.app, &chat, "op-1", "At once").await;
+    it.handle(&discord::ask("three", 2)).await;
+    it.app.clock().advance(Duration::from_mins(16));
+    operate(&it.app, &chat, "op-2", "Later").await;
+    let sent = it.discord.sent();
+    let sent: Vec<_> =
+        sent.iter().map(|sent| (sent.content.as_str(), sent.is_original, sent.token.is_some())).collect();
+    assert_eq!(sent[1..], [("At once", true, true), ("Later", false, false)]);
+    assert_answered_once(&it.app.records(&chat).await);
+    it.app.finish().await;
+
+    let it = LarkApp::start().await;
+    let chat = format!("lark:chat:{}", lark::P2P);
+    it.handle(&lark::text("om_1", lark::P2P, "one", 0)).await;
+    take_over(&it.app, &chat, "Grace").await;
+    it.handle(&lark::text("om_2", lark::P2P, "two", 1)).await;
+    operate(&it.app, &chat, "op-1", "An answer").await;
+    operate(&it.app, &chat, "op-2", "And more").await;
+    let sent = it.lark.sent();
+    let sent: Vec<_> = sent.iter().map(|sent| (sent.text(), sent.reply_to.as_deref())).collect();
+    assert_eq!(sent[1..], [("An answer".to_owned(), Some("om_2")), ("And more".to_owned(), Some("om_2"))]);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_refused_and_nothing_is_stored() {
+    let app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    let before = app.items(CHAT).await;
+    let path = chat_path(CHAT, "send");
+    let image = json!([{"type": "file", "mediaType": "image/png", "url": "https://example.com/a.png"}]);
+    for (body, status, kind) in [
+        (json!({"messageId": "a", "parts": image}), 400, "bad-message"),
+        (
+            json!({"messageId": "a", "parts": [{"type": "tool-x", "toolCallId": "1", "state": "input-available"}]}),
+            400,
+            "bad-message",
+        ),
+        (json!({"messageId": "a", "text": " "}), 400, "bad-message"),
+        (json!({"messageId": "a", "parts": [{"type": "text", "text": " "}]}), 400, "bad-message"),
+        (json!({"messageId": "a", "text": "x".repeat(65 * 1024)}), 413, "too-large"),
+        (json!({"messageId": "7", "text": "x"}), 400, "bad-message-id"),
+        (json!({"text": "x"}), 400, "bad-message-id"),
+        (json!({"messageId": "a", "text": "x", "operator": ""}), 400, "bad-operator"),
+    ] {
+        app.post(&path, OPS_KEY, &body).await.assert_problem(status, kind);
+    }
+    let fine = json!({"messageId": "a", "text": "x"});
+    app.post(&chat_path("telegram:chat:43", "send"), OPS_KEY, &fine)
+        .await
+        .assert_problem(404, "no-such-chat");
+    take_over(&app, "telegram:chat:43", "Grace").await.assert_problem(404, "no-such-chat");
+    app.post("/v1/chats/c1/send", APP_KEY, &fine).await.assert_problem(403, "forbidden");
+    app.call(Method::PUT, "/v1/chats/c1/takeover", APP_KEY).await.assert_problem(403, "forbidden");
+    app.call(Method::DELETE, "/v1/chats/c1/takeover", APP_KEY).await.assert_problem(403, "forbidden");
+    assert_eq!((app.items(CHAT).await, app.sent_texts().len()), (before, 1));
+    app.finish().await;
+}
+
+fn encoded(chat: &str) -> String {
+    utf8_percent_encode(chat, NON_ALPHANUMERIC).to_string()
+}
