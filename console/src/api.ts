@@ -26,6 +26,12 @@ export interface Metadata {
   model?: string;
   usage?: { inputTokens?: number; outputTokens?: number };
   replyTo?: { senderName?: string; text?: string };
+  /** On a message of the bot that an operator wrote: the operator. */
+  sentBy?: string;
+  /** On an operator's message that the chat's next turn sends. */
+  dispatch?: { by: string };
+  /** On the notice that an operator has taken the chat over, or has handed it back. */
+  takeover?: 'begun' | 'ended';
 }
 export type Message = UIMessage<Metadata>;
 export type Part = Message['parts'][number];
@@ -45,6 +51,7 @@ export interface ListedChat {
   pendingTurn: 'answering' | 'waiting' | null;
   deliveryFailure: { messageId: string; reason: string; at: number } | null;
   blocked: { reason: string; at: number } | null;
+  takeover: { by: string; at: number } | null;
   tokens?: number;
   window?: number;
 }

@@ -32,7 +32,9 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const { api, key, tell } = useSession();
   const [own, setOwn] = useState<ListedChat | null>(null);
   const listed = own ?? fromList;
-  const isPending = listed?.pendingTurn != null;
+  const takeover = listed?.takeover ?? null;
+  // While an operator has the chat, messages may wait for long.
+  const isPending = listed?.pendingTurn != null && takeover === null;
   const history = useHistory(api, chat, isPending ? PACE.pending : PACE.chat);
   const [context, setContext] = useState<Context | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -88,12 +90,14 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const deliver = async (one: Outgoing) => {
     mark(chat, one.id, 'sending');
     try {
-      await (inRoom ? room.send(one) : say(api, chat, one));
+      const { id: messageId, parts, userId: operator } = one;
+      if (one.asBot) await api.send('POST', ofChat(chat, 'send'), { messageId, parts, operator });
+      else await (inRoom ? room.send(one) : say(api, chat, one));
       mark(chat, one.id, 'stored');
     } catch (error) {
       return mark(chat, one.id, 'failed', Problem.from(error));
     }
-    if (!inRoom) tell(texts.sent);
+    if (!inRoom || one.asBot) tell(texts.sent);
     await refresh().catch(() => {});
   };
   // One after the other, so that they are stored in this order.
@@ -140,11 +144,16 @@ export function Chat({ route, fromList, onChanged }: Props) {
   }, [isBusy]);
   const name = nameOf(chat, listed);
   const unseen = useMemo(() => (context ? unseenBy(context, history.messages) : new Map<string, string>()), [context, history.messages]);
-  const waits = isBusy ? null : listed?.pendingTurn;
+  const waits = isBusy || takeover !== null ? null : listed?.pendingTurn;
+  const writesAsBot = takeover?.by === key.name;
+  const handBack = () => void act(() => api.send('DELETE', ofChat(chat, 'takeover')), texts.botAgain);
   const trouble = problem ?? room.problem ?? history.problem ?? state.problem;
 
   const actions = (
     <div className="actions">
+      {key.admin && listed && takeover === null && (
+        <Button onPress={() => void act(() => api.send('PUT', ofChat(chat, 'takeover'), { operator: key.name }), texts.yours)}>{texts.takeOver}</Button>
+      )}
       <Export chat={chat} title={name.title} />
       <Sure
         label={texts.reset}
@@ -217,6 +226,14 @@ export function Chat({ route, fromList, onChanged }: Props) {
             <Rich text={texts.takesNothing(name.channelName, listed.blocked.reason)} />
           </p>
         )}
+        {takeover && (
+          <div className="banner row spread" role="status">
+            <span>
+              <Rich text={writesAsBot ? texts.heldByYou(takeover.by) : texts.heldBy(takeover.by)} />
+            </span>
+            {key.admin && <Button onPress={handBack}>{texts.handBack}</Button>}
+          </div>
+        )}
         {isSearching && <Search chat={chat} onJump={jump} onClose={() => setSearching(false)} />}
         <ActionsContext value={entryActions}>
           <Timeline
@@ -239,10 +256,11 @@ export function Chat({ route, fromList, onChanged }: Props) {
         {trouble && <Trouble problem={trouble} />}
         <Composer
           chat={chat}
-          speaker={speaker}
-          label={texts.messageTo(name.title)}
-          note={platform ? texts.notToPlatform(platform) : undefined}
-          onSend={(parts, userId) => compose(chat, parts, userId)}
+          speaker={writesAsBot ? key.name : speaker}
+          isBot={writesAsBot}
+          label={writesAsBot ? texts.messageAsBot(name.title) : texts.messageTo(name.title)}
+          note={writesAsBot ? texts.sentAsBot(platform) : platform ? texts.notToPlatform(platform) : undefined}
+          onSend={(parts, userId) => compose(chat, parts, userId, writesAsBot)}
           onStop={isBusy ? stop : undefined}
         />
       </section>

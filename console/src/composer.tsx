@@ -12,6 +12,8 @@ interface Props {
   chat: string;
   /** The default user id. */
   speaker: string;
+  /** True if the message is sent as the bot, by the speaker. */
+  isBot?: boolean;
   label: string;
   /** A note for the person who writes. */
   note?: string | undefined;
@@ -20,13 +22,13 @@ interface Props {
   onStop?: (() => void) | undefined;
 }
 
-export function Composer({ chat, speaker, label, note, onSend, onStop }: Props) {
+export function Composer({ chat, speaker, isBot = false, label, note, onSend, onStop }: Props) {
   const [text, setText] = useState(() => draft(chat).text);
   const [files, setFiles] = useState<FilePart[]>(() => draft(chat).files);
   const [refused, setRefused] = useState<string[]>([]);
   const [own, setOwn] = useState<string | null>(null);
   const chooser = useRef<HTMLInputElement>(null);
-  const userId = own ?? speaker;
+  const userId = (isBot ? null : own) ?? speaker;
   const canSend = (text.trim() !== '' || files.length > 0) && userId !== '';
   const write = (text: string, files: FilePart[]) => {
     setText(text);
@@ -123,10 +125,12 @@ export function Composer({ chat, speaker, label, note, onSend, onStop }: Props) 
         </Button>
       </div>
       <div className="as">
-        <TextField value={userId} onChange={setOwn}>
-          <Label>{texts.speakingAs}</Label>
-          <Input size={Math.max(4, userId.length)} spellCheck="false" autoComplete="off" />
-        </TextField>
+        {!isBot && (
+          <TextField value={userId} onChange={setOwn}>
+            <Label>{texts.speakingAs}</Label>
+            <Input size={Math.max(4, userId.length)} spellCheck="false" autoComplete="off" />
+          </TextField>
+        )}
         <span className={note ? 'small' : 'small roomy'}>{note ?? texts.keys}</span>
       </div>
     </form>

@@ -195,6 +195,7 @@ const Row = memo(({ chat, isCurrent }: { chat: ListedChat; isCurrent: boolean; t
         <ChannelBadge name={name} />
         {name.hint && <span className="small hint">{name.hint}</span>}
         {chat.pendingTurn && <span className="tag live">{chat.pendingTurn === 'answering' ? texts.answering : texts.waits}</span>}
+        {chat.takeover && <span className="tag live">{texts.withOperator(chat.takeover.by)}</span>}
         {chat.stale && (
           <span className="tag" title={chat.staleAt ? texts.since(when(chat.staleAt)) : undefined}>
             {texts.sessionOver}

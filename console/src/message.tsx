@@ -43,6 +43,16 @@ export const Entry = memo(({ message, ...rest }: Props) => {
       );
     case 'notice':
     case 'event':
+      if (meta.takeover) {
+        return (
+          <div className="boundary">
+            <span>
+              {(meta.takeover === 'begun' ? texts.tookOver : texts.handedBack)(meta.userId)} · <Time ms={meta.ts} />
+            </span>
+          </div>
+        );
+      }
+      if (meta.dispatch) return <Bubble message={{ ...message, role: 'assistant', metadata: { ...meta, sentBy: meta.dispatch.by } }} isWaiting />;
       return (
         <div className={`notice ${message.role}`}>
           <p>
@@ -82,13 +92,13 @@ function Summary({ message }: { message: Message }) {
   );
 }
 
-function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onItsWay, isReplaced }: Props) {
+function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onItsWay, isReplaced, isWaiting }: Props & { isWaiting?: boolean }) {
   const actions = useContext(ActionsContext);
   const [isEditing, setEditing] = useState(false);
   const meta = message.metadata;
   const mayEdit = message.role === 'user' && !onItsWay && !isReplaced && actions?.mayEdit(message) === true;
   const isUser = message.role === 'user';
-  const who = isUser ? (meta?.senderName ?? meta?.userId) : meta?.userId;
+  const who = isUser ? (meta?.senderName ?? meta?.userId) : (meta?.sentBy ?? meta?.userId);
   const failure = meta?.deliveryFailure;
   const form = /@(\d+)$/.exec(message.id)?.[1];
   const usage = meta?.usage;
@@ -109,7 +119,8 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
       </div>
       <p className="meta">
         {who && <b>{who}</b>}
-        {onItsWay && onItsWay.state !== 'failed' ? <span>{texts.sending}</span> : meta && <Time ms={meta.sentAt ?? meta.ts} />}
+        {meta?.sentBy !== undefined && <span className="tag">{texts.operator}</span>}
+        {isWaiting || (onItsWay && onItsWay.state !== 'failed') ? <span>{texts.sending}</span> : meta && <Time ms={meta.sentAt ?? meta.ts} />}
         {form && <span>{isSaidAgain ? texts.askedAgain : isUser ? texts.edited(form) : texts.form(form)}</span>}
         {meta?.model && <span>{meta.model}</span>}
         {usage && (

@@ -109,7 +109,9 @@ export function Timeline(props: Props) {
           const isSaidAgain = message.role === 'user' && said.get(id) === textOf(message);
           said.set(id, textOf(message));
           const mayAnswer = message === lastAsked || message === lastReply;
-          if (goesOn(message)) return null;
+          // What an operator sent is shown as the bot's message.
+          const isSent = message.metadata?.dispatch !== undefined && newest.has(`${id}/reply`);
+          if (goesOn(message) || isSent) return null;
           return (
             <Fragment key={`${message.id}${isLive ? '/live' : ''}`}>
               {isNewDay && <li className="day">{day}</li>}

@@ -10,6 +10,8 @@ export interface Outgoing {
   id: string;
   userId: string;
   parts: Part[];
+  /** True if it is to be sent as the bot: `userId` is the operator. */
+  asBot?: boolean;
   /** When it was written, in epoch milliseconds. */
   at: number;
   /** `stored`: confirmed, and not listed yet. */
@@ -44,8 +46,8 @@ function set(chat: string, next: readonly Outgoing[]): void {
 }
 
 /** Adds a message to `chat`, which the chat's view sends. */
-export function compose(chat: string, parts: Part[], userId: string): void {
-  set(chat, [...outgoing(chat), { id: `console-${crypto.randomUUID()}`, userId, parts, at: Date.now(), state: 'new' }]);
+export function compose(chat: string, parts: Part[], userId: string, asBot = false): void {
+  set(chat, [...outgoing(chat), { id: `console-${crypto.randomUUID()}`, userId, parts, at: Date.now(), state: 'new', ...(asBot && { asBot }) }]);
 }
 
 export function mark(chat: string, id: string, state: Outgoing['state'], problem?: Problem): void {
@@ -110,9 +112,9 @@ function put(key: string, value: string | null): void {
 }
 
 /** Returns a message that is on its way, as the history would list it. */
-export const asMessage = ({ id, userId, parts, at }: Outgoing): Message => ({
+export const asMessage = ({ id, userId, parts, at, asBot }: Outgoing): Message => ({
   id,
-  role: 'user',
+  role: asBot ? 'assistant' : 'user',
   parts,
-  metadata: { ts: at, kind: 'normal', messageId: id, userId, chatKey: '', channel: 'web', chatId: '' },
+  metadata: { ts: at, kind: 'normal', messageId: id, userId, chatKey: '', channel: 'web', chatId: '', ...(asBot && { sentBy: userId }) },
 });
