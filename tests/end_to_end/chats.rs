@@ -294,7 +294,7 @@ async fn the_list_says_what_a_person_wants_to_know_of_each_chat() {
                 "text": format!("{}…", "é".repeat(200)),
             },
             "speaker": "ada", "chatType": null, "lastInteractionAt": now, "staleAt": now + 48 * 3_600_000, "stale": false,
-            "pendingTurn": "answering", "deliveryFailure": null, "blocked": null,
+            "pendingTurn": "answering", "deliveryFailure": null, "blocked": null, "takeover": null,
             "tokens": http["tokens"], "window": 128_000,
         })
     );

@@ -7,7 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, text_of, wait_until};
+use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, wait_until};
 use crate::chat::{self, ROOM};
 use crate::discord::{self, DiscordApp};
 use crate::lark::{self, LarkApp};
