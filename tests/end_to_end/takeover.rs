@@ -118,7 +118,7 @@ async fn a_message_of_an_operator_needs_no_question_and_takes_none() {
     assert_eq!(app.last_sent().reply_to, None);
     app.clock().advance(Duration::from_hours(60));
     operate(&app, CHAT, "op-2", "Did it arrive?").await;
-    app.clock().advance(Duration::from_secs(60));
+    app.clock().advance(Duration::from_mins(1));
     let later = 60 * 3600 + 120;
     app.ada_says(later, "yes").await;
     assert_eq!(
