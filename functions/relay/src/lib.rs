@@ -51,6 +51,7 @@ pub fn relay(
     let receiver = Receiver { webhook, ingress, deliverer, clock: clock.clone() };
     let relay = RelayConfig {
         application_id: config.application_id.clone(),
+        bot_id: config.bot.id.clone(),
         token,
         api_base: config.api_base.trim_end_matches('/').to_owned(),
         needs_message_content: settings.group_activation == GroupActivation::Always,

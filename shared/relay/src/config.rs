@@ -8,6 +8,8 @@ use twilight_gateway::Intents;
 pub struct RelayConfig {
     /// `DISCORD_APPLICATION_ID`: names the state.
     pub application_id: String,
+    /// User id of the bot.
+    pub bot_id: String,
     /// `DISCORD_BOT_TOKEN`
     pub token: SecretString,
     /// `DISCORD_API_BASE`, without a slash at its end.

@@ -53,6 +53,43 @@ pub(crate) struct Guild {
     /// Active threads that the bot can see.
     #[serde(default)]
     pub(crate) threads: Vec<Channel>,
+    #[serde(default)]
+    pub(crate) roles: Vec<Role>,
+    /// The bot, and others.
+    #[serde(default)]
+    pub(crate) members: Vec<Member>,
+}
+
+/// A role. The one with the id of the guild is that of everybody.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Role {
+    pub(crate) id: String,
+    #[serde(deserialize_with = "id")]
+    pub(crate) permissions: u64,
+}
+
+/// A member of a guild.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Member {
+    pub(crate) user: User,
+    #[serde(default)]
+    pub(crate) roles: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct User {
+    pub(crate) id: String,
+}
+
+/// Permissions of a role or of a member that differ in a channel.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Overwrite {
+    /// Id of the role or of the member.
+    pub(crate) id: String,
+    #[serde(deserialize_with = "id")]
+    pub(crate) allow: u64,
+    #[serde(deserialize_with = "id")]
+    pub(crate) deny: u64,
 }
 
 /// A channel or a thread.
@@ -63,6 +100,11 @@ pub(crate) struct Channel {
     pub(crate) kind: u8,
     #[serde(default, deserialize_with = "optional_id")]
     pub(crate) last_message_id: Option<u64>,
+    /// The category of a channel, or the channel of a thread.
+    #[serde(default)]
+    pub(crate) parent_id: Option<String>,
+    #[serde(default)]
+    pub(crate) permission_overwrites: Vec<Overwrite>,
 }
 
 #[derive(Deserialize)]

@@ -29,6 +29,7 @@ mod event;
 mod gateway;
 mod hold;
 pub mod host;
+mod permission;
 pub mod relay;
 mod snowflake;
 mod worker;

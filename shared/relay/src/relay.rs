@@ -148,8 +148,15 @@ impl<H: Host> Relay<H> {
         let stalled = Notify::new();
         let connection =
             Connection::new(&self.config, gateway, place.session.as_ref(), events, hold, &self.clock);
-        let worker =
-            Worker { host: &self.host, hold, clock: &self.clock, place: &mut *place, stalled: &stalled };
+        let worker = Worker {
+            host: &self.host,
+            hold,
+            clock: &self.clock,
+            place: &mut *place,
+            bot_id: &self.config.bot_id,
+            refused: 0,
+            stalled: &stalled,
+        };
         let mut storing = Box::pin(worker.run(received));
         let ended = tokio::select! {
             () = shutdown.clone() => Ended::Shutdown,

@@ -36,6 +36,9 @@ pub(crate) struct Worker<'a, H> {
     pub(crate) clock: &'a Clock,
     /// The place, changed only after what it covers is stored.
     pub(crate) place: &'a mut RelayPlace,
+    pub(crate) bot_id: &'a str,
+    /// Number of channels that refused to be read.
+    pub(crate) refused: usize,
     /// Told when an event cannot be stored for [`PATIENCE`].
     pub(crate) stalled: &'a Notify,
 }

@@ -11,15 +11,16 @@ use super::Worker;
 use crate::event::{Channel, Guild};
 use crate::hold::LeaseLost;
 use crate::host::{Host, PAGE};
+use crate::permission::can_read;
 use crate::snowflake;
 
 /// Time by which messages of different channels may arrive out of the order of their ids.
 const MARGIN: Duration = Duration::from_mins(1);
 /// Age of the oldest message that is fetched.
 const MAX_AGE: Duration = Duration::from_hours(7 * 24);
-/// Channels that may refuse to be read in one guild, or among direct messages: Discord bans an address after 10,000
-/// refused requests in ten minutes.
-const MAX_REFUSED: usize = 100;
+/// Channels that may refuse to be read over one connection: Discord bans an address after 10,000 refused requests in ten
+/// minutes, and the client makes no more requests after a hundred.
+const MAX_REFUSED: usize = 25;
 /// Types of channels that have messages: text, direct, voice, announcements, the three kinds of threads, stage.
 /// <https://discord.com/developers/docs/resources/channel#channel-object-channel-types>
 const WITH_MESSAGES: [u8; 8] = [0, 1, 2, 5, 10, 11, 12, 13];
@@ -47,6 +48,7 @@ impl<H: Host> Worker<'_, H> {
         let is_newer = |channel: &&Channel| channel.last_message_id.is_some_and(|last| last > start);
         let channels = guild.channels.iter().chain(&guild.threads);
         let channels = channels.filter(|channel| WITH_MESSAGES.contains(&channel.kind)).filter(is_newer);
+        let channels = channels.filter(|channel| can_read(guild, channel, self.bot_id));
         let place = |channel: &Channel| Place {
             channel_id: channel.id.clone(),
             guild_id: Some(guild.id),
@@ -56,16 +58,16 @@ impl<H: Host> Worker<'_, H> {
     }
 
     async fn fetch(&mut self, places: Vec<Place>, since: u64) -> Result<(), LeaseLost> {
-        let (start, mut refused) = (self.start(since), 0);
+        let start = self.start(since);
         for place in places {
-            if !self.fetch_channel(&place, start).await? {
-                refused += 1;
-            }
-            if refused == MAX_REFUSED {
+            if self.refused == MAX_REFUSED {
                 tracing::error!(
                     "Discord refuses to show {MAX_REFUSED} channels; their missed messages and those of the rest are lost"
                 );
                 break;
+            }
+            if !self.fetch_channel(&place, start).await? {
+                self.refused += 1;
             }
         }
         Ok(())

@@ -325,6 +325,7 @@ impl Running {
 pub(crate) fn config(api_base: &str) -> RelayConfig {
     RelayConfig {
         application_id: BOT_ID.into(),
+        bot_id: BOT_ID.into(),
         token: TOKEN.into(),
         api_base: api_base.into(),
         needs_message_content: false,

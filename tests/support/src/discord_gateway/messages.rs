@@ -9,6 +9,11 @@ use super::{BOT_ID, DiscordGateway};
 /// Milliseconds of Discord's epoch.
 const EPOCH: i64 = 1_420_070_400_000;
 
+/// Permission without which nobody sees a channel.
+const VIEW_CHANNEL: u64 = 1 << 10;
+/// Name of the bot in guilds, which the REST API does not tell.
+const NICK: &str = "Bo";
+
 /// Guilds, channels and messages.
 pub(super) struct Messages {
     /// True if the intent `MESSAGE_CONTENT` is on in the developer portal.
@@ -67,14 +72,19 @@ impl Messages {
                 if channel.guild == Some(guild) && matches!(channel.kind, 10..=12) == are_threads {
                     let last = channel.messages.keys().next_back().map(u64::to_string);
                     let (id, kind) = (id.to_string(), channel.kind);
-                    listed.push(json!({"id": id, "type": kind, "name": "general", "last_message_id": last}));
+                    let hides = json!({"id": guild.to_string(), "type": 0, "allow": "0", "deny": VIEW_CHANNEL.to_string()});
+                    let overwrites = if channel.is_hidden { json!([hides]) } else { json!([]) };
+                    listed.push(json!({"id": id, "type": kind, "name": "general", "last_message_id": last,
+                        "permission_overwrites": overwrites}));
                 }
             }
             listed
         };
         json!({
             "id": guild.to_string(), "name": "Guild", "owner_id": "7", "large": false, "member_count": 2,
-            "channels": listed(false), "threads": listed(true), "members": [], "roles": [],
+            "channels": listed(false), "threads": listed(true),
+            "members": [{"user": {"id": BOT_ID}, "roles": []}],
+            "roles": [{"id": guild.to_string(), "name": "@everyone", "permissions": VIEW_CHANNEL.to_string()}],
         })
     }
 
@@ -86,7 +96,11 @@ impl Messages {
     fn message(&self, id: u64, post: &Post<'_>) -> Value {
         let channel = &self.channels[&post.channel];
         let bot = json!({"id": BOT_ID, "username": "annals", "discriminator": "0", "bot": true});
-        let mentions = if post.mentions_bot { json!([bot]) } else { json!([]) };
+        let mut mentioned = bot.clone();
+        if channel.guild.is_some() {
+            mentioned["member"] = json!({"nick": NICK, "roles": []});
+        }
+        let mentions = if post.mentions_bot { json!([mentioned]) } else { json!([]) };
         let mut message = json!({
             "type": if post.replies_to_bot { 19 } else { 0 }, "tts": false, "pinned": false, "flags": 0,
             "timestamp": "2026-11-23T12:00:00.000000+00:00", "edited_timestamp": null, "mention_everyone": false,
@@ -192,6 +206,9 @@ impl DiscordGateway {
             let fields = message.as_object_mut().unwrap();
             for name in ["guild_id", "member", "channel_type"] {
                 fields.remove(name);
+            }
+            for mention in fields["mentions"].as_array_mut().into_iter().flatten() {
+                mention.as_object_mut().unwrap().remove("member");
             }
             message
         });
