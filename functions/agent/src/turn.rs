@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Record;
+use annals_core::record::{Channel, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::title::Title;
 use annals_io::metrics::Metric;
@@ -223,6 +223,7 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
     let (reached, paced) = deliver(agent, &turn, &reply, shown_parts, attempt, until, typing).await?;
     let ending = Ending {
         reached,
+        discord_channel: discord_channel(&turn.newest),
         paced,
         title: asked_title(agent, &turn.newest, lease, ending.title).await,
         // By the head as it was claimed: a turn that was committed before the command does not carry it out.
@@ -235,6 +236,12 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
     // Listeners hear of the turn until it is finished.
     drop(feed);
     Ok(MayLeaveMore(leaves_more))
+}
+
+/// Returns the channel of `newest`, if it is a direct message on Discord.
+fn discord_channel(newest: &Record) -> Option<String> {
+    let is_direct = newest.channel == Channel::Discord && !newest.is_group();
+    is_direct.then(|| newest.chat_id.clone())
 }
 
 /// Asks the platform for the title of the chat of `newest`, if its events do not carry it and it was not asked lately.

@@ -3,13 +3,13 @@
 //! The binary has two homes: a scheduled Lambda function that hands over to its next invocation, and a container that is
 //! always on. The local program is the third.
 
+use std::collections::HashSet;
+
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::webhook::ReadError;
 use annals_channel_discord::client::{Client, SendError};
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_discord::webhook::DiscordWebhook;
-use annals_core::chat_key::{ChatKey, Place};
-use annals_core::record::Channel;
 use annals_core::settings::ConfigError;
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::Ingress;
@@ -18,16 +18,14 @@ use annals_io::clock::Clock;
 use annals_relay::host::PAGE;
 use annals_relay::{Host, HostError, Relay, RelayConfig};
 use annals_store::history::directory::MAX_CHATS;
-use annals_store::history::{History, HistoryError, Position};
+use annals_store::history::{History, HistoryError};
 use annals_store::relay::RelayStore;
 use serde_json::Value;
 use tracing::Instrument;
 use tracing::field::Empty;
 
 /// Pages of the list of chats that are searched for direct messages.
-const MAX_PAGES: usize = 5;
-/// Newest records of a person's chat that are searched for one of Discord.
-const MAX_RECORDS: usize = 20;
+const MAX_PAGES: usize = 50;
 
 /// Creates the relay of the application of `config`. It stores by `ingress`, and confirms commands by `deliverer`.
 ///
@@ -96,22 +94,14 @@ async fn direct_channels(history: &History) -> Result<Vec<String>, HistoryError>
     let (mut channels, mut before) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
         let page = history.chats(before.as_ref(), MAX_CHATS).await?;
-        for listed in page.chats {
-            if matches!(listed.chat.place(), Place::Direct { .. }) {
-                channels.extend(direct_channel(history, &listed.chat).await?);
-            }
-        }
+        channels.extend(page.chats.into_iter().filter_map(|listed| listed.head.discord_channel));
         before = page.before;
         if before.is_none() {
             break;
         }
     }
+    // A person who was linked has it in the chat before, too.
+    let mut seen = HashSet::new();
+    channels.retain(|channel| seen.insert(channel.clone()));
     Ok(channels)
-}
-
-/// Returns the channel of the newest direct message of Discord in a person's chat.
-async fn direct_channel(history: &History, chat: &ChatKey) -> Result<Option<String>, HistoryError> {
-    let page = history.page(chat, &Position::Newest, MAX_RECORDS).await?;
-    let newest = page.records.into_iter().rev().find(|record| record.channel == Channel::Discord);
-    Ok(newest.map(|record| record.chat_id))
 }

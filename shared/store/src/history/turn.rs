@@ -16,7 +16,7 @@
 //!  "joins": {"SS": ["{\"id\":\"joined-9f86\",\"ts\":1763766220000,\"from\":\"agent:annals:user:lark-ou_ada\",…}"]},
 //!  "leftFor": "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}",
 //!  "takenOver": "{\"by\":\"Grace\",\"at\":1763766220000}",
-//!  "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers"}
+//!  "discordChannel": "1459213904352645111", "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers"}
 //! ```
 //!
 //! A deletion sets `forgetting` (true) in place of `housekeeping`. The dates of visits (`dueShard`, `dueAt`,
@@ -80,6 +80,8 @@ pub struct Ending {
     pub has_stopped: bool,
     /// The platform's readiness to take messages for this chat.
     pub reached: Reached,
+    /// See [`Head::discord_channel`], if the turn came from there.
+    pub discord_channel: Option<String>,
     /// See [`Head::paced`], if something was sent.
     pub paced: Option<Timestamp>,
     /// See [`Head::answered_to`], if the run covered anything.
@@ -143,6 +145,7 @@ impl History {
             .set("capturedTo", key(&ending.captured_to))
             .set_if_absent("uncapturedFrom", key(&ending.uncaptured_from))
             .set(ANSWERED_TO, key(&ending.answered_to))
+            .set("discordChannel", ending.discord_channel.as_deref().map(string))
             .set("paced", ending.paced.map(number))
             .set("title", ending.title.as_ref().map(json).transpose()?)
             .remove(["leaseUntil", "turn", "failures"]);

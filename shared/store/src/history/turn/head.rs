@@ -38,6 +38,9 @@ pub struct Head {
     pub stopped_to: Option<SortKey>,
     /// The last refusal of a platform to take messages for this chat.
     pub blocked: Option<Blocked>,
+    /// The channel of the person's direct messages on Discord, which does not list them: the relay looks there for messages that
+    /// it missed.
+    pub discord_channel: Option<String>,
     /// Time at which the chat's share of the platform's rate limit is free again: see `annals_channel::rate_limit`.
     pub paced: Option<Timestamp>,
     /// The name that this chat had before.
@@ -226,6 +229,7 @@ impl Head {
             turn: head.json("turn")?,
             stopped_to: head.parsed("stoppedTo")?,
             blocked: head.json("blocked")?,
+            discord_channel: head.parsed("discordChannel")?,
             paced: head.time("paced")?,
             continues: head.json("continues")?,
             moved_to: head.parsed("movedTo")?,
