@@ -3,10 +3,11 @@
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
-use annals_test_support::discord_gateway::{DiscordGateway, Post};
+use annals_test_support::discord_gateway::{BOT_ID, DiscordGateway, Post};
 use serde_json::json;
 
 use crate::app::{NOW, TestApp, wait_until};
+use crate::people::http;
 use crate::process::Process;
 
 const GUILD: u64 = 5;
@@ -113,11 +114,14 @@ async fn a_restart_resumes_the_session_and_a_lost_session_is_replaced() {
     wait_until("the program has a session", async || discord.gateway.identifies() == 1).await;
     discord.ask(DIRECT, "first");
     discord.until_answered(1).await;
+    // The gateway gives the bot the name that it has in the server, and the REST API another one.
+    discord.ask(CHANNEL, &format!("are you there, <@{BOT_ID}>?"));
+    discord.until_answered(2).await;
     app.idle().await;
     app.stop().await;
     discord.ask(DIRECT, "while it is stopped");
     app.restart().await;
-    discord.until_answered(2).await;
+    discord.until_answered(3).await;
     assert_eq!((discord.gateway.identifies(), discord.gateway.resumes()), (1, 1));
 
     discord.gateway.forget_sessions();
@@ -126,15 +130,36 @@ async fn a_restart_resumes_the_session_and_a_lost_session_is_replaced() {
     for channel in [CHANNEL, DIRECT] {
         discord.list(channel);
     }
-    app.as_time_passes(Box::pin(discord.until_answered(4))).await;
+    app.as_time_passes(Box::pin(discord.until_answered(5))).await;
     app.idle().await;
     assert_eq!(discord.gateway.identifies(), 2);
-    assert_eq!(app.history(IN_CHANNEL).await.len(), 2);
+    let said = app.lines(IN_CHANNEL).await;
+    assert_eq!(said.len(), 4, "two questions and their answers, and no edit: {said:#?}");
+    assert!(said[0].contains("are you there, @Bo?"), "{said:?}");
     assert_eq!(
         app.history(IN_PRIVATE).await.len(),
         6,
         "three questions, stored once each, and their answers"
     );
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missed_message_of_a_linked_person_who_wrote_elsewhere_is_fetched() {
+    let (discord, mut app) = start_with(&[("DM_SCOPE", "user"), ("LINKS", "ada,discord-42")]).await;
+    wait_until("the program has a session", async || discord.gateway.identifies() == 1).await;
+    discord.ask(DIRECT, "first");
+    discord.until_answered(1).await;
+    for number in 0..11 {
+        http(&app, "ada", &format!("elsewhere {number}")).await;
+    }
+    app.idle().await;
+    app.stop().await;
+    discord.gateway.forget_sessions();
+    discord.ask(DIRECT, "missed");
+    discord.list(DIRECT);
+    app.restart().await;
+    app.as_time_passes(Box::pin(discord.until_answered(2))).await;
     app.finish().await;
 }
 

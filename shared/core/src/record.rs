@@ -42,6 +42,9 @@ pub struct Draft {
     /// Time at which this form was made, if the platform gives it. It orders the forms of one message, so that a late
     /// redelivery of an older form is recognised as a duplicate.
     pub form_ts: Option<Timestamp>,
+    /// True if a form with the same [`Draft::form_ts`] is the same form, however it is described: the platform tells the time of
+    /// each form exactly, but leaves out details when it lists messages.
+    pub form_ts_is_exact: bool,
     /// Author.
     pub role: Role,
     /// [`Kind::Normal`], [`Kind::Event`], [`Kind::Boundary`] or [`Kind::Notice`].
@@ -102,6 +105,7 @@ impl Draft {
             message_id,
             ts,
             form_ts: None,
+            form_ts_is_exact: false,
             role: Role::User,
             kind: Kind::Normal,
             parts: Vec::new(),
@@ -130,6 +134,12 @@ impl Draft {
     #[must_use]
     pub fn with_form_ts(self, form_ts: Option<Timestamp>) -> Self {
         Self { form_ts, ..self }
+    }
+
+    /// Sets [`Draft::form_ts`], which is [exact](Draft::form_ts_is_exact).
+    #[must_use]
+    pub fn with_exact_form_ts(self, form_ts: Timestamp) -> Self {
+        Self { form_ts: Some(form_ts), form_ts_is_exact: true, ..self }
     }
 
     /// Sets [`Draft::role`].

@@ -96,7 +96,7 @@ fn said(message: JsonView<'_>, is_edit: bool, bot: &Bot, settings: &Settings) ->
         metadata::of(sender, (chat_type, None), None, reply_to(message, chat_type), &Ids::default());
     let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
     let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
-        .with_form_ts(message.text("edited_timestamp").and_then(time).or(Some(ts)))
+        .with_exact_form_ts(message.text("edited_timestamp").and_then(time).unwrap_or(ts))
         .of_kind(if content.is_event { Kind::Event } else { Kind::Normal })
         .with_parts(parts)
         .with_metadata(metadata)

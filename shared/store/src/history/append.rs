@@ -182,7 +182,11 @@ impl History {
         if has_later {
             forms.extend(self.later_forms(&draft.chat, &base).await?);
         }
-        while let Some(next) = next_form(&forms, draft.form_ts, digest) {
+        let is_stored =
+            |forms: &[Form]| draft.form_ts_is_exact && forms.iter().any(|form| form.made_at == draft.form_ts);
+        while !is_stored(&forms)
+            && let Some(next) = next_form(&forms, draft.form_ts, digest)
+        {
             let revision = self.record_of(draft, base.revision(next), next);
             let anchor = Anchor { revisions: anchor.revisions.map(|_| next), ..anchor.clone() };
             let anchored = self.put_anchored(&revision, &anchor).await?;
