@@ -1,5 +1,6 @@
 //! The real program, as a process of its own: [`Process`].
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -29,6 +30,21 @@ impl Process {
         settings: &[(&str, String)],
         arguments: &[&str],
     ) -> Self {
+        Self::spawn(folder, data_dir, settings, arguments, Stdio::inherit())
+    }
+
+    /// With its log in this file.
+    pub(crate) fn start_logged(data_dir: &Path, settings: &[(&str, String)], log: File) -> Self {
+        Self::spawn(Path::new("."), data_dir, settings, &[], log.into())
+    }
+
+    fn spawn(
+        folder: &Path,
+        data_dir: &Path,
+        settings: &[(&str, String)],
+        arguments: &[&str],
+        log: Stdio,
+    ) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
             .current_dir(folder)
             .env_clear()
@@ -38,6 +54,7 @@ impl Process {
             .envs(settings.iter().map(|(name, value)| (*name, value)))
             .args(arguments)
             .stdout(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);

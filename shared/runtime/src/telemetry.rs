@@ -31,7 +31,7 @@ pub use traces::Traces;
 use traces::{ENDPOINT, HEADERS, Spans};
 use tracing::Instrument;
 use tracing::field::Empty;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::prelude::*;
@@ -167,16 +167,19 @@ fn with_invocation(filter: EnvFilter) -> EnvFilter {
 fn filter(default: &str) -> EnvFilter {
     let set = process_env(EnvFilter::DEFAULT_ENV).filter(|value| !value.trim().is_empty());
     let set = set.filter(|value| EnvFilter::try_new(value).is_ok());
-    without_servers(set.as_deref().unwrap_or(default))
+    without_quotes(set.as_deref().unwrap_or(default))
 }
 
-/// Turns `rmcp` off unless `directives` name it, since it quotes messages of servers.
-fn without_servers(directives: &str) -> EnvFilter {
+/// Turns off what quotes messages, unless `directives` name it: `rmcp` those of servers, and below `info` the SDK all that it
+/// reads and writes.
+fn without_quotes(directives: &str) -> EnvFilter {
     let filter = EnvFilter::new(directives);
-    match "rmcp=off".parse() {
-        Ok(silence) if !directives.contains("rmcp") => filter.add_directive(silence),
+    let is_verbose = filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO);
+    let quoting = [("rmcp", "rmcp=off", true), ("aws_smithy_runtime", "aws_smithy_runtime=info", is_verbose)];
+    quoting.into_iter().fold(filter, |filter, (name, silence, quotes)| match silence.parse() {
+        Ok(silence) if quotes && !directives.contains(name) => filter.add_directive(silence),
         _ => filter,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -221,7 +224,7 @@ mod tests {
         let written = Written::default();
         let writer = written.clone();
         let lines = json_lines(move || writer.clone());
-        let subscriber = registry().with(lines.with_filter(with_invocation(without_servers(level))));
+        let subscriber = registry().with(lines.with_filter(with_invocation(without_quotes(level))));
         (written, tracing::subscriber::set_default(subscriber))
     }
 
