@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
+use annals_io::clock::Clock;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, Sent, public_key, signed};
+use annals_test_support::discord_gateway::{DiscordGateway, Post};
 use annals_test_support::fixtures::all_payloads;
 use annals_test_support::mcp_server::{self, McpServer};
 use annals_test_support::model_api::{images_of, lines_said};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{Answer, Builder, NOW, TestApp, a_while};
+use crate::app::{Answer, Builder, NOW, TestApp, a_while, wait_until};
+use crate::memory::{remember, user};
+use crate::process::Process;
 use crate::updates::private;
 
 pub(crate) const GUILD: &str = "290926798626357999";
@@ -472,12 +476,16 @@ async fn messages_of_the_gateway_are_answered_by_the_bot_where_they_were_said() 
 #[tokio::test]
 async fn a_group_dm_is_a_group_without_a_person_s_memory() {
     let it = DiscordApp::start().await;
-    let mut call = direct(of_user_app(ask("hello", 0)));
+    remember(&it.app, &user(ADA), DIRECT, &["Ada keeps bees."]).await;
+    it.handle(&direct(ask("hello", 1))).await;
+    assert!(it.app.last_request().to_string().contains("Ada keeps bees."));
+    let mut call = direct(of_user_app(ask("hello", 2)));
     call["context"] = json!(2);
     it.handle(&call).await;
+    assert!(!it.app.last_request().to_string().contains("Ada keeps bees."));
     let chat = format!("agent:annals:channel:@me:{DM}");
     assert_eq!(it.app.history(&chat).await.len(), 2);
-    assert!(it.app.history(DIRECT).await.is_empty());
+    assert_eq!(it.app.history(DIRECT).await.len(), 2);
     it.app.finish().await;
 }
 
@@ -554,4 +562,112 @@ async fn without_discord_calls_are_signed_by_the_development_key_and_answers_go_
     let outbox = app.get("/local/outbox").await;
     assert_eq!((&outbox[0]["channel"], &outbox[0]["text"]), (&json!("discord"), &json!("hello")));
     app.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_takes_long_is_deferred_for_its_sender_alone_and_answered_later() {
+    let shop = McpServer::start().await;
+    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
+    let settings =
+        [("DISCORD_BOT_TOKEN", BOT_TOKEN), ("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN)];
+    let it = DiscordApp::with(&settings).await;
+    it.app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    it.handle(&ask("Pay A1 back.", 0)).await;
+    let before = it.discord.sent().len();
+    // Discord is asked if they are an administrator, and wants that to wait.
+    it.discord.rate_limit(1, 3.0);
+    let mut deny = command("deny", &json!([]), 1);
+    deny["member"]["user"]["id"] = json!("7");
+    let denied = async {
+        wait_until("Discord is asked", async || it.discord.count("GET /channels/*") == 1).await;
+        it.app.clock().advance(Duration::from_millis(1600));
+        let is_deferred = async || it.discord.count("POST /interactions/*/*/callback") == 1;
+        wait_until("the response is deferred", is_deferred).await;
+        assert_eq!(it.discord.sent().len(), before);
+        it.app.clock().advance(Duration::from_secs(3));
+    };
+    let (answer, ()) = tokio::join!(it.send(&deny), denied);
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    let sent = it.discord.sent().split_off(before);
+    assert_eq!((sent.len(), sent[0].token.as_deref()), (1, Some("s3cret-interaction-1")));
+    assert!(sent[0].is_ephemeral && sent[0].is_original, "{sent:?}");
+    assert!(!sent[0].content.is_empty() && shop.carried_out().is_empty());
+
+    it.app.model().answer_with("Then not.");
+    let denied = it.handle(&command("deny", &json!([]), 2)).await;
+    assert_eq!((&denied["type"], &denied["data"]["flags"]), (&json!(4), &json!(68)));
+    assert_eq!(it.discord.texts().pop().unwrap(), "Then not.");
+    assert!(shop.carried_out().is_empty());
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_person_sees_and_deletes_what_the_bot_remembers() {
+    let it = DiscordApp::start().await;
+    remember(&it.app, &user(ADA), DIRECT, &["Ada keeps bees."]).await;
+    let listed = it.handle(&direct(command("memory", &json!([]), 1))).await;
+    assert!(listed["data"]["content"].as_str().unwrap().contains("Ada keeps bees."), "{listed}");
+    let number = json!([{"name": "number", "type": 4, "value": 1}]);
+    let forgotten = it.handle(&direct(command("forget", &number, 2))).await;
+    assert_eq!(forgotten["data"]["flags"], 68, "only for the sender");
+    let listed = it.handle(&direct(command("memory", &json!([]), 3))).await;
+    assert_eq!(listed["data"]["content"], "I remember nothing about you yet.");
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn two_people_share_a_channel_and_one_asks_about_a_message_of_the_other() {
+    let it = DiscordApp::start().await;
+    it.handle(&ask("My roses are red", 0)).await;
+    let mut about = command("Answer this", &json!([]), 1);
+    about["member"]["user"] = json!({"id": "7", "username": "bo", "global_name": "Bo"});
+    let target = json!({"id": "77", "type": 0, "content": "Are beans vegetables?",
+        "author": {"id": ADA, "username": "ada", "global_name": "Ada"}});
+    about["data"] = json!({"id": "1", "name": "Answer this", "type": 3, "target_id": "77",
+        "resolved": {"messages": {"77": target}}});
+    it.handle(&about).await;
+    let said = lines_said(&it.app.last_request());
+    assert!(said[0].contains("Ada") && said[0].ends_with("My roses are red"), "{said:?}");
+    assert!(said[1].contains("Bo") && said[1].contains("message of Ada:"), "{said:?}");
+    assert_eq!(said.last().unwrap(), "Are beans vegetables?");
+    assert_eq!(it.discord.sent().pop().unwrap().token.as_deref(), Some("s3cret-interaction-1"));
+    assert_eq!(it.app.history(IN_CHANNEL).await.len(), 4);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn no_log_of_any_level_has_a_token_or_a_text() {
+    const PRIVATE: u64 = 60;
+    let (discord, now) = (DiscordApi::start().await, Clock::system().now().as_millis());
+    let gateway = DiscordGateway::start(now).await;
+    gateway.add_channel(PRIVATE, None, 1);
+    discord.set_gateway(gateway.url());
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let settings = [
+        ("DISCORD_APPLICATION_ID", APPLICATION_ID.to_owned()),
+        ("DISCORD_PUBLIC_KEY", public_key()),
+        ("DISCORD_BOT_TOKEN", BOT_TOKEN.to_owned()),
+        ("DISCORD_API_BASE", discord.base_url()),
+        ("RUST_LOG", "trace".to_owned()),
+    ];
+    let process = Process::start_logged(dir.path(), &settings, std::fs::File::create(&log).unwrap());
+    let call = ask("a text of Ada's", now / 1000 - NOW);
+    let mut request = reqwest::Client::new().post(format!("{}/discord", process.base));
+    let body = call.to_string();
+    for (name, value) in signed(body.as_bytes()) {
+        request = request.header(name, value);
+    }
+    let response = request.body(body).send().await.unwrap();
+    discord.responded(&call, &response.json().await.unwrap());
+    wait_until("the relay has a session", async || gateway.identifies() == 1).await;
+    gateway.post(Post { channel: PRIVATE, author: 42, text: "another text of Ada's", ..Post::default() });
+    wait_until("both are answered", async || discord.sent().len() == 2).await;
+    drop(process);
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("message"), "{log}");
+    for secret in ["s3cret-interaction", BOT_TOKEN, "text of Ada's"] {
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(secret)).collect();
+        assert_eq!(lines, [""; 0]);
+    }
 }

@@ -89,7 +89,7 @@ fn each_channel_is_named_in_the_same_places() {
     let mut places = channels.iter().map(|channel| {
         let mut found = BTreeSet::new();
         collect(&TEMPLATE, "", channel.about.platform, &mut found);
-        // Discord alone has a relay beside its webhook.
+        // Discord alone has a relay beside its webhook, which costs money and so is off unless an operator wants it.
         let of_relay = ["/Conditions/HasRelay/", "/Rules/Relay", "/Resources/Relay"];
         found.retain(|place| !of_relay.iter().any(|start| place.starts_with(start)));
         found
@@ -99,6 +99,8 @@ fn each_channel_is_named_in_the_same_places() {
     for (places, channel) in places.zip(&channels[1..]) {
         assert_eq!(places, first, "{} and {}", channel.about.platform, channels[0].about.platform);
     }
+    assert_eq!(TEMPLATE["Parameters"]["DiscordRelay"]["Default"], "off");
+    assert_eq!(TEMPLATE["Resources"]["Relay"]["Condition"], "HasRelay");
     let names = |function: &str| properties(function).as_object().unwrap().keys().collect::<Vec<_>>();
     for channel in &channels {
         let about = channel.about;

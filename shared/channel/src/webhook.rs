@@ -22,6 +22,9 @@ pub trait Webhook: Send + Sync + 'static {
     /// Details of a pressed button that only this platform needs.
     type Button: Send + Sync;
 
+    /// A call whose response may follow later.
+    type Deferral: Send + Sync;
+
     /// The platform.
     const CHANNEL: Channel;
 
@@ -61,6 +64,19 @@ pub trait Webhook: Send + Sync + 'static {
     /// Completes a [partial](Incoming::Partial) message.
     fn complete(&self, draft: Draft) -> impl Future<Output = Result<Draft, ReadError>> + Send;
 
+    /// Returns the means to respond later to the call of `event`, if the platform has them.
+    fn deferral(&self, event: &Value) -> Option<Self::Deferral>;
+
+    /// Tells the platform that the response follows later. Returns false if that failed.
+    fn defer(&self, call: &Self::Deferral) -> impl Future<Output = bool> + Send;
+
+    /// Sends the response that follows later; `None` if the event could not be stored. Failures are only logged.
+    fn respond_later(
+        &self,
+        call: &Self::Deferral,
+        response: Option<Response>,
+    ) -> impl Future<Output = ()> + Send;
+
     /// Returns true if the message was withdrawn before it arrived at `now`. If the platform does not tell, it was not.
     fn is_withdrawn(&self, draft: &Draft, now: Timestamp) -> impl Future<Output = bool> + Send;
 
@@ -93,6 +109,8 @@ pub trait Webhook: Send + Sync + 'static {
 pub enum Response {
     /// 200 without a body.
     Empty,
+    /// 202, after the response was sent in another way.
+    Accepted,
     /// 204.
     NoContent,
     /// 200 with this body.

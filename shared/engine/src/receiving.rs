@@ -21,6 +21,8 @@ use crate::ingress::{Commanded, Ingress, IngressError, refused};
 
 /// Time after a message within which its own event may still arrive.
 const ON_ITS_WAY: Duration = Duration::from_mins(1);
+/// Time after which the response to a call is deferred. Discord waits three seconds, the way there and back included.
+const DEFER_AFTER: Duration = Duration::from_millis(1500);
 
 /// Stores the events of one webhook.
 pub struct Receiver<W> {
@@ -57,11 +59,25 @@ pub enum ReceiveError {
 impl<W: Webhook> Receiver<W> {
     /// Stores what `event` brings. Returns the response.
     pub async fn receive(&self, event: Value) -> Result<Response, ReceiveError> {
-        let receiving = Box::pin(self.receive_all(event));
-        match W::DEADLINE {
+        let deferral = self.webhook.deferral(&event);
+        let mut receiving = Box::pin(self.receive_all(event));
+        match (deferral, W::DEADLINE) {
+            (Some(call), _) => {
+                tokio::select! {
+                    biased;
+                    received = &mut receiving => return received,
+                    () = self.clock.sleep(DEFER_AFTER) => {}
+                }
+                let (is_deferred, received) = tokio::join!(self.webhook.defer(&call), receiving);
+                if !is_deferred {
+                    return received;
+                }
+                self.webhook.respond_later(&call, received.as_ref().ok().cloned()).await;
+                received.map(|_| Response::Accepted)
+            }
             // Cut off anywhere, an event is completed by its redelivery.
-            Some(deadline) => timeout(deadline, receiving).await.map_err(|_| ReceiveError::Late)?,
-            None => receiving.await,
+            (None, Some(deadline)) => timeout(deadline, receiving).await.map_err(|_| ReceiveError::Late)?,
+            (None, None) => receiving.await,
         }
     }
 

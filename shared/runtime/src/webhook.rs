@@ -61,6 +61,7 @@ async fn webhook<W: Webhook>(
 fn response(response: webhook::Response) -> Response {
     match response {
         webhook::Response::Empty => StatusCode::OK.into_response(),
+        webhook::Response::Accepted => StatusCode::ACCEPTED.into_response(),
         webhook::Response::NoContent => StatusCode::NO_CONTENT.into_response(),
         webhook::Response::Json(body) => Json(body).into_response(),
     }

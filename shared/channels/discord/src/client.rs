@@ -139,6 +139,24 @@ impl Client {
         self.bot_token.is_some()
     }
 
+    /// Returns the application.
+    pub(crate) fn application_id(&self) -> &str {
+        &self.application_id
+    }
+
+    /// Makes a request whose `path` contains the token of an interaction.
+    pub(crate) async fn answer_interaction(
+        &self,
+        name: &'static str,
+        method: Method,
+        path: &[&str],
+        body: &Value,
+    ) -> Result<(), SendError> {
+        let (url, body, is_repeatable) = (self.url(path), Some(body), method != Method::POST);
+        let call = Call { name, method, url, body, file: None, is_of_bot: false, is_repeatable };
+        self.call::<Value>(&call).await.map(|_| ())
+    }
+
     /// Returns the URL of `path`. Each segment is escaped.
     fn url(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();

@@ -11,7 +11,7 @@
 //!   - `content`: text and files, as parts that a model can read
 //!   - `metadata`: sender, replied-to message and ids, which are stored beside the parts
 //!   - `gate`: decides if a message asks the bot, and finds its command
-//! - [`respond`]: responses to interactions
+//! - [`respond`]: responses to interactions; [`deferral`]: those that follow later
 //!
 //! Outgoing:
 //!
@@ -30,6 +30,7 @@ pub mod bot;
 pub mod buttons;
 pub mod client;
 pub mod commands;
+pub mod deferral;
 pub mod local;
 pub mod parse;
 pub mod platform;

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! {"type": 5}                                                   the answer follows: "… is thinking"
+//! {"type": 5, "data": {"flags": 64}}                            the same, seen by the sender of a command alone
+//! {"type": 6}                                                   the result of a pressed button follows
 //! {"type": 4, "data": {"content": "New conversation.", "flags": 64, "allowed_mentions": {"parse": []}}}
 //! {"type": 7, "data": {"components": []}}                       the message of a pressed button, without it
 //! ```
@@ -34,6 +36,21 @@ pub fn deferred() -> Response {
     Response::Json(json!({"type": 5}))
 }
 
+/// Returns the response to `command` that its confirmation follows: see [`to_command`].
+pub fn deferred_command(command: &Command) -> Value {
+    json!({"type": 5, "data": {"flags": flags(command)}})
+}
+
+/// Returns the response to a pressed button whose result follows.
+pub fn deferred_press() -> Value {
+    json!({"type": 6})
+}
+
+/// Returns the response if an interaction could not be stored.
+pub fn failed() -> Response {
+    privately("This did not work. Please try again.")
+}
+
 /// Returns the response without a choice to a person who is typing an option.
 pub fn no_choices() -> Response {
     Response::Json(json!({"type": 8, "data": {"choices": []}}))
@@ -47,9 +64,14 @@ pub fn privately(text: &str) -> Response {
 /// Returns the response to `command` that shows its confirmation: to all if it concerns all in the chat, and otherwise to the
 /// sender alone.
 pub fn to_command(command: &Command, confirmation: &str) -> Response {
+    message(confirmation, flags(command))
+}
+
+/// Returns [`EPHEMERAL`] unless `command` concerns all in the chat.
+fn flags(command: &Command) -> u64 {
     let concerns_all =
         matches!(command, Command::New { .. } | Command::Reset | Command::Compact | Command::Stop);
-    message(confirmation, if concerns_all { 0 } else { EPHEMERAL })
+    if concerns_all { 0 } else { EPHEMERAL }
 }
 
 /// Returns the response to a pressed button. A settled request loses its buttons; other results are shown to the person.

@@ -1,7 +1,7 @@
 //! `POST /discord`: [`DiscordWebhook`].
 //!
 //! Interactions and webhook events come to one address, and are signed in the same way. Discord does not deliver an interaction
-//! again: its sender sees that it failed, and repeats it. It delivers a webhook event again for ten minutes. The relay passes
+//! again, so one that takes long is never cut off: its response is [deferred](Deferral). It delivers a webhook event again for ten minutes. The relay passes
 //! the dispatches of the gateway to [`DiscordWebhook::read`], too.
 //!
 //! Source: <https://discord.com/developers/docs/interactions/overview>.
@@ -29,6 +29,7 @@ use serde_json::Value;
 use crate::bot::Bot;
 use crate::buttons::Pressed;
 use crate::client::{CHANNEL_RATE_LIMIT, Client, SendError};
+use crate::deferral::Deferral;
 use crate::parse::{is_webhook_event, parse};
 use crate::place::chats_of_guild;
 use crate::settings::{APPLICATION_ID, DiscordConfig};
@@ -36,7 +37,7 @@ use crate::verify::{KEY_BYTES, SIGNATURE_HEADER, TIMESTAMP_HEADER, is_signed};
 use crate::{message, respond, snowflake};
 
 /// Longest wait for Discord's rate limit while a call waits for its response.
-pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(1);
+pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
 /// Types of an interaction that checks the address, and of such a webhook event.
 const PING: i64 = 1;
 const EVENT_PING: i64 = 0;
@@ -48,7 +49,7 @@ pub struct DiscordWebhook {
     settings: Settings,
     public_key: [u8; KEY_BYTES],
     bot: Bot,
-    /// `None` if Discord is not set up, or without a bot's token.
+    /// `None` if Discord is not set up.
     client: Option<Client>,
     /// Types of channels, for messages that do not tell them.
     types: Mutex<HashMap<String, i64>>,
@@ -58,8 +59,12 @@ impl DiscordWebhook {
     /// Creates the webhook of the application with this key and this bot. `client` reads what a message of the gateway leaves
     /// out.
     pub fn new(settings: Settings, public_key: [u8; KEY_BYTES], bot: Bot, client: Option<Client>) -> Self {
-        let client = client.filter(Client::has_bot);
         Self { settings, public_key, bot, client, types: Mutex::default() }
+    }
+
+    /// Returns the client, if the bot's token is set.
+    fn bot_client(&self) -> Option<&Client> {
+        self.client.as_ref().filter(|client| client.has_bot())
     }
 
     /// Returns the event with the type of its channel, if the event leaves that out. A channel that cannot be read for good
@@ -70,7 +75,7 @@ impl DiscordWebhook {
         if let Some(kind) = known {
             return Ok(message::with_type(event, kind));
         }
-        let Some(client) = &self.client else { return Ok(event) };
+        let Some(client) = self.bot_client() else { return Ok(event) };
         match client.channel(channel_id).await {
             Ok(channel) => {
                 let mut types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +100,7 @@ impl DiscordWebhook {
         if let Some((guild_id, channel_id)) = window.split_once('/') {
             return Ok(chats_of_guild(guild_id, channel_id, &self.settings).map_err(wrong)?.into());
         }
-        let Some(client) = &self.client else { return Ok(Vec::new()) };
+        let Some(client) = self.bot_client() else { return Ok(Vec::new()) };
         match client.channel(window).await {
             Ok(channel) => match channel.recipient() {
                 Some(user_id) => Ok(vec![ChatKey::direct(&self.settings.agent_id, user_id).map_err(wrong)?]),
@@ -109,10 +114,11 @@ impl DiscordWebhook {
 
 impl Webhook for DiscordWebhook {
     type Button = Pressed;
+    type Deferral = Deferral;
 
     const CHANNEL: Channel = Channel::Discord;
     const PATH: &'static str = "/discord";
-    const DEADLINE: Option<Duration> = Some(Duration::from_millis(2500));
+    const DEADLINE: Option<Duration> = None;
     const REFUSAL: &'static str = "invalid request signature";
     const LEFT: &'static str = "the person removed the app";
 
@@ -150,6 +156,28 @@ impl Webhook for DiscordWebhook {
     /// Returns `draft`: calls are complete.
     async fn complete(&self, draft: Draft) -> Result<Draft, ReadError> {
         Ok(draft)
+    }
+
+    /// Returns `None` for a call that is no interaction, and if there is no Discord to respond to.
+    fn deferral(&self, event: &Value) -> Option<Deferral> {
+        self.client.as_ref().and_then(|_| Deferral::of(event, &self.settings))
+    }
+
+    async fn defer(&self, call: &Deferral) -> bool {
+        let Some(client) = &self.client else { return false };
+        let deferred = client.defer(call).await;
+        if let Err(error) = &deferred {
+            tracing::warn!(%error, "failed to defer the response to an interaction");
+        }
+        deferred.is_ok()
+    }
+
+    async fn respond_later(&self, call: &Deferral, response: Option<Response>) {
+        let Some(client) = &self.client else { return };
+        let Response::Json(response) = response.unwrap_or_else(respond::failed) else { return };
+        if let Err(error) = client.respond_later(call, &response).await {
+            tracing::warn!(%error, "failed to send the deferred response to an interaction");
+        }
     }
 
     /// Returns false: the gateway tells of a deletion after the message.

@@ -5,6 +5,7 @@
 //!
 //! Source: <https://open.feishu.cn/document/server-docs/event-subscription-guide/overview>.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::time::Duration;
 
@@ -134,6 +135,7 @@ fn signature(headers: &HeaderMap) -> Signature<'_> {
 
 impl Webhook for LarkWebhook {
     type Button = ();
+    type Deferral = Infallible;
 
     const CHANNEL: Channel = Channel::Lark;
     const PATH: &'static str = "/lark";
@@ -179,6 +181,18 @@ impl Webhook for LarkWebhook {
     async fn complete(&self, draft: Draft) -> Result<Draft, ReadError> {
         let items = self.identity.message(&draft.message_id).await?;
         Ok(if self.identity.client.is_some() { with_children(draft, &items) } else { draft })
+    }
+
+    fn deferral(&self, _event: &Value) -> Option<Infallible> {
+        None
+    }
+
+    async fn defer(&self, call: &Infallible) -> bool {
+        match *call {}
+    }
+
+    async fn respond_later(&self, call: &Infallible, _response: Option<Response>) {
+        match *call {}
     }
 
     /// Asks Lark about a message that comes late, since its recall may have come first and found nothing to change.

@@ -5,6 +5,7 @@
 //!
 //! Source: <https://core.telegram.org/bots/api#setwebhook>.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::time::Duration;
 
@@ -85,6 +86,7 @@ impl Identity {
 
 impl Webhook for TelegramWebhook {
     type Button = Keyboard;
+    type Deferral = Infallible;
 
     const CHANNEL: Channel = Channel::Telegram;
     const PATH: &'static str = "/telegram";
@@ -111,6 +113,18 @@ impl Webhook for TelegramWebhook {
     /// Returns `draft`: updates are complete.
     async fn complete(&self, draft: Draft) -> Result<Draft, ReadError> {
         Ok(draft)
+    }
+
+    fn deferral(&self, _event: &Value) -> Option<Infallible> {
+        None
+    }
+
+    async fn defer(&self, call: &Infallible) -> bool {
+        match *call {}
+    }
+
+    async fn respond_later(&self, call: &Infallible, _response: Option<Response>) {
+        match *call {}
     }
 
     /// Returns false: Telegram does not tell bots of deleted messages.

@@ -175,7 +175,7 @@ impl Store {
             let body = json!({"message": "You are being rate limited.", "retry_after": self.rate_limit.1, "global": false});
             return Answer::with(429, &body);
         }
-        let needs_token = !matches!(segments, ["webhooks", ..] | ["attachments", _, _, _]);
+        let needs_token = !matches!(segments, ["webhooks" | "interactions", ..] | ["attachments", _, _, _]);
         let is_known = authorization == format!("Bot {BOT_TOKEN}") && !self.refuses_token;
         if needs_token && !is_known {
             return Answer::error(401, 0, "401: Unauthorized");
@@ -196,6 +196,7 @@ impl Store {
             ("PATCH", ["webhooks", APPLICATION_ID, token, "messages", "@original"]) => {
                 self.edit_original(token, &body, file)
             }
+            ("POST", ["interactions", _, token, "callback"]) => self.respond(token, &body),
             ("POST", ["webhooks", APPLICATION_ID, token]) => self.follow_up(token, &body, file),
             ("POST", ["channels", channel, "messages"]) => self.create(channel, &body, file),
             ("GET", ["channels", channel, "messages"]) => self.list(channel, uri.query().unwrap_or_default()),
@@ -227,6 +228,15 @@ impl Store {
         }
         self.commands = commands;
         Answer::json(&json!(self.commands))
+    }
+
+    /// Takes the response to an interaction that a call in the other direction brings.
+    fn respond(&mut self, token: &str, body: &Value) -> Answer {
+        if self.interactions.contains_key(token) {
+            return Answer::error(400, 40_060, "Interaction has already been acknowledged.");
+        }
+        self.responded(&json!({"token": token}), body);
+        Answer::nothing()
     }
 
     fn edit_original(&mut self, token: &str, body: &Value, file: Option<String>) -> Answer {
@@ -375,7 +385,9 @@ fn take(times: &mut usize) -> bool {
 
 /// Returns a path with `*` for ids and tokens.
 fn shown(segments: &[&str]) -> String {
-    const WORDS: [&str; 14] = [
+    const WORDS: [&str; 16] = [
+        "interactions",
+        "callback",
         "applications",
         "@me",
         "commands",

@@ -1,5 +1,6 @@
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::record::{Attributes, Channel, DeliveryFailure, Details, Kind, Record, Source};
+use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::MessageId;
 use proptest::collection::vec;
 use proptest::option;
@@ -141,6 +142,14 @@ fn ends() -> (SortKey, SortKey) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_reply_token_is_in_no_segment(stored in stored()) {
+        let mut with_token = stored.clone();
+        let (Stored::Inline(record) | Stored::Body { record, .. }) = &mut with_token;
+        record.set_reply_token(ReplyToken::new("s3cret", Timestamp::MIN));
+        prop_assert_eq!(to_line(&with_token).unwrap(), to_line(&stored).unwrap());
+    }
 
     #[test]
     fn any_records_read_back_as_they_were(mut records in vec(stored(), 1..12)) {
