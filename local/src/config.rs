@@ -28,7 +28,7 @@ use crate::stores::files;
 use crate::stores::private::secret_of;
 
 /// Settings that only the local program has.
-pub const SETTINGS: [Setting; 6] = [DATA_DIR, HOST, PORT, USER, URL, KEY];
+pub const SETTINGS: [Setting; 7] = [DATA_DIR, HOST, PORT, USER, URL, KEY, PROFILE];
 
 const DATA_DIR: Setting = Setting::new(
     "ANNALS_DATA_DIR",
@@ -52,13 +52,18 @@ const USER: Setting = Setting::new(
 pub(crate) const URL: Setting = Setting::described(
     "ANNALS_URL",
     "this machine",
-    "local only: the `http` or `https` URL of the program or stack that `history`, `context`, `archive`, `chats` and `search` read; \
-     so does `--url`",
+    "local only: the `http` or `https` URL of the program or stack that `chat`, `chats`, `tail`, `search`, `history`, `context`, \
+     `archive`, `export` and `memory` ask; so does `--url`",
 );
 pub(crate) const KEY: Setting = Setting::optional(
     "ANNALS_KEY",
     "local only: the secret of one of the `HTTP_API_KEYS` there, for `ANNALS_URL`. `--key` gives it, too, but shows it in the list of \
      processes",
+);
+pub(crate) const PROFILE: Setting = Setting::optional(
+    "ANNALS_PROFILE",
+    "local only: a name in `annals/profiles.json` of your configuration folder, instead of `ANNALS_URL` and `ANNALS_KEY`; so does \
+     `--profile`",
 );
 
 /// API key if no platform is set up: name `dev`, admin.
@@ -231,7 +236,7 @@ pub(crate) fn joined(names: &[&str], last: &str) -> String {
 }
 
 /// Reads `ANNALS_USER`, by default `local`.
-fn user(env: Env<'_>) -> Result<String, ConfigError> {
+pub(crate) fn user(env: Env<'_>) -> Result<String, ConfigError> {
     let user = env.value(&USER);
     match ChatKey::direct(&agent_id(env)?, &user) {
         Ok(_) => Ok(user),

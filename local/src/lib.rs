@@ -17,15 +17,17 @@
 //! - [`setup`]: sets webhooks of platforms
 //! - [`terminal`]: `annals chat`
 //! - [`import`]: imports histories of other programs
-//! - [`remote`]: `chats` and `search`, and other commands for a stack, over the HTTP API
-//! - [`replay`], [`show`], [`memory`]: the other commands
+//! - [`target`]: the program, stack or data directory that a command is for; [`api`]: its HTTP API
+//! - [`show`], [`memory`], [`export`], [`tail`]: commands that ask that API; [`replay`]: posts recorded webhooks
 //! - [`errors`]: errors for people, [`progress`]: progress of long work, [`tty`]: capabilities of a terminal
 
+pub mod api;
 pub mod aws;
 pub mod config;
 pub mod doctor;
 pub mod dotenv;
 pub mod errors;
+pub mod export;
 pub mod greeting;
 pub mod guard;
 pub mod import;
@@ -34,13 +36,14 @@ pub mod outbox;
 pub mod program;
 pub mod progress;
 pub mod queue;
-pub mod remote;
 pub mod replay;
 pub mod server;
 pub mod settings;
 pub mod setup;
 pub mod show;
 pub mod stores;
+pub mod tail;
+pub mod target;
 pub mod terminal;
 pub mod tty;
 pub mod upkeep;

@@ -1,42 +1,40 @@
 //! The command line of Annals on this machine: `cargo run`.
 
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use annals_channel::settings::{DmScope, channel_settings, dm_scope};
+use annals_channel::settings::channel_settings;
 use annals_channel_telegram::settings::TelegramConfig;
-use annals_core::chat_key::{ChatKey, KeyError};
-use annals_core::memory::Owner;
-use annals_core::person::canonical;
 use annals_core::settings::Env;
 use annals_engine::settings::ViewConfig;
 use annals_io::clock::Clock;
 use annals_io::environment::{process_env, process_names};
+use annals_local::api::parse_chat_key;
 use annals_local::aws;
 use annals_local::config::{LocalConfig, data_dir};
 use annals_local::doctor::doctor;
 use annals_local::dotenv;
 use annals_local::errors::plain;
+use annals_local::export;
 use annals_local::greeting::Greeting;
 use annals_local::import;
-use annals_local::memory;
-use annals_local::program::{Program, new_history, open_history};
-use annals_local::remote::{Remote, Selection};
+use annals_local::memory::{self, Owner};
+use annals_local::program::{Program, new_history};
 use annals_local::replay::replay;
 use annals_local::settings;
 use annals_local::setup;
-use annals_local::show::{self, Format};
-use annals_local::stores::check_writable;
+use annals_local::show::{self, Format, Selection};
 use annals_local::stores::private::make_private;
+use annals_local::tail::{self, Look, Plan};
+use annals_local::target::Target;
 use annals_local::terminal;
 use annals_local::tty;
 use annals_runtime::telemetry;
-use annals_store::history::History;
-use annals_store::memory::Memory;
-use annals_store::people::People;
 use annals_store::settings::{StoreConfig, retention};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const SETTINGS: &str = "Settings are environment variables, or lines NAME=value in the file .env of the working folder. Each is described \
                         in docs/settings.md of the source, and what is wrong with them is reported by `annals doctor`.";
@@ -83,13 +81,19 @@ enum Command {
     /// Talk to the bot here, as the person `local` or another
     ///
     /// It is the same chat each time. Uses the running program if there is one. In a pipe, standard input is the message, and
-    /// only the reply goes to standard output; the exit status is 1 if there is no reply.
+    /// only the reply goes to standard output; the exit status is 1 if there is no reply. With --url or --profile, talks to a
+    /// stack in a web room of the key, as a page with `useChat` does.
     Chat {
         /// Send this single message, and print the reply
         message: Option<String>,
         /// The person who speaks, by default `ANNALS_USER` or `local`; the same as an admin key's userId
         #[arg(long, value_name = "NAME")]
         user: Option<String>,
+        /// With --url or --profile: a web room of the key, by default terminal-NAME
+        #[arg(long, value_name = "ID")]
+        room: Option<String>,
+        #[command(flatten)]
+        at: Target,
     },
     /// Import histories of other programs: Telegram Desktop's JSON export, `UIMessage`s one a line or in an array
     ///
@@ -114,11 +118,47 @@ enum Command {
         #[arg(long)]
         jsonl: bool,
         #[command(flatten)]
-        at: RemoteArguments,
+        at: Target,
+    },
+    /// Write a whole chat to standard output, as JSON lines or Markdown; or everything of a person
+    ///
+    /// For a person: memory entries and messages of all chats, as `GET /v1/people/{id}/export` returns them, with an admin key.
+    Export {
+        /// Such as telegram:chat:42 or http:chat:dev:hello
+        #[arg(required_unless_present = "person", conflicts_with = "person")]
+        chat_key: Option<String>,
+        /// Everything of this person instead: an identity such as telegram-42, lark-ou_ada or app/ada
+        #[arg(long, value_name = "ID", conflicts_with = "format")]
+        person: Option<String>,
+        /// `jsonl` is what `import` takes, `markdown` is for reading
+        #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+        format: ExportFormat,
+        #[command(flatten)]
+        at: Target,
+    },
+    /// Follow all chats, or one: what arrives, is answered, waits for approval, is delivered or fails
+    ///
+    /// A line is the time (UTC), the chat's title, the sender, the kind of the event and the text. All chats need an admin key.
+    /// A poll of a stack costs some 120 read units, one of a single chat some ten; nothing is written.
+    Tail {
+        /// Follow only this chat, such as telegram:chat:42
+        #[arg(long, value_name = "CHATKEY")]
+        chat: Option<String>,
+        /// Seconds between two polls: by default 2 on this machine, 10 for a stack
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+        every: Option<u64>,
+        /// Number of earlier events to show first
+        #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+        earlier: usize,
+        /// One event a line, as JSON: at, kind, chatKey, title, who, messageId, text
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        at: Target,
     },
     /// List chats, the most recently used first
     ///
-    /// Asks the running program, or the one at `ANNALS_URL`, with an admin key.
+    /// A stack, or a program elsewhere, needs an admin key.
     Chats {
         /// Only chats with this in their title, a person or the ChatKey
         words: Vec<String>,
@@ -132,11 +172,9 @@ enum Command {
         #[arg(long)]
         jsonl: bool,
         #[command(flatten)]
-        at: RemoteArguments,
+        at: Target,
     },
     /// Search the whole history of a chat, the best hits first
-    ///
-    /// Asks the running program, or the one at `ANNALS_URL`.
     Search {
         /// Such as telegram:chat:42 or http:chat:dev:hello
         chat_key: String,
@@ -150,7 +188,7 @@ enum Command {
         #[arg(long)]
         jsonl: bool,
         #[command(flatten)]
-        at: RemoteArguments,
+        at: Target,
     },
     /// List the archived segments of a chat, or print one
     Archive {
@@ -162,14 +200,14 @@ enum Command {
         #[arg(long, requires = "segment")]
         jsonl: bool,
         #[command(flatten)]
-        at: RemoteArguments,
+        at: Target,
     },
     /// Print the context that the model would get now
     Context {
         /// Such as telegram:chat:42 or http:chat:dev:hello
         chat_key: String,
         #[command(flatten)]
-        at: RemoteArguments,
+        at: Target,
     },
     /// List, correct and delete memory entries of people and groups
     Memory {
@@ -178,12 +216,21 @@ enum Command {
     },
 }
 
+/// Format of an exported chat.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExportFormat {
+    Jsonl,
+    Markdown,
+}
+
 #[derive(Subcommand)]
 enum MemoryCommand {
     /// List the entries of a person, or of a group
     List {
         #[command(flatten)]
         owner: OwnerArguments,
+        #[command(flatten)]
+        at: Target,
     },
     /// Correct an entry
     Set {
@@ -191,34 +238,16 @@ enum MemoryCommand {
         id: String,
         /// The text, or a Markdown document with front matter
         text: String,
+        #[command(flatten)]
+        at: Target,
     },
     /// Delete an entry for good
     Forget {
         /// As `memory list` shows it
         id: String,
+        #[command(flatten)]
+        at: Target,
     },
-}
-
-#[derive(Args)]
-struct RemoteArguments {
-    /// The program or stack to read instead of this machine, by default `ANNALS_URL`
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
-    /// A key of it, by default `ANNALS_KEY`, which keeps the key out of the list of processes
-    #[arg(long, value_name = "KEY")]
-    key: Option<String>,
-}
-
-impl RemoteArguments {
-    /// Returns the program that is named; `None` if none is.
-    fn given(&self, env: Env<'_>) -> anyhow::Result<Option<Remote>> {
-        Remote::given(env, self.url.as_deref(), self.key.as_deref())
-    }
-
-    /// Returns the program that is named, or else the local one.
-    fn or_local(&self, env: Env<'_>) -> anyhow::Result<Remote> {
-        Remote::or_local(env, self.url.as_deref(), self.key.as_deref())
-    }
 }
 
 #[derive(Args)]
@@ -276,21 +305,11 @@ async fn run(arguments: Arguments, file: Option<&'static str>) -> anyhow::Result
     let env = Env::new(&process_env);
     let clock = Clock::system();
     match arguments.command {
-        Some(Command::Chat { message, user }) => {
-            is_of_this_machine(env, "chat", "talk to that bot in its console")?;
-            Box::pin(terminal::chat(message, user, env, clock)).await
+        Some(Command::Chat { message, user, room, at }) => {
+            Box::pin(terminal::chat(terminal::Plan { message, user, room, at }, env, clock)).await
         }
         command => Box::pin(run_other(command, file, env, clock)).await.map(|()| true),
     }
-}
-
-/// Refuses a command that does not reach another program, if the environment names one.
-fn is_of_this_machine(env: Env<'_>, command: &str, instead: &str) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        env.optional("ANNALS_URL").is_none(),
-        "{command} is of this machine alone: unset ANNALS_URL, or {instead}"
-    );
-    Ok(())
 }
 
 async fn run_other(
@@ -322,72 +341,69 @@ async fn run_other(
             let config = LocalConfig::from_env(env)?.with_key()?;
             replay(&config, &paths, &clock, &mut std::io::stdout()).await
         }
-        Some(Command::Chats { words, state, limit, jsonl, at }) => {
+        Some(command) => ask(command, env, clock).await,
+    }
+}
+
+/// Runs a command that asks the API, here or elsewhere.
+async fn ask(command: Command, env: Env<'_>, clock: Clock) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout().lock();
+    let reader = async |at: &Target| at.api(env, clock.clone(), false).await;
+    match command {
+        Command::Chats { words, state, limit, jsonl, at } => {
             let query = (!words.is_empty()).then(|| words.join(" "));
             let selection = Selection { query, state, limit };
-            at.or_local(env)?.chats(&selection, format(jsonl), &mut std::io::stdout().lock()).await
+            show::chats(&reader(&at).await?, &selection, format(jsonl), out).await
         }
-        Some(Command::Search { chat_key, words, limit, jsonl, at }) => {
-            let out = &mut std::io::stdout().lock();
-            at.or_local(env)?.search(&chat_key, &words.join(" "), limit, format(jsonl), out).await
+        Command::Search { chat_key, words, limit, jsonl, at } => {
+            show::search(&reader(&at).await?, &chat_key, &words.join(" "), limit, format(jsonl), out).await
         }
-        Some(Command::History { chat_key, jsonl, at }) => {
-            if let Some(remote) = at.given(env)? {
-                return remote.history(&chat_key, format(jsonl), &mut std::io::stdout().lock()).await;
-            }
-            let (chat, history) = open_chat(&chat_key, env, clock).await?;
-            show::history(&history, &chat, format(jsonl), &mut std::io::stdout().lock()).await
+        Command::History { chat_key, jsonl, at } => {
+            show::history(&reader(&at).await?, &chat_key, format(jsonl), out).await
         }
-        Some(Command::Archive { chat_key, segment, jsonl, at }) => {
-            if let Some(remote) = at.given(env)? {
-                let out = &mut std::io::stdout().lock();
-                return match segment {
-                    Some(id) => remote.segment(&chat_key, &id, format(jsonl), out).await,
-                    None => remote.segments(&chat_key, out).await,
+        Command::Archive { chat_key, segment: Some(id), jsonl, at } => {
+            show::segment(&reader(&at).await?, &chat_key, &id, format(jsonl), out).await
+        }
+        Command::Archive { chat_key, at, .. } => show::segments(&reader(&at).await?, &chat_key, out).await,
+        Command::Context { chat_key, at } => show::context(&reader(&at).await?, &chat_key, out).await,
+        Command::Export { person: Some(person), at, .. } => {
+            export::person(&reader(&at).await?, &person, out).await
+        }
+        Command::Export { chat_key, format, at, .. } => {
+            let is_markdown = format == ExportFormat::Markdown;
+            export::chat(&reader(&at).await?, &chat_key.unwrap_or_default(), is_markdown, &clock, out).await
+        }
+        Command::Tail { chat, every, earlier, json, at } => {
+            let is_terminal = std::io::stdout().is_terminal();
+            let look = Look {
+                json,
+                colours: tty::has_colours(env, &std::io::stdout()),
+                width: is_terminal.then_some(tty::width),
+                titles: chat.is_none(),
+            };
+            let plan = Plan { chat, every: every.map(Duration::from_secs), earlier };
+            tail::tail(&reader(&at).await?, plan, &look, &clock, out).await
+        }
+        Command::Memory { command } => match command {
+            MemoryCommand::List { owner, at } => {
+                let owner = match owner {
+                    OwnerArguments { user: Some(person), .. } => Owner::User(person),
+                    OwnerArguments { chat, .. } => Owner::Chat(chat.unwrap_or_default()),
                 };
+                memory::list(&reader(&at).await?, &owner, out).await
             }
-            let (chat, history) = open_chat(&chat_key, env, clock).await?;
-            let out = &mut std::io::stdout().lock();
-            match segment {
-                Some(id) => show::segment(&history, &chat, &id, format(jsonl), out).await,
-                None => show::segments(&history, &chat, out).await,
+            MemoryCommand::Set { id, text, at } => {
+                memory::set(&at.api(env, clock, true).await?, &id, &text, out).await
             }
-        }
-        Some(Command::Context { chat_key, at }) => {
-            if let Some(remote) = at.given(env)? {
-                return remote.context(&chat_key, &mut std::io::stdout().lock()).await;
-            }
-            let (chat, history) = open_chat(&chat_key, env, clock).await?;
-            let view = ViewConfig::from_env(env)?;
-            let system_prompt = env.optional("SYSTEM_PROMPT");
-            let out = &mut std::io::stdout().lock();
-            show::context_of(&history, &chat, &view, system_prompt.as_deref(), out).await
-        }
-        Some(Command::Memory { command }) => {
-            is_of_this_machine(env, "memory", "use /v1/memory of the HTTP API there")?;
-            let data_dir = data_dir(env);
-            let history = open_history(&data_dir, retention(env)?, clock).await?;
-            if !matches!(command, MemoryCommand::List { .. }) {
-                check_writable(&data_dir)?;
-            }
-            let store = Memory::beside(&history);
-            let out = &mut std::io::stdout().lock();
-            match command {
-                MemoryCommand::List { owner: OwnerArguments { user: Some(person), .. } } => {
-                    let person = match dm_scope(env)? {
-                        DmScope::User => People::beside(&history).person_of(&person).await?,
-                        DmScope::Chat => canonical(&person).to_owned(),
-                    };
-                    memory::list(&store, &Owner::User(person), out).await
-                }
-                MemoryCommand::List { owner: OwnerArguments { chat, .. } } => {
-                    let chat = parse_chat_key(&chat.unwrap_or_default())?;
-                    memory::list(&store, &Owner::Chat(history.first_name(&chat).await?), out).await
-                }
-                MemoryCommand::Set { id, text } => memory::set(&store, &id, &text, out).await,
-                MemoryCommand::Forget { id } => memory::forget(&store, &id, out).await,
-            }
-        }
+            MemoryCommand::Forget { id, at } => memory::forget(&at.api(env, clock, true).await?, &id, out).await,
+        },
+        // Handled by the callers.
+        Command::Chat { .. }
+        | Command::Aws { .. }
+        | Command::Doctor
+        | Command::Setup { .. }
+        | Command::Import { .. }
+        | Command::Replay { .. } => Ok(()),
     }
 }
 
@@ -439,21 +455,8 @@ async fn serve(
     program.serve(annals_runtime::process::stopped()).await
 }
 
-async fn open_chat(chat_key: &str, env: Env<'_>, clock: Clock) -> anyhow::Result<(ChatKey, History)> {
-    let chat = parse_chat_key(chat_key)?;
-    Ok((chat, open_history(&data_dir(env), retention(env)?, clock).await?))
-}
-
 fn format(is_jsonl: bool) -> Format {
     if is_jsonl { Format::Jsonl } else { Format::Text }
-}
-
-fn parse_chat_key(text: &str) -> anyhow::Result<ChatKey> {
-    text.parse().map_err(|error| match error {
-        // The error names the text itself.
-        KeyError::UnknownShape => anyhow::anyhow!("{text:?} is {error}"),
-        error => anyhow::anyhow!("{text:?} names no chat: {error}"),
-    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

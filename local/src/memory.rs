@@ -1,80 +1,136 @@
-//! `memory list`, `memory set` and `memory forget`: shows and changes memory entries.
+//! `memory list`, `memory set` and `memory forget`: show and change memory entries.
 
 use std::io::Write;
 
-use annals_core::memory::{Correction, EntryId, Owner, StoredEntry};
-use annals_store::memory::{Deleted, Memory, Overview};
-use anyhow::{anyhow, bail};
+use annals_core::memory::Correction;
+use annals_core::sort_key::Timestamp;
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::show::{indented, time};
+use crate::api::{Api, encoded};
+use crate::show::{indented, status_of, time};
+use crate::tty::line;
+
+/// Whose entries are listed.
+#[derive(Clone, Debug)]
+pub enum Owner {
+    /// A person.
+    User(String),
+    /// A group.
+    Chat(String),
+}
+
+#[derive(Deserialize)]
+struct Overview {
+    memories: Vec<Entry>,
+    #[serde(default)]
+    forgotten: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    id: String,
+    number: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    text: String,
+    #[serde(default)]
+    outside: Vec<String>,
+    earlier: Option<Earlier>,
+    source: Option<Source>,
+    created_at: Timestamp,
+    updated_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Earlier {
+    text: String,
+    undo_until: Timestamp,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_field_names, reason = "the names are the route's")]
+struct Source {
+    chat_key: String,
+    from_id: String,
+    to_id: String,
+}
 
 /// Prints the entries of `owner` in order of creation.
-pub async fn list(memory: &Memory, owner: &Owner, out: &mut impl Write) -> anyhow::Result<()> {
-    let Overview { kept, undoable } = memory.overview(owner).await?;
-    if kept.is_empty() {
-        writeln!(out, "Nothing is remembered of {}.", plain(owner))?;
+pub async fn list(api: &Api, owner: &Owner, out: &mut impl Write) -> anyhow::Result<()> {
+    let query = match owner {
+        Owner::User(person) => ("userId", person.clone()),
+        Owner::Chat(chat) => {
+            api.of_chat(chat, "")?;
+            ("chatKey", chat.clone())
+        }
+    };
+    let Overview { memories, forgotten } = api.json("/v1/memory", &[query]).await?;
+    if memories.is_empty() {
+        let (kind, name) = match owner {
+            Owner::User(person) => ("user", person),
+            Owner::Chat(chat) => ("chat", chat),
+        };
+        writeln!(out, "Nothing is remembered of {kind} {}.", line(name))?;
     }
-    for kept in &kept {
-        print(kept, out)?;
+    for entry in &memories {
+        print(entry, out)?;
     }
-    for undoable in undoable {
-        let did = if undoable.is_forgotten { "forgotten" } else { "changed" };
-        let until = time(undoable.until);
-        writeln!(
-            out,
-            "{}. {did} by the agent, /memory undo until {until}; it was:",
-            undoable.earlier.number
-        )?;
-        writeln!(out, "{}", indented(&undoable.earlier.entry.text))?;
+    let changed = memories.iter().map(|entry| ("changed", entry));
+    for (did, Entry { number, earlier, .. }) in changed.chain(forgotten.iter().map(|entry| ("forgotten", entry))) {
+        if let Some(Earlier { text, undo_until }) = earlier {
+            let until = time(*undo_until);
+            writeln!(out, "{number}. {did} by the agent, /memory undo until {until}; it was:")?;
+            writeln!(out, "{}", indented(text))?;
+        }
     }
     Ok(())
 }
 
 /// Replaces the text of an entry by `text`, or the whole entry if `text` is a Markdown document with front matter.
-pub async fn set(memory: &Memory, id: &str, text: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    let correction = Correction::of_markdown(text)?;
-    match memory.correct(&entry_id(id)?, &correction).await? {
-        Some(kept) => print(&kept, out),
-        None => bail!(NO_ENTRY),
-    }
+pub async fn set(api: &Api, id: &str, text: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    // Here too, for an error that does not name the route's fields.
+    Correction::of_markdown(text)?;
+    let body = json!({"markdown": text});
+    let answer = api.send(Method::PUT, &path(id), "application/json", Some(&body)).await.map_err(no_entry)?;
+    print(&api.parsed(answer).await?, out)
 }
 
 /// Deletes an entry.
-pub async fn forget(memory: &Memory, id: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    match memory.delete(&entry_id(id)?).await? {
-        Deleted::Now => Ok(writeln!(out, "Forgotten.")?),
-        Deleted::Before => Ok(writeln!(out, "It was forgotten before.")?),
-        Deleted::Unknown => bail!(NO_ENTRY),
+pub async fn forget(api: &Api, id: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    api.send(Method::DELETE, &path(id), "application/json", None).await.map_err(no_entry)?;
+    Ok(writeln!(out, "Forgotten.")?)
+}
+
+fn path(id: &str) -> String {
+    format!("/v1/memory/{}", encoded(id))
+}
+
+fn no_entry(error: anyhow::Error) -> anyhow::Error {
+    match status_of(&error) {
+        Some(StatusCode::NOT_FOUND) => {
+            anyhow::anyhow!("there is no such entry; `memory list` shows each entry's id")
+        }
+        _ => error,
     }
 }
 
-const NO_ENTRY: &str = "there is no such entry; `memory list` shows each entry's id";
-
-fn entry_id(id: &str) -> anyhow::Result<EntryId> {
-    id.parse().map_err(|_| anyhow!(NO_ENTRY))
-}
-
-fn print(kept: &StoredEntry, out: &mut impl Write) -> anyhow::Result<()> {
-    let entry = &kept.entry;
-    writeln!(out, "{}. {}  {}  {}", kept.number, entry.kind, time(entry.created), kept.id())?;
+fn print(entry: &Entry, out: &mut impl Write) -> anyhow::Result<()> {
+    writeln!(out, "{}. {}  {}  {}", entry.number, line(&entry.kind), time(entry.created_at), line(&entry.id))?;
     writeln!(out, "{}", indented(&entry.text))?;
-    if let Some(source) = &entry.source {
-        let from = format!("from {}, messages {} to {}", source.chat, source.from_id, source.to_id);
-        writeln!(out, "{}", indented(&from))?;
+    if let Some(Source { chat_key, from_id, to_id }) = &entry.source {
+        writeln!(out, "{}", indented(&format!("from {chat_key}, messages {from_id} to {to_id}")))?;
     }
     if !entry.outside.is_empty() {
         let read = format!("saved after reading {}", entry.outside.join(", "));
         writeln!(out, "{}", indented(&read))?;
     }
-    if let Some(updated) = entry.updated {
+    if let Some(updated) = entry.updated_at {
         writeln!(out, "    corrected {}", time(updated))?;
     }
     Ok(())
-}
-
-fn plain(owner: &Owner) -> String {
-    match owner {
-        Owner::User(person) => format!("user {}", indented(person).trim_start()),
-        Owner::Chat(chat) => format!("chat {chat}"),
-    }
 }

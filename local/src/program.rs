@@ -343,16 +343,32 @@ fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<A
 
 /// Opens the histories of a data directory, for commands that only read.
 pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
+    Ok(history(&open_stores(data_dir).await?, retention, clock))
+}
+
+/// Opens the histories of a data directory and its queue, whose turns are not run, for commands beside the program.
+pub async fn open_beside(
+    data_dir: &Path,
+    retention: Retention,
+    clock: Clock,
+) -> anyhow::Result<(History, LocalQueue)> {
+    let stores = open_stores(data_dir).await?;
+    let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
+    Ok((history(&stores, retention, clock), queue))
+}
+
+async fn open_stores(data_dir: &Path) -> anyhow::Result<Stores> {
     let is_there = data_dir
         .join("dynamodb.db")
         .try_exists()
         .with_context(|| format!("{} cannot be read by this user", data_dir.display()))?;
     anyhow::ensure!(
         is_there,
-        "there is no data in {}: start Annals there first (cargo run), or set ANNALS_DATA_DIR",
+        "there is no data in {}: start Annals there first (cargo run), set ANNALS_DATA_DIR, or name another program by --url \
+         or --profile",
         data_dir.display()
     );
-    Ok(history(&Stores::open(data_dir).await?, retention, clock))
+    Stores::open(data_dir).await
 }
 
 /// Opens the histories of a data directory, for commands that write. Creates the directory if it does not exist.

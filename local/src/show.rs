@@ -1,19 +1,19 @@
-//! `history CHATKEY`, `archive CHATKEY` and `context CHATKEY`: prints the history of a chat, its archive, and the context of its
-//! next turn.
+//! `history`, `context`, `archive`, `search` and `chats`: print what the API returns.
 
 use std::io::Write;
 
-use annals_core::chat_key::ChatKey;
 use annals_core::message::{PartView, Role, UiMessage};
 use annals_core::record::Kind;
 use annals_core::sort_key::Timestamp;
-use annals_core::tokens;
-use annals_engine::settings::ViewConfig;
-use annals_store::history::{History, MAX_PAGE, Page, Position};
+use annals_io::clock::Clock;
 use anyhow::Context;
+use reqwest::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
 
+use crate::api::{Api, Failed, encoded};
 use crate::progress::Progress;
-use crate::tty::printable;
+use crate::tty::{line, printable};
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,109 +24,201 @@ pub enum Format {
     Jsonl,
 }
 
+/// Which chats are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Text in the title, a person or the key.
+    pub query: Option<String>,
+    /// State, as `GET /v1/chats` names it.
+    pub state: Option<String>,
+    /// Maximum number.
+    pub limit: usize,
+}
+
 /// Prints the whole history of `chat`, oldest first.
-pub async fn history(
-    history: &History,
-    chat: &ChatKey,
-    format: Format,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let mut position = Some(Position::Oldest);
-    let mut count = 0;
-    let mut progress = Progress::beside_output("history", "messages", None, history.clock());
-    while let Some(at) = position {
-        let Page { records, after, .. } = history.page(chat, &at, MAX_PAGE).await?;
-        count += records.len();
-        progress.advance(records.len() as u64);
-        for record in &records {
-            print(&record.listed_for_admins(), format, out)?;
-        }
-        position = after.map(Position::After);
-    }
-    progress.finish();
+pub async fn history(api: &Api, chat: &str, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
+    let count = messages(api, &api.of_chat(chat, "/messages")?, format, out).await?;
     if count == 0 && format == Format::Text {
-        writeln!(out, "Nothing is stored under {chat}.")?;
+        writeln!(out, "Nothing is stored under {}.", line(chat))?;
     }
     Ok(())
 }
 
+/// Prints the context of the chat's next turn.
+pub async fn context(api: &Api, chat: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct View {
+        messages: Vec<UiMessage>,
+        system: Option<String>,
+        tokens: u32,
+        window: u32,
+        unanswered: usize,
+        left_out: usize,
+    }
+    let view: View = api.json(&api.of_chat(chat, "/context")?, &[]).await?;
+    if let Some(system) = view.system {
+        writeln!(out, "system\n{}", indented(&system))?;
+    }
+    for message in &view.messages {
+        print(message, Format::Text, out)?;
+    }
+    let View { tokens, window, unanswered, left_out, messages, .. } = view;
+    let count = messages.len();
+    writeln!(
+        out,
+        "{count} messages, about {tokens} of {window} tokens, {unanswered} unanswered, {left_out} left out"
+    )?;
+    Ok(())
+}
+
 /// Lists the segments of `chat`, oldest first.
-pub async fn segments(history: &History, chat: &ChatKey, out: &mut impl Write) -> anyhow::Result<()> {
-    let segments = history.segments(chat).await?;
-    for info in &segments {
-        writeln!(
-            out,
-            "{}  {} to {}  {} records, {} bytes ({} as JSON), archived {}",
-            info.id,
-            time(info.from.ts()),
-            time(info.to.ts()),
-            info.count,
-            info.bytes,
-            info.json_bytes,
-            time(info.created_at)
-        )?;
-        writeln!(out, "    #{} to #{}", printable(info.from_id.as_str()), printable(info.to_id.as_str()))?;
+pub async fn segments(api: &Api, chat: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    #[derive(Deserialize)]
+    struct List {
+        segments: Vec<Segment>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Segment {
+        id: String,
+        from_id: String,
+        to_id: String,
+        count: u64,
+        bytes: u64,
+        created_at: Timestamp,
+    }
+    let List { segments } = api.json(&api.of_chat(chat, "/segments")?, &[]).await?;
+    for Segment { id, from_id, to_id, count, bytes, created_at } in &segments {
+        let (id, from_id, to_id) = (line(id), line(from_id), line(to_id));
+        let archived = time(*created_at);
+        writeln!(out, "{id}  {count} records, {bytes} bytes, archived {archived}\n    #{from_id} to #{to_id}")?;
     }
     if segments.is_empty() {
-        writeln!(out, "Nothing of {chat} is archived.")?;
+        writeln!(out, "Nothing of {} is archived.", line(chat))?;
     }
     Ok(())
 }
 
 /// Prints the segment `id` of `chat`.
 pub async fn segment(
-    history: &History,
-    chat: &ChatKey,
+    api: &Api,
+    chat: &str,
     id: &str,
     format: Format,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let found = history.segment(chat, &id.parse()?).await?;
-    let segment = found.with_context(|| format!("{chat} has no segment {id}"))?;
-    let mut from = 0;
-    loop {
-        let records = history.segment_records(&segment, from).await?;
-        if records.is_empty() {
-            return Ok(());
+    let path = api.of_chat(chat, &format!("/segments/{}", encoded(id)))?;
+    match messages(api, &path, format, out).await {
+        Err(error) if status_of(&error) == Some(StatusCode::NOT_FOUND) => {
+            let (chat, id) = (line(chat), line(id));
+            anyhow::bail!("{chat} has no segment {id}: `annals archive {chat}` lists them")
         }
-        for record in &records {
-            print(&record.listed_for_admins(), format, out)?;
-        }
-        from += records.len();
+        printed => printed.map(drop),
     }
 }
 
-/// Prints the context of a turn of `chat` that would run now.
-pub async fn context_of(
-    history: &History,
-    chat: &ChatKey,
-    view: &ViewConfig,
-    system_prompt: Option<&str>,
+/// Prints the messages of `chat` that fit `words` best, the best first.
+pub async fn search(
+    api: &Api,
+    chat: &str,
+    words: &str,
+    limit: usize,
+    format: Format,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let (chat, head) = &history.current(chat).await?;
-    let system_tokens = system_prompt.map_or(0, tokens::of_text);
-    let seen = history.context(chat, head, None, &view.policy(system_tokens)).await?.context;
-    if let Some(system) = system_prompt {
-        writeln!(out, "system\n{}", indented(system))?;
+    #[derive(Deserialize)]
+    struct Found {
+        hits: Vec<Hit>,
     }
-    for message in &seen.messages {
-        print(message, Format::Text, out)?;
+    #[derive(Deserialize)]
+    struct Hit {
+        message: UiMessage,
     }
-    writeln!(
-        out,
-        "{} messages, about {} of {} tokens, {} unanswered, {} left out",
-        seen.messages.len(),
-        seen.tokens + system_tokens,
-        view.window,
-        seen.unanswered.len(),
-        seen.left_out
-    )?;
+    let query = [("q", words.to_owned()), ("limit", limit.to_string())];
+    let Found { hits } = api.json(&api.of_chat(chat, "/search")?, &query).await?;
+    for Hit { message } in &hits {
+        print(message, format, out)?;
+    }
+    if hits.is_empty() && format == Format::Text {
+        writeln!(out, "Nothing in {} fits.", line(chat))?;
+    }
     Ok(())
 }
 
+/// Lists chats, the most recently used first: with `format` as JSON, as the API returns them.
+pub async fn chats(
+    api: &Api,
+    selection: &Selection,
+    format: Format,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    #[derive(Deserialize)]
+    struct List {
+        chats: Vec<Value>,
+        before: Option<String>,
+    }
+    let mut left = selection.limit;
+    let mut before: Option<String> = None;
+    loop {
+        let given = [("q", &selection.query), ("state", &selection.state), ("before", &before)];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let query: Vec<_> = given.chain([("limit", left.min(100).to_string())]).collect();
+        let List { chats, before: next } = api.json("/v1/chats", &query).await?;
+        for chat in chats.iter().take(left) {
+            if format == Format::Jsonl {
+                writeln!(out, "{chat}")?;
+            } else {
+                print_chat(chat, out)?;
+            }
+        }
+        left = left.saturating_sub(chats.len());
+        before = next;
+        if left == 0 || before.is_none() {
+            break;
+        }
+    }
+    if left == selection.limit && format == Format::Text {
+        writeln!(out, "There is no such chat.")?;
+    }
+    Ok(())
+}
+
+/// Prints an entry of the list of chats.
+fn print_chat(chat: &Value, out: &mut impl Write) -> anyhow::Result<()> {
+    let text = |name: &str| chat[name].as_str().map(line);
+    let at = chat["lastInteractionAt"].as_i64().and_then(Timestamp::from_millis);
+    let title = text("title").or_else(|| text("speaker")).unwrap_or_default();
+    let state = text("pendingTurn").map(|state| format!(" [{state}]")).unwrap_or_default();
+    let failed = if chat["deliveryFailure"].is_object() { " [not delivered]" } else { "" };
+    let (at, key) = (at.map(time).unwrap_or_default(), text("chatKey").unwrap_or_default());
+    writeln!(out, "{at}  {key}  {title}{state}{failed}")?;
+    if let Some(excerpt) = chat["lastMessage"]["text"].as_str() {
+        writeln!(out, "    {}", line(excerpt))?;
+    }
+    Ok(())
+}
+
+/// Prints the messages at `path`, one a line there. Returns their number.
+async fn messages(api: &Api, path: &str, format: Format, out: &mut impl Write) -> anyhow::Result<u64> {
+    let mut progress = Progress::beside_output("history", "messages", None, &Clock::system());
+    let count = api.lines(path, |line| {
+        let message = serde_json::from_slice(line).context("a line is not a message")?;
+        progress.advance(1);
+        print(&message, format, out)
+    });
+    let count = count.await;
+    progress.finish();
+    count
+}
+
+/// Returns the status of an answer that is an error.
+pub(crate) fn status_of(error: &anyhow::Error) -> Option<StatusCode> {
+    error.downcast_ref::<Failed>().and_then(|failed| failed.status)
+}
+
 /// Prints a message.
-pub(crate) fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
     if format == Format::Jsonl {
         serde_json::to_writer(&mut *out, message)?;
         writeln!(out)?;

@@ -3,23 +3,26 @@
 //! Only one program at a time may use a data directory, so the terminal never opens the stores itself: it talks to the program
 //! that does. If none runs, it runs one for as long as it lasts. Either way the same [`endpoint`] answers, on a Unix socket in the
 //! data directory, which only its owner may open. So it works with any `HTTP_API_KEYS` and `ANNALS_PORT`, and two terminals can
-//! be in one chat.
+//! be in one chat. A program or stack elsewhere is asked by `/api/chat`, as browsers do, in a [`room`].
 //!
 //! # Layout
 //!
 //! - [`endpoint`]: answers terminals, in the program
 //! - `wire.rs`: requests and events between the two
-//! - `session.rs`: connects to the program, or runs one
-//! - `screen.rs`: output, with `markdown.rs`; `editor.rs`: input, and `echo.rs` while an answer is made
+//! - `session.rs`: connects to the program, or runs one; `room.rs`, `chunks.rs`: elsewhere
+//! - `screen.rs`: output, with `markdown.rs`; `editor.rs`: input, with `rows.rs`, and `echo.rs` while an answer is made
 //! - `repl.rs`: a conversation; `once.rs`: a single message, in a pipe
 //! - `unknown.rs`: commands that do not exist
 
+mod chunks;
 mod echo;
 mod editor;
 pub mod endpoint;
 mod markdown;
 mod once;
 mod repl;
+mod room;
+mod rows;
 mod screen;
 mod session;
 mod unknown;
@@ -27,31 +30,50 @@ mod wire;
 
 use std::io::{IsTerminal, Read};
 
+use annals_channel::settings::agent_id;
 use annals_core::chat_key::ChatKey;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use anyhow::Context;
+use room::Room;
 use screen::Style;
 use session::Session;
 
-use crate::config::LocalConfig;
+use crate::api::Api;
+use crate::config::{self, LocalConfig};
+use crate::stores::files;
+use crate::target::Target;
 use crate::tty;
 
-/// Runs a conversation of `user`, by default `ANNALS_USER`, until the person leaves, or sends the single `message` and prints the reply. Returns true if all messages
-/// were answered.
-///
-/// Without a `message` and without a terminal, the message is the whole standard input.
-pub async fn chat(
-    message: Option<String>,
-    user: Option<String>,
-    env: Env<'_>,
-    clock: Clock,
-) -> anyhow::Result<bool> {
-    let mut config = LocalConfig::from_env(env)?;
-    if let Some(user) = user {
-        ChatKey::direct(&config.agent.agent_id, &user).context("--user names nobody")?;
-        config.user = user;
-    }
+/// What is said, by whom and where.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The single message. Without one and without a terminal, it is the whole standard input.
+    pub message: Option<String>,
+    /// The person, by default `ANNALS_USER`.
+    pub user: Option<String>,
+    /// The room elsewhere, by default that of the terminal.
+    pub room: Option<String>,
+    /// The program or stack.
+    pub at: Target,
+}
+
+/// Runs a conversation until the person leaves, or sends a single message and prints the reply. Returns true if all messages were
+/// answered.
+pub async fn chat(plan: Plan, env: Env<'_>, clock: Clock) -> anyhow::Result<bool> {
+    let Plan { message, user, room, at } = plan;
+    let elsewhere = at.elsewhere(env)?;
+    anyhow::ensure!(
+        room.is_none() || elsewhere.is_some(),
+        "--room is for a program or stack elsewhere: name one by --url or --profile"
+    );
+    let name = match user {
+        Some(user) => {
+            ChatKey::direct(&agent_id(env)?, &user).context("--user names nobody")?;
+            user
+        }
+        None => config::user(env)?,
+    };
     let (has_keys, has_screen) = (std::io::stdin().is_terminal(), std::io::stdout().is_terminal());
     let style = Style {
         colours: tty::has_colours(env, &std::io::stdout()),
@@ -61,10 +83,12 @@ pub async fn chat(
     let message = match message {
         Some(message) => message,
         None if has_keys && has_screen => {
-            let data_dir = config.data_dir.clone();
             let model = env.optional("MODEL").unwrap_or_else(|| "echo".into());
-            let session = Session::open(config, clock).await?;
-            return Box::pin(repl::talk(session, &data_dir, &model, style)).await;
+            // Lines of a conversation elsewhere are kept there alone.
+            let is_here = elsewhere.is_none();
+            let session = open(elsewhere, room, name, env, clock).await?;
+            let history = is_here.then(|| config::data_dir(env).join(files::TERMINAL_HISTORY));
+            return Box::pin(repl::talk(session, history.as_deref(), &model, style)).await;
         }
         None => {
             let mut text = String::new();
@@ -79,6 +103,24 @@ pub async fn chat(
     if let Some(unknown) = unknown::command(message.trim()) {
         anyhow::bail!(unknown);
     }
-    let session = Session::open(config, clock).await?;
+    let session = open(elsewhere, room, name, env, clock).await?;
     Box::pin(once::say(session, message.trim_end(), style)).await
+}
+
+/// Connects `user` to a program.
+async fn open(
+    elsewhere: Option<Api>,
+    room: Option<String>,
+    user: String,
+    env: Env<'_>,
+    clock: Clock,
+) -> anyhow::Result<Session> {
+    match elsewhere {
+        Some(api) => Ok(Session::Elsewhere(Room::open(api, room, user).await?)),
+        None => {
+            let mut config = LocalConfig::from_env(env)?;
+            config.user = user;
+            Session::open(config, clock).await
+        }
+    }
 }

@@ -102,6 +102,7 @@ mod stopped;
 mod strangers;
 mod streaming;
 mod takeover;
+mod tail;
 mod template;
 mod terminal;
 mod titles;

@@ -9,6 +9,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use crate::app::{OPS_KEY, TestApp};
+use crate::memory::{remember, user};
 use crate::process::Process;
 use crate::terminal::beside;
 use crate::updates::private;
@@ -89,12 +90,12 @@ async fn what_is_wrong_with_the_address_or_the_key_is_said() {
         (
             &[("ANNALS_URL", base), ("ANNALS_KEY", crate::app::APP_KEY)],
             &["chats"],
-            "the key may not do this (403): ",
+            "ANNALS_KEY may not do this at http://127.0.0.1:",
         ),
         (
             &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
             &["archive", CHAT, "1763765921000-0123456789abcdef"],
-            "No such segment: ",
+            "has no segment 1763765921000-0123456789abcdef: `annals archive telegram:chat:42` lists them",
         ),
         (
             &[("ANNALS_URL", "http://127.0.0.1:9"), ("ANNALS_KEY", "hunter2")],
@@ -108,13 +109,23 @@ async fn what_is_wrong_with_the_address_or_the_key_is_said() {
         ),
         (
             &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
-            &["memory", "list", "--user", "x"],
-            "memory is of this machine alone",
+            &["tail", "--chat", "telegram:chat:404"],
+            "No such chat: it has no messages, or was forgotten (404)",
         ),
         (
             &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
-            &["chat", "hello"],
-            "chat is of this machine alone",
+            &["export", "telegram:chat:404"],
+            "nothing is stored under telegram:chat:404: `annals chats` lists what is",
+        ),
+        (
+            &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
+            &["memory", "forget", "x"],
+            "there is no such entry; `memory list` shows each entry's id",
+        ),
+        (
+            &[("ANNALS_URL", base), ("ANNALS_KEY", crate::app::APP_KEY)],
+            &["export", "--person", "telegram-42"],
+            "ANNALS_KEY may not do this at",
         ),
     ] {
         let (code, out, error) = annals(settings, arguments).await;
@@ -122,27 +133,102 @@ async fn what_is_wrong_with_the_address_or_the_key_is_said() {
         assert!(error.starts_with("annals: ") && error.contains(words), "{words}: {error}");
         assert!(!error.contains("hunter2") && error.lines().count() == 1, "{error}");
     }
-    let (_, _, error) = annals(&[("ANNALS_PORT", "9")], &["chats"]).await;
-    assert!(
-        error.contains("http://127.0.0.1:9 does not answer") && error.contains("start it with cargo run"),
-        "{error}"
-    );
+    let (_, _, error) = annals(&[], &["chats"]).await;
+    assert!(error.contains("there is no data in .annals") && error.contains("--profile"), "{error}");
+    app.finish().await;
+}
+
+/// Whether a program uses the data directory or not.
+#[tokio::test]
+async fn chats_are_those_of_the_data_directory_if_no_program_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    let sent = reqwest::Client::new()
+        .post(format!("{}/v1/chats/hello/messages?wait=20", process.base))
+        .bearer_auth("dev")
+        .json(&json!({"userId": "ada", "text": "hello"}))
+        .send();
+    assert_eq!(sent.await.unwrap().status(), 200);
+    let data_dir = [("ANNALS_DATA_DIR", dir.path().to_str().unwrap())];
+    let with_program = annals(&data_dir, &["chats"]).await;
+    assert!(with_program.0 == 0 && with_program.1.contains("  http:chat:dev:hello  hello\n"), "{with_program:?}");
+    drop(process);
+    assert_eq!(annals(&data_dir, &["chats"]).await, with_program);
+    let (_, found, _) = annals(&data_dir, &["search", "http:chat:dev:hello", "hello"]).await;
+    assert!(found.contains("    hello\n"), "{found}");
+}
+
+/// A profile stands for a URL and a key. The file holds keys, so nobody else may read it, and nothing of it is printed.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_profile_names_a_program_and_its_key() {
+    use std::os::unix::fs::PermissionsExt;
+    let app = TestApp::builder().refusals_are_fine().start().await;
+    app.handle(private(42, 1, "hello")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("annals/profiles.json");
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    let config = ("XDG_CONFIG_HOME", folder.path().to_str().unwrap());
+    let (_, _, error) = annals(&[config], &["chats", "--profile", "work"]).await;
+    assert!(error.contains("there is no profile \"work\"") && error.ends_with("has no profiles\n"), "{error}");
+    let profiles = json!({"work": {"url": app.base(), "key": OPS_KEY}, "old": {"url": app.base(), "key": "hunter2"}});
+    std::fs::write(&file, profiles.to_string()).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let (code, _, error) = annals(&[config], &["chats", "--profile", "work"]).await;
+    assert!(code == 1 && error.contains("other users may read") && error.contains("chmod 600"), "{error}");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let by_option = annals(&[config, ("ANNALS_URL", "http://127.0.0.1:9")], &["chats", "--profile", "work"]).await;
+    assert!(by_option.0 == 0 && by_option.1.contains("telegram:chat:42"), "{by_option:?}");
+    let work = ("ANNALS_PROFILE", "work");
+    assert_eq!(annals(&[config, work], &["chats"]).await, by_option);
+    for (settings, arguments, words) in [
+        (&[config][..], &["chats", "--profile", "home"][..], "profiles.json has old, work"),
+        (&[config], &["chats", "--profile", "old"], "(401): the key of profile old must be the secret of one of"),
+        (&[config, work, ("ANNALS_URL", "http://127.0.0.1:9")], &["chats"], "both set: unset one"),
+    ] {
+        let (code, out, error) = annals(settings, arguments).await;
+        assert!(code == 1 && out.is_empty() && error.contains(words), "{words}: {error}");
+        assert!(!error.contains("hunter2") && !error.contains(OPS_KEY) && error.lines().count() == 1, "{error}");
+    }
+    std::fs::write(&file, "{\"work\": {\n\"key\": \"hunter2\"}}").unwrap();
+    let (_, _, error) = annals(&[config], &["chats", "--profile", "work"]).await;
+    assert!(error.contains("line 2: expected") && !error.contains("hunter2"), "{error}");
     app.finish().await;
 }
 
 #[tokio::test]
-async fn chats_are_those_of_the_local_program_if_no_other_is_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
-    let sent = reqwest::Client::new()
-        .post(format!("{}/v1/chats/hello/messages", process.base))
-        .bearer_auth("dev")
-        .json(&json!({"userId": "ada", "text": "hello"}))
-        .send();
-    assert_eq!(sent.await.unwrap().status(), 202);
-    let port = process.base.rsplit(':').next().unwrap();
-    let (code, out, error) = annals(&[("ANNALS_PORT", port)], &["chats"]).await;
-    assert!(code == 0 && out.contains("  http:chat:dev:hello  hello\n"), "{out}{error}");
+async fn memory_is_listed_corrected_and_deleted_elsewhere() {
+    let app = TestApp::start().await;
+    remember(&app, &user("telegram-42"), CHAT, &["Likes tea."]).await;
+    let there = [("ANNALS_URL", app.base()), ("ANNALS_KEY", OPS_KEY)];
+    let list = ["memory", "list", "--user", "telegram-42"];
+    let (code, listed, _) = annals(&there, &list).await;
+    assert!(code == 0 && listed.contains("\n    Likes tea.\n    from telegram:chat:42, messages 1 to 9\n"), "{listed}");
+    let id = listed.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let (_, set, _) = annals(&there, &["memory", "set", &id, "Likes coffee."]).await;
+    assert!(set.contains("\n    Likes coffee.\n"), "{set}");
+    assert_eq!(annals(&there, &["memory", "forget", &id]).await.1, "Forgotten.\n");
+    assert_eq!(annals(&there, &list).await.1, "Nothing is remembered of user telegram-42.\n");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_and_a_person_are_exported() {
+    let app = TestApp::start().await;
+    app.handle(private(42, 1, "say ```js\n1\n``` please")).await;
+    let there = [("ANNALS_URL", app.base()), ("ANNALS_KEY", OPS_KEY)];
+    let (code, lines, error) = annals(&there, &["export", CHAT]).await;
+    assert_eq!((code, error.as_str()), (0, ""));
+    let messages: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(messages, app.history(CHAT).await);
+    let (_, page, _) = annals(&there, &["export", CHAT, "--format", "markdown"]).await;
+    assert!(page.starts_with("# Ada\n\n`telegram:chat:42`, exported 20"), "{page}");
+    assert!(page.contains("\n## Ada, 2025-11-21T22:58:41Z\n\nsay ```js\n1\n``` please\n\n## annals, "), "{page}");
+    let (_, person, _) = annals(&there, &["export", "--person", "telegram-42"]).await;
+    let lines: Vec<Value> = person.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0], json!({"type": "person", "id": "telegram-42", "links": []}));
+    assert_eq!(lines[1]["message"], messages[0]);
+    app.finish().await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use rexpect::session::{PtySession, spawn_command};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::app::{OPS_KEY, TestApp, lines};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, lines};
 use crate::outside_tools::start_with_shop;
 
 const CHAT: &str = "agent:annals:user:local";
@@ -254,6 +254,37 @@ fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() 
     screen.send_line("").unwrap();
     quit(&mut screen);
     assert_eq!(history(dir.path()).iter().filter(|line| *line == "user: hello **there**").count(), 2);
+}
+
+/// The terminal has wrapped the line again by then, so that the editor's own idea of its rows would leave a part of it above.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_line_of_wide_characters_is_shown_once_when_the_terminal_becomes_narrow_and_wide_again() {
+    const LINE: &str = "今天的天气怎么样";
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "tty; exec \"$0\" chat", env!("CARGO_BIN_EXE_annals")]);
+    command.env_clear().env("ANNALS_DATA_DIR", dir.path()).env("TERM", "xterm-256color");
+    let mut screen = on_screen(command);
+    let terminal = screen.read_line().unwrap();
+    let resize = |columns: &str| {
+        let size = ["-F", terminal.trim(), "rows", "24", "cols", columns];
+        assert!(Command::new("stty").args(size).status().unwrap().success());
+    };
+    // The test support reads bytes as characters.
+    let shown = |text: &str| text.bytes().map(char::from).collect::<String>();
+    prompted(&mut screen);
+    resize("80");
+    press(&mut screen, LINE);
+    screen.exp_string(&shown("样")).unwrap();
+    for (columns, cleared) in [("13", "\x1b[1A\r\x1b[K\r\n\x1b[K\x1b[1A"), ("80", "\r\x1b[K\r\n\x1b[K")] {
+        resize(columns);
+        screen.exp_string(cleared).unwrap();
+        screen.exp_string(&shown(LINE)).unwrap();
+    }
+    press(&mut screen, "\x7f吗\r");
+    quit(&mut screen);
+    assert_eq!(history(dir.path())[0], "user: 今天的天气怎么吗");
 }
 
 #[tokio::test]
@@ -530,4 +561,75 @@ fn markdown_is_rendered_on_a_terminal_with_colours_and_left_as_it_is_elsewhere()
     let shown = on_screen(plain).exp_eof().unwrap();
     assert!(shown.contains(TEXT) && !shown.contains("\x1b[1m"), "{shown:?}");
     assert!(piped(annals(dir.path(), &["chat", TEXT]), "").1.contains(TEXT));
+}
+
+/// The program of `app`, from another machine, by a key.
+fn elsewhere(app: &TestApp, arguments: &[&str], key: &str) -> Command {
+    let mut command = annals(Path::new("/nowhere"), arguments);
+    command.env("ANNALS_URL", app.base()).env("ANNALS_KEY", key);
+    command
+}
+
+#[tokio::test]
+async fn a_stack_is_talked_to_as_by_a_browser() {
+    const ROOM: &str = "web:room:ops:terminal-ada";
+    let (shop, app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
+    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    let mut screen = on_screen(elsewhere(&app, &["chat", "--user", "ada"], OPS_KEY));
+    let talk = spawn_blocking(move || {
+        screen.exp_string(", room terminal-ada, as ada.").unwrap();
+        prompted(&mut screen);
+        screen.send_line("Pay A1 back.").unwrap();
+        screen.exp_string("May I call shop_refund with this?").unwrap();
+        screen.exp_string("y allows it").unwrap();
+        screen.send_line("y").unwrap();
+        let between = screen.exp_string("You said: Pay A1 back.").unwrap();
+        assert!(!between.contains("once more"), "{between:?}");
+        prompted(&mut screen);
+        screen.send_line("/usage").unwrap();
+        screen.exp_string("tokens").unwrap();
+        prompted(&mut screen);
+        screen
+    });
+    let mut screen = app.as_time_passes(async { talk.await.unwrap() }).await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+
+    app.model().answer_with("one two three four five six seven eight");
+    app.model().stall(1);
+    let talk = spawn_blocking(move || {
+        screen.send_line("count").unwrap();
+        screen.exp_string("one two three four five").unwrap();
+        screen.send_control('c').unwrap();
+        let between = screen.exp_string("stopped").unwrap();
+        assert!(!between.contains("one"), "what was shown is shown again: {between:?}");
+        quit(&mut screen);
+    });
+    app.as_time_passes(async { talk.await.unwrap() }).await;
+    let stored = lines(&app.history(ROOM).await);
+    let wanted = ["user: Pay A1 back.", ": You said: Pay A1 back.", "user: count", "assistant: one two three four five "];
+    for line in wanted {
+        assert_eq!(stored.iter().filter(|stored| stored.ends_with(line)).count(), 1, "{line}: {stored:#?}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_pipe_gets_the_reply_of_a_stack_alone_and_a_status() {
+    let app = TestApp::builder().model().refusals_are_fine().start().await;
+    let chat = async |arguments: &[&str], key: &str| {
+        let command = elsewhere(&app, &[&["chat"], arguments].concat(), key);
+        app.as_time_passes(beside(move || piped(command, ""))).await
+    };
+    assert_eq!(chat(&["hello"], APP_KEY).await, printed("You said: hello\n"));
+    assert_eq!(lines(&app.history("web:room:app:terminal-local").await).len(), 2);
+    assert_eq!(chat(&["again", "--room", "kitchen"], OPS_KEY).await, printed("You said: again\n"));
+    assert_eq!(lines(&app.history("web:room:ops:kitchen").await).len(), 2);
+    app.model().fail(9, 401);
+    let (code, out, error) = chat(&["are you there?"], OPS_KEY).await;
+    assert!(code == 1 && out.is_empty() && error.contains("401: check MODEL_API_KEY"), "{error}");
+    let (code, out, error) = chat(&["hello"], "hunter2").await;
+    assert!(code == 1 && out.is_empty() && error.contains("does not accept the key (401): ANNALS_KEY"), "{error}");
+    let (code, _, error) = piped(annals(app.data_dir(), &["chat", "--room", "kitchen", "hi"]), "");
+    assert!(code == 1 && error.contains("--room is for a program or stack elsewhere"), "{error}");
+    app.finish().await;
 }

@@ -21,13 +21,18 @@ use crate::tools::Offered;
 
 /// Returns true if `record` tells the user that a turn failed.
 pub fn is_failure_notice(record: &Record) -> bool {
-    let is_typed = matches!(record.message.metadata.notice(), Some(Notice::NoAnswer | Notice::NotCompacted));
+    record.kind() == Kind::Notice && is_failure_text(&record.message)
+}
+
+/// Returns true if the text of `message`, a notice, says that a turn failed.
+pub fn is_failure_text(message: &UiMessage) -> bool {
+    let is_typed = matches!(message.metadata.notice(), Some(Notice::NoAnswer | Notice::NotCompacted));
     // Records of earlier versions have the English text alone.
     let is_text = || {
-        let (text, english) = (record.message.plain_text(), Language::En.texts());
+        let (text, english) = (message.plain_text(), Language::En.texts());
         text == english.no_answer() || text == english.not_compacted()
     };
-    record.kind() == Kind::Notice && (is_typed || is_text())
+    is_typed || is_text()
 }
 
 /// Asks the model until `until`, commits to the turn, and stores the reply, or on the last attempt a notice that there is

@@ -14,6 +14,7 @@ use annals_core::title::{self, MAX_TITLE_CHARS};
 use annals_runtime::problem::Problem;
 use annals_store::history::directory::{ListCursor, Listed, MAX_CHATS};
 use annals_store::history::{History, HistoryError, Page, Position};
+use aws_lc_rs::digest;
 use axum::Json;
 use axum::extract::State;
 use futures::future::BoxFuture;
@@ -174,6 +175,8 @@ pub(crate) struct ChatView {
     /// The operator who has taken the chat over.
     #[schema(required)]
     takeover: Option<Takeover>,
+    /// Opaque text that changes with the chat's newest six records: to read a chat again only if something has happened in it.
+    version: String,
     /// With `context=true`: estimated size of the context.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -393,6 +396,7 @@ impl Http {
             delivery_failure: failed,
             blocked: head.blocked.map(|blocked| blocked.failure),
             takeover: head.takeover,
+            version: version(&newest),
             tokens,
             window: tokens.map(|_| self.view.window),
         };
@@ -413,6 +417,16 @@ async fn newest(history: &History, chat: &ChatKey) -> Result<Option<(Vec<Record>
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns a digest of what readers can see change in `records`: which they are, and failed deliveries.
+fn version(records: &[Record]) -> String {
+    let mut digest = digest::Context::new(&digest::SHA256);
+    for record in records {
+        let failed_at = record.delivery_failure().map(|failure| failure.at.as_millis());
+        digest.update(format!("{} {} {failed_at:?}\n", record.key, record.revision()).as_bytes());
+    }
+    hex::encode(&digest.finish().as_ref()[..8])
 }
 
 fn excerpt(record: &Record) -> Excerpt {

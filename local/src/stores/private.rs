@@ -35,6 +35,16 @@ pub fn make_private() {
     nix::sys::stat::umask(nix::sys::stat::Mode::S_IRWXG | nix::sys::stat::Mode::S_IRWXO);
 }
 
+/// Returns true if the file may be read or changed by other users than its owner.
+pub fn is_open_to_others(path: &Path) -> std::io::Result<bool> {
+    let metadata = std::fs::metadata(path)?;
+    #[cfg(unix)]
+    let is_open = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & OTHERS != 0;
+    #[cfg(not(unix))]
+    let is_open = { drop(metadata); false };
+    Ok(is_open)
+}
+
 /// Removes the permissions of group and others from `data_dir` and from the program's files in it. Other files stay as they are,
 /// in a directory that nobody else may enter. Logs each file that cannot be changed.
 #[cfg(unix)]

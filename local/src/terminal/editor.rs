@@ -1,24 +1,25 @@
 //! Reads lines from a person, with a history, completion of commands, and hints: [`Prompt`].
 //!
 //! A message may have several lines: end one with `\`, or paste them. Lines that are typed ahead are sent one after the other.
+//! [`Rows`] keeps a line whole when the terminal's width changes.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use annals_core::command::name::CommandName;
 use annals_core::texts::Texts;
 use annals_core::texts::en::En;
 use rustyline::completion::{Completer, Pair};
-use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
+use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
 use rustyline::history::DefaultHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
+use rustyline::{CompletionType, Config, Context, Editor, ExternalPrinter, Helper};
 
+use super::rows::Rows;
 use super::screen::Style;
-use crate::stores::files;
 
 /// Commands of the terminal itself: syntax and description.
 pub(super) const OWN: &[(&str, &str)] =
@@ -26,6 +27,8 @@ pub(super) const OWN: &[(&str, &str)] =
 
 /// Longest history, in lines.
 const MAX_LINES: usize = 1_000;
+
+const SIGN: &str = "> ";
 
 /// Input at the prompt.
 pub(super) enum Typed {
@@ -40,14 +43,17 @@ pub(super) enum Typed {
 /// Reads lines.
 pub(super) struct Prompt {
     editor: Editor<Commands, DefaultHistory>,
-    style: Style,
-    history: PathBuf,
+    /// File of earlier lines, if they are kept.
+    history: Option<PathBuf>,
     /// The prompt, plain and styled.
     sign: (String, String),
+    /// Prints nothing. While there is one, the editor waits for signals too, so that it learns of a new width at once; without
+    /// one, only if the signal happens to interrupt the thread that reads.
+    _printer: Option<Box<dyn ExternalPrinter + Send>>,
 }
 
 impl Prompt {
-    pub(super) fn open(data_dir: &Path, style: Style) -> anyhow::Result<Self> {
+    pub(super) fn open(history: Option<&Path>, style: Style) -> anyhow::Result<Self> {
         let config = Config::builder()
             .max_history_size(MAX_LINES)?
             .history_ignore_dups(true)?
@@ -56,24 +62,30 @@ impl Prompt {
             .bracketed_paste(true)
             .build();
         let mut editor = Editor::with_config(config)?;
-        editor.set_color_mode(color_mode(style));
-        editor.set_helper(Some(Commands { style }));
-        let history = data_dir.join(files::TERMINAL_HISTORY);
-        // The first start has no history.
-        drop(editor.load_history(&history));
-        let sign = "> ".to_owned();
-        Ok(Self { editor, style, history, sign: (sign.clone(), style.bold(&sign)) })
+        editor.set_helper(Some(Commands { style, rows: RefCell::default() }));
+        let history = history.map(Path::to_owned);
+        if let Some(history) = &history {
+            // The first start has no history.
+            drop(editor.load_history(history));
+        }
+        let printer = editor.create_external_printer().ok().map(|printer| Box::new(printer) as _);
+        let sign = (SIGN.to_owned(), style.bold(SIGN));
+        Ok(Self { editor, history, sign, _printer: printer })
     }
 
     /// Reads the next line, trimmed.
     pub(super) fn read(&mut self) -> anyhow::Result<Typed> {
+        if let Some(helper) = self.editor.helper_mut() {
+            helper.rows = RefCell::default();
+        }
         let typed = typed(self.editor.readline(&self.sign))?;
         if let Typed::Line(line) = &typed
             && !line.is_empty()
             && self.editor.add_history_entry(line.as_str())?
+            && let Some(history) = &self.history
         {
             // A line that cannot be saved is sent nevertheless.
-            drop(self.editor.append_history(&self.history));
+            drop(self.editor.append_history(history));
         }
         Ok(typed)
     }
@@ -82,13 +94,8 @@ impl Prompt {
     /// question, is taken for the answer.
     pub(super) fn ask(&self, question: &str) -> anyhow::Result<Typed> {
         let mut editor: Editor<(), DefaultHistory> = Editor::with_config(Config::default())?;
-        editor.set_color_mode(color_mode(self.style));
         typed(editor.readline(question))
     }
-}
-
-fn color_mode(style: Style) -> ColorMode {
-    if style.colours { ColorMode::Enabled } else { ColorMode::Disabled }
 }
 
 fn typed(read: rustyline::Result<String>) -> anyhow::Result<Typed> {
@@ -103,6 +110,7 @@ fn typed(read: rustyline::Result<String>) -> anyhow::Result<Typed> {
 /// Completes and hints commands.
 struct Commands {
     style: Style,
+    rows: RefCell<Rows>,
 }
 
 impl Helper for Commands {}
@@ -139,16 +147,28 @@ impl Hinter for Commands {
     type Hint = String;
 
     fn hint(&self, line: &str, pos: usize, _: &Context<'_>) -> Option<String> {
-        if pos < line.len() || line.len() < 2 || !line.starts_with('/') {
-            return None;
-        }
-        let mut fitting = all().filter(|(usage, _)| usage.starts_with(line));
-        let (usage, meaning) = fitting.next().filter(|_| fitting.next().is_none())?;
-        Some(format!("{}  {meaning}", &usage[line.len()..]))
+        let hint = hint(line, pos);
+        // The editor asks for a hint before it draws.
+        self.rows.borrow_mut().before_drawing(SIGN, line, pos, hint.as_deref());
+        hint
     }
 }
 
+fn hint(line: &str, pos: usize) -> Option<String> {
+    if pos < line.len() || line.len() < 2 || !line.starts_with('/') {
+        return None;
+    }
+    let mut fitting = all().filter(|(usage, _)| usage.starts_with(line));
+    let (usage, meaning) = fitting.next().filter(|_| fitting.next().is_none())?;
+    Some(format!("{}  {meaning}", &usage[line.len()..]))
+}
+
 impl Highlighter for Commands {
+    fn highlight_char(&self, _: &str, pos: usize, _: CmdKind) -> bool {
+        self.rows.borrow_mut().moved(SIGN, pos);
+        false
+    }
+
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
         Cow::Owned(self.style.dim(hint))
     }

@@ -40,7 +40,7 @@ pub(super) async fn say(mut session: Session, message: &str, style: Style) -> an
 
 async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) -> anyhow::Result<bool> {
     let mut screen = Screen::new(stdout(), style);
-    let mut events = session.say(id, message).await?;
+    let mut events = session.say(id, message, None).await?;
     screen.wait("waiting");
     loop {
         let event = tokio::select! {
@@ -61,6 +61,11 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
             Event::Forgotten => {
                 screen.rest()?;
                 eprintln!("annals: {FORGOTTEN}");
+                return Ok(false);
+            }
+            Event::Broken { text } => {
+                screen.rest()?;
+                eprintln!("annals: {}", printable(&text));
                 return Ok(false);
             }
             Event::Done { message, failed } if failed || is_stopped_unanswered(&message) => {

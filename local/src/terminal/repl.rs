@@ -3,7 +3,7 @@
 use std::io::{Stdout, Write, stdout};
 use std::path::Path;
 
-use annals_core::approval::{Request, requests};
+use annals_core::approval::{RESPONDED, Request, requests};
 use annals_core::command::Command;
 use annals_core::message::{PartView, Role, UiMessage};
 use annals_core::record::Kind;
@@ -11,6 +11,7 @@ use annals_core::texts::Texts;
 use annals_core::texts::en::En;
 use annals_core::visible::shown_input;
 use annals_http::random_id;
+use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::echo::{CtrlC, EchoOff};
@@ -42,18 +43,16 @@ struct Talk {
 /// Runs a conversation until the person leaves.
 pub(super) async fn talk(
     session: Session,
-    data_dir: &Path,
+    history: Option<&Path>,
     model: &str,
     style: Style,
 ) -> anyhow::Result<bool> {
-    let prompt = Some(Prompt::open(data_dir, style)?);
-    // Only the settings of a running program tell its model.
-    let by =
-        if session.is_shared() { "Through the program that serves".to_owned() } else { format!("{model},") };
+    let prompt = Some(Prompt::open(history, style)?);
+    let by = session.name(model);
     // From here on, Ctrl-C does not end the process, which would leave the terminal without its echo.
     let ctrl_c = CtrlC::listen()?;
     let mut talk = Talk { session, screen: Screen::new(stdout(), style), style, prompt, ctrl_c };
-    talk.screen.note(&format!("{by} {}. /help lists the commands, Ctrl-D leaves.", data_dir.display()))?;
+    talk.screen.note(&format!("{by}. /help lists the commands, Ctrl-D leaves."))?;
     let ended = talk.go().await;
     talk.session.end().await;
     ended.map(|()| true)
@@ -105,27 +104,32 @@ impl Talk {
 
     /// Sends `line`, shows the reply, and asks for the approvals that it requests.
     async fn say(&mut self, line: &str) -> anyhow::Result<()> {
-        let mut line = line.to_owned();
+        let (mut line, mut answered) = (line.to_owned(), None);
         loop {
-            let Some(reply) = self.say_once(&line).await? else { return Ok(()) };
+            let Some(reply) = self.say_once(&line, answered.as_ref()).await? else { return Ok(()) };
             if Command::parse(&line, None) == Some(Command::Help) {
                 for (usage, meaning) in OWN {
                     self.screen.note(&format!("{usage}: {meaning}"))?;
                 }
                 self.screen.note("A line that ends with \\ goes on in the next. Ctrl-C stops an answer.")?;
             }
-            let open = reply.as_ref().map(requests).unwrap_or_default();
-            let mut open = open.into_iter().filter(|request| request.is_open).peekable();
-            if open.peek().is_none() {
+            let Some(reply) = reply else { return Ok(()) };
+            let open: Vec<Request> =
+                requests(&reply).into_iter().filter(|request| request.is_open).collect();
+            if open.is_empty() {
                 return Ok(());
             }
-            let Some(answer) = self.ask(open.collect()).await? else { return Ok(()) };
-            line = answer;
+            let Some((command, with_answer)) = self.ask(&reply, open).await? else { return Ok(()) };
+            (line, answered) = (command, Some(with_answer));
         }
     }
 
     /// Sends `line`, and sends it again if the program ends meanwhile. Returns `None` if the result is unknown.
-    async fn say_once(&mut self, line: &str) -> anyhow::Result<Option<Option<UiMessage>>> {
+    async fn say_once(
+        &mut self,
+        line: &str,
+        answered: Option<&UiMessage>,
+    ) -> anyhow::Result<Option<Option<UiMessage>>> {
         let id = random_id();
         let _echo_off = EchoOff::begin();
         self.ctrl_c.forget();
@@ -136,7 +140,7 @@ impl Talk {
                 Some(Command::Compact) => "summing up",
                 _ => "waiting",
             });
-            let said = match self.session.say(&id, line).await {
+            let said = match self.session.say(&id, line, answered).await {
                 Ok(events) => self.follow(events).await,
                 Err(error) => Err(error),
             };
@@ -181,7 +185,7 @@ impl Talk {
                         return Ok(None);
                     }
                     is_stopped = true;
-                    let mut stopped = self.session.say(&random_id(), "/stop").await?;
+                    let mut stopped = self.session.say(&random_id(), "/stop", None).await?;
                     while stopped.next().await?.is_some() {}
                 }
             }
@@ -190,9 +194,13 @@ impl Talk {
         Ok(reply)
     }
 
-    /// Asks for approval of these calls, one after the other, and sends all answers but the last, which it returns. Returns `None`
-    /// if the person leaves one open.
-    async fn ask(&mut self, open: Vec<Request>) -> anyhow::Result<Option<String>> {
+    /// Asks for approval of these calls of `reply`, one after the other, and sends all answers but the last, which it returns: as
+    /// a command, and as the reply with the answer in it. Returns `None` if the person leaves one open.
+    async fn ask(
+        &mut self,
+        reply: &UiMessage,
+        open: Vec<Request>,
+    ) -> anyhow::Result<Option<(String, UiMessage)>> {
         let count = open.len();
         for (at, request) in open.into_iter().enumerate() {
             let input = shown_input(&request.input, |count| En.characters_left_out(count))
@@ -214,15 +222,15 @@ impl Talk {
                     return Ok(None);
                 }
             };
-            let command = match answer.to_ascii_lowercase().as_str() {
-                "y" | "yes" => format!("/approve {}", request.id),
-                "n" | "no" => format!("/deny {}", request.id),
-                _ => format!("/deny {} {answer}", request.id),
+            let (command, approval) = match answer.to_ascii_lowercase().as_str() {
+                "y" | "yes" => (format!("/approve {}", request.id), json!({"approved": true})),
+                "n" | "no" => (format!("/deny {}", request.id), json!({"approved": false})),
+                _ => (format!("/deny {} {answer}", request.id), json!({"approved": false, "reason": answer})),
             };
             if at + 1 == count {
-                return Ok(Some(command));
+                return Ok(Some((command, with_answer(reply, &request.id, approval)?)));
             }
-            self.say_once(&command).await?;
+            self.say_once(&command, None).await?;
         }
         Ok(None)
     }
@@ -236,6 +244,17 @@ impl Talk {
         out.flush()?;
         Ok(())
     }
+}
+
+/// Returns `reply` with `approval` as the answer to the request `id`, as the AI SDK adds it.
+fn with_answer(reply: &UiMessage, id: &str, mut approval: Value) -> anyhow::Result<UiMessage> {
+    approval["id"] = id.into();
+    let mut reply = serde_json::to_value(reply)?;
+    let parts = reply["parts"].as_array_mut().into_iter().flatten();
+    for part in parts.filter(|part| part["approval"]["id"] == id) {
+        (part["state"], part["approval"]) = (RESPONDED.into(), approval.clone());
+    }
+    Ok(serde_json::from_value(reply)?)
 }
 
 /// Returns a message of the history as it was on the screen.

@@ -156,7 +156,7 @@ impl<W: Write> Screen<W> {
                 Ok(())
             }
             Event::Parts { parts } => self.parts(parts),
-            Event::Confirmed { text } => self.note(text),
+            Event::Confirmed { text } | Event::Broken { text } => self.note(text),
             Event::Forgotten => self.note(&format!("· {FORGOTTEN}")),
             Event::Done { message, .. } => self.done(message),
         }

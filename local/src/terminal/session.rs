@@ -1,4 +1,5 @@
-//! Connects a terminal to the program that uses the data directory, or runs a program if there is none: [`Session`].
+//! Connects a terminal to a room elsewhere, to the program that uses the data directory, or runs a program if there is none:
+//! [`Session`].
 
 use std::future::pending;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
 
 use super::endpoint;
+use super::room::{Room, RoomEvents};
 use super::wire::{Event, Say};
 use crate::config::LocalConfig;
 use crate::errors::plain;
@@ -24,11 +26,21 @@ use crate::stores::try_lock;
 /// Attempts to reach a program that has just started or just ended, over three seconds.
 const ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(100);
+/// Pause before a request to a program elsewhere is repeated.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Longest time of a request that does not stream.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A connection to the program.
-pub(super) struct Session {
+/// A connection to a program.
+pub(super) enum Session {
+    /// One that uses a data directory of this machine.
+    Here(Box<Here>),
+    /// One elsewhere.
+    Elsewhere(Room),
+}
+
+/// A connection to the program that uses the data directory.
+pub(super) struct Here {
     http: reqwest::Client,
     config: LocalConfig,
     clock: Clock,
@@ -50,47 +62,81 @@ impl Session {
         let http = http.unix_socket(endpoint::socket(&config.data_dir));
         let http = http.build()?;
         let own = reach(&http, &config, &clock).await?;
-        Ok(Self { http, config, clock, own })
+        Ok(Self::Here(Box::new(Here { http, config, clock, own })))
     }
 
-    /// Returns true if the program is not this terminal's own.
-    pub(super) fn is_shared(&self) -> bool {
-        self.own.is_none()
+    /// Returns a description of the other side, for people.
+    pub(super) fn name(&self, model: &str) -> String {
+        match self {
+            Self::Here(here) => {
+                // Only the settings of a running program tell its model.
+                let by = match here.own {
+                    Some(_) => format!("{model},"),
+                    None => "Through the program that serves".to_owned(),
+                };
+                format!("{by} {}", here.config.data_dir.display())
+            }
+            Self::Elsewhere(room) => room.name(),
+        }
     }
 
-    /// Connects again. If the program has ended, runs one.
+    /// Connects again. If the program of the data directory has ended, runs one.
     pub(super) async fn reopen(&mut self) -> anyhow::Result<()> {
         self.end().await;
-        self.own = reach(&self.http, &self.config, &self.clock).await?;
+        match self {
+            Self::Here(here) => here.own = reach(&here.http, &here.config, &here.clock).await?,
+            Self::Elsewhere(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
+        }
         Ok(())
     }
 
-    /// Sends `text` under `id`. A repeated message has the same id.
-    pub(super) async fn say(&self, id: &str, text: &str) -> anyhow::Result<Events> {
-        let said = Say { id: id.to_owned(), user: self.config.user.clone(), text: text.to_owned() };
-        Ok(Events::of(sent(self.http.post(url("/say")).json(&said)).await?))
+    /// Sends `text` under `id`. A repeated message has the same id. If `text` answers a request for approval, `answered` is the
+    /// reply with that answer, if no other request is open.
+    pub(super) async fn say(
+        &self,
+        id: &str,
+        text: &str,
+        answered: Option<&UiMessage>,
+    ) -> anyhow::Result<Events> {
+        match self {
+            Self::Here(here) => {
+                let said = Say { id: id.to_owned(), user: here.config.user.clone(), text: text.to_owned() };
+                Ok(Events::of(sent(here.http.post(url("/say")).json(&said)).await?))
+            }
+            Self::Elsewhere(room) => Ok(Events::Elsewhere(Box::new(room.say(id, text, answered).await?))),
+        }
     }
 
     /// Returns the reply that is being made, if there is one.
     pub(super) async fn pending(&self) -> anyhow::Result<Option<Events>> {
-        let answer = sent(self.http.get(self.url("/pending?"))).await?;
-        Ok((answer.status() != StatusCode::NO_CONTENT).then(|| Events::of(answer)))
+        match self {
+            Self::Here(here) => {
+                let answer = sent(here.http.get(here.url("/pending?"))).await?;
+                Ok((answer.status() != StatusCode::NO_CONTENT).then(|| Events::of(answer)))
+            }
+            Self::Elsewhere(room) => {
+                let events = room.pending().await?;
+                Ok(events.map(|events| Events::Elsewhere(Box::new(events))))
+            }
+        }
     }
 
     /// Returns the last `limit` messages.
     pub(super) async fn history(&self, limit: usize) -> anyhow::Result<Vec<UiMessage>> {
-        let url = self.url(&format!("/history?limit={limit}&"));
-        Ok(sent(self.http.get(url).timeout(PATIENCE)).await?.json().await?)
-    }
-
-    /// Returns the URL of `path`, which ends with `?` or `&`, for this terminal's person.
-    fn url(&self, path: &str) -> String {
-        url(&format!("{path}user={}", utf8_percent_encode(&self.config.user, NON_ALPHANUMERIC)))
+        match self {
+            Self::Here(here) => {
+                let url = here.url(&format!("/history?limit={limit}&"));
+                Ok(sent(here.http.get(url).timeout(PATIENCE)).await?.json().await?)
+            }
+            Self::Elsewhere(room) => room.history(limit).await,
+        }
     }
 
     /// Ends the program if it is this terminal's own. The next start continues its work.
     pub(super) async fn end(&mut self) {
-        if let Some(OwnProgram { stop, served, .. }) = self.own.take() {
+        if let Self::Here(here) = self
+            && let Some(OwnProgram { stop, served, .. }) = here.own.take()
+        {
             let _ = stop.send(());
             drop(served.await);
         }
@@ -99,15 +145,23 @@ impl Session {
     /// Waits for the next failure of a run for this terminal, which is retried, and returns its reason. Waits forever if the program
     /// is not the terminal's own: that one logs failures itself.
     pub(super) async fn failed(&mut self) -> String {
-        let chat = ChatKey::direct(&self.config.agent.agent_id, &self.config.user).ok();
+        let Self::Here(here) = self else { return pending().await };
+        let chat = ChatKey::direct(&here.config.agent.agent_id, &here.config.user).ok();
         loop {
-            let Some(OwnProgram { failures, .. }) = &mut self.own else { return pending().await };
+            let Some(OwnProgram { failures, .. }) = &mut here.own else { return pending().await };
             match failures.recv().await {
                 Ok(failed) if Some(&failed.chat) == chat.as_ref() => return plain(&failed.error),
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return pending().await,
             }
         }
+    }
+}
+
+impl Here {
+    /// Returns the URL of `path`, which ends with `?` or `&`, for this terminal's person.
+    fn url(&self, path: &str) -> String {
+        url(&format!("{path}user={}", utf8_percent_encode(&self.config.user, NON_ALPHANUMERIC)))
     }
 }
 
@@ -155,26 +209,32 @@ async fn sent(request: RequestBuilder) -> anyhow::Result<Response> {
     bail!("the program failed: {text}")
 }
 
-/// A streamed answer of the program.
-pub(super) struct Events {
-    answer: Response,
-    received: Vec<u8>,
+/// A streamed answer.
+pub(super) enum Events {
+    /// Of the program of the data directory: lines of JSON.
+    Here { answer: Response, received: Vec<u8> },
+    /// Of a room elsewhere.
+    Elsewhere(Box<RoomEvents>),
 }
 
 impl Events {
     fn of(answer: Response) -> Self {
-        Self { answer, received: Vec::new() }
+        Self::Here { answer, received: Vec::new() }
     }
 
     /// Returns the next event, or `None` after the last. Fails if the program has ended. Cancel-safe.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
+        let (answer, received) = match self {
+            Self::Here { answer, received } => (answer, received),
+            Self::Elsewhere(events) => return events.next().await,
+        };
         loop {
-            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.received.drain(..=end).collect();
+            if let Some(end) = received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = received.drain(..=end).collect();
                 return Ok(Some(serde_json::from_slice(&line)?));
             }
-            match self.answer.chunk().await.context("the program has ended")? {
-                Some(chunk) => self.received.extend_from_slice(&chunk),
+            match answer.chunk().await.context("the program has ended")? {
+                Some(chunk) => received.extend_from_slice(&chunk),
                 None => return Ok(None),
             }
         }

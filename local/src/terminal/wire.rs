@@ -34,6 +34,8 @@ pub(super) enum Event {
     Done { message: UiMessage, failed: bool },
     /// The chat was forgotten, so no reply will be made. Nothing follows.
     Forgotten,
+    /// There is no reply to show, for this reason. Nothing follows.
+    Broken { text: String },
     /// No news; keeps the connection alive.
     Still,
 }

@@ -1,0 +1,167 @@
+//! A conversation with a program or stack elsewhere: [`Room`], a web room of its key, by the routes that browsers use.
+
+use std::time::Duration;
+
+use annals_core::command::Command;
+use annals_core::language::Language;
+use annals_core::message::UiMessage;
+use anyhow::{Context, bail};
+use reqwest::{Method, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::chunks::Decoder;
+use super::wire::Event;
+use crate::api::{Api, chat_path, encoded};
+
+const EVENTS: &str = "text/event-stream";
+/// Pause before the stream of a reply that takes long is asked for again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// A web room.
+#[derive(Clone)]
+pub(super) struct Room {
+    api: Api,
+    id: String,
+    user: String,
+    /// Its chat, for a key that may read it.
+    chat: Option<String>,
+}
+
+impl Room {
+    /// Opens the room `id`, or that of the terminal, for `user`. Checks the address and the key.
+    pub(super) async fn open(api: Api, id: Option<String>, user: String) -> anyhow::Result<Self> {
+        #[derive(Deserialize)]
+        struct Key {
+            name: String,
+            admin: bool,
+        }
+        let Key { name, admin } = api.json("/v1/key", &[]).await?;
+        let id = id.unwrap_or_else(|| format!("terminal-{user}"));
+        let escaped = |text: &str| text.replace('%', "%25").replace(':', "%3A");
+        let chat = if id.starts_with("web:room:") {
+            id.clone()
+        } else {
+            format!("web:room:{}:{}", escaped(&name), escaped(&id))
+        };
+        Ok(Self { api, id, user, chat: admin.then_some(chat) })
+    }
+
+    /// Returns a description of it for people.
+    pub(super) fn name(&self) -> String {
+        format!("{}, room {}, as {}", self.api.name(), self.id, self.user)
+    }
+
+    /// Sends `text` under `id`; or `answered`, a reply with an answer to its request for approval.
+    pub(super) async fn say(
+        &self,
+        id: &str,
+        text: &str,
+        answered: Option<&UiMessage>,
+    ) -> anyhow::Result<RoomEvents> {
+        let message = match answered {
+            Some(reply) => json!(reply),
+            None => json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}),
+        };
+        let body = json!({"id": self.id, "userId": self.user, "trigger": "submit-message", "message": message});
+        let answer = self.post(&body).await?;
+        let resumes =
+            matches!(Command::parse(text, None), Some(Command::Approve { .. } | Command::Deny { .. }));
+        let decoder = answered.map(Decoder::after).unwrap_or_default();
+        let (room, again) = (self.clone(), (answered.is_none()).then_some(body));
+        let resumes = resumes && answered.is_none();
+        Ok(RoomEvents { room, answer, received: Vec::new(), decoder, resumes, again, is_over: false })
+    }
+
+    /// Returns the reply that is being made, if there is one.
+    pub(super) async fn pending(&self) -> anyhow::Result<Option<RoomEvents>> {
+        let path = format!("/api/chat/{}/stream", encoded(&self.id));
+        let answer = self.api.send(Method::GET, &path, EVENTS, None).await?;
+        let (room, decoder) = (self.clone(), Decoder::default());
+        let events =
+            RoomEvents { room, answer, received: Vec::new(), decoder, resumes: false, again: None, is_over: false };
+        Ok((events.answer.status() != StatusCode::NO_CONTENT).then_some(events))
+    }
+
+    /// Returns the last `limit` messages; none for a key that may not read them.
+    pub(super) async fn history(&self, limit: usize) -> anyhow::Result<Vec<UiMessage>> {
+        #[derive(Deserialize)]
+        struct Page {
+            messages: Vec<UiMessage>,
+        }
+        let Some(chat) = &self.chat else { return Ok(Vec::new()) };
+        let page: Page = self.api.json(&chat_path(chat, "/messages"), &[("limit", limit.to_string())]).await?;
+        Ok(page.messages)
+    }
+
+    async fn post(&self, body: &Value) -> anyhow::Result<Response> {
+        self.api.send(Method::POST, "/api/chat", EVENTS, Some(body)).await
+    }
+}
+
+/// A streamed answer.
+pub(super) struct RoomEvents {
+    room: Room,
+    answer: Response,
+    received: Vec<u8>,
+    decoder: Decoder,
+    /// True if a reply may continue after this confirmation.
+    resumes: bool,
+    /// The message, to ask for its reply again.
+    again: Option<Value>,
+    is_over: bool,
+}
+
+impl RoomEvents {
+    /// Returns the next event, or `None` after the last. Cancel-safe, except between two streams.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
+        while !self.is_over {
+            let Some(end) = self.received.iter().position(|byte| *byte == b'\n') else {
+                let chunk = self.answer.chunk().await.context("the connection has ended")?;
+                self.received.extend_from_slice(&chunk.context("the connection has ended before the reply")?);
+                continue;
+            };
+            let line: Vec<u8> = self.received.drain(..=end).collect();
+            let Some(data) = line.strip_prefix(b"data: ") else {
+                // A sign of life.
+                return Ok(Some(Event::Still));
+            };
+            if data.trim_ascii() == b"[DONE]" {
+                self.is_over = true;
+                break;
+            }
+            let Some(event) = self.decoder.take(&serde_json::from_slice(data)?) else { continue };
+            match event {
+                Event::Broken { text } if is_still_made(&text) => return self.ask_again().await.map(Some),
+                Event::Done { message, .. } if self.resumes => {
+                    match self.room.pending().await? {
+                        Some(rest) => *self = rest,
+                        None => self.is_over = true,
+                    }
+                    return Ok(Some(Event::Confirmed { text: message.plain_text() }));
+                }
+                Event::Done { .. } | Event::Broken { .. } => self.is_over = true,
+                _ => {}
+            }
+            return Ok(Some(event));
+        }
+        Ok(None)
+    }
+
+    /// Asks for a reply that takes longer than a request may: by the same message, which is stored once.
+    async fn ask_again(&mut self) -> anyhow::Result<Event> {
+        let Some(body) = &self.again else {
+            bail!("the reply takes long; /history shows it later");
+        };
+        tokio::time::sleep(PAUSE).await;
+        self.answer = self.room.post(body).await?;
+        self.received.clear();
+        self.decoder = Decoder::default();
+        Ok(Event::Still)
+    }
+}
+
+/// Returns true if the error `text` says that the reply takes longer than its request may.
+fn is_still_made(text: &str) -> bool {
+    Language::ALL.into_iter().any(|language| language.texts().still_answering() == text)
+}

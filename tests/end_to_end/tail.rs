@@ -1,0 +1,163 @@
+//! `annals tail`: each event once and in order, over a connection that fails, and over the data directory.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::app::{OPS_KEY, TestApp};
+use crate::terminal::beside;
+use crate::updates::private;
+
+/// Longest time until an event is shown.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time in which an event would be shown again: several polls.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// The running command.
+struct Tail {
+    child: Child,
+    lines: Arc<std::sync::Mutex<Receiver<String>>>,
+}
+
+impl Tail {
+    fn start(settings: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
+            .env_clear()
+            .env("RUST_LOG", "off")
+            .envs(settings.iter().copied())
+            .args(["tail", "--json", "--every", "1"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, lines: Arc::new(std::sync::Mutex::new(receiver)) }
+    }
+
+    /// Returns the next `count` events: kind, sender, message and text.
+    async fn next(&self, count: usize) -> Vec<String> {
+        let lines = Arc::clone(&self.lines);
+        beside(move || {
+            let lines = lines.lock().unwrap();
+            (0..count).map(|_| shown(&lines.recv_timeout(PATIENCE).expect("an event"))).collect()
+        })
+        .await
+    }
+
+    /// Ends it. Returns the events that were not expected.
+    async fn end(self) -> Vec<String> {
+        let lines = Arc::clone(&self.lines);
+        beside(move || {
+            let lines = lines.lock().unwrap();
+            std::iter::from_fn(|| lines.recv_timeout(QUIET).ok()).map(|line| shown(&line)).collect()
+        })
+        .await
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn shown(line: &str) -> String {
+    let event: Value = serde_json::from_str(line).unwrap();
+    let text = |name: &str| event[name].as_str().unwrap().to_owned();
+    [text("kind"), text("who"), format!("#{}", text("messageId")), text("text")].join(" ").trim_end().to_owned()
+}
+
+/// An address that forwards to the program while `is_up`.
+async fn in_front_of(app: &TestApp, is_up: Arc<AtomicBool>) -> String {
+    let (base, client) = (app.base().to_owned(), reqwest::Client::new());
+    let forward = async move |request: Request| -> Response {
+        if !is_up.load(Ordering::SeqCst) {
+            return StatusCode::BAD_GATEWAY.into_response();
+        }
+        let key = request.headers()[header::AUTHORIZATION].clone();
+        let answer = client.get(format!("{base}{}", request.uri())).header(header::AUTHORIZATION, key).send();
+        let answer = answer.await.unwrap();
+        (answer.status(), answer.bytes().await.unwrap()).into_response()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(forward)).await });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn each_event_is_told_once_also_if_polls_fail() {
+    let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
+    app.handle(private(42, 1, "before")).await;
+    let is_up = Arc::new(AtomicBool::new(true));
+    let base = in_front_of(&app, Arc::clone(&is_up)).await;
+    let tail = Tail::start(&[("ANNALS_URL", &base), ("ANNALS_KEY", OPS_KEY)], &["--earlier", "2"]);
+    let events = tail.next(2).await;
+    assert_eq!(events[0], "answered annals #1/reply You said: before");
+    assert_eq!(events[1], "delivered annals #1/reply");
+
+    app.handle(private(42, 2, "hello")).await;
+    let mut events = tail.next(3).await;
+    // The platform's time of a message may be ahead of the clock's.
+    events.sort();
+    assert_eq!(
+        events,
+        ["answered annals #2/reply You said: hello", "arrived Ada #2 hello", "delivered annals #2/reply"]
+    );
+
+    // More than a page, in a chat that was not seen before, while no poll gets through.
+    is_up.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for n in 1..=60 {
+        app.say("new", &json!({"userId": "bo", "messageId": format!("m{n:02}"), "text": format!("line {n}")})).await;
+    }
+    app.telegram_api().block(42);
+    app.handle(private(42, 3, "are you there?")).await;
+    is_up.store(true, Ordering::SeqCst);
+    let mut events = tail.next(123).await;
+    let of_telegram: Vec<String> = events.extract_if(.., |event| event.contains("#3")).collect();
+    assert_eq!(of_telegram.len(), 3, "{of_telegram:?}");
+    assert!(of_telegram.iter().any(|event| event.starts_with("notDelivered annals #3/reply ")), "{of_telegram:?}");
+    let arrived: Vec<&String> = events.iter().filter(|event| event.starts_with("arrived bo ")).collect();
+    let wanted: Vec<String> = (1..=60).map(|n| format!("arrived bo #m{n:02} line {n}")).collect();
+    assert_eq!(arrived, wanted.iter().collect::<Vec<_>>());
+    assert_eq!(events.iter().filter(|event| event.starts_with("answered annals #m")).count(), 60);
+
+    app.model().fail(9, 401);
+    app.say("new", &json!({"userId": "bo", "messageId": "m61", "text": "and now?"})).await;
+    let mut events = tail.next(2).await;
+    events.sort();
+    assert_eq!(events[0], "arrived bo #m61 and now?");
+    assert!(events[1].starts_with("failed annals #m61/notice ") && events[1].contains("401: check MODEL_API_KEY"), "{events:?}");
+    assert_eq!(tail.end().await, Vec::<String>::new());
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn one_chat_is_followed_over_the_data_directory() {
+    let app = TestApp::start().await;
+    app.handle(private(42, 1, "before")).await;
+    let dir = app.data_dir().to_str().unwrap().to_owned();
+    let tail = Tail::start(&[("ANNALS_DATA_DIR", &dir)], &["--chat", "telegram:chat:42", "--earlier", "1"]);
+    assert_eq!(tail.next(1).await, ["delivered annals #1/reply"]);
+    app.handle(private(43, 1, "elsewhere")).await;
+    app.handle(private(42, 2, "/help")).await;
+    let events = tail.next(2).await;
+    assert!(events.contains(&"arrived Ada #2 /help".to_owned()), "{events:?}");
+    assert!(events.iter().any(|event| event.starts_with("answered annals #2/notice ")), "{events:?}");
+    assert_eq!(tail.end().await, Vec::<String>::new());
+    app.finish().await;
+}
