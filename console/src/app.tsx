@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import { Api, type Key, type Part, Problem } from './api';
 import { Chat } from './chat';
+import { Live } from './live';
 import { ChatList, NO_FILTER, useChats } from './list';
 import { nameOf } from './names';
 import { Outbox } from './outbox';
@@ -85,7 +86,7 @@ function Console() {
   const listed = chats?.find(listed => listed.chatKey === chat);
 
   useEffect(() => {
-    const where = chat ? nameOf(chat, listed).title : route.at === 'outbox' ? texts.outbox : null;
+    const where = chat ? nameOf(chat, listed).title : route.at === 'home' ? null : texts[route.at === 'outbox' ? 'outbox' : 'live'];
     document.title = where ? `${where} · Annals` : 'Annals';
   }, [chat, listed, route.at]);
 
@@ -111,6 +112,11 @@ function Console() {
             <Icon name="find" />
           </Button>
           <ThemeSwitch />
+          {key.admin && (
+            <a className="button icon" href={href({ at: 'live' })} aria-label={texts.live} aria-current={route.at === 'live' ? 'page' : undefined}>
+              <Icon name="live" />
+            </a>
+          )}
           {hasOutbox && (
             <a className="button icon" href={href({ at: 'outbox' })} aria-label={texts.outbox} aria-current={route.at === 'outbox' ? 'page' : undefined}>
               <Icon name="outbox" />
@@ -135,6 +141,7 @@ function Console() {
       <Shortcuts chats={chats} isJumping={isJumping} onJump={setJumping} />
       {route.at === 'home' && <Welcome isEmpty={chats?.length === 0 && key.admin && filter === NO_FILTER} onStart={start} />}
       {route.at === 'outbox' && <Outbox />}
+      {route.at === 'live' && <Live key={route.chat} chat={route.chat ?? null} />}
       {route.at === 'chat' && (
         <Chat
           key={route.chat}

@@ -12,6 +12,7 @@ const PATHS = {
   back: 'M15 5l-7 7 7 7',
   copy: 'M9 9h10v10H9zM5 15V5h10',
   details: 'M4 6h16M4 12h16M4 18h10',
+  live: 'M3 12h4l3-7 4 14 3-7h4',
   moon: 'M20 14.5A8 8 0 019.5 4a8 8 0 1010.5 10.5z',
   outbox: 'M4 13v6h16v-6M12 4v11M7.5 8.5L12 4l4.5 4.5',
   plus: 'M12 5v14M5 12h14',

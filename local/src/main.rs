@@ -395,7 +395,9 @@ async fn ask(command: Command, env: Env<'_>, clock: Clock) -> anyhow::Result<()>
             MemoryCommand::Set { id, text, at } => {
                 memory::set(&at.api(env, clock, true).await?, &id, &text, out).await
             }
-            MemoryCommand::Forget { id, at } => memory::forget(&at.api(env, clock, true).await?, &id, out).await,
+            MemoryCommand::Forget { id, at } => {
+                memory::forget(&at.api(env, clock, true).await?, &id, out).await
+            }
         },
         // Handled by the callers.
         Command::Chat { .. }

@@ -81,7 +81,9 @@ pub async fn list(api: &Api, owner: &Owner, out: &mut impl Write) -> anyhow::Res
         print(entry, out)?;
     }
     let changed = memories.iter().map(|entry| ("changed", entry));
-    for (did, Entry { number, earlier, .. }) in changed.chain(forgotten.iter().map(|entry| ("forgotten", entry))) {
+    for (did, Entry { number, earlier, .. }) in
+        changed.chain(forgotten.iter().map(|entry| ("forgotten", entry)))
+    {
         if let Some(Earlier { text, undo_until }) = earlier {
             let until = time(*undo_until);
             writeln!(out, "{number}. {did} by the agent, /memory undo until {until}; it was:")?;
@@ -120,7 +122,14 @@ fn no_entry(error: anyhow::Error) -> anyhow::Error {
 }
 
 fn print(entry: &Entry, out: &mut impl Write) -> anyhow::Result<()> {
-    writeln!(out, "{}. {}  {}  {}", entry.number, line(&entry.kind), time(entry.created_at), line(&entry.id))?;
+    writeln!(
+        out,
+        "{}. {}  {}  {}",
+        entry.number,
+        line(&entry.kind),
+        time(entry.created_at),
+        line(&entry.id)
+    )?;
     writeln!(out, "{}", indented(&entry.text))?;
     if let Some(Source { chat_key, from_id, to_id }) = &entry.source {
         writeln!(out, "{}", indented(&format!("from {chat_key}, messages {from_id} to {to_id}")))?;

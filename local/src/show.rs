@@ -92,7 +92,10 @@ pub async fn segments(api: &Api, chat: &str, out: &mut impl Write) -> anyhow::Re
     for Segment { id, from_id, to_id, count, bytes, created_at } in &segments {
         let (id, from_id, to_id) = (line(id), line(from_id), line(to_id));
         let archived = time(*created_at);
-        writeln!(out, "{id}  {count} records, {bytes} bytes, archived {archived}\n    #{from_id} to #{to_id}")?;
+        writeln!(
+            out,
+            "{id}  {count} records, {bytes} bytes, archived {archived}\n    #{from_id} to #{to_id}"
+        )?;
     }
     if segments.is_empty() {
         writeln!(out, "Nothing of {} is archived.", line(chat))?;

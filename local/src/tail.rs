@@ -27,7 +27,7 @@ const NEAR: Duration = Duration::from_secs(2);
 /// Pause between two polls of a stack, which bills each request.
 const FAR: Duration = Duration::from_secs(10);
 /// Longest pause while a program does not answer.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_mins(1);
 
 /// What is followed.
 #[derive(Clone, Debug)]

@@ -87,8 +87,11 @@ fn of_profile(env: Env<'_>, name: &str) -> anyhow::Result<Api> {
     let profiles = read(&path)?;
     let Some(Profile { url, key }) = profiles.get(name) else {
         let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
-        let known = if known.is_empty() { "no profiles".to_owned() } else { known.join(", ") };
-        bail!("there is no profile {name:?}: {} has {known}", path.display());
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        bail!(
+            "there is no profile {name:?}: {} has {known}; add {{\"{name}\": {{\"url\": …, \"key\": …}}}}",
+            path.display()
+        );
     };
     let source = format!("the url of profile {name}");
     check_url(url, &source)?;
@@ -122,6 +125,8 @@ fn read(path: &Path) -> anyhow::Result<BTreeMap<String, Profile>> {
     );
     serde_json::from_slice(&text).map_err(|error| {
         let (path, line) = (path.display(), error.line());
-        anyhow::anyhow!("{path}, line {line}: expected {{\"NAME\": {{\"url\": \"https://…\", \"key\": \"…\"}}, …}}")
+        anyhow::anyhow!(
+            "{path}, line {line}: expected {{\"NAME\": {{\"url\": \"https://…\", \"key\": \"…\"}}, …}}"
+        )
     })
 }

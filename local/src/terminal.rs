@@ -115,12 +115,10 @@ async fn open(
     env: Env<'_>,
     clock: Clock,
 ) -> anyhow::Result<Session> {
-    match elsewhere {
-        Some(api) => Ok(Session::Elsewhere(Room::open(api, room, user).await?)),
-        None => {
-            let mut config = LocalConfig::from_env(env)?;
-            config.user = user;
-            Session::open(config, clock).await
-        }
+    if let Some(api) = elsewhere {
+        return Ok(Session::Elsewhere(Room::open(api, room, user, clock).await?));
     }
+    let mut config = LocalConfig::from_env(env)?;
+    config.user = user;
+    Session::open(config, clock).await
 }

@@ -52,9 +52,14 @@ mod tests {
 
     #[test]
     fn text_is_shortened_to_columns() {
-        for (text, columns, wanted) in
-            [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("今天", 4, "今天"), ("今天好", 4, "今…"), ("今天", 3, "今…"), ("a", 0, "")]
-        {
+        for (text, columns, wanted) in [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("今天", 4, "今天"),
+            ("今天好", 4, "今…"),
+            ("今天", 3, "今…"),
+            ("a", 0, ""),
+        ] {
             assert_eq!(fit(text, columns), wanted, "{text} {columns}");
         }
     }

@@ -97,6 +97,10 @@ const VIEWS = {
     await page.goto(`${app.base}/#/outbox`);
     await page.getByText('还没有要发送的内容').waitFor();
   },
+  async '实时'(page) {
+    await page.goto(`${app.base}/#/live`);
+    await page.locator('.event').getByText('未送达').waitFor();
+  },
   async '空聊天'(page) {
     await page.goto(app.url('web:room:ops:空'));
     await page.getByText('这里还没有人说过话').waitFor();
@@ -210,7 +214,7 @@ for (const colorScheme of ['light', 'dark']) {
     test(`axe finds nothing in Chinese, ${colorScheme} ${size[0]}`, async () => {
       const { page, close } = await open(browser, app.base, { locale: 'zh-CN', colorScheme, size, reducedMotion: 'reduce' });
       await signIn(page, 'API 密钥');
-      const names = size[0] > 500 ? ['首页', '聊天', '未送达', '归档', '记忆', '重置'] : ['首页', '聊天', '未送达', '记忆'];
+      const names = size[0] > 500 ? ['首页', '聊天', '未送达', '实时', '归档', '记忆', '重置'] : ['首页', '聊天', '未送达', '实时', '记忆'];
       for (const name of names) {
         if (size[0] < 500 && name === '聊天') await page.goto(app.url(ROOM));
         else await VIEWS[name](page);

@@ -319,6 +319,29 @@ test('a chat of a platform: live, with its outbox, and what is said from here', 
   });
 });
 
+test('what happens in all chats is shown while it happens, and one can be followed', async () => {
+  await app.say(room('seen'), 'before');
+  await at(app.base, async page => {
+    await page.getByRole('link', { name: 'Live' }).click();
+    const rows = page.getByRole('region', { name: 'Events' }).getByRole('listitem');
+    await rows.filter({ hasText: 'to: before' }).waitFor();
+    await app.telegram(private_(77, 1, 'is it live?', 'Bo'));
+    const delivered = rows.filter({ hasText: 'Bo' }).filter({ hasText: 'delivered' });
+    await delivered.waitFor();
+    const of = async text => (await rows.filter({ hasText: text }).count());
+    assert.deepEqual([await of('is it live?'), await of('to: is it live?')], [2, 1], 'arrived and answered, each once');
+    await page.getByLabel('Followed chat').selectOption('telegram:chat:77');
+    await rows.filter({ hasText: 'to: is it live?' }).waitFor();
+    assert.equal(await of('before'), 0);
+    await app.say(room('seen'), 'elsewhere');
+    await app.telegram(private_(77, 2, 'and again', 'Bo'));
+    await rows.filter({ hasText: 'to: and again' }).waitFor();
+    assert.equal(await of('elsewhere'), 0);
+    await rows.first().getByRole('link', { name: 'Bo' }).click();
+    await answered(page, 'to: and again');
+  });
+});
+
 test('a chat is forgotten when that is confirmed', async () => {
   const chat = room('again');
   await at(app.url(chat), async page => {

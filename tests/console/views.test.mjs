@@ -227,6 +227,10 @@ const VIEWS = {
     await page.goto(`${app.base}/#/outbox`);
     await page.getByText('Nothing was to be sent yet').waitFor();
   },
+  async live(page) {
+    await page.goto(`${app.base}/#/live`);
+    await page.locator('.event.notDelivered').first().waitFor();
+  },
   async 'what is wrong'(page) {
     await page.route('**/v1/chats**', route =>
       route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{"type":"urn:annals:problem:unreadable","title":"The history cannot be read","status":503,"detail":"ask again","requestId":"req_1"}' }),

@@ -50,9 +50,7 @@ async fn archive_lists_segments_and_prints_one() {
     let (id, bytes) = (info.id.to_string(), info.bytes);
     assert_eq!(
         printed(&app, &["archive", CHAT]),
-        format!(
-            "{id}  4 records, {bytes} bytes, archived 2025-11-21T22:59:40Z\n    #1 to #2/reply\n"
-        )
+        format!("{id}  4 records, {bytes} bytes, archived 2025-11-21T22:59:40Z\n    #1 to #2/reply\n")
     );
     assert_eq!(
         printed(&app, &["archive", CHAT, &id]),
@@ -71,7 +69,10 @@ async fn archive_lists_segments_and_prints_one() {
         (1, format!("annals: {CHAT} has no segment {unknown}: `annals archive {CHAT}` lists them\n"))
     );
     let (code, error) = refused(&app, &["archive", "telegram:chat:43", &id]);
-    assert!(code == 1 && error.starts_with(&format!("annals: telegram:chat:43 has no segment {id}: ")), "{error}");
+    assert!(
+        code == 1 && error.starts_with(&format!("annals: telegram:chat:43 has no segment {id}: ")),
+        "{error}"
+    );
     assert_eq!(refused(&app, &["archive", CHAT, "../head"]).0, 1);
     let (code, error) = refused(&app, &["archive", "nowhere"]);
     assert!(
@@ -118,7 +119,11 @@ async fn memory_lists_sets_and_forgets() {
     assert_eq!(list(), entry(2, "Lives in[31m Bergen."));
 
     let none = "annals: there is no such entry; `memory list` shows each entry's id\n";
-    for arguments in [&["memory", "set", &ids[0], "x"][..], &["memory", "forget", &ids[0]], &["memory", "forget", "nothing"]] {
+    for arguments in [
+        &["memory", "set", &ids[0], "x"][..],
+        &["memory", "forget", &ids[0]],
+        &["memory", "forget", "nothing"],
+    ] {
         let (code, error) = refused(&app, arguments);
         assert_eq!((code, error.as_str()), (1, none), "{arguments:?}");
     }

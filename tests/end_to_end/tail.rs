@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use annals_io::clock::Clock;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
@@ -77,7 +78,10 @@ impl Drop for Tail {
 fn shown(line: &str) -> String {
     let event: Value = serde_json::from_str(line).unwrap();
     let text = |name: &str| event[name].as_str().unwrap().to_owned();
-    [text("kind"), text("who"), format!("#{}", text("messageId")), text("text")].join(" ").trim_end().to_owned()
+    [text("kind"), text("who"), format!("#{}", text("messageId")), text("text")]
+        .join(" ")
+        .trim_end()
+        .to_owned()
 }
 
 /// An address that forwards to the program while `is_up`.
@@ -104,10 +108,8 @@ async fn each_event_is_told_once_also_if_polls_fail() {
     app.handle(private(42, 1, "before")).await;
     let is_up = Arc::new(AtomicBool::new(true));
     let base = in_front_of(&app, Arc::clone(&is_up)).await;
-    let tail = Tail::start(&[("ANNALS_URL", &base), ("ANNALS_KEY", OPS_KEY)], &["--earlier", "2"]);
-    let events = tail.next(2).await;
-    assert_eq!(events[0], "answered annals #1/reply You said: before");
-    assert_eq!(events[1], "delivered annals #1/reply");
+    let tail = Tail::start(&[("ANNALS_URL", &base), ("ANNALS_KEY", OPS_KEY)], &["--earlier", "1"]);
+    assert_eq!(tail.next(1).await, ["answered annals #1/reply You said: before"]);
 
     app.handle(private(42, 2, "hello")).await;
     let mut events = tail.next(3).await;
@@ -120,9 +122,13 @@ async fn each_event_is_told_once_also_if_polls_fail() {
 
     // More than a page, in a chat that was not seen before, while no poll gets through.
     is_up.store(false, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    Clock::system().sleep(Duration::from_secs(2)).await;
     for n in 1..=60 {
-        app.say("new", &json!({"userId": "bo", "messageId": format!("m{n:02}"), "text": format!("line {n}")})).await;
+        app.say(
+            "new",
+            &json!({"userId": "bo", "messageId": format!("m{n:02}"), "text": format!("line {n}")}),
+        )
+        .await;
     }
     app.telegram_api().block(42);
     app.handle(private(42, 3, "are you there?")).await;
@@ -130,7 +136,10 @@ async fn each_event_is_told_once_also_if_polls_fail() {
     let mut events = tail.next(123).await;
     let of_telegram: Vec<String> = events.extract_if(.., |event| event.contains("#3")).collect();
     assert_eq!(of_telegram.len(), 3, "{of_telegram:?}");
-    assert!(of_telegram.iter().any(|event| event.starts_with("notDelivered annals #3/reply ")), "{of_telegram:?}");
+    assert!(
+        of_telegram.iter().any(|event| event.starts_with("notDelivered annals #3/reply ")),
+        "{of_telegram:?}"
+    );
     let arrived: Vec<&String> = events.iter().filter(|event| event.starts_with("arrived bo ")).collect();
     let wanted: Vec<String> = (1..=60).map(|n| format!("arrived bo #m{n:02} line {n}")).collect();
     assert_eq!(arrived, wanted.iter().collect::<Vec<_>>());
@@ -141,7 +150,10 @@ async fn each_event_is_told_once_also_if_polls_fail() {
     let mut events = tail.next(2).await;
     events.sort();
     assert_eq!(events[0], "arrived bo #m61 and now?");
-    assert!(events[1].starts_with("failed annals #m61/notice ") && events[1].contains("401: check MODEL_API_KEY"), "{events:?}");
+    assert!(
+        events[1].starts_with("failed annals #m61/notice ") && events[1].contains("401: check MODEL_API_KEY"),
+        "{events:?}"
+    );
     assert_eq!(tail.end().await, Vec::<String>::new());
     app.finish().await;
 }
@@ -152,7 +164,7 @@ async fn one_chat_is_followed_over_the_data_directory() {
     app.handle(private(42, 1, "before")).await;
     let dir = app.data_dir().to_str().unwrap().to_owned();
     let tail = Tail::start(&[("ANNALS_DATA_DIR", &dir)], &["--chat", "telegram:chat:42", "--earlier", "1"]);
-    assert_eq!(tail.next(1).await, ["delivered annals #1/reply"]);
+    assert_eq!(tail.next(1).await, ["answered annals #1/reply before"]);
     app.handle(private(43, 1, "elsewhere")).await;
     app.handle(private(42, 2, "/help")).await;
     let events = tail.next(2).await;

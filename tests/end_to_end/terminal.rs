@@ -606,7 +606,12 @@ async fn a_stack_is_talked_to_as_by_a_browser() {
     });
     app.as_time_passes(async { talk.await.unwrap() }).await;
     let stored = lines(&app.history(ROOM).await);
-    let wanted = ["user: Pay A1 back.", ": You said: Pay A1 back.", "user: count", "assistant: one two three four five "];
+    let wanted = [
+        "user: Pay A1 back.",
+        ": You said: Pay A1 back.",
+        "user: count",
+        "assistant: one two three four five ",
+    ];
     for line in wanted {
         assert_eq!(stored.iter().filter(|stored| stored.ends_with(line)).count(), 1, "{line}: {stored:#?}");
     }
@@ -628,7 +633,10 @@ async fn a_pipe_gets_the_reply_of_a_stack_alone_and_a_status() {
     let (code, out, error) = chat(&["are you there?"], OPS_KEY).await;
     assert!(code == 1 && out.is_empty() && error.contains("401: check MODEL_API_KEY"), "{error}");
     let (code, out, error) = chat(&["hello"], "hunter2").await;
-    assert!(code == 1 && out.is_empty() && error.contains("does not accept the key (401): ANNALS_KEY"), "{error}");
+    assert!(
+        code == 1 && out.is_empty() && error.contains("does not accept the key (401): ANNALS_KEY"),
+        "{error}"
+    );
     let (code, _, error) = piped(annals(app.data_dir(), &["chat", "--room", "kitchen", "hi"]), "");
     assert!(code == 1 && error.contains("--room is for a program or stack elsewhere"), "{error}");
     app.finish().await;

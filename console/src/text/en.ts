@@ -114,6 +114,18 @@ export const en = {
   outboxEmpty: 'Nothing was to be sent yet.',
   to: 'to',
 
+  // What happens now
+  live: 'Live',
+  liveWhy: 'What arrives, is answered, waits for approval, is delivered or fails, the newest first.',
+  followed: 'Followed chat',
+  followAll: 'All chats',
+  events: 'Events',
+  loadingEvents: 'Loading the last events',
+  noEvents: 'Nothing has happened yet.',
+  eventKinds: {
+    arrived: 'arrived', edited: 'edited', answered: 'answered', waiting: 'waits for approval', delivered: 'delivered', notDelivered: 'not delivered', failed: 'failed',
+  },
+
   // A chat
   chatRegion: 'Chat',
   details: 'Details',

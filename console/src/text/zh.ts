@@ -104,6 +104,17 @@ export const zh: Texts = {
   outboxEmpty: '还没有要发送的内容。',
   to: '发给',
 
+  live: '实时',
+  liveWhy: '收到、已回答、等待批准、已送达或失败的消息，最新的在前。',
+  followed: '关注的聊天',
+  followAll: '所有聊天',
+  events: '事件',
+  loadingEvents: '正在加载最近的事件',
+  noEvents: '还没有发生任何事。',
+  eventKinds: {
+    arrived: '收到', edited: '已编辑', answered: '已回答', waiting: '等待批准', delivered: '已送达', notDelivered: '未送达', failed: '失败',
+  },
+
   chatRegion: '聊天',
   details: '详情',
   backToChat: '返回聊天',

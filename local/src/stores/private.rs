@@ -41,7 +41,10 @@ pub fn is_open_to_others(path: &Path) -> std::io::Result<bool> {
     #[cfg(unix)]
     let is_open = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & OTHERS != 0;
     #[cfg(not(unix))]
-    let is_open = { drop(metadata); false };
+    let is_open = {
+        drop(metadata);
+        false
+    };
     Ok(is_open)
 }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use annals_core::message::{Role, UiMessage};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
+use anyhow::Context;
 use futures::{StreamExt, stream};
 use reqwest::StatusCode;
 use serde::Deserialize;
@@ -107,7 +108,9 @@ impl<'a> Chats<'a> {
         for key in open {
             match self.api.json(&chat_path(&key, ""), &[]).await {
                 Ok(entry) => entries.push(entry),
-                Err(error) if status_of(&error) == Some(StatusCode::NOT_FOUND) => drop(self.known.remove(&key)),
+                Err(error) if status_of(&error) == Some(StatusCode::NOT_FOUND) => {
+                    drop(self.known.remove(&key));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -130,7 +133,8 @@ impl<'a> Chats<'a> {
     /// Returns the entries of the chats that are followed, and whether these are all.
     async fn entries(&self) -> anyhow::Result<(Vec<Value>, bool)> {
         if let Some(chat) = self.only {
-            return Ok((vec![self.api.json(&self.api.of_chat(chat, "")?, &[]).await?], true));
+            let entry = self.api.json(&self.api.of_chat(chat, "")?, &[]).await;
+            return Ok((vec![entry.with_context(|| line(chat))?], true));
         }
         let List { chats, before } = self.api.json("/v1/chats", &[("limit", LISTED.to_string())]).await?;
         Ok((chats, before.is_none()))
@@ -163,8 +167,10 @@ impl<'a> Chats<'a> {
             for (kind, at, text) in events_of(message, self.clock.now()) {
                 if kind == Kind::Delivered && !is_sent {
                     is_sending = true;
-                } else if kinds.insert(kind) && !is_old {
-                    let who = message.metadata.sender_name().or(message.metadata.user_id()).unwrap_or_default();
+                } else if kinds.insert(kind) && !is_old && (self.has_begun || kind != Kind::Delivered) {
+                    // The time of a delivery before the start is not known.
+                    let who =
+                        message.metadata.sender_name().or(message.metadata.user_id()).unwrap_or_default();
                     let (who, message_id) = (line(who), message.id.clone());
                     let (chat_key, title) = (key.clone(), title.clone());
                     self.events.push(Event { at, kind, chat_key, title, who, message_id, text });

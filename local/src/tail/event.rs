@@ -85,11 +85,18 @@ pub(super) fn events_of(message: &UiMessage, now: Timestamp) -> Vec<(Kind, Times
             None => vec![(Kind::Answered, at, text)],
         },
         (Role::Assistant, _) => {
-            let open: Vec<String> =
-                requests(message).iter().filter(|request| request.is_open).map(|request| line(&request.tool)).collect();
-            let first =
-                if open.is_empty() { (Kind::Answered, at, text) } else { (Kind::Waiting, at, open.join(", ")) };
-            let is_sent = matches!(metadata.channel(), Some(Channel::Telegram | Channel::Lark | Channel::Discord));
+            let open: Vec<String> = requests(message)
+                .iter()
+                .filter(|request| request.is_open)
+                .map(|request| line(&request.tool))
+                .collect();
+            let first = if open.is_empty() {
+                (Kind::Answered, at, text)
+            } else {
+                (Kind::Waiting, at, open.join(", "))
+            };
+            let is_sent =
+                matches!(metadata.channel(), Some(Channel::Telegram | Channel::Lark | Channel::Discord));
             let failure = metadata.fields().get("deliveryFailure").cloned();
             let failure = failure.and_then(|failure| serde_json::from_value::<DeliveryFailure>(failure).ok());
             let second = match failure {
@@ -106,7 +113,9 @@ fn text_of(message: &UiMessage) -> String {
     let text = line(&message.plain_text());
     if text.is_empty() {
         let parts = message.parts.iter().filter_map(|part| match part.view() {
-            PartView::File { media_type, filename, .. } => Some(format!("[{}]", filename.unwrap_or(media_type))),
+            PartView::File { media_type, filename, .. } => {
+                Some(format!("[{}]", filename.unwrap_or(media_type)))
+            }
             PartView::Tool { name, .. } => Some(format!("[{name}]")),
             _ => None,
         });
@@ -182,9 +191,7 @@ mod tests {
 
     #[test]
     fn a_message_has_the_events_that_people_ask_about() {
-        let reply = |metadata: serde_json::Value| {
-            json!({"id": "1/reply", "role": "assistant", "parts": [{"type": "text", "text": "a\n b"}], "metadata": metadata})
-        };
+        let reply = |metadata: serde_json::Value| json!({"id": "1/reply", "role": "assistant", "parts": [{"type": "text", "text": "a\n b"}], "metadata": metadata});
         let on_telegram = json!({"kind": "normal", "channel": "telegram"});
         assert_eq!(
             kinds(reply(on_telegram)),
@@ -226,6 +233,9 @@ mod tests {
         assert!(line.starts_with("22:58:41  今天的天气怎么样我…   Ada           arrived  好"), "{line}");
         let single = Look { titles: false, ..look };
         assert_eq!(single.line(&event, Some(32)), "22:58:41  Ada  arrived  好好好…");
-        assert!(look.line(&event, None).starts_with("2025-11-21T22:58:41Z  今天的天气怎么样我想去公园散步  Ada  arrived  好"));
+        assert!(
+            look.line(&event, None)
+                .starts_with("2025-11-21T22:58:41Z  今天的天气怎么样我想去公园散步  Ada  arrived  好")
+        );
     }
 }

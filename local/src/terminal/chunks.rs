@@ -57,8 +57,7 @@ impl Decoder {
                 return None;
             }
             "tool-input-available" => {
-                let mut part =
-                    json!({"toolCallId": chunk["toolCallId"], "state": "input-available", "input": chunk["input"]});
+                let mut part = json!({"toolCallId": chunk["toolCallId"], "state": "input-available", "input": chunk["input"]});
                 if chunk["dynamic"] == true {
                     (part["type"], part["toolName"]) = ("dynamic-tool".into(), chunk["toolName"].clone());
                 } else {
@@ -133,7 +132,9 @@ mod tests {
         }
         let delta = take(json!({"type": "text-delta", "id": "1", "delta": "I look."}));
         assert!(matches!(delta, Some(Event::Text { delta }) if delta == "I look."));
-        take(json!({"type": "tool-input-available", "toolCallId": "c", "toolName": "refund", "input": {"a": 1}}));
+        take(
+            json!({"type": "tool-input-available", "toolCallId": "c", "toolName": "refund", "input": {"a": 1}}),
+        );
         take(json!({"type": "tool-approval-request", "toolCallId": "c", "approvalId": "x"}));
         let Some(Event::Done { message, failed: false }) =
             take(json!({"type": "finish", "messageMetadata": {"kind": "normal", "messageId": "m/reply"}}))

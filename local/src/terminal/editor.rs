@@ -92,7 +92,7 @@ impl Prompt {
 
     /// Reads the answer to `question`, which is not saved. Uses an editor of its own, so that no input at the prompt, or for another
     /// question, is taken for the answer.
-    pub(super) fn ask(&self, question: &str) -> anyhow::Result<Typed> {
+    pub(super) fn ask(question: &str) -> anyhow::Result<Typed> {
         let mut editor: Editor<(), DefaultHistory> = Editor::with_config(Config::default())?;
         typed(editor.readline(question))
     }

@@ -92,7 +92,7 @@ impl Talk {
         let Some(mut prompt) = self.prompt.take() else { return Ok(Typed::End) };
         let (prompt, typed) = spawn_blocking(move || {
             let typed = match question {
-                Some(question) => prompt.ask(&question),
+                Some(question) => Prompt::ask(&question),
                 None => prompt.read(),
             };
             (prompt, typed)
@@ -114,8 +114,7 @@ impl Talk {
                 self.screen.note("A line that ends with \\ goes on in the next. Ctrl-C stops an answer.")?;
             }
             let Some(reply) = reply else { return Ok(()) };
-            let open: Vec<Request> =
-                requests(&reply).into_iter().filter(|request| request.is_open).collect();
+            let open: Vec<Request> = requests(&reply).into_iter().filter(|request| request.is_open).collect();
             if open.is_empty() {
                 return Ok(());
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use annals_core::command::Command;
 use annals_core::language::Language;
 use annals_core::message::UiMessage;
+use annals_io::clock::Clock;
 use anyhow::{Context, bail};
 use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
@@ -15,7 +16,7 @@ use super::wire::Event;
 use crate::api::{Api, chat_path, encoded};
 
 const EVENTS: &str = "text/event-stream";
-/// Pause before the stream of a reply that takes long is asked for again.
+/// Pause before a request is repeated: the connection was lost, or the reply takes long.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// A web room.
@@ -26,11 +27,17 @@ pub(super) struct Room {
     user: String,
     /// Its chat, for a key that may read it.
     chat: Option<String>,
+    clock: Clock,
 }
 
 impl Room {
     /// Opens the room `id`, or that of the terminal, for `user`. Checks the address and the key.
-    pub(super) async fn open(api: Api, id: Option<String>, user: String) -> anyhow::Result<Self> {
+    pub(super) async fn open(
+        api: Api,
+        id: Option<String>,
+        user: String,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         struct Key {
             name: String,
@@ -44,7 +51,12 @@ impl Room {
         } else {
             format!("web:room:{}:{}", escaped(&name), escaped(&id))
         };
-        Ok(Self { api, id, user, chat: admin.then_some(chat) })
+        Ok(Self { api, id, user, chat: admin.then_some(chat), clock })
+    }
+
+    /// Waits before a request is repeated.
+    pub(super) async fn pause(&self) {
+        self.clock.sleep(PAUSE).await;
     }
 
     /// Returns a description of it for people.
@@ -63,7 +75,8 @@ impl Room {
             Some(reply) => json!(reply),
             None => json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}),
         };
-        let body = json!({"id": self.id, "userId": self.user, "trigger": "submit-message", "message": message});
+        let body =
+            json!({"id": self.id, "userId": self.user, "trigger": "submit-message", "message": message});
         let answer = self.post(&body).await?;
         let resumes =
             matches!(Command::parse(text, None), Some(Command::Approve { .. } | Command::Deny { .. }));
@@ -78,8 +91,15 @@ impl Room {
         let path = format!("/api/chat/{}/stream", encoded(&self.id));
         let answer = self.api.send(Method::GET, &path, EVENTS, None).await?;
         let (room, decoder) = (self.clone(), Decoder::default());
-        let events =
-            RoomEvents { room, answer, received: Vec::new(), decoder, resumes: false, again: None, is_over: false };
+        let events = RoomEvents {
+            room,
+            answer,
+            received: Vec::new(),
+            decoder,
+            resumes: false,
+            again: None,
+            is_over: false,
+        };
         Ok((events.answer.status() != StatusCode::NO_CONTENT).then_some(events))
     }
 
@@ -90,7 +110,8 @@ impl Room {
             messages: Vec<UiMessage>,
         }
         let Some(chat) = &self.chat else { return Ok(Vec::new()) };
-        let page: Page = self.api.json(&chat_path(chat, "/messages"), &[("limit", limit.to_string())]).await?;
+        let page: Page =
+            self.api.json(&chat_path(chat, "/messages"), &[("limit", limit.to_string())]).await?;
         Ok(page.messages)
     }
 
@@ -153,7 +174,7 @@ impl RoomEvents {
         let Some(body) = &self.again else {
             bail!("the reply takes long; /history shows it later");
         };
-        tokio::time::sleep(PAUSE).await;
+        self.room.pause().await;
         self.answer = self.room.post(body).await?;
         self.received.clear();
         self.decoder = Decoder::default();

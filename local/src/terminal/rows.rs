@@ -31,11 +31,8 @@ impl Rows {
             // An error means that the terminal is gone, which the editor finds out itself.
             drop(out.write_all(correction.as_bytes()).and_then(|()| out.flush()));
         }
-        *self = Self {
-            width,
-            shown: [sign, line, hint.unwrap_or_default()].concat(),
-            cursor: sign.len() + pos,
-        };
+        *self =
+            Self { width, shown: [sign, line, hint.unwrap_or_default()].concat(), cursor: sign.len() + pos };
     }
 
     /// Notes that the cursor has moved to `pos` of the line.

@@ -26,8 +26,6 @@ use crate::stores::try_lock;
 /// Attempts to reach a program that has just started or just ended, over three seconds.
 const ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Pause before a request to a program elsewhere is repeated.
-const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Longest time of a request that does not stream.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -85,7 +83,7 @@ impl Session {
         self.end().await;
         match self {
             Self::Here(here) => here.own = reach(&here.http, &here.config, &here.clock).await?,
-            Self::Elsewhere(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
+            Self::Elsewhere(room) => room.pause().await,
         }
         Ok(())
     }
